@@ -1,0 +1,46 @@
+"""What a finding is: code, message, places, interleaving, the rule's source, and a repair that was re-checked.
+
+The same value is rendered by `report` as text, JSON, SARIF and HTML. Nothing here formats for a terminal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tilewright.base.span import Span
+
+
+class Level(Enum):
+    ERROR = "error"
+    REVIEW = "review"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """An edit that mends a finding. `rechecked` is true only if the mended input was checked again and came out clean."""
+
+    title: str
+    edits: tuple[tuple[Span, str], ...] = ()
+    cost: str = ""
+    rechecked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding.
+
+    code: family and number, such as `TX001`; name: short kebab-case name of the rule; message: one line;
+    primary: where; conflicts_with: the other place, if the finding is a conflict of two; interleaving: steps of a
+    short run that shows it; source: document and section of the hardware rule.
+    """
+
+    code: str
+    name: str
+    message: str
+    primary: Span | None = None
+    conflicts_with: Span | None = None
+    interleaving: tuple[str, ...] = ()
+    source: str = ""
+    repair: Repair | None = None
+    level: Level = Level.ERROR

@@ -1,0 +1,130 @@
+"""How a compiled program is launched: buffers, tensor maps, kernels in order. Pure data, JSON both ways.
+
+The launch part follows the published `launch.json` shape: params in PTX order, each a pointer, a scalar or a tensor
+map described by the arguments of `cuTensorMapEncodeTiled` (dimensions innermost first, strides in bytes). This module
+does not judge whether a tensor map is legal (`legal` does) and does not encode it (`runtime` does).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.base.element import Element
+
+Swizzle = Literal["none", "32B", "64B", "128B"]
+Interleave = Literal["none", "16B", "32B"]
+OutOfBounds = Literal["zero", "nan"]
+L2Promotion = Literal["none", "64B", "128B", "256B"]
+BufferRole = Literal["input", "output", "workspace"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """Arguments of one `cuTensorMapEncodeTiled`. Index 0 is the innermost dimension.
+
+    dims: extents in elements; strides_bytes: of dimensions 1..rank-1; box: elements per copy and dimension;
+    offset_bytes: where the tensor begins inside its buffer.
+    """
+
+    element: Element
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...] = ()
+    swizzle: Swizzle = "none"
+    interleave: Interleave = "none"
+    l2_promotion: L2Promotion = "none"
+    out_of_bounds: OutOfBounds = "zero"
+    offset_bytes: int = 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that one copy adds to its mbarrier's transaction count (the full box, whatever is out of bounds)."""
+        count = 1
+        strides = self.element_strides or (1,) * self.rank
+        for index, extent in enumerate(self.box):
+            stride = 1 if index == 0 and self.interleave == "none" else strides[index]
+            count *= -(-extent // stride)
+        return count * self.element.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapParam:
+    """A 128-byte `CUtensorMap` passed by value (`.param .align 64 .b8 name[128]`)."""
+
+    buffer: str
+    map: TensorMap
+
+
+@dataclass(frozen=True, slots=True)
+class PointerParam:
+    """A 64-bit global address: the start of a buffer plus `offset_bytes`."""
+
+    buffer: str
+    offset_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    kind: Literal["i32", "i64", "f32"]
+    value: int | float
+
+
+Param = TensorMapParam | PointerParam | ScalarParam
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch. Grid, block and cluster are (x, y, z); `cluster` (1, 1, 1) means none."""
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    params: tuple[Param, ...]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    dynamic_smem_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A named array. strides in elements, outermost first, one per dimension of `shape`.
+
+    role: "input" and "output" are the caller's arrays, in the order of the program's parameters; "workspace" is
+    allocated by whoever launches.
+    """
+
+    name: str
+    element: Element
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    role: BufferRole
+
+    @property
+    def span_elements(self) -> int:
+        """Elements from the first to the last addressed, inclusive."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
+
+    @property
+    def span_bytes(self) -> int:
+        return self.span_elements * self.element.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """Everything needed to run a compiled program: its arrays, and its launches in order on one stream."""
+
+    buffers: tuple[Buffer, ...]
+    launches: tuple[Launch, ...]
+
+    def buffer(self, name: str) -> Buffer:
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise KeyError(name)

@@ -1,0 +1,1 @@
+"""Text or Python in, IR or PTX values out."""

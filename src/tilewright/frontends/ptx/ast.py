@@ -1,0 +1,195 @@
+"""What a PTX module is, as values: directives, declarations, instructions with their places.
+
+Only syntax: names are not resolved beyond what the text says, and nothing is executed. Source: PTX ISA, chapters 4
+(syntax), 5 (state spaces), 10 and 11 (special registers, directives). `reader` makes these values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.base.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A named register (`%r1`, `%p0`, `acc3`), or a special register (`%tid.x`, `%cluster_ctaid.x`)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """An integer constant as written (sign included), not yet reduced to a width."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class FloatImmediate:
+    """A float constant. `bits` holds the exact image for `0f........` (32 bits) and `0d........` (64 bits)."""
+
+    bits: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A label, a variable or a function used as an operand."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base + offset]`; base is a register, a symbol, or None for an absolute address."""
+
+    base: Register | Symbol | None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """`[tensorMap, {c0, c1, ...}]` or `[addr, {..}]`: a bulk tensor copy's tensor operand."""
+
+    base: Address
+    coordinates: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`{a, b, c}`."""
+
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """`!p` as an operand."""
+
+    operand: Register
+
+
+@dataclass(frozen=True, slots=True)
+class PairOfPredicates:
+    """`p|q`: two predicate destinations (setp), or `d|p` (shfl.sync, elect.sync)."""
+
+    first: Register
+    second: Register
+
+
+Operand = (
+    Register
+    | Immediate
+    | FloatImmediate
+    | Symbol
+    | Address
+    | TensorAddress
+    | Vector
+    | Negated
+    | PairOfPredicates
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`@p` or `@!p`."""
+
+    register: Register
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction.
+
+    opcode: the whole dotted text (`ld.shared.v4.b32`); row: the key of its row in the instruction table (`ld`,
+    `cp.async.bulk.tensor`, `wgmma.mma_async`); modifiers: the dotted parts after the row's key, in order and without
+    dots (`("shared", "v4", "b32")`; a part such as `shared::cta` stays one string).
+    """
+
+    opcode: str
+    row: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Guard | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDeclaration:
+    """`.reg .b32 %r<10>;`: type without its dot, and the names declared (expanded)."""
+
+    type: str
+    names: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A `.shared`, `.global`, `.const` or `.local` variable.
+
+    size_bytes is None for an `extern` array of unknown size (`.extern .shared .align 1024 .b8 smem[];`).
+    """
+
+    space: str
+    name: str
+    type: str
+    align: int
+    size_bytes: int | None
+    initial: bytes | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A kernel parameter: type (`u64`, `b8`, ...), array size in bytes (equal to the width for a scalar), alignment."""
+
+    name: str
+    type: str
+    align: int
+    size_bytes: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A `.loc file line column` in force from an instruction index on: PTX to source correspondence."""
+
+    index: int
+    file: int
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """An `.entry`. body: instructions and labels in order. directives: performance directives by name without dot
+    (`reqntid`, `maxntid`, `minnctapersm`, `maxnreg`, `reqnctapercluster`, `explicitcluster`), values as written."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    directives: dict[str, tuple[int, ...]]
+    registers: tuple[RegisterDeclaration, ...]
+    variables: tuple[Variable, ...]
+    body: tuple[Instruction | Label, ...]
+    span: Span
+    locations: tuple[Location, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A PTX translation unit. version (8, 0); target: names after `.target` (`("sm_90a",)`); files: `.file` table."""
+
+    version: tuple[int, int]
+    target: tuple[str, ...]
+    address_size: int
+    variables: tuple[Variable, ...]
+    kernels: tuple[Kernel, ...]
+    files: dict[int, str] = field(default_factory=dict[int, str])
