@@ -1,0 +1,310 @@
+"""What a run of a kernel did that matters to its asynchronous protocol: the event stream.
+
+The machine yields these values in the order it performed them; `contract` judges the partial order that they imply,
+not this one order. Values are plain: nothing here knows a rule.
+
+Actors: a warp (the unit that runs instructions), a copy (one bulk copy in flight) and a tensor-core operation (one
+wgmma in flight). Addresses in shared memory are CTA-relative byte offsets from 0; in global memory they are machine
+addresses. Ranges are half-open byte intervals, sorted, merged and disjoint. Spans point into the PTX text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.base.span import Span
+
+Range = tuple[int, int]
+Ranges = tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WarpActor:
+    """Warp `warp` (index in its CTA) of CTA `cta` (linear index in the grid)."""
+
+    cta: int
+    warp: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyActor:
+    """Bulk copy number `copy` (counted over the launch)."""
+
+    copy: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCoreActor:
+    """wgmma operation number `operation` (counted over the launch)."""
+
+    operation: int
+
+
+Actor = WarpActor | CopyActor | TensorCoreActor
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes read or written. proxy: "generic" for ld/st, "async" for bulk copies and wgmma operands.
+
+    space "shared": `cta` owns the bytes. space "global": `cta` is -1. atomic: part of an atomic operation.
+    """
+
+    actor: Actor
+    space: Literal["shared", "global"]
+    cta: int
+    ranges: Ranges
+    write: bool
+    proxy: Literal["generic", "async"]
+    span: Span
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierInit:
+    actor: WarpActor
+    cta: int
+    address: int
+    count: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierInvalidate:
+    actor: WarpActor
+    cta: int
+    address: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierArrive:
+    """An arrive-on (`count` arrivals from one warp instruction, all lanes summed). `phase` is the absolute phase index,
+    from 0, that it counted in; `expect_bytes` is what it added to the transaction count first (0 for a plain arrive).
+    `cta` is the owner of the barrier, which may be another CTA of the cluster."""
+
+    actor: WarpActor
+    cta: int
+    address: int
+    phase: int
+    count: int
+    expect_bytes: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierExpect:
+    """A bare `mbarrier.expect_tx`: no arrival."""
+
+    actor: WarpActor
+    cta: int
+    address: int
+    phase: int
+    expect_bytes: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierComplete:
+    """A copy's `complete_tx` of `bytes` on a barrier; `span` is the copy instruction's."""
+
+    actor: CopyActor
+    cta: int
+    address: int
+    phase: int
+    bytes: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnd:
+    """Phase `phase` of a barrier completed (pending count and transaction count both reached zero)."""
+
+    cta: int
+    address: int
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierWait:
+    """A successful test_wait/try_wait: phase `phase` (absolute) was complete. Failed tries yield nothing."""
+
+    actor: WarpActor
+    cta: int
+    address: int
+    parity: int
+    phase: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CopyIssue:
+    """A bulk copy issued by one thread.
+
+    direction "load": global to shared, completing on barrier (`barrier_cta`, `barrier_address`);
+    direction "store": shared to global, completing through the issuing thread's bulk groups (barrier fields None).
+    destinations: the CTAs whose shared memory it writes (multicast) or, for a store, the one it reads.
+    bytes: what one destination's barrier will be told.
+    """
+
+    actor: WarpActor
+    lane: int
+    copy: CopyActor
+    direction: Literal["load", "store"]
+    destinations: tuple[int, ...]
+    shared: Ranges
+    bytes: int
+    barrier_address: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCommit:
+    """cp.async.bulk.commit_group by one thread: its uncommitted copies become group `group` (counted per thread)."""
+
+    actor: WarpActor
+    lane: int
+    group: int
+    copies: tuple[CopyActor, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWait:
+    """cp.async.bulk.wait_group[.read] passed: at most `pending` most recent groups of this thread remain."""
+
+    actor: WarpActor
+    lane: int
+    pending: int
+    read: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaFence:
+    actor: WarpActor
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaIssue:
+    """One wgmma.mma_async. `actor` is the first warp of the warpgroup. accumulator: the register names written;
+    shared: bytes of the A (if in shared memory) and B operands. a_registers: A operand registers, if any."""
+
+    actor: WarpActor
+    operation: TensorCoreActor
+    accumulator: tuple[str, ...]
+    a_registers: tuple[str, ...]
+    shared: Ranges
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaCommit:
+    actor: WarpActor
+    group: int
+    operations: tuple[TensorCoreActor, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaWait:
+    actor: WarpActor
+    pending: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterHazard:
+    """An accumulator (or A) register of a wgmma still in flight was read or written by another instruction."""
+
+    actor: WarpActor
+    operation: TensorCoreActor
+    register: str
+    write: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFence:
+    """fence.proxy.async[.space] by every active lane of a warp. space: "all", "shared" or "global"."""
+
+    actor: WarpActor
+    space: Literal["all", "shared", "global"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFence:
+    """fence / membar, and fence.mbarrier_init (kind "mbarrier_init")."""
+
+    actor: WarpActor
+    kind: Literal["fence", "mbarrier_init"]
+    scope: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBarrier:
+    """Named barrier `barrier` of a CTA completed: who synchronized (waited) and who only arrived."""
+
+    cta: int
+    barrier: int
+    synchronized: tuple[WarpActor, ...]
+    arrived: tuple[WarpActor, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBarrier:
+    """barrier.cluster completed a phase for all warps of the cluster (arrive .release, wait .acquire unless relaxed)."""
+
+    cluster: int
+    warps: tuple[WarpActor, ...]
+    relaxed: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBudget:
+    """setmaxnreg took effect for a warp."""
+
+    actor: WarpActor
+    registers: int
+    increase: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The last active lanes of a warp exited."""
+
+    actor: WarpActor
+    span: Span
+
+
+Event = (
+    Access
+    | BarrierInit
+    | BarrierInvalidate
+    | BarrierArrive
+    | BarrierExpect
+    | BarrierComplete
+    | PhaseEnd
+    | BarrierWait
+    | CopyIssue
+    | BulkCommit
+    | BulkWait
+    | WgmmaFence
+    | WgmmaIssue
+    | WgmmaCommit
+    | WgmmaWait
+    | RegisterHazard
+    | ProxyFence
+    | MemoryFence
+    | NamedBarrier
+    | ClusterBarrier
+    | RegisterBudget
+    | Exit
+)
