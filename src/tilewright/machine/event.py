@@ -246,6 +246,17 @@ class MemoryFence:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedBarrierArrive:
+    """A warp reached bar.sync / bar.arrive on named barrier `barrier`; its earlier work is what the barrier publishes."""
+
+    actor: WarpActor
+    cta: int
+    barrier: int
+    waits: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class NamedBarrier:
     """Named barrier `barrier` of a CTA completed: who synchronized (waited) and who only arrived."""
 
@@ -253,6 +264,16 @@ class NamedBarrier:
     barrier: int
     synchronized: tuple[WarpActor, ...]
     arrived: tuple[WarpActor, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterArrive:
+    """A warp reached barrier.cluster.arrive; relaxed arrivals publish nothing."""
+
+    actor: WarpActor
+    cluster: int
+    relaxed: bool
     span: Span
 
 
@@ -303,7 +324,9 @@ Event = (
     | RegisterHazard
     | ProxyFence
     | MemoryFence
+    | NamedBarrierArrive
     | NamedBarrier
+    | ClusterArrive
     | ClusterBarrier
     | RegisterBudget
     | Exit
