@@ -1,0 +1,672 @@
+"""The asynchronous contract: a kernel as roles that exchange linear tokens over barriers, copies and tensor-core groups.
+
+What a value of each type means:
+
+- `!ac.ring<name>`: `stages` slots guarded by pairs of mbarriers, full[s] and empty[s].
+- `!ac.cursor<ring>`: a position in a ring, the pair (stage, parity). `advance` moves it one slot.
+- `!ac.phase<ring, side>`: the right to a slot, obtained by waiting. side "empty": may be filled; "full": may be read;
+  "retired": was read and nothing reads it any more. Linear: used exactly once.
+- `!ac.tx<ring, bytes>`: a slot being filled, of which `bytes` bytes are announced and not yet issued. Linear.
+- `!ac.reading<ring>`: a slot that a wgmma in flight reads. Linear.
+- `!ac.inflight<m, n>` and `!ac.acc<m, n>`: an accumulator owned by the tensor core, and by the threads. Linear.
+- `!ac.fragment<axes, element>`: values distributed over a warpgroup's registers like an accumulator.
+- `!ac.staged<buffer, state>`: bytes of an output tile in shared memory: "written" by generic stores, "fenced" towards
+  the async proxy, "ready" for the copy engine. Linear.
+
+Types make most misuse unrepresentable within one block; what crosses loops, groups and roles (phases, parities, counts,
+reuse before release, deadlock) is proved by `contract`. Ops print and parse in MLIR's generic form. Emission is `lower`'s.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    AttrSizedResultSegments,
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.ir.tier import ExecutionAttr, MemoryType
+
+# ---------------------------------------------------------------- types
+
+
+@irdl_attr_definition
+class RingType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.ring_type"
+    ring: StringAttr
+    stages: IntAttr
+
+
+@irdl_attr_definition
+class CursorType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.cursor"
+    ring: StringAttr
+
+
+@irdl_attr_definition
+class PhaseType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.phase"
+    ring: StringAttr
+    side: StringAttr
+
+    def verify(self) -> None:
+        if self.side.data not in ("empty", "full", "retired"):
+            raise VerifyException(f"a phase is empty, full or retired, not {self.side.data!r}")
+
+
+@irdl_attr_definition
+class TransactionType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.tx"
+    ring: StringAttr
+    bytes: IntAttr
+
+
+@irdl_attr_definition
+class ReadingType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.reading"
+    ring: StringAttr
+
+
+@irdl_attr_definition
+class InflightType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.inflight"
+    m: IntAttr
+    n: IntAttr
+
+
+@irdl_attr_definition
+class AccumulatorType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.acc"
+    m: IntAttr
+    n: IntAttr
+
+
+@irdl_attr_definition
+class FragmentType(ParametrizedAttribute, TypeAttribute):
+    """axes: "mn" for a full fragment, "m" or "n" for a vector broadcast along the other axis."""
+
+    name = "ac.fragment"
+    m: IntAttr
+    n: IntAttr
+    axes: StringAttr
+    element: StringAttr
+
+
+@irdl_attr_definition
+class StagedType(ParametrizedAttribute, TypeAttribute):
+    name = "ac.staged"
+    buffer: StringAttr
+    state: StringAttr
+
+    def verify(self) -> None:
+        if self.state.data not in ("written", "fenced", "ready"):
+            raise VerifyException(f"staged bytes are written, fenced or ready, not {self.state.data!r}")
+
+
+@irdl_attr_definition
+class DescriptorType(ParametrizedAttribute, TypeAttribute):
+    """A tensor map: rank, swizzle, interleave and the alignment in bytes its shared-memory box needs."""
+
+    name = "ac.tma_desc"
+    rank: IntAttr
+    swizzle: StringAttr
+    interleave: StringAttr
+    align: IntAttr
+
+
+@irdl_attr_definition
+class GlobalType(ParametrizedAttribute, TypeAttribute):
+    """A global array reached by plain loads and stores."""
+
+    name = "ac.global_type"
+    element: StringAttr
+    rank: IntAttr
+
+
+@irdl_attr_definition
+class IndexType(ParametrizedAttribute, TypeAttribute):
+    """A 32-bit index: a tile coordinate, a loop index, a warpgroup's number or an affine function of them."""
+
+    name = "ac.index"
+
+
+@irdl_attr_definition
+class ScalarType(ParametrizedAttribute, TypeAttribute):
+    """One float32 value inside an elementwise region."""
+
+    name = "ac.scalar_type"
+
+
+# ---------------------------------------------------------------- structure
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """One kernel. symbols: trip counts by name (`{K = 64, tiles = 128}`), for which `contract` proves *all* values
+    from their declared minimum (`minima`). grid, cluster, block: three integers each."""
+
+    name = "ac.kernel"
+    sym_name = prop_def(StringAttr)
+    symbols = prop_def(DictionaryAttr)
+    minima = prop_def(DictionaryAttr)
+    grid = prop_def(ArrayAttr[IntAttr])
+    cluster = prop_def(ArrayAttr[IntAttr])
+    block = prop_def(ArrayAttr[IntAttr])
+    dynamic_smem_bytes = prop_def(IntAttr)
+    launch_registers = prop_def(IntAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class RingOp(IRDLOperation):
+    """full[s] at `address + 8 s`, empty[s] at `address + 8 (stages + s)`, in bytes of dynamic shared memory.
+
+    full_arrivals and empty_arrivals are the counts that `init` gives them.
+    """
+
+    name = "ac.ring"
+    sym_name = prop_def(StringAttr)
+    stages = prop_def(IntAttr)
+    full_arrivals = prop_def(IntAttr)
+    empty_arrivals = prop_def(IntAttr)
+    address = prop_def(IntAttr)
+    result = result_def(RingType)
+
+
+@irdl_op_definition
+class BufferOp(IRDLOperation):
+    """Shared memory at `address`: `slots` slots, `instances` times (one per warpgroup of the role that uses it).
+
+    ring: the ring whose slot s guards slot s of this buffer; absent for staging buffers.
+    """
+
+    name = "ac.buffer"
+    sym_name = prop_def(StringAttr)
+    address = prop_def(IntAttr)
+    instances = prop_def(IntAttr)
+    ring = opt_prop_def(StringAttr)
+    result = result_def(MemoryType)
+
+
+@irdl_op_definition
+class TensorMapOp(IRDLOperation):
+    """A kernel parameter that is a tensor map of global buffer `buffer`. Index 0 is the innermost dimension."""
+
+    name = "ac.tensor_map"
+    sym_name = prop_def(StringAttr)
+    buffer = prop_def(StringAttr)
+    element = prop_def(StringAttr)
+    dims = prop_def(ArrayAttr[IntAttr])
+    strides_bytes = prop_def(ArrayAttr[IntAttr])
+    box = prop_def(ArrayAttr[IntAttr])
+    l2_promotion = prop_def(StringAttr)
+    result = result_def(DescriptorType)
+
+
+@irdl_op_definition
+class GlobalOp(IRDLOperation):
+    """A kernel parameter that is a pointer. shape and strides in elements, outermost first."""
+
+    name = "ac.global"
+    sym_name = prop_def(StringAttr)
+    buffer = prop_def(StringAttr)
+    shape = prop_def(ArrayAttr[IntAttr])
+    strides = prop_def(ArrayAttr[IntAttr])
+    result = result_def(GlobalType)
+
+
+@irdl_op_definition
+class RoleOp(IRDLOperation):
+    """What `execution` units do, in parallel with the other roles. registers: per thread after setmaxnreg (0: keep).
+
+    The region's argument is the unit's index in its role. A role of unit thread1 is one elected thread of the
+    warpgroup that begins at its first thread; the warpgroup's other threads do nothing.
+    """
+
+    name = "ac.role"
+    sym_name = prop_def(StringAttr)
+    execution = prop_def(ExecutionAttr)
+    registers = prop_def(IntAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class TilesOp(IRDLOperation):
+    """The persistent loop: this CTA's share of the output tiles, `symbol` of them, in an order fixed by its attributes.
+
+    Cluster c of C takes tiles c, c + C, ... of the rastered order: groups of `raster_group` tiles along m, then n.
+    tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
+    indices, then the carried values.
+    """
+
+    name = "ac.tiles"
+    symbol = prop_def(StringAttr)
+    tiles_m = prop_def(IntAttr)
+    tiles_n = prop_def(IntAttr)
+    raster_group = prop_def(IntAttr)
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class LoopOp(IRDLOperation):
+    """Runs its body for index = begin, begin + 1, ..., symbol - 1. Region arguments: index, then the carried values."""
+
+    name = "ac.loop"
+    symbol = prop_def(StringAttr)
+    begin = prop_def(IntAttr)
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    name = "ac.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class AffineOp(IRDLOperation):
+    """constant + sum of coefficient * operand."""
+
+    name = "ac.affine"
+    coefficients = prop_def(ArrayAttr[IntAttr])
+    constant = prop_def(IntAttr)
+    operands_ = var_operand_def(IndexType)
+    result = result_def(IndexType)
+
+
+# ---------------------------------------------------------------- set-up and whole-CTA synchronization
+
+
+@irdl_op_definition
+class BarrierInitOp(IRDLOperation):
+    """One thread initialises every barrier of a ring."""
+
+    name = "ac.mbarrier.init"
+    ring = operand_def(RingType)
+
+
+@irdl_op_definition
+class FenceBarrierInitOp(IRDLOperation):
+    """fence.mbarrier_init.release.cluster by the thread that initialised."""
+
+    name = "ac.fence.mbarrier_init"
+
+
+@irdl_op_definition
+class CtaSyncOp(IRDLOperation):
+    """All threads of the CTA."""
+
+    name = "ac.cta.sync"
+
+
+@irdl_op_definition
+class ClusterSyncOp(IRDLOperation):
+    """All threads of the cluster: arrive (release) and wait (acquire)."""
+
+    name = "ac.cluster.sync"
+
+
+# ---------------------------------------------------------------- rings
+
+
+@irdl_op_definition
+class CursorStartOp(IRDLOperation):
+    """Slot 0, first round. side: "empty" for a filler, whose first waits pass at once; "full" for a reader."""
+
+    name = "ac.cursor.start"
+    side = prop_def(StringAttr)
+    ring = operand_def(RingType)
+    result = result_def(CursorType)
+
+
+@irdl_op_definition
+class AdvanceOp(IRDLOperation):
+    name = "ac.advance"
+    cursor = operand_def(CursorType)
+    result = result_def(CursorType)
+
+
+@irdl_op_definition
+class BarrierWaitOp(IRDLOperation):
+    """Wait on full[stage] or empty[stage] of the cursor, for the parity that the cursor holds (`invert_parity` waits
+    for the other one, as a filler's cursor must on empty barriers)."""
+
+    name = "ac.mbarrier.wait"
+    side = prop_def(StringAttr)
+    invert_parity = prop_def(IntAttr)
+    ring = operand_def(RingType)
+    cursor = operand_def(CursorType)
+    result = result_def(PhaseType)
+
+
+@irdl_op_definition
+class ArriveExpectOp(IRDLOperation):
+    """mbarrier.arrive.expect_tx on the slot's full barrier."""
+
+    name = "ac.mbarrier.arrive_expect_tx"
+    bytes = prop_def(IntAttr)
+    phase = operand_def(PhaseType)
+    result = result_def(TransactionType)
+
+
+@irdl_op_definition
+class CopyIssueOp(IRDLOperation):
+    """One bulk tensor load of a box into the slot, at `offset_bytes` (plus `rank_offset_bytes` times the CTA's rank in
+    the cluster).
+
+    multicast: 1 for this CTA alone; c for all c CTAs of the cluster, where by symmetry each slot receives c such boxes
+    and the token pays for all of them. coordinates: innermost first, in elements.
+    """
+
+    name = "ac.tma.issue"
+    offset_bytes = prop_def(IntAttr)
+    rank_offset_bytes = prop_def(IntAttr)
+    box_bytes = prop_def(IntAttr)
+    multicast = prop_def(IntAttr)
+    descriptor = operand_def(DescriptorType)
+    buffer = operand_def(MemoryType)
+    tx = operand_def(TransactionType)
+    coordinates = var_operand_def(IndexType)
+    result = result_def(TransactionType)
+
+    def verify_(self) -> None:
+        paid = self.box_bytes.data * self.multicast.data
+        before, after = self.tx.type, self.result.type
+        assert isinstance(before, TransactionType) and isinstance(after, TransactionType)
+        if before.bytes.data - paid != after.bytes.data:
+            raise VerifyException(
+                f"the copy moves {paid} bytes, so {before.bytes.data} announced bytes leave "
+                f"{before.bytes.data - paid}, not {after.bytes.data}"
+            )
+
+
+@irdl_op_definition
+class TransactionCloseOp(IRDLOperation):
+    """The slot is filled as far as its issuer is concerned: no announced byte is left to issue."""
+
+    name = "ac.tx.close"
+    tx = operand_def(TransactionType)
+
+
+@irdl_op_definition
+class ArriveOp(IRDLOperation):
+    """Release a slot: one arrival on its empty barrier, in each of `peers` CTAs of the cluster."""
+
+    name = "ac.mbarrier.arrive"
+    peers = prop_def(IntAttr)
+    phase = operand_def(PhaseType)
+
+
+# ---------------------------------------------------------------- tensor core
+
+
+@irdl_op_definition
+class WgmmaFenceOp(IRDLOperation):
+    name = "ac.wgmma.fence"
+
+
+@irdl_op_definition
+class WgmmaIssueOp(IRDLOperation):
+    """Multiply the slot's A and B tiles into an accumulator: `steps` wgmma of depth 16 for each 64-row block.
+
+    No accumulator operand means that the first step overwrites (scale-d 0). A's rows for warpgroup w begin at
+    `a_instance_bytes * w`. Strides in bytes: leading and stride offsets of the matrix descriptors, the advance
+    from one 16-deep step to the next, and from one 64-row block to the next.
+    """
+
+    name = "ac.wgmma.issue"
+    m = prop_def(IntAttr)
+    n = prop_def(IntAttr)
+    steps = prop_def(IntAttr)
+    element = prop_def(StringAttr)
+    a_major = prop_def(StringAttr)
+    a_leading_bytes = prop_def(IntAttr)
+    a_stride_bytes = prop_def(IntAttr)
+    a_step_bytes = prop_def(ArrayAttr[IntAttr])
+    a_block_bytes = prop_def(IntAttr)
+    a_instance_bytes = prop_def(IntAttr)
+    b_major = prop_def(StringAttr)
+    b_leading_bytes = prop_def(IntAttr)
+    b_stride_bytes = prop_def(IntAttr)
+    b_step_bytes = prop_def(ArrayAttr[IntAttr])
+    phase = operand_def(PhaseType)
+    a = operand_def(MemoryType)
+    b = operand_def(MemoryType)
+    unit = operand_def(IndexType)
+    accumulator = opt_operand_def(InflightType)
+    inflight = result_def(InflightType)
+    reading = result_def(ReadingType)
+
+
+@irdl_op_definition
+class WgmmaCommitOp(IRDLOperation):
+    name = "ac.wgmma.commit"
+
+
+@irdl_op_definition
+class WgmmaWaitOp(IRDLOperation):
+    """Wait until at most `pending` committed groups are in flight; hand back what is then known to be done."""
+
+    name = "ac.wgmma.wait"
+    pending = prop_def(IntAttr)
+    reading = opt_operand_def(ReadingType)
+    accumulator = opt_operand_def(InflightType)
+    retired = opt_result_def(PhaseType)
+    settled = opt_result_def(AccumulatorType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), AttrSizedResultSegments(as_property=True))
+
+
+# ---------------------------------------------------------------- epilogue
+
+
+@irdl_op_definition
+class FragmentLoadOp(IRDLOperation):
+    """Plain loads of a global array at the accumulator's places; out-of-bounds places read as 0. row and column are the
+    fragment's first element; axes of the result say which of them the array has."""
+
+    name = "ac.fragment.load"
+    source = operand_def(GlobalType)
+    row = operand_def(IndexType)
+    column = operand_def(IndexType)
+    result = result_def(FragmentType)
+
+
+@irdl_op_definition
+class MapOp(IRDLOperation):
+    """Elementwise: the region computes one float32 from the accumulator's element and the fragments' elements."""
+
+    name = "ac.map"
+    accumulator = operand_def(AccumulatorType)
+    fragments = var_operand_def(FragmentType)
+    result = result_def(FragmentType)
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class ScalarOp(IRDLOperation):
+    """A float32 function of one or two scalars, by its name in `tilewright.ir.function`."""
+
+    name = "ac.scalar"
+    function = prop_def(StringAttr)
+    inputs = var_operand_def(ScalarType)
+    result = result_def(ScalarType)
+
+
+@irdl_op_definition
+class RoundOp(IRDLOperation):
+    """A float32 rounded to `element` and back."""
+
+    name = "ac.round"
+    element = prop_def(StringAttr)
+    input = operand_def(ScalarType)
+    result = result_def(ScalarType)
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """A float32 constant by its 32-bit image."""
+
+    name = "ac.constant"
+    bits = prop_def(IntAttr)
+    result = result_def(ScalarType)
+
+
+@irdl_op_definition
+class StageWriteOp(IRDLOperation):
+    """Generic-proxy stores of columns [column_begin, column_end) of a fragment into a slot of a staging buffer."""
+
+    name = "ac.stage.write"
+    column_begin = prop_def(IntAttr)
+    column_end = prop_def(IntAttr)
+    slot = prop_def(IntAttr)
+    fragment = operand_def(FragmentType)
+    buffer = operand_def(MemoryType)
+    unit = operand_def(IndexType)
+    result = result_def(StagedType)
+
+
+@irdl_op_definition
+class FenceProxyOp(IRDLOperation):
+    """fence.proxy.async.shared::cta by every thread of the unit."""
+
+    name = "ac.fence.proxy_async"
+    staged = operand_def(StagedType)
+    result = result_def(StagedType)
+
+
+@irdl_op_definition
+class NamedBarrierSyncOp(IRDLOperation):
+    """bar.sync of the unit's 128 threads on named barrier `first_barrier` + unit. Turns fenced bytes ready, if given."""
+
+    name = "ac.named_barrier.sync"
+    first_barrier = prop_def(IntAttr)
+    threads = prop_def(IntAttr)
+    unit = operand_def(IndexType)
+    staged = opt_operand_def(StagedType)
+    result = opt_result_def(StagedType)
+
+
+@irdl_op_definition
+class CopyStoreOp(IRDLOperation):
+    """One bulk tensor store of a staged box, by the unit's first thread; it belongs to the next committed group."""
+
+    name = "ac.tma.store"
+    slot = prop_def(IntAttr)
+    box_bytes = prop_def(IntAttr)
+    descriptor = operand_def(DescriptorType)
+    buffer = operand_def(MemoryType)
+    unit = operand_def(IndexType)
+    staged = operand_def(StagedType)
+    coordinates = var_operand_def(IndexType)
+
+
+@irdl_op_definition
+class BulkCommitOp(IRDLOperation):
+    """cp.async.bulk.commit_group by the unit's first thread."""
+
+    name = "ac.bulk.commit_group"
+    unit = operand_def(IndexType)
+
+
+@irdl_op_definition
+class BulkWaitOp(IRDLOperation):
+    """cp.async.bulk.wait_group by the unit's first thread; read 1 waits only until sources have been read."""
+
+    name = "ac.bulk.wait_group"
+    pending = prop_def(IntAttr)
+    read = prop_def(IntAttr)
+    unit = operand_def(IndexType)
+
+
+@irdl_op_definition
+class GlobalStoreOp(IRDLOperation):
+    """Plain bounds-checked stores of a fragment to a global array."""
+
+    name = "ac.global.store"
+    fragment = operand_def(FragmentType)
+    destination = operand_def(GlobalType)
+    row = operand_def(IndexType)
+    column = operand_def(IndexType)
+
+
+# ---------------------------------------------------------------- plain element-by-element kernels
+
+
+@irdl_op_definition
+class ElementwiseOp(IRDLOperation):
+    """Every thread of the grid runs the body for its share of the points of `extents` (outermost first).
+
+    Region arguments: one index per extent.
+    """
+
+    name = "ac.elementwise"
+    extents = prop_def(ArrayAttr[IntAttr])
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class ElementLoadOp(IRDLOperation):
+    """One element as float32 (`raw` 0) or as its bits (`raw` 1); `fill` 1 gives 0 outside the array."""
+
+    name = "ac.element.load"
+    fill = prop_def(IntAttr)
+    source = operand_def(GlobalType)
+    indices = var_operand_def(IndexType)
+    result = result_def(ScalarType)
+
+
+@irdl_op_definition
+class ElementStoreOp(IRDLOperation):
+    name = "ac.element.store"
+    value = operand_def(ScalarType)
+    destination = operand_def(GlobalType)
+    indices = var_operand_def(IndexType)
+
+
+def strings(attribute: Attribute) -> str:
+    """The text of a string attribute."""
+    assert isinstance(attribute, StringAttr)
+    return attribute.data
+
+
+Ac = Dialect(
+    "ac",
+    [
+        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, LoopOp, YieldOp, AffineOp,
+        BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp,
+        CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
+        WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp,
+        FragmentLoadOp, MapOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,
+        CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp,
+        ElementwiseOp, ElementLoadOp, ElementStoreOp,
+    ],
+    [
+        RingType, CursorType, PhaseType, TransactionType, ReadingType, InflightType, AccumulatorType, FragmentType,
+        StagedType, DescriptorType, GlobalType, IndexType, ScalarType,
+    ],
+)  # fmt: skip
