@@ -1,0 +1,48 @@
+# Every target builds the virtual environment first, from the pinned lock, where it is missing or older than the lock.
+
+PYTHON3 ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+STAMP := $(VENV)/.lock-installed
+JOBS ?= 2
+
+.DEFAULT_GOAL := test
+.PHONY: demo test lint format test-full test-gpu bench lock
+
+# The project itself is installed editable, so that `tilewright` is on the venv's path.
+$(STAMP): requirements.lock
+	test -x $(PYTHON) || $(PYTHON3) -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv: $(STAMP)
+
+demo: $(STAMP)
+	$(PYTHON) -m tilewright demo
+
+test: $(STAMP)
+	$(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu and not full"
+
+test-full: $(STAMP)
+	$(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu"
+
+test-gpu: $(STAMP)
+	$(PYTHON) -m pytest -q -m gpu
+
+lint: $(STAMP)
+	$(VENV)/bin/ruff check src tests
+	$(VENV)/bin/ruff format --check src tests
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/pyright
+
+format: $(STAMP)
+	$(VENV)/bin/ruff check --fix src tests
+	$(VENV)/bin/ruff format src tests
+
+bench: $(STAMP)
+	$(PYTHON) -m tilewright bench
+
+lock:
+	$(VENV)/bin/pip-compile --quiet --upgrade --extra dev --allow-unsafe --strip-extras --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml

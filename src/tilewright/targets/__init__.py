@@ -1,0 +1,4 @@
+"""Every hardware fact, as versioned tables: limits per architecture and the table of PTX instructions.
+
+Floor 2: imports `base` only. Code asks a `Target` for a limit or a feature and never compares architecture names.
+"""
