@@ -1,0 +1,318 @@
+"""Launch plans as JSON documents, both ways, strictly.
+
+The shape follows the dataclasses of `tilewright.base.plan` field by field, so that a plan read back equals the plan
+written. A parameter is tagged by `"param"`: `"pointer"`, `"scalar"` or `"tensor_map"`. Non-finite scalars are the
+strings `"nan"`, `"inf"` and `"-inf"`, since JSON has no numbers for them.
+
+Reading refuses what it does not know: an unknown or missing field, a value of the wrong type (`true` is no integer), a
+reference to a buffer that is not there, lists whose lengths contradict each other. It does not judge whether a tensor
+map is legal (`legal` does) or a launch fits a device (`runtime` does).
+
+Checked by: tests/runtime/test_plan_json.py, round trip over generated plans and mutated documents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NoReturn, TypeVar, cast, get_args
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import (
+    Buffer,
+    BufferRole,
+    Interleave,
+    L2Promotion,
+    Launch,
+    LaunchPlan,
+    OutOfBounds,
+    Param,
+    PointerParam,
+    ScalarParam,
+    Swizzle,
+    TensorMap,
+    TensorMapParam,
+)
+
+PLAN_FORMAT = 1
+"""Version of the document. Raised when an older reader would misunderstand a newer document."""
+
+_Item = TypeVar("_Item")
+_F32_MAX = (2 - 2**-23) * 2.0**127
+
+
+def plan_to_json(plan: LaunchPlan) -> dict[str, object]:
+    """The plan as a JSON document (dicts, lists, strings, numbers)."""
+    return {
+        "format": PLAN_FORMAT,
+        "buffers": [
+            {
+                "name": buffer.name,
+                "element": buffer.element.value,
+                "shape": list(buffer.shape),
+                "strides": list(buffer.strides),
+                "role": buffer.role,
+            }
+            for buffer in plan.buffers
+        ],
+        "launches": [
+            {
+                "entry": launch.entry,
+                "grid": list(launch.grid),
+                "block": list(launch.block),
+                "cluster": list(launch.cluster),
+                "dynamic_smem_bytes": launch.dynamic_smem_bytes,
+                "params": [_param_to_json(param) for param in launch.params],
+            }
+            for launch in plan.launches
+        ],
+    }
+
+
+def _param_to_json(param: Param) -> dict[str, object]:
+    match param:
+        case PointerParam():
+            return {"param": "pointer", "buffer": param.buffer, "offset_bytes": param.offset_bytes}
+        case ScalarParam():
+            value = param.value
+            finite = isinstance(value, int) or math.isfinite(value)
+            return {"param": "scalar", "kind": param.kind, "value": value if finite else str(value)}
+        case TensorMapParam():
+            return {"param": "tensor_map", "buffer": param.buffer, "map": tensor_map_to_json(param.map)}
+
+
+def tensor_map_to_json(tensor_map: TensorMap) -> dict[str, object]:
+    """One tensor map as a JSON object, fields in the order of `cuTensorMapEncodeTiled`."""
+    return {
+        "element": tensor_map.element.value,
+        "dims": list(tensor_map.dims),
+        "strides_bytes": list(tensor_map.strides_bytes),
+        "box": list(tensor_map.box),
+        "element_strides": list(tensor_map.element_strides),
+        "interleave": tensor_map.interleave,
+        "swizzle": tensor_map.swizzle,
+        "l2_promotion": tensor_map.l2_promotion,
+        "out_of_bounds": tensor_map.out_of_bounds,
+        "offset_bytes": tensor_map.offset_bytes,
+    }
+
+
+def plan_from_json(document: object, *, where: str = "plan") -> LaunchPlan:
+    """The plan that `document` describes. `where` begins every path in an error, such as `plan.launches[0].grid`.
+
+    Raises TilewrightError, naming the path, for anything that `plan_to_json` would not have written.
+    """
+    fields = _record(document, where, ("format", "buffers", "launches"))
+    version = _integer(fields["format"], f"{where}.format", 1)
+    if version != PLAN_FORMAT:
+        raise TilewrightError(
+            f"{where}.format is {version}; this version of Tilewright reads {PLAN_FORMAT}",
+            remedy="upgrade Tilewright, or compile the program again",
+        )
+    buffers = _sequence(fields["buffers"], f"{where}.buffers", _buffer)
+    names = [buffer.name for buffer in buffers]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            _refuse(f"{where}.buffers[{index}].name", f"repeats the name {name!r}")
+    launches = _sequence(fields["launches"], f"{where}.launches", _launch)
+    for index, launch in enumerate(launches):
+        for position, param in enumerate(launch.params):
+            if not isinstance(param, ScalarParam) and param.buffer not in names:
+                path = f"{where}.launches[{index}].params[{position}].buffer"
+                _refuse(path, f"names {param.buffer!r}, which is no buffer of the plan")
+    return LaunchPlan(buffers, launches)
+
+
+def _buffer(value: object, where: str) -> Buffer:
+    fields = _record(value, where, ("name", "element", "shape", "strides", "role"))
+    shape = _integers(fields["shape"], f"{where}.shape")
+    strides = _integers(fields["strides"], f"{where}.strides")
+    if len(strides) != len(shape):
+        _refuse(f"{where}.strides", f"has {len(strides)} entries for {len(shape)} dimensions")
+    return Buffer(
+        name=_text(fields["name"], f"{where}.name"),
+        element=_element(fields["element"], f"{where}.element"),
+        shape=shape,
+        strides=strides,
+        role=cast("BufferRole", _choice(fields["role"], f"{where}.role", get_args(BufferRole))),
+    )
+
+
+def _launch(value: object, where: str) -> Launch:
+    fields = _record(value, where, ("entry", "grid", "block", "cluster", "dynamic_smem_bytes", "params"))
+    return Launch(
+        entry=_text(fields["entry"], f"{where}.entry"),
+        grid=_extent(fields["grid"], f"{where}.grid"),
+        block=_extent(fields["block"], f"{where}.block"),
+        cluster=_extent(fields["cluster"], f"{where}.cluster"),
+        dynamic_smem_bytes=_integer(fields["dynamic_smem_bytes"], f"{where}.dynamic_smem_bytes"),
+        params=_sequence(fields["params"], f"{where}.params", _param),
+    )
+
+
+def _param(value: object, where: str) -> Param:
+    tag = _mapping(value, where).get("param")
+    match tag:
+        case "pointer":
+            fields = _record(value, where, ("param", "buffer", "offset_bytes"))
+            return PointerParam(
+                _text(fields["buffer"], f"{where}.buffer"), _integer(fields["offset_bytes"], f"{where}.offset_bytes")
+            )
+        case "scalar":
+            return _scalar(_record(value, where, ("param", "kind", "value")), where)
+        case "tensor_map":
+            fields = _record(value, where, ("param", "buffer", "map"))
+            return TensorMapParam(
+                _text(fields["buffer"], f"{where}.buffer"), tensor_map_from_json(fields["map"], where=f"{where}.map")
+            )
+        case _:
+            _refuse(f"{where}.param", f"is {tag!r}, not one of pointer, scalar, tensor_map")
+
+
+def _scalar(fields: Mapping[str, object], where: str) -> ScalarParam:
+    kind, value, path = fields["kind"], fields["value"], f"{where}.value"
+    if kind == "i32":
+        return ScalarParam("i32", _integer(value, path, -(2**31), 2**32 - 1))
+    if kind == "i64":
+        return ScalarParam("i64", _integer(value, path, -(2**63), 2**64 - 1))
+    if kind != "f32":
+        _refuse(f"{where}.kind", f"is {kind!r}, not one of i32, i64, f32")
+    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
+        return ScalarParam("f32", float(value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(path, f"is {value!r}, not a number or one of nan, inf, -inf")
+    if not abs(value) <= _F32_MAX:
+        _refuse(path, f"is {value!r}, outside the range of f32")
+    return ScalarParam("f32", value)
+
+
+def tensor_map_from_json(value: object, *, where: str = "tensor map") -> TensorMap:
+    """The tensor map that `value` describes. Raises TilewrightError, naming the path, where it describes none."""
+    fields = _record(
+        value,
+        where,
+        (
+            "element",
+            "dims",
+            "strides_bytes",
+            "box",
+            "element_strides",
+            "interleave",
+            "swizzle",
+            "l2_promotion",
+            "out_of_bounds",
+            "offset_bytes",
+        ),
+    )
+    dims = _integers(fields["dims"], f"{where}.dims", 1)
+    rank = len(dims)
+    strides_bytes = _integers(fields["strides_bytes"], f"{where}.strides_bytes")
+    box = _integers(fields["box"], f"{where}.box", 1)
+    element_strides = _integers(fields["element_strides"], f"{where}.element_strides", 1)
+    if rank == 0:
+        _refuse(f"{where}.dims", "is empty")
+    if len(strides_bytes) != rank - 1:
+        _refuse(f"{where}.strides_bytes", f"has {len(strides_bytes)} entries; rank {rank} needs {rank - 1}")
+    if len(box) != rank:
+        _refuse(f"{where}.box", f"has {len(box)} entries; rank {rank} needs {rank}")
+    if len(element_strides) not in (0, rank):
+        _refuse(f"{where}.element_strides", f"has {len(element_strides)} entries; rank {rank} needs none or {rank}")
+
+    def choose(field: str, options: tuple[str, ...]) -> str:
+        return _choice(fields[field], f"{where}.{field}", options)
+
+    return TensorMap(
+        element=_element(fields["element"], f"{where}.element"),
+        dims=dims,
+        strides_bytes=strides_bytes,
+        box=box,
+        element_strides=element_strides,
+        swizzle=cast("Swizzle", choose("swizzle", get_args(Swizzle))),
+        interleave=cast("Interleave", choose("interleave", get_args(Interleave))),
+        l2_promotion=cast("L2Promotion", choose("l2_promotion", get_args(L2Promotion))),
+        out_of_bounds=cast("OutOfBounds", choose("out_of_bounds", get_args(OutOfBounds))),
+        offset_bytes=_integer(fields["offset_bytes"], f"{where}.offset_bytes"),
+    )
+
+
+def _refuse(where: str, problem: str) -> NoReturn:
+    raise TilewrightError(f"{where} {problem}", remedy="the document was not written by this version of Tilewright")
+
+
+def _mapping(value: object, where: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        _refuse(where, f"is {_kind(value)}, not an object")
+    return cast("Mapping[str, object]", value)
+
+
+def _record(value: object, where: str, expected: tuple[str, ...]) -> Mapping[str, object]:
+    fields = _mapping(value, where)
+    for field in fields:
+        if field not in expected:
+            _refuse(f"{where}.{field}", f"is no field; the fields are {', '.join(expected)}")
+    for field in expected:
+        if field not in fields:
+            _refuse(f"{where}.{field}", "is missing")
+    return fields
+
+
+def _sequence(value: object, where: str, read: Callable[[object, str], _Item]) -> tuple[_Item, ...]:
+    if not isinstance(value, list):
+        _refuse(where, f"is {_kind(value)}, not a list")
+    items = cast("list[object]", value)
+    return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(items))
+
+
+def _integers(value: object, where: str, low: int = 0) -> tuple[int, ...]:
+    return _sequence(value, where, lambda item, path: _integer(item, path, low))
+
+
+def _extent(value: object, where: str) -> tuple[int, int, int]:
+    extents = _integers(value, where, 1)
+    if len(extents) != 3:
+        _refuse(where, f"has {len(extents)} entries, not x, y and z")
+    return (extents[0], extents[1], extents[2])
+
+
+def _integer(value: object, where: str, low: int = 0, high: int = 2**64 - 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        _refuse(where, f"is {_kind(value)}, not an integer")
+    if not low <= value <= high:
+        _refuse(where, f"is {value}, outside {low} to {high}")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        _refuse(where, f"is {_kind(value)}, not a non-empty string")
+    return value
+
+
+def _choice(value: object, where: str, options: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in options:
+        _refuse(where, f"is {value!r}, not one of {', '.join(options)}")
+    return value
+
+
+def _element(value: object, where: str) -> Element:
+    for element in Element:
+        if element.value == value:
+            return element
+    _refuse(where, f"is {value!r}, not one of {', '.join(element.value for element in Element)}")
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f"the string {value!r}"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

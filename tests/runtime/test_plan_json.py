@@ -1,0 +1,188 @@
+"""Launch plans survive a round trip through JSON text, and damaged documents are refused by path."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import Buffer, Launch, LaunchPlan, Param, PointerParam, ScalarParam, TensorMap, TensorMapParam
+from tilewright.base.plan_json import plan_from_json, plan_to_json
+
+_extents = st.integers(1, 2**31)
+_grids = st.tuples(_extents, _extents, _extents)
+_names = st.text("abcxyz_0", min_size=1, max_size=4)
+
+
+@st.composite
+def tensor_maps(draw: st.DrawFn) -> TensorMap:
+    rank = draw(st.integers(1, 5))
+
+    def tuples(size: int, low: int = 1) -> tuple[int, ...]:
+        return draw(st.tuples(*[st.integers(low, 2**32)] * size))
+
+    return TensorMap(
+        element=draw(st.sampled_from(list(Element))),
+        dims=tuples(rank),
+        strides_bytes=tuples(rank - 1, 0),
+        box=tuples(rank),
+        element_strides=tuples(rank) if draw(st.booleans()) else (),
+        swizzle=draw(st.sampled_from(["none", "32B", "64B", "128B"])),
+        interleave=draw(st.sampled_from(["none", "16B", "32B"])),
+        l2_promotion=draw(st.sampled_from(["none", "64B", "128B", "256B"])),
+        out_of_bounds=draw(st.sampled_from(["zero", "nan"])),
+        offset_bytes=draw(st.integers(0, 2**40)),
+    )
+
+
+def _scalars() -> st.SearchStrategy[ScalarParam]:
+    return st.one_of(
+        st.builds(ScalarParam, st.just("i32"), st.integers(-(2**31), 2**32 - 1)),
+        st.builds(ScalarParam, st.just("i64"), st.integers(-(2**63), 2**64 - 1)),
+        st.builds(ScalarParam, st.just("f32"), st.floats(width=32, allow_nan=False)),
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> LaunchPlan:
+    names = draw(st.lists(_names, min_size=1, max_size=4, unique=True))
+    buffers = tuple(
+        Buffer(
+            name,
+            draw(st.sampled_from(list(Element))),
+            shape := tuple(draw(st.lists(st.integers(0, 2**40), max_size=4))),
+            tuple(draw(st.integers(0, 2**40)) for _ in shape),
+            draw(st.sampled_from(["input", "output", "workspace"])),
+        )
+        for name in names
+    )
+    some_buffer = st.sampled_from(names)
+    params: st.SearchStrategy[Param] = st.one_of(
+        st.builds(PointerParam, some_buffer, st.integers(0, 2**40)),
+        st.builds(TensorMapParam, some_buffer, tensor_maps()),
+        _scalars(),
+    )
+    launches = st.builds(
+        Launch, _names, _grids, _grids, st.lists(params, max_size=5).map(tuple), _grids, st.integers(0, 2**20)
+    )
+    return LaunchPlan(buffers, tuple(draw(st.lists(launches, max_size=3))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(plans())
+def test_a_plan_read_back_equals_the_plan_written(plan: LaunchPlan) -> None:
+    text = json.dumps(plan_to_json(plan), allow_nan=False)
+    assert plan_from_json(json.loads(text)) == plan
+
+
+def test_nan_survives() -> None:
+    plan = LaunchPlan((), (Launch("k", (1, 1, 1), (1, 1, 1), (ScalarParam("f32", math.nan),)),))
+    read = plan_from_json(json.loads(json.dumps(plan_to_json(plan), allow_nan=False)))
+    param = read.launches[0].params[0]
+    assert isinstance(param, ScalarParam) and math.isnan(param.value)
+
+
+def sample_document() -> dict[str, Any]:
+    plan = LaunchPlan(
+        (Buffer("x", Element.BF16, (64, 64), (64, 1), "input"), Buffer("y", Element.F32, (64,), (1,), "output")),
+        (
+            Launch(
+                "k",
+                (2, 1, 1),
+                (128, 1, 1),
+                (
+                    TensorMapParam("x", TensorMap(Element.BF16, (64, 64), (128,), (64, 64), swizzle="128B")),
+                    PointerParam("y"),
+                    ScalarParam("i32", 7),
+                ),
+            ),
+        ),
+    )
+    return json.loads(json.dumps(plan_to_json(plan)))
+
+
+_DAMAGE = [
+    (("buffers", 0, "shape", 0), "64", "plan.buffers[0].shape[0]"),
+    (("buffers", 0, "shape", 0), True, "plan.buffers[0].shape[0]"),
+    (("buffers", 0, "shape", 0), 64.0, "plan.buffers[0].shape[0]"),
+    (("buffers", 0, "shape", 0), -1, "plan.buffers[0].shape[0]"),
+    (("buffers", 0, "strides"), [1], "plan.buffers[0].strides"),
+    (("buffers", 0, "element"), "bfloat16", "plan.buffers[0].element"),
+    (("buffers", 0, "role"), "scratch", "plan.buffers[0].role"),
+    (("buffers", 1, "name"), "x", "plan.buffers[1].name"),
+    (("launches", 0, "grid"), [2, 1], "plan.launches[0].grid"),
+    (("launches", 0, "grid", 0), 0, "plan.launches[0].grid[0]"),
+    (("launches", 0, "dynamic_smem_bytes"), None, "plan.launches[0].dynamic_smem_bytes"),
+    (("launches", 0, "params", 0, "param"), "texture", "plan.launches[0].params[0].param"),
+    (("launches", 0, "params", 0, "map", "box"), [64], "plan.launches[0].params[0].map.box"),
+    (("launches", 0, "params", 0, "map", "dims"), [], "plan.launches[0].params[0].map.dims"),
+    (("launches", 0, "params", 0, "map", "strides_bytes"), [128, 1], "plan.launches[0].params[0].map.strides_bytes"),
+    (("launches", 0, "params", 0, "map", "element_strides"), [1], "plan.launches[0].params[0].map.element_strides"),
+    (("launches", 0, "params", 0, "map", "swizzle"), "128", "plan.launches[0].params[0].map.swizzle"),
+    (("launches", 0, "params", 1, "buffer"), "z", "plan.launches[0].params[1].buffer"),
+    (("launches", 0, "params", 2, "value"), 2**32, "plan.launches[0].params[2].value"),
+    (("launches", 0, "params", 2, "value"), 1.5, "plan.launches[0].params[2].value"),
+    (("launches", 0, "params", 2, "kind"), "u32", "plan.launches[0].params[2].kind"),
+    (("launches",), {}, "plan.launches"),
+    (("format",), 2, "plan.format"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "where"), _DAMAGE)
+def test_a_wrong_value_is_refused_by_its_path(path: tuple[Any, ...], value: object, where: str) -> None:
+    document = sample_document()
+    assert plan_from_json(document)
+    parent: Any = document
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = value
+    with pytest.raises(TilewrightError) as caught:
+        plan_from_json(document)
+    assert caught.value.message.startswith(where + " ")
+    assert caught.value.remedy
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    match value:
+        case dict():
+            return [value] + [found for item in value.values() for found in _objects(item)]
+        case list():
+            return [found for item in value for found in _objects(item)]
+        case _:
+            return []
+
+
+def test_every_field_is_needed_and_no_other_is_known() -> None:
+    count = len(_objects(sample_document()))
+    assert count > 5
+    for index in range(count):
+        extended = copy.deepcopy(sample_document())
+        _objects(extended)[index]["surprise"] = 1
+        with pytest.raises(TilewrightError, match="surprise is no field"):
+            plan_from_json(extended)
+        for key in list(_objects(sample_document())[index]):
+            shortened = sample_document()
+            del _objects(shortened)[index][key]
+            with pytest.raises(TilewrightError, match=rf"{key} (is missing|is None)"):
+                plan_from_json(shortened)
+
+
+@pytest.mark.parametrize("document", [None, [], "plan", 3])
+def test_a_document_that_is_no_object_is_refused(document: object) -> None:
+    with pytest.raises(TilewrightError, match="not an object"):
+        plan_from_json(document)
+
+
+@pytest.mark.parametrize("value", [1e300, 10**400, "infinity", True, None])
+def test_a_scalar_outside_f32_is_refused(value: object) -> None:
+    document = sample_document()
+    document["launches"][0]["params"][2] = {"param": "scalar", "kind": "f32", "value": value}
+    with pytest.raises(TilewrightError, match=r"params\[2\]\.value"):
+        plan_from_json(document)
