@@ -16,7 +16,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Interleave, OutOfBounds, Swizzle, TensorMap
 from tilewright.machine.box import merged
 from tilewright.machine.copy_engine import BoxLoad, footprint_bytes, load_box, store_box, transaction_bytes
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.engine_fault import EngineFault
 
 DATA = Path(__file__).parent.parent / "data"
 POISON = 0xCC
@@ -170,7 +170,7 @@ def test_a_box_wholly_outside_is_filled_and_not_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "coordinates", "address", "size", "code"),
+    ("fields", "coordinates", "address", "size", "name"),
     [
         ({}, (4, 0), 0, 1 << 12, "coordinate-alignment"),
         ({}, (0, 0), 64, 1 << 12, "shared-alignment"),
@@ -183,20 +183,20 @@ def test_a_box_wholly_outside_is_filled_and_not_stored() -> None:
     ],
 )
 def test_misuse_is_a_fault(
-    fields: dict[str, object], coordinates: tuple[int, ...], address: int, size: int, code: str
+    fields: dict[str, object], coordinates: tuple[int, ...], address: int, size: int, name: str
 ) -> None:
-    with pytest.raises(MachineFault) as caught:
+    with pytest.raises(EngineFault) as caught:
         load_box(matrix(8, 64, **fields), coordinates, image(size), address)
-    assert caught.value.code == code
+    assert caught.value.name == name
 
 
 def test_store_faults() -> None:
-    with pytest.raises(MachineFault) as caught:
+    with pytest.raises(EngineFault) as caught:
         store_box(matrix(8, 64), (-8, 0), image(1024), 0)
-    assert caught.value.code == "store-coordinate"
-    with pytest.raises(MachineFault) as caught:
+    assert caught.value.name == "store-coordinate"
+    with pytest.raises(EngineFault) as caught:
         store_box(matrix(8, 64), (0, 0), image(1000), 0)
-    assert caught.value.code == "shared-range"
+    assert caught.value.name == "shared-range"
 
 
 def test_a_box_within_bounds_reads_just_its_rows() -> None:

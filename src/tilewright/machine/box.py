@@ -1,8 +1,8 @@
 """Which bytes does one box of a tensor map cover: where each stands in the tensor, and where in shared memory?
 
-Theory: PTX ISA 5.5 "Tensors" (box, element strides, swizzle, interleave). A box is copied in units: one element, or with
-interleave one slice of 16 or 32 bytes. Unit i of dimension d lies at coordinate c[d] + i * step[d]. In shared memory the
-units stand densely, dimension 0 innermost, except that the rows of a swizzled box stand a whole swizzle span apart.
+Theory: PTX ISA 5.5 "Tensors" (box, element strides, swizzle, interleave). A box is copied in units: one element, or
+with interleave one slice of 16 or 32 bytes. Unit i of dimension d lies at coordinate c[d] + i * step[d]. In shared
+memory the units stand densely, dimension 0 innermost, except that the rows of a swizzled box stand a whole span apart.
 
 Interleaved maps, as an H200 has them: coordinate 0 counts slices (a slice is 16 or 32 bytes, whatever the element), and
 the last but one dimension, that of channel groups, takes one group whatever its box says. Element strides divide the
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.swizzle import SPAN_BYTES, period_bytes, swizzled
 
 Ranges = tuple[tuple[int, int], ...]
@@ -55,16 +55,18 @@ class Box:
 
 @lru_cache(maxsize=256)
 def box_of(tensor_map: TensorMap) -> Box:
-    """The box of a map. Raises MachineFault `tensor-map` where its fields do not fit together."""
+    """The box of a map. Raises EngineFault `tensor-map` where its fields do not fit together."""
     rank = tensor_map.rank
     strides = tensor_map.element_strides or (1,) * rank
     if not (1 <= rank <= 5 and len(tensor_map.box) == len(strides) == rank == len(tensor_map.strides_bytes) + 1):
-        raise MachineFault("tensor-map", f"rank {rank} does not fit its strides, box or element strides")
+        raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
     if min(tensor_map.box) < 1 or min(strides) < 1 or min(tensor_map.dims) < 1:
-        raise MachineFault("tensor-map", "an extent of the tensor, of the box or of the element strides is below 1")
+        raise EngineFault(
+            "MF007", "tensor-map", "an extent of the tensor, of the box or of the element strides is below 1"
+        )
     slice_bytes = _SLICE_BYTES[tensor_map.interleave]
     if slice_bytes and rank < 3:
-        raise MachineFault("tensor-map", f"interleave {tensor_map.interleave} takes rank 3 or more, not {rank}")
+        raise EngineFault("MF007", "tensor-map", f"interleave {tensor_map.interleave} takes rank 3 or more, not {rank}")
     unit_bytes = slice_bytes or tensor_map.element.bytes
     steps = strides if slice_bytes else (1, *strides[1:])
     counts = [-(-extent // step) for extent, step in zip(tensor_map.box, steps, strict=True)]
@@ -73,10 +75,12 @@ def box_of(tensor_map: TensorMap) -> Box:
     strides_bytes = (unit_bytes, *tensor_map.strides_bytes)
     inner_bytes = counts[0] * unit_bytes
     if slice_bytes == 0 and inner_bytes % 16:
-        raise MachineFault("tensor-map", f"the box's inner row of {inner_bytes} bytes is no multiple of 16")
+        raise EngineFault("MF007", "tensor-map", f"the box's inner row of {inner_bytes} bytes is no multiple of 16")
     span = SPAN_BYTES[tensor_map.swizzle]
     if slice_bytes == 0 and span and inner_bytes > span:
-        raise MachineFault("tensor-map", f"the box's inner row of {inner_bytes} bytes exceeds the swizzle span {span}")
+        raise EngineFault(
+            "MF007", "tensor-map", f"the box's inner row of {inner_bytes} bytes exceeds the swizzle span {span}"
+        )
     pitch_bytes = inner_bytes if slice_bytes else max(inner_bytes, span)
 
     row_count = prod(counts[1:])
@@ -150,10 +154,13 @@ def merged(addresses: NDArray[np.int64]) -> Ranges:
     """Byte addresses, in any order and repeated or not, as sorted disjoint half-open ranges."""
     if addresses.size == 0:
         return ()
-    ordered = np.unique(addresses)
-    breaks = np.flatnonzero(np.diff(ordered) != 1)
-    starts = ordered[np.concatenate((np.zeros(1, np.int64), breaks + 1))]
-    ends = ordered[np.concatenate((breaks, np.full(1, ordered.size - 1, np.int64)))] + 1
+    steps = np.diff(addresses)
+    if steps.size and steps.min() <= 0:
+        addresses = np.unique(addresses)
+        steps = np.diff(addresses)
+    breaks = np.flatnonzero(steps != 1)
+    starts = addresses[np.concatenate((np.zeros(1, np.int64), breaks + 1))]
+    ends = addresses[np.concatenate((breaks, np.full(1, addresses.size - 1, np.int64)))] + 1
     return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
 
 

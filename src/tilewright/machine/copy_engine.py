@@ -4,8 +4,8 @@ Theory: PTX ISA 5.5 "Tensors" and 9.7.9.27 "cp.async.bulk.tensor". A load fills 
 the full box; a store leaves it out. Swizzle is a function of absolute shared addresses (`swizzle`), the box's geometry
 does not depend on the coordinates (`box`).
 
-Pure functions of bytes: no barrier, no event, no time. Addresses in shared memory are CTA-relative byte offsets; offsets
-in global memory count from the tensor's base address. Misuse raises MachineFault: `coordinate-alignment`
+Pure functions of bytes: no barrier, no event, no time. Addresses in shared memory are CTA-relative byte offsets;
+offsets in global memory count from the tensor's base address. Misuse raises EngineFault: `coordinate-alignment`
 (CUDA_ERROR_ILLEGAL_INSTRUCTION on an H200), `shared-alignment`, `shared-range`, `global-range`,
 `store-coordinate`, `tensor-map`.
 
@@ -35,7 +35,7 @@ from tilewright.machine.box import (
     shared_ranges,
     shifted,
 )
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.engine_fault import EngineFault
 
 SHARED_ALIGN_BYTES = 128
 """Alignment of a tensor copy's shared address (PTX ISA 9.7.9.27.1; CUDA programming guide, tensor memory access)."""
@@ -85,7 +85,7 @@ def load_box(
     """Global to shared: `cp.async.bulk.tensor.Nd.shared::cluster.global.tile`.
 
     coordinates: of the box's first unit, innermost first, signed. tensor: 1-D view of the buffer's bytes from the
-    tensor's base address on. Raises MachineFault where the box reads inside the tensor but beyond `tensor`.
+    tensor's base address on. Raises EngineFault where the box reads inside the tensor but beyond `tensor`.
     """
     box = _checked(tensor_map, coordinates, destination_address)
     origin = sum(at * stride for at, stride in zip(coordinates, box.strides_bytes, strict=True))
@@ -117,15 +117,17 @@ def store_box(
 
     shared: the CTA's shared memory, from offset 0. What lies outside the tensor is not written; along dimension 0 the
     edge is rounded up to 16 bytes, so a tensor whose inner extent is no multiple of 16 bytes is overrun. Raises
-    MachineFault on a negative start coordinate, which PTX ISA 9.7.9.27 leaves undefined for stores.
+    EngineFault on a negative start coordinate, which PTX ISA 9.7.9.27 leaves undefined for stores.
     """
     box = _checked(tensor_map, coordinates, source_address)
     if min(coordinates) < 0:
-        raise MachineFault("store-coordinate", f"a tensor store starts at {coordinates}: negative")
+        raise EngineFault("MF007", "store-coordinate", f"a tensor store starts at {coordinates}: negative")
     ranges_read = shared_ranges(tensor_map, source_address)
     if ranges_read[-1][1] > shared.size:
-        raise MachineFault(
-            "shared-range", f"a tensor store reads to {ranges_read[-1][1]}, past {shared.size} bytes of shared memory"
+        raise EngineFault(
+            "MF001",
+            "shared-range",
+            f"a tensor store reads to {ranges_read[-1][1]}, past {shared.size} bytes of shared memory",
         )
     origin = sum(at * stride for at, stride in zip(coordinates, box.strides_bytes, strict=True))
     addresses = shared_addresses(tensor_map, source_address)
@@ -151,14 +153,19 @@ def store_box(
 def _checked(tensor_map: TensorMap, coordinates: tuple[int, ...], address: int) -> Box:
     box = box_of(tensor_map)
     if len(coordinates) != tensor_map.rank:
-        raise MachineFault("tensor-map", f"{len(coordinates)} coordinates for a tensor map of rank {tensor_map.rank}")
+        raise EngineFault(
+            "MF007", "tensor-map", f"{len(coordinates)} coordinates for a tensor map of rank {tensor_map.rank}"
+        )
     if address % SHARED_ALIGN_BYTES:
-        raise MachineFault("shared-alignment", f"shared address {address} of a tensor copy is no multiple of 128")
+        raise EngineFault(
+            "MF002", "shared-alignment", f"shared address {address} of a tensor copy is no multiple of 128"
+        )
     if address < 0:
-        raise MachineFault("shared-range", f"shared address {address} of a tensor copy is negative")
+        raise EngineFault("MF001", "shared-range", f"shared address {address} of a tensor copy is negative")
     inner = coordinates[0] * tensor_map.element.bytes
     if tensor_map.interleave == "none" and inner % 16:
-        raise MachineFault(
+        raise EngineFault(
+            "MF007",
             "coordinate-alignment",
             f"start coordinate {coordinates[0]} of dimension 0 is {inner} bytes in, no multiple of 16",
         )
@@ -167,8 +174,8 @@ def _checked(tensor_map: TensorMap, coordinates: tuple[int, ...], address: int) 
 
 def _check_end(ranges: Ranges, size: int) -> None:
     if ranges and ranges[-1][1] > size:
-        raise MachineFault(
-            "global-range", f"a tensor copy reads to byte {ranges[-1][1]} of a tensor whose buffer has {size}"
+        raise EngineFault(
+            "MF001", "global-range", f"a tensor copy reads to byte {ranges[-1][1]} of a tensor whose buffer has {size}"
         )
 
 
@@ -182,7 +189,7 @@ def _fill(tensor_map: TensorMap, byte_count: int) -> NDArray[np.uint8]:
 def _nan_fill(element: Element, byte_count: int) -> NDArray[np.uint8]:
     pattern = _NAN_BYTES.get(element)
     if pattern is None:
-        raise MachineFault("tensor-map", f"NaN fill needs a floating-point element, not {element.value}")
+        raise EngineFault("MF007", "tensor-map", f"NaN fill needs a floating-point element, not {element.value}")
     return np.tile(np.frombuffer(pattern, np.uint8), byte_count // len(pattern))
 
 

@@ -7,7 +7,8 @@ parity; this model keeps the absolute index, from 0, so that a caller can tell p
 States are values; each operation takes one (None for memory that holds no valid object) and returns the next. An
 operation ended a phase exactly if `after.phase != before.phase`. Misuse raises `ProtocolFault`, whose code names the
 rule: MB001 ranges, MB002 not initialised, MB003 initialised twice, MB009 more arrivals than pending, MB010 a
-`.noComplete` arrival that would complete, MB017 expected count dropped to zero, MB019 a token of a phase long past.
+`.noComplete` arrival that would complete, MB012 a parity that is none, MB017 expected count dropped to zero, MB019 a
+state of a phase long past.
 
 Not handled: memory order (events carry it), the `.layout` v1 object with conditional phases (PTX 9.3), remote forms (a
 remote arrival is the same arrival on the owner's object), time limits of try_wait.
@@ -18,14 +19,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.engine_fault import EngineFault
 
 COUNT_LIMIT = (1 << 20) - 1
 """Largest arrival count, and largest magnitude of the transaction count in bytes (PTX ISA 9.7.13.15, "Contents")."""
 
 
-class ProtocolFault(MachineFault):
+_NAMES = {
+    "MB001": "mbarrier-range",
+    "MB002": "mbarrier-not-initialized",
+    "MB003": "mbarrier-initialized-twice",
+    "MB009": "mbarrier-over-arrival",
+    "MB010": "mbarrier-no-complete",
+    "MB012": "mbarrier-parity",
+    "MB017": "mbarrier-dropped-to-zero",
+    "MB019": "mbarrier-stale-state",
+}
+
+
+class ProtocolFault(EngineFault):
     """An operation that the mbarrier protocol forbids. `code` is the rule's."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, _NAMES[code], message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +85,7 @@ def complete(barrier: Mbarrier | None, byte_count: int) -> Mbarrier:
     return _advance(_with_transaction(before, -byte_count, "complete_tx"))
 
 
-def arrive(
-    barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, no_complete: bool = False
-) -> Mbarrier:
+def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, no_complete: bool = False) -> Mbarrier:
     """`mbarrier.arrive[.expect_tx][.noComplete]`: first adds `expect_bytes`, then takes `count` arrivals.
 
     Raises MB009 if fewer than `count` arrivals are pending: they would count in a phase that has not begun. A warp
