@@ -1,0 +1,47 @@
+"""Which elementwise functions exist: a closed set, shared by the language, the dialects and every lowering.
+
+Theory: all of them take and give float32. A lowering may approximate the transcendental ones to float32 accuracy good
+enough for a bfloat16 result; the reference evaluator says what they approximate. Two choices deserve a word:
+
+- `GELU` is the tanh approximation, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), not the erf form.
+- `MAX` and `MIN` follow PTX `max.f32` and `min.f32`: where one operand is NaN the result is the other; so RELU(NaN) is 0.
+
+Imports no xDSL, so that naming a function costs nothing. Checked by tests/frontends/test_tile_reference.py.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Function(StrEnum):
+    """An elementwise function. The value is its name in the dialects."""
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    MAX = "max"
+    MIN = "min"
+    NEG = "neg"
+    ABS = "abs"
+    EXP = "exp"
+    TANH = "tanh"
+    SIGMOID = "sigmoid"
+    RELU = "relu"
+    GELU = "gelu"
+    SILU = "silu"
+    SQRT = "sqrt"
+
+    @property
+    def arity(self) -> int:
+        return 2 if self in _BINARY else 1
+
+    @property
+    def preserves_zero(self) -> bool:
+        """True if zero operands give zero: a tile that is zero past a tensor's end stays so."""
+        return self in _ZERO_PRESERVING
+
+
+_BINARY = frozenset({Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN})
+_ZERO_PRESERVING = frozenset(Function) - {Function.DIV, Function.EXP, Function.SIGMOID}

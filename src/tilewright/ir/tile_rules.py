@@ -1,0 +1,149 @@
+"""Which whole-program rules a tile program breaks: rules that no single op can see.
+
+Theory: programs of one launch run in any order and share nothing, so each may write only its own tile and may read no
+tensor that any of them writes. Each rule yields the op to blame, whose `place` is the author's line, and the violation.
+Checked by tests/ir/test_tile_dialect.py and tests/frontends/test_tile_errors.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from tilewright.ir.tile import GridOp, LoadOp, LoopOp, ProgramOp, ReturnOp, StoreOp
+from tilewright.ir.tile_types import RuleViolation, TensorType, axes_text
+
+Violation = tuple[Operation, RuleViolation]
+
+
+def violations(program: ProgramOp) -> Iterator[Violation]:
+    """Every whole-program rule that `program` breaks, in the order of the program's text."""
+    yield from _signature(program)
+    grids = [op for op in program.body.block.ops if isinstance(op, GridOp)]
+    if len(grids) != 1:
+        at = grids[1] if grids else program
+        message = "the program has two grids" if grids else "the program has no grid"
+        yield at, RuleViolation(message, "call tw.grid once, at the start")
+        return
+    yield from _axes(program, grids[0])
+    yield from _stores(program, grids[0])
+    yield from _loads(program)
+
+
+def _signature(program: ProgramOp) -> Iterator[Violation]:
+    extents = program.extents
+    names = [name.data for name in program.parameters]
+    arguments = program.body.block.args
+    if len(names) != len(arguments) or len(set(names)) != len(names):
+        yield program, RuleViolation(f"{len(names)} names for {len(arguments)} tensors", "name each tensor once")
+    if not isinstance(program.body.block.last_op, ReturnOp):
+        yield program, RuleViolation("the program does not end in tile.return", "add it")
+    for axis, extent in extents.items():
+        if extent < 1:
+            yield program, RuleViolation(f"axis {axis} has extent {extent}", "make it at least 1")
+    for name, argument in zip(names, arguments, strict=False):
+        tensor = argument.type
+        if not isinstance(tensor, TensorType):
+            yield program, RuleViolation(f"parameter {name} has type {tensor}", "make it a tensor")
+        elif tuple(extents.get(axis) for axis in tensor.axis_names) != tensor.extents:
+            yield (
+                program,
+                RuleViolation(
+                    f"parameter {name} over {axes_text(tensor.axis_names)} has shape {tensor.extents}",
+                    "match the extents of its axes",
+                ),
+            )
+
+
+def _axes(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+    extents = program.extents
+    for axis in grid.axis_names:
+        if axis not in extents:
+            yield grid, RuleViolation(f"the grid's axis {axis} has no extent", "name an axis of the program")
+    for op in program.body.block.ops:
+        if isinstance(op, LoopOp):
+            axis = op.axis.data
+            if axis not in extents:
+                yield op, RuleViolation(f"the loop's axis {axis} has no extent", "name an axis of the program")
+            if axis in grid.axis_names:
+                yield (
+                    op,
+                    RuleViolation(f"the loop runs over {axis}, an axis of the grid", "loop over an axis to contract"),
+                )
+
+
+def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+    stored: set[SSAValue] = set()
+    for op in program.body.block.ops:
+        if not isinstance(op, StoreOp):
+            continue
+        name = parameter_name(program, op.tensor)
+        if op.tensor in stored:
+            yield op, RuleViolation(f"{name} is stored twice", "store each tensor once")
+        stored.add(op.tensor)
+        if any(not (isinstance(index, OpResult) and index.op is grid) for index in op.indices):
+            yield (
+                op,
+                RuleViolation(
+                    f"{name} is stored outside the program's own tile",
+                    "store at the grid's indices as they are; shift the loads instead",
+                ),
+            )
+        elif set(op.indices) != set(grid.indices):
+            yield (
+                op,
+                RuleViolation(
+                    f"{name} over {axes_text(op.tensor.type.axis_names)} is stored by a grid over "
+                    f"{axes_text(grid.axis_names)}, so several programs would write the same tile",
+                    "store a tensor over the grid's axes",
+                ),
+            )
+        if not op.tensor.type.is_injective:
+            yield (
+                op,
+                RuleViolation(
+                    f"{name} is stored, but its strides {op.tensor.type.stride_elements} make elements overlap",
+                    "give strides that set every element apart",
+                ),
+            )
+    if not stored:
+        yield program, RuleViolation("the program stores nothing", "assign to a tensor, as in `c[i, j] = tile`")
+
+
+def _loads(program: ProgramOp) -> Iterator[Violation]:
+    stored = {op.tensor for op in program.walk() if isinstance(op, StoreOp)}
+    loaded: set[SSAValue] = set()
+    for op in program.walk():
+        if isinstance(op, LoadOp):
+            loaded.add(op.tensor)
+            if op.tensor in stored:
+                name = parameter_name(program, op.tensor)
+                yield (
+                    op,
+                    RuleViolation(
+                        f"{name} is read and stored; programs run in any order, so what is read is undefined",
+                        "read from one tensor and store to another",
+                    ),
+                )
+    for argument in program.body.block.args:
+        if argument not in stored and argument not in loaded:
+            name = parameter_name(program, argument)
+            yield (
+                program,
+                RuleViolation(
+                    f"parameter {name} reaches no store: it is neither stored nor read for one", "use it or remove it"
+                ),
+            )
+
+
+def parameter_name(program: ProgramOp, tensor: SSAValue) -> str:
+    """The name of the parameter that `tensor`, an argument of the program's region, stands for."""
+    return program.parameters.data[program.body.block.args.index(tensor)].data
+
+
+def place_of(op: Operation) -> str:
+    """The author's "file:line" that an op of this dialect stands for, or "" where it carries none."""
+    place = op.properties.get("place")
+    return place.data if isinstance(place, StringAttr) else ""

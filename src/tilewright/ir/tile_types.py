@@ -1,0 +1,230 @@
+"""What a tile program's values are: tensors in memory, indices of tiles, and tiles of numbers. Axes go by name.
+
+Theory: an axis is a name with an extent; the program's `axes` attribute holds the extents. How large a tile is stands in
+no type: the synthesiser chooses it, and the dialect's rules see to it that the meaning does not depend on the choice.
+
+Limits: at most two axes per tensor; elements bf16, f16 and f32; strides at least one element. Ops are in `tile`.
+Checked by tests/ir/test_tile_dialect.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f16, f32
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.base.element import Element
+
+ELEMENT_TYPES: dict[Element, TypeAttribute] = {Element.BF16: bf16, Element.F16: f16, Element.F32: f32}
+"""The elements a tile program may use, as xDSL types."""
+
+MAX_RANK = 2
+MAX_TENSOR_ELEMENTS = 2**31
+"""A tensor's last element has an offset that fits in a signed 32-bit index."""
+
+
+class RuleViolation(VerifyException):
+    """A rule of the tile language is broken. remedy: what the author should write instead."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+def axes_text(axes: Sequence[str]) -> str:
+    """Axes as messages show them: `(M, K)`."""
+    return f"({', '.join(axes)})"
+
+
+def _verify_axes(axes: tuple[str, ...], what: str) -> None:
+    if len(axes) > MAX_RANK:
+        raise RuleViolation(f"{what} over {axes_text(axes)} has {len(axes)} axes", f"use at most {MAX_RANK}")
+    if len(set(axes)) != len(axes):
+        raise RuleViolation(
+            f"{what} over {axes_text(axes)} names an axis twice",
+            "name the axes apart; two names may have the same extent",
+        )
+
+
+def _element_of(element: Attribute) -> Element:
+    for kind, attribute in ELEMENT_TYPES.items():
+        if attribute == element:
+            return kind
+    raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16 or f32")
+
+
+def _strings(names: Sequence[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(name) for name in names])
+
+
+def _integers(numbers: Sequence[int]) -> ArrayAttr[IntAttr]:
+    return ArrayAttr([IntAttr(number) for number in numbers])
+
+
+def _print_strings(printer: Printer, names: Sequence[str]) -> None:
+    with printer.in_square_brackets():
+        printer.print_list(names, printer.print_string_literal)
+
+
+def _print_integers(printer: Printer, numbers: Sequence[int]) -> None:
+    with printer.in_square_brackets():
+        printer.print_list(numbers, printer.print_int)
+
+
+def _parse_strings(parser: AttrParser) -> ArrayAttr[StringAttr]:
+    return _strings(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal))
+
+
+def _parse_integers(parser: AttrParser) -> ArrayAttr[IntAttr]:
+    return _integers(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
+
+
+@irdl_attr_definition
+class TensorType(ParametrizedAttribute, TypeAttribute):
+    """An array in global memory: `!tile.tensor<["M", "K"], [4096, 64], [64, 1], bf16>`.
+
+    Shape and strides are in elements, outermost axis first.
+    """
+
+    name = "tile.tensor"
+    axes: ArrayAttr[StringAttr]
+    shape: ArrayAttr[IntAttr]
+    strides: ArrayAttr[IntAttr]
+    element: Attribute
+
+    @classmethod
+    def of(
+        cls, axes: Sequence[str], shape: Sequence[int], strides: Sequence[int], element: Element
+    ) -> TensorType:
+        return cls(_strings(axes), _integers(shape), _integers(strides), ELEMENT_TYPES[element])
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        return tuple(axis.data for axis in self.axes)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Elements along each axis."""
+        return tuple(extent.data for extent in self.shape)
+
+    @property
+    def stride_elements(self) -> tuple[int, ...]:
+        return tuple(stride.data for stride in self.strides)
+
+    @property
+    def element_kind(self) -> Element:
+        return _element_of(self.element)
+
+    @property
+    def is_injective(self) -> bool:
+        """True if no two elements share an address (a sufficient test: each stride steps over the axes within it)."""
+        reach = 0
+        for stride, extent in sorted(zip(self.stride_elements, self.extents, strict=True)):
+            if extent > 1:
+                if stride <= reach:
+                    return False
+                reach += stride * (extent - 1)
+        return True
+
+    def verify(self) -> None:
+        axes, extents, strides = self.axis_names, self.extents, self.stride_elements
+        _verify_axes(axes, "a tensor")
+        _element_of(self.element)
+        if not axes:
+            raise RuleViolation("a tensor has no axis", "give it one or two")
+        if not len(axes) == len(extents) == len(strides):
+            raise RuleViolation(
+                f"a tensor over {axes_text(axes)} has {len(extents)} extents and {len(strides)} strides",
+                "give one of each per axis",
+            )
+        if min(extents) < 1:
+            raise RuleViolation(f"a tensor over {axes_text(axes)} has shape {extents}", "make each extent at least 1")
+        if min(strides) < 1:
+            raise RuleViolation(
+                f"a tensor over {axes_text(axes)} has strides {strides}", "make each at least 1, in elements"
+            )
+        elements = 1
+        for extent in extents:
+            elements *= extent
+        span = 1 + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True))
+        if max(elements, span) > MAX_TENSOR_ELEMENTS:
+            raise RuleViolation(
+                f"a tensor over {axes_text(axes)} of shape {extents} spans {max(elements, span)} elements",
+                f"stay within 2^31 = {MAX_TENSOR_ELEMENTS}",
+            )
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_strings(printer, self.axis_names)
+            printer.print_string(", ")
+            _print_integers(printer, self.extents)
+            printer.print_string(", ")
+            _print_integers(printer, self.stride_elements)
+            printer.print_string(", ")
+            printer.print_attribute(self.element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            axes = _parse_strings(parser)
+            parser.parse_punctuation(",")
+            shape = _parse_integers(parser)
+            parser.parse_punctuation(",")
+            strides = _parse_integers(parser)
+            parser.parse_punctuation(",")
+            return (axes, shape, strides, parser.parse_type())
+
+
+@irdl_attr_definition
+class IndexType(ParametrizedAttribute, TypeAttribute):
+    """Which tile along an axis, perhaps displaced by a number of elements: `!tile.index<"M">`."""
+
+    name = "tile.index"
+    axis: StringAttr
+
+    @classmethod
+    def of(cls, axis: str) -> IndexType:
+        return cls(StringAttr(axis))
+
+
+@irdl_attr_definition
+class ValueType(ParametrizedAttribute, TypeAttribute):
+    """A tile of numbers: `!tile.value<["M", "N"], f32>`. Without axes, one number."""
+
+    name = "tile.value"
+    axes: ArrayAttr[StringAttr]
+    element: Attribute
+
+    @classmethod
+    def of(cls, axes: Sequence[str], element: Element) -> ValueType:
+        return cls(_strings(axes), ELEMENT_TYPES[element])
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        return tuple(axis.data for axis in self.axes)
+
+    @property
+    def element_kind(self) -> Element:
+        return _element_of(self.element)
+
+    def verify(self) -> None:
+        _verify_axes(self.axis_names, "a tile")
+        _element_of(self.element)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_strings(printer, self.axis_names)
+            printer.print_string(", ")
+            printer.print_attribute(self.element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            axes = _parse_strings(parser)
+            parser.parse_punctuation(",")
+            return (axes, parser.parse_type())
