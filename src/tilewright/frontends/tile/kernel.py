@@ -1,0 +1,190 @@
+"""What a kernel is before anyone runs it: a Python function whose parameters are tensors with named axes.
+
+Theory: nothing is compiled when a kernel is declared; the declaration fixes names, axes and the source. Shapes come
+later, when the kernel is traced. What calling a kernel does is decided by whoever installs a launcher (the driver).
+
+Not handled: default values, keyword-only and variadic parameters, parameters other than tensors (Python numbers that a
+kernel needs are read from its closure). Checked by tests/frontends/test_tile_language.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import linecache
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+
+MAX_TENSOR_AXES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAxes:
+    """The annotation `tw.Tensor["M", "K"]`: the names of a tensor's axes, outermost first."""
+
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A tensor parameter of a kernel, with its axes outermost first."""
+
+    name: str
+    axes: tuple[str, ...]
+
+
+Launcher = Callable[["Kernel", tuple[object, ...], dict[str, object]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A tile program as declared. Calling it runs the launcher that `set_launcher` installed.
+
+    source is "" where Python cannot find it (a kernel typed at the prompt). It names what the author wrote, not what the
+    kernel means: closures and functions it calls are outside it. To identify a traced program use `trace.fingerprint`.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    file: str
+    line: int
+    source: str = field(repr=False)
+    function: Callable[..., object] = field(repr=False)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Every axis that a parameter names, in order of first appearance."""
+        return tuple(dict.fromkeys(axis for parameter in self.parameters for axis in parameter.axes))
+
+    @property
+    def span(self) -> Span:
+        return Span(self.file, self.line, text=source_line(self.file, self.line))
+
+    def __call__(self, *arguments: object, **keywords: object) -> object:
+        """Run the installed launcher on these arguments. Raises TilewrightError if there is none."""
+        launcher = _launchers.get("launch")
+        if launcher is None:
+            raise TilewrightError(
+                f"nothing is installed that launches kernel {self.name}",
+                span=self.span,
+                remedy="import the compiler's driver, or trace the kernel instead of calling it",
+            )
+        return launcher(self, arguments, keywords)
+
+
+_launchers: dict[str, Launcher] = {}
+
+
+def set_launcher(launcher: Launcher | None) -> None:
+    """Decide what calling a kernel does; None takes the behaviour away. Meant for the driver."""
+    if launcher is None:
+        _launchers.pop("launch", None)
+    else:
+        _launchers["launch"] = launcher
+
+
+def kernel(function: Callable[..., object]) -> Kernel:
+    """Declare a tile program. Every parameter is annotated `tw.Tensor[axis names]`.
+
+    Raises TilewrightError for anything but a plain function with such parameters.
+    """
+    if not isinstance(function, types.FunctionType):
+        raise TilewrightError(
+            f"tw.kernel decorates a function, not {type(function).__name__}", remedy="put it above a `def`"
+        )
+    code = function.__code__
+    file, line, source = code.co_filename, code.co_firstlineno, _source(function)
+    span = Span(file, line, text=source_line(file, line))
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise TilewrightError(f"kernel {function.__name__} is async or yields", span=span, remedy="write a plain `def`")
+    if not function.__name__.isidentifier():
+        raise TilewrightError("a kernel needs a name and annotations", span=span, remedy="write a `def`")
+    annotations = _annotations(function, span)
+    parameters = tuple(
+        _parameter(parameter, annotations, span) for parameter in inspect.signature(function).parameters.values()
+    )
+    if not parameters:
+        raise TilewrightError(
+            f"kernel {function.__name__} has no parameters", span=span, remedy="give it a tensor to store to"
+        )
+    return Kernel(function.__name__, parameters, file, line, source, function)
+
+
+def _parameter(parameter: inspect.Parameter, annotations: dict[str, object], span: Span) -> Parameter:
+    name = parameter.name
+    if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        raise TilewrightError(
+            f"parameter {name} is variadic, positional-only or keyword-only", span=span, remedy="make it a plain one"
+        )
+    if parameter.default is not inspect.Parameter.empty:
+        raise TilewrightError(
+            f"parameter {name} has a default", span=span, remedy="drop it; read numbers from the enclosing scope"
+        )
+    annotation = annotations.get(name)
+    if not isinstance(annotation, TensorAxes):
+        wrong = "has no annotation" if annotation is None else f"is annotated {annotation!r}"
+        raise TilewrightError(
+            f"parameter {name} {wrong}", span=span, remedy=f'name its axes, as in {name}: tw.Tensor["M", "K"]'
+        )
+    return Parameter(name, annotation.axes)
+
+
+def _annotations(function: types.FunctionType, span: Span) -> dict[str, object]:
+    """Annotations as objects, also under `from __future__ import annotations` and with closure variables."""
+    scope = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        # A variable of the enclosing function may not be assigned yet; then the name is simply not there.
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:
+            continue
+    try:
+        return inspect.get_annotations(function, globals=scope, eval_str=True)
+    except (NameError, AttributeError, SyntaxError) as error:
+        raise TilewrightError(
+            f"the annotations of {function.__name__} cannot be read: {error}",
+            span=span,
+            remedy="import tilewright at the top of the module",
+        ) from error
+
+
+def tensor_axes(axes: object) -> TensorAxes:
+    """The annotation for axes given as `tw.Tensor[...]` receives them. Raises TilewrightError for anything but names."""
+    names = axes if isinstance(axes, tuple) else (axes,)
+    checked: list[str] = []
+    for name in names:  # pyright: ignore[reportUnknownVariableType]  (checked by the test below)
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise TilewrightError(f"{name!r} is no axis name", remedy='write names in quotes, as in tw.Tensor["M", "K"]')
+        checked.append(name)
+    if not 1 <= len(checked) <= MAX_TENSOR_AXES:
+        raise TilewrightError(f"a tensor with {len(checked)} axes", remedy="give it one or two axes")
+    if len(set(checked)) != len(checked):
+        raise TilewrightError(
+            f"a tensor names axis {checked[0]} twice", remedy="name the axes apart; two may have the same extent"
+        )
+    return TensorAxes(tuple(checked))
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """A remedy for a misspelt name: the nearest of `known`, or all of them where none is near."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if not near:
+        near = [other for other in names if other.casefold() == name.casefold()][:1]
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of a line of Python source, without its indentation; "" where it is not to be had."""
+    return linecache.getline(file, line).strip()
+
+
+def _source(function: types.FunctionType) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""

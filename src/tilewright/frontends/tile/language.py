@@ -1,0 +1,335 @@
+"""What a kernel author may write: grid, loop, zeros, dot, elementwise functions, and operators on tiles.
+
+Theory: a kernel is traced. Its body runs once in plain Python on the handles of this module, and every operation on a
+handle tells the tracer of the moment, which builds IR. Loop bodies run once too: `for k in tw.loop("K")` yields one index
+that stands for them all. So Python `if` and `for` on numbers happen while tracing, and tiles have no truth value.
+
+Rules of the language (each is checked, with an error at the author's line):
+- `i, j = tw.grid("M", "N")` once; the program computes one tile over these axes. `i + 1` displaces a load by one element;
+  elements outside a tensor read as zero.
+- `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves a loop.
+- arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
+- tiles broadcast by axis name: a tile over ("N",) meets one over ("M", "N") along N.
+
+This module imports no xDSL: `trace` implements `Tracer`. Checked by tests/frontends/test_tile_language.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVarTuple, Unpack, overload
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile.kernel import Kernel, TensorAxes, kernel, tensor_axes
+from tilewright.ir.function import Function
+
+__all__ = [
+    "Accumulator",
+    "Index",
+    "Kernel",
+    "Product",
+    "Tensor",
+    "Tile",
+    "abs",
+    "bf16",
+    "dot",
+    "exp",
+    "f16",
+    "f32",
+    "gelu",
+    "grid",
+    "kernel",
+    "loop",
+    "maximum",
+    "minimum",
+    "relu",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "tanh",
+    "zeros",
+]
+
+bf16 = Element.BF16
+f16 = Element.F16
+f32 = Element.F32
+
+
+class Tracer(Protocol):
+    """What turns operations on handles into IR. Operands arrive unchecked; every method may raise TilewrightError."""
+
+    def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]: ...
+    def begin_loop(self, axis: object) -> Index: ...
+    def end_loop(self) -> None: ...
+    def shift(self, index: Index, offset: object) -> Index: ...
+    def zeros(self, indices: tuple[object, ...]) -> Accumulator: ...
+    def load(self, tensor: Tensor[Unpack[tuple[object, ...]]], indices: object) -> Tile: ...
+    def store(self, tensor: Tensor[Unpack[tuple[object, ...]]], indices: object, value: object) -> None: ...
+    def accumulate(self, accumulator: Accumulator, product: object) -> None: ...
+    def dot(self, left: object, right: object) -> Product: ...
+    def unary(self, function: Function, operand: object) -> Tile: ...
+    def binary(self, function: Function, left: object, right: object) -> Tile: ...
+    def cast(self, operand: object, element: object) -> Tile: ...
+    def transpose(self, operand: object) -> Tile: ...
+    def refuse(self, message: str, remedy: str) -> NoReturn: ...
+
+
+active_tracer: ContextVar[Tracer | None] = ContextVar("active_tracer", default=None)
+"""The tracer of the kernel being traced in this context, if any."""
+
+
+def _tracer(what: str) -> Tracer:
+    tracer = active_tracer.get()
+    if tracer is None:
+        raise TilewrightError(f"{what} is used outside a kernel", remedy="use it in a function under @tw.kernel")
+    return tracer
+
+
+class Index:
+    """Which tile along an axis. `index + 1` and `index - 1` displace a load by elements."""
+
+    __slots__ = ("axis", "tracer")
+
+    def __init__(self, tracer: Tracer, axis: str) -> None:
+        self.tracer = tracer
+        self.axis = axis
+
+    def __add__(self, offset: object) -> Index:
+        return self.tracer.shift(self, offset)
+
+    def __radd__(self, offset: object) -> Index:
+        return self.tracer.shift(self, offset)
+
+    def __sub__(self, offset: object) -> Index:
+        if not isinstance(offset, int):
+            return self.tracer.shift(self, offset)
+        return self.tracer.shift(self, -offset)
+
+    def _refuse(self, other: object) -> NoReturn:
+        self.tracer.refuse(
+            f"the index over {self.axis} is used as a number", "only whole numbers may be added to it or subtracted"
+        )
+
+    __mul__ = __rmul__ = __truediv__ = __floordiv__ = __mod__ = __rsub__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __bool__(self) -> bool:
+        self._refuse(None)
+
+    def __int__(self) -> int:
+        self._refuse(None)
+
+    def __index__(self) -> int:
+        self._refuse(None)
+
+    def __repr__(self) -> str:
+        return f"<index over {self.axis}>"
+
+
+class Expression:
+    """Anything elementwise operators apply to. Each operator yields a new tile."""
+
+    __slots__ = ("tracer",)
+    __array_ufunc__ = None  # NumPy scalars on the left of an operator defer to the tile
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+
+    def __add__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.ADD, self, other)
+
+    def __radd__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.ADD, other, self)
+
+    def __sub__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.SUB, self, other)
+
+    def __rsub__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.SUB, other, self)
+
+    def __mul__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.MUL, self, other)
+
+    def __rmul__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.MUL, other, self)
+
+    def __truediv__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.DIV, self, other)
+
+    def __rtruediv__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.DIV, other, self)
+
+    def __neg__(self) -> Tile:
+        return self.tracer.unary(Function.NEG, self)
+
+    def __abs__(self) -> Tile:
+        return self.tracer.unary(Function.ABS, self)
+
+    def to(self, element: Element) -> Tile:
+        """The tile rounded to nearest even in `element`: tw.bf16, tw.f16 or tw.f32."""
+        return self.tracer.cast(self, element)
+
+    @property
+    def T(self) -> Tile:
+        """The transposed tile, over the same axes in the other order."""
+        return self.tracer.transpose(self)
+
+    def _compare(self, other: object) -> NoReturn:
+        self.tracer.refuse("tiles are not compared", "use tw.maximum, tw.minimum or tw.relu")
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compare
+
+    def _matmul(self, other: object) -> NoReturn:
+        self.tracer.refuse("`@` is not an operator of tiles", "write `acc += tw.dot(x, y)` in a loop")
+
+    __matmul__ = __rmatmul__ = _matmul
+
+    def _unknown(self, other: object) -> NoReturn:
+        self.tracer.refuse("this operator is not one of tiles", "use + - * / or a function of tw")
+
+    __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _unknown
+
+    def __bool__(self) -> bool:
+        self.tracer.refuse(
+            "a tile has no truth value while tracing", "choose by elementwise functions such as tw.maximum"
+        )
+
+    def __float__(self) -> float:
+        self.tracer.refuse("a tile is not a number while tracing", "use functions of tw on tiles")
+
+
+class Tile(Expression):
+    """A tile of numbers; immutable."""
+
+    __slots__ = ()
+
+
+class Accumulator(Expression):
+    """A float32 tile that loops add products to, from `tw.zeros`. `acc += tw.dot(x, y)` changes it in place."""
+
+    __slots__ = ()
+
+    def __iadd__(self, product: object) -> Accumulator:
+        self.tracer.accumulate(self, product)
+        return self
+
+
+class Product(Expression):
+    """What `tw.dot` gives: to be added to an accumulator, and nothing else."""
+
+    __slots__ = ()
+
+
+_Axes = TypeVarTuple("_Axes")
+
+
+class Tensor(Generic[Unpack[_Axes]]):
+    """A parameter in global memory. As an annotation, `Tensor["M", "K"]` names its axes, outermost first."""
+
+    __slots__ = ("name", "tracer")
+
+    def __init__(self, tracer: Tracer, name: str) -> None:
+        self.tracer = tracer
+        self.name = name
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, axes: object) -> TensorAxes:
+            return tensor_axes(axes)
+
+    def __getitem__(self, indices: Index | tuple[Index, ...]) -> Tile:
+        """The tile at these indices, one per axis."""
+        return self.tracer.load(self, indices)
+
+    def __setitem__(self, indices: Index | tuple[Index, ...], value: Expression | float) -> None:
+        """Store a tile, rounded to the tensor's element and broadcast by axis name."""
+        self.tracer.store(self, indices, value)
+
+
+@overload
+def grid(axis: str, /) -> Index: ...
+@overload
+def grid(first: str, second: str, /) -> tuple[Index, Index]: ...
+def grid(*axes: str) -> Index | tuple[Index, ...]:
+    """The indices of this program's tile: one program per tile over these axes. One index for one axis."""
+    indices = _tracer("tw.grid").grid(axes)
+    return indices[0] if len(indices) == 1 else indices
+
+
+class _Loop(Iterator[Index]):
+    """Yields one index, inside the loop; the second `next` closes the loop. An object, to notice a loop left early."""
+
+    def __init__(self, tracer: Tracer, axis: object) -> None:
+        self._tracer = tracer
+        self._axis = axis
+        self._entered = False
+
+    def __next__(self) -> Index:
+        if self._entered:
+            self._tracer.end_loop()
+            raise StopIteration
+        self._entered = True
+        return self._tracer.begin_loop(self._axis)
+
+
+def loop(axis: str) -> Iterator[Index]:
+    """`for k in tw.loop("K")`: visit every tile along an axis."""
+    return _Loop(_tracer("tw.loop"), axis)
+
+
+def zeros(*indices: Index) -> Accumulator:
+    """A fresh float32 accumulator over the axes of these grid indices."""
+    return _tracer("tw.zeros").zeros(indices)
+
+
+def dot(left: Expression, right: Expression) -> Product:
+    """The product of a tile over (P, Q) and one over (Q, R), contracted over Q. Operands bf16 or f16, sums float32."""
+    return _tracer("tw.dot").dot(left, right)
+
+
+def maximum(left: Expression | float, right: Expression | float) -> Tile:
+    """The larger, elementwise; where one is NaN, the other."""
+    return _tracer("tw.maximum").binary(Function.MAX, left, right)
+
+
+def minimum(left: Expression | float, right: Expression | float) -> Tile:
+    """The smaller, elementwise; where one is NaN, the other."""
+    return _tracer("tw.minimum").binary(Function.MIN, left, right)
+
+
+def abs(tile: Expression) -> Tile:
+    return _tracer("tw.abs").unary(Function.ABS, tile)
+
+
+def exp(tile: Expression) -> Tile:
+    return _tracer("tw.exp").unary(Function.EXP, tile)
+
+
+def tanh(tile: Expression) -> Tile:
+    return _tracer("tw.tanh").unary(Function.TANH, tile)
+
+
+def sigmoid(tile: Expression) -> Tile:
+    """1 / (1 + exp(-x))."""
+    return _tracer("tw.sigmoid").unary(Function.SIGMOID, tile)
+
+
+def relu(tile: Expression) -> Tile:
+    """max(x, 0)."""
+    return _tracer("tw.relu").unary(Function.RELU, tile)
+
+
+def gelu(tile: Expression) -> Tile:
+    """The tanh approximation: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
+    return _tracer("tw.gelu").unary(Function.GELU, tile)
+
+
+def silu(tile: Expression) -> Tile:
+    """x / (1 + exp(-x))."""
+    return _tracer("tw.silu").unary(Function.SILU, tile)
+
+
+def sqrt(tile: Expression) -> Tile:
+    return _tracer("tw.sqrt").unary(Function.SQRT, tile)
