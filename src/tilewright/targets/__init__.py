@@ -2,3 +2,8 @@
 
 Floor 2: imports `base` only. Code asks a `Target` for a limit or a feature and never compares architecture names.
 """
+
+from tilewright.targets.schema import Fact
+from tilewright.targets.target import TARGET_NAMES, Target, target
+
+__all__ = ["TARGET_NAMES", "Fact", "Target", "target"]

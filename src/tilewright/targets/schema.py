@@ -1,0 +1,160 @@
+"""Is a target's table well formed, and what does each row say?
+
+A table is TOML: `[target]` (name, title, and for a derived target `inherits` and `drops`), then one table per fact,
+`[group.name]`, with `value`, `unit`, `source`, and at least one of `since` (the PTX or CUDA version from which it
+holds) and `measured` (the probe that found it). Anything else is refused: a misspelt field would otherwise be a fact
+without a source.
+
+Not handled: whether the value is true of the hardware. Checked by tests/targets/test_target.py.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import cast
+
+from tilewright.base.error import TilewrightError
+
+FactValue = bool | int | tuple[int, ...]
+
+UNITS = frozenset(
+    (
+        "bytes",
+        "bytes_per_second",
+        "count",
+        "elements",
+        "enum",
+        "feature",
+        "flop_per_cycle",
+        "hertz",
+        "registers",
+        "threads",
+        "warps",
+    )
+)
+"""Units a row may use. `enum` is a value of a CUDA driver enumeration; `feature` is true or false."""
+
+_ROW_FIELDS = ("value", "unit", "source", "since", "measured")
+_TARGET_FIELDS = ("name", "title", "inherits", "drops")
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_SINCE = re.compile(r"(PTX|CUDA) \d+\.\d+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One hardware fact.
+
+    key: `group.name`; value: in `unit`; source: document and section, or what was observed; since: version from which
+    it holds, or empty; measured: name of the probe, or empty. At least one of `since` and `measured` is present.
+    """
+
+    key: str
+    value: FactValue
+    unit: str
+    source: str
+    since: str = ""
+    measured: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """One file, before inheritance. `drops` are groups of the inherited table that do not hold here."""
+
+    name: str
+    title: str
+    facts: tuple[Fact, ...]
+    inherits: str = ""
+    drops: tuple[str, ...] = ()
+
+
+def parse_table(text: str, file: str) -> TargetTable:
+    """The table that `text` holds; `file` names it in errors.
+
+    Raises TilewrightError, naming file and row, for text that is not TOML, a missing or unknown field, a value of the
+    wrong type, or a unit not in `UNITS`.
+    """
+    try:
+        document = cast("dict[str, object]", tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise TilewrightError(f"{file} is not TOML: {error}") from error
+    header = _table(document.pop("target", None), file, "target")
+    for field in header:
+        if field not in _TARGET_FIELDS:
+            raise _fault(file, "target", f"unknown field {field!r}; the fields are {', '.join(_TARGET_FIELDS)}")
+    drops = header.get("drops", [])
+    if not isinstance(drops, list) or not all(isinstance(group, str) for group in cast("list[object]", drops)):
+        raise _fault(file, "target", "drops is not a list of group names")
+    inherits = _text(header, "inherits", file, "target") if "inherits" in header else ""
+    if drops and not inherits:
+        raise _fault(file, "target", "drops without inherits")
+    facts: list[Fact] = []
+    for group, rows in document.items():
+        for name, row in _table(rows, file, group).items():
+            facts.append(_fact(f"{group}.{name}", _table(row, file, f"{group}.{name}"), file))
+    return TargetTable(
+        name=_text(header, "name", file, "target"),
+        title=_text(header, "title", file, "target"),
+        facts=tuple(facts),
+        inherits=inherits,
+        drops=tuple(cast("list[str]", drops)),
+    )
+
+
+def _fact(key: str, row: dict[str, object], file: str) -> Fact:
+    for part in key.split("."):
+        if _NAME.match(part) is None:
+            raise _fault(file, key, f"{part!r} is not a lower-case name")
+    for field in row:
+        if field not in _ROW_FIELDS:
+            raise _fault(file, key, f"unknown field {field!r}; the fields are {', '.join(_ROW_FIELDS)}")
+    unit = _text(row, "unit", file, key)
+    if unit not in UNITS:
+        raise _fault(file, key, f"unknown unit {unit!r}; the units are {', '.join(sorted(UNITS))}")
+    since = _text(row, "since", file, key) if "since" in row else ""
+    if since and _SINCE.match(since) is None:
+        raise _fault(file, key, f"since is {since!r}, not a version such as 'PTX 8.0' or 'CUDA 12.0'")
+    measured = _text(row, "measured", file, key) if "measured" in row else ""
+    if not since and not measured:
+        raise _fault(file, key, "neither since nor measured")
+    return Fact(key, _value(row, unit, file, key), unit, _text(row, "source", file, key), since, measured)
+
+
+def _value(row: dict[str, object], unit: str, file: str, key: str) -> FactValue:
+    value = row.get("value")
+    match value:
+        case bool():
+            if unit != "feature":
+                raise _fault(file, key, f"value is a boolean, but the unit is {unit}")
+            return value
+        case int() if unit != "feature":
+            return value
+        case list() if unit != "feature":
+            items = cast("list[object]", value)
+            numbers = tuple(item for item in items if isinstance(item, int) and not isinstance(item, bool))
+            if items and len(numbers) == len(items):
+                return numbers
+        case _:
+            pass
+    wanted = "true or false" if unit == "feature" else "an integer or a non-empty list of integers"
+    raise _fault(file, key, f"value is missing or of the wrong type; it must be {wanted}")
+
+
+def _table(value: object, file: str, where: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise _fault(file, where, "missing, or not a table")
+    return cast("dict[str, object]", value)
+
+
+def _text(table: dict[str, object], field: str, file: str, where: str) -> str:
+    value = table.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise _fault(file, where, f"no {field}")
+    return value
+
+
+def _fault(file: str, where: str, problem: str) -> TilewrightError:
+    return TilewrightError(
+        f"{file}: [{where}]: {problem}", remedy="every row has value, unit, source, and since or measured"
+    )

@@ -1,0 +1,100 @@
+"""What does a GPU architecture allow?
+
+`target("sm_90a")` reads the architecture's table once, with what it inherits, and answers by key. Code asks for a limit
+or a feature; it never compares architecture names. A key that a target does not state is an error, never a default:
+a limit taken from another architecture would make a wrong proof.
+
+Not handled: facts of the particular device in the machine (ask the driver, in `runtime`); the `device` group says what
+one device was measured to be, for cost models. Checked by tests/targets/test_target.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+from tilewright.base.error import TilewrightError
+from tilewright.targets.schema import Fact, TargetTable, parse_table
+
+TARGET_NAMES = ("sm_90a", "sm_100a")
+"""Known architectures, in order of age."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One architecture: its name as `.target` writes it, a title, and its facts by key."""
+
+    name: str
+    title: str
+    facts: Mapping[str, Fact] = field(repr=False, hash=False)
+
+    def fact(self, key: str) -> Fact:
+        """The row `key` (such as `tensor_map.rank_max`). Raises TilewrightError where this target states none."""
+        found = self.facts.get(key)
+        if found is None:
+            near = get_close_matches(key, self.facts, n=1)
+            raise TilewrightError(
+                f"{self.name} states no fact {key!r}", remedy=f"did you mean {near[0]!r}?" if near else ""
+            )
+        return found
+
+    def limit(self, key: str) -> int:
+        """The number at `key`, in the row's unit. Raises TilewrightError where there is none or it is no integer."""
+        value = self.fact(key).value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TilewrightError(f"{self.name}: {key!r} is not one number: {value!r}")
+        return value
+
+    def limits(self, key: str) -> tuple[int, ...]:
+        """The numbers at `key`, in the row's unit. Raises TilewrightError where there is none or it is no list."""
+        value = self.fact(key).value
+        if not isinstance(value, tuple):
+            raise TilewrightError(f"{self.name}: {key!r} is not a list of numbers: {value!r}")
+        return value
+
+    def supports(self, feature: str) -> bool:
+        """Whether the architecture has `feature` (such as `wgmma`). Raises TilewrightError for an unknown feature."""
+        value = self.fact(f"feature.{feature}").value
+        if not isinstance(value, bool):
+            raise TilewrightError(f"{self.name}: feature {feature!r} is not true or false: {value!r}")
+        return value
+
+
+@cache
+def target(name: str) -> Target:
+    """The architecture called `name`. Raises TilewrightError, naming the nearest known one, where there is none."""
+    if name not in TARGET_NAMES:
+        near = get_close_matches(name, TARGET_NAMES, n=1, cutoff=0.5)
+        known = ", ".join(TARGET_NAMES)
+        raise TilewrightError(
+            f"unknown target {name!r}", remedy=f"did you mean {near[0]!r}?" if near else f"known targets: {known}"
+        )
+    table = _read(name)
+    inherited: Mapping[str, Fact] = target(table.inherits).facts if table.inherits else {}
+    return Target(table.name, table.title, MappingProxyType(inherit(inherited, table)))
+
+
+def inherit(inherited: Mapping[str, Fact], table: TargetTable) -> dict[str, Fact]:
+    """The facts of `table` over those `inherited`, without the groups it drops.
+
+    Raises TilewrightError where a dropped group is not inherited at all: the name is then a mistake.
+    """
+    groups = {key.partition(".")[0] for key in inherited}
+    for group in table.drops:
+        if group not in groups:
+            raise TilewrightError(f"{table.name} drops {group!r}, which it does not inherit")
+    kept = {key: fact for key, fact in inherited.items() if key.partition(".")[0] not in table.drops}
+    return kept | {fact.key: fact for fact in table.facts}
+
+
+def _read(name: str) -> TargetTable:
+    file = f"{name}.toml"
+    text = resources.files("tilewright.targets").joinpath("data", file).read_text(encoding="utf-8")
+    table = parse_table(text, file)
+    if table.name != name:
+        raise TilewrightError(f"{file}: [target]: name is {table.name!r}")
+    return table
