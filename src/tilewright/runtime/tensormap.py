@@ -1,0 +1,76 @@
+"""A tensor map against a real address: the 128 bytes that the driver makes of it.
+
+Only the driver knows the encoding, so there is nothing to run without one. A refusal comes back from the driver as a
+bare CUDA_ERROR_INVALID_VALUE; the error raised here shows every field instead. `legal` explains which rule is broken
+(runtime is deployed without it).
+Source: CUDA Driver API, "Tensor Map Object Management", cuTensorMapEncodeTiled.
+Checked by: tests/runtime/test_gpu.py on a GPU; tests/runtime/test_launch.py for the arguments passed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from tilewright.base.element import Element
+from tilewright.base.plan import TensorMap
+from tilewright.runtime import device
+
+TENSOR_MAP_BYTES = 128
+
+_DATA_TYPES = {
+    Element.U8: "UINT8",
+    Element.U16: "UINT16",
+    Element.U32: "UINT32",
+    Element.S32: "INT32",
+    Element.U64: "UINT64",
+    Element.S64: "INT64",
+    Element.F16: "FLOAT16",
+    Element.BF16: "BFLOAT16",
+    Element.F32: "FLOAT32",
+    Element.F64: "FLOAT64",
+}
+_INTERLEAVES = {"none": "NONE", "16B": "16B", "32B": "32B"}
+_SWIZZLES = {"none": "NONE", "32B": "32B", "64B": "64B", "128B": "128B"}
+_PROMOTIONS = {"none": "NONE", "64B": "L2_64B", "128B": "L2_128B", "256B": "L2_256B"}
+_FILLS = {"zero": "NONE", "nan": "NAN_REQUEST_ZERO_FMA"}
+
+
+def encode(tensor_map: TensorMap, address: int, purpose: str) -> bytes:
+    """The 128 bytes of the tensor map for a buffer at `address` (the map's own offset is added here).
+
+    Raises TilewrightError: no driver, or the driver refuses; the message lists every field and `purpose`.
+    """
+    cuda = device.driver()
+    begin = address + tensor_map.offset_bytes
+    strides = tensor_map.element_strides or (1,) * tensor_map.rank
+    result = cuda.cuTensorMapEncodeTiled(
+        getattr(cuda.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.element]}"),
+        tensor_map.rank,
+        begin,
+        [cuda.cuuint64_t(extent) for extent in tensor_map.dims],
+        [cuda.cuuint64_t(stride) for stride in tensor_map.strides_bytes],
+        [cuda.cuuint32_t(extent) for extent in tensor_map.box],
+        [cuda.cuuint32_t(stride) for stride in strides],
+        getattr(cuda.CUtensorMapInterleave, f"CU_TENSOR_MAP_INTERLEAVE_{_INTERLEAVES[tensor_map.interleave]}"),
+        getattr(cuda.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[tensor_map.swizzle]}"),
+        getattr(cuda.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{_PROMOTIONS[tensor_map.l2_promotion]}"),
+        getattr(cuda.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{_FILLS[tensor_map.out_of_bounds]}"),
+    )
+    if int(result[0]) != 0:
+        device.check(
+            result,
+            f"encoding the tensor map for {purpose}: {describe(tensor_map, address)}",
+            advice="`tilewright tensormap` names the rules broken and the nearest legal map",
+        )
+    return ctypes.string_at(int(result[1].getPtr()), TENSOR_MAP_BYTES)
+
+
+def describe(tensor_map: TensorMap, address: int) -> str:
+    """Every field of the map and the address, on one line."""
+    return (
+        f"element {tensor_map.element.value}, address {address:#x}+{tensor_map.offset_bytes}, "
+        f"dims {tensor_map.dims}, strides_bytes {tensor_map.strides_bytes}, box {tensor_map.box}, "
+        f"element_strides {tensor_map.element_strides or (1,) * tensor_map.rank}, "
+        f"interleave {tensor_map.interleave}, swizzle {tensor_map.swizzle}, "
+        f"l2_promotion {tensor_map.l2_promotion}, out_of_bounds {tensor_map.out_of_bounds}"
+    )
