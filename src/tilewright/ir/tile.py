@@ -3,7 +3,7 @@
 Theory: a program runs once per tile of the grid's axes. Its meaning does not depend on how large the compiler makes the
 tiles, because the rules allow only what is blind to it:
 - a loop visits every tile of an axis, and all it may do to a carried value is add products contracted over that axis;
-- a program stores its own tile, at the grid's indices and unshifted, once per tensor, and reads no tensor that is stored;
+- a program stores its own tile, at the grid's indices, unshifted, once per tensor, and reads no tensor that it stores;
 - elementwise functions take float32 (narrower tiles are widened exactly by `tile.cast`) and tiles over the same axes.
 Elements outside a tensor read as zero. A loop over K contracts exactly the K elements 0 .. K-1: what a last, partial
 tile holds past them must not count (`tile_facts.is_zero_past_end` says where zero fill alone sees to that).
@@ -30,7 +30,8 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Dialect, EnumAttribute, Region, SSAValue
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, Dialect, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
@@ -63,10 +64,12 @@ from tilewright.ir.tile_types import (
     TensorType,
     ValueType,
     axes_text,
+    tensor_type,
+    value_type,
 )
 
 DOT_ELEMENTS = (Element.BF16, Element.F16)
-"""What tensor cores multiply. float32 operands would be rounded to TF32 behind the author's back, so they are refused."""
+"""What tensor cores multiply exactly. float32 operands would be rounded to TF32 unasked, so they are refused."""
 
 
 @irdl_attr_definition
@@ -100,9 +103,7 @@ class ProgramOp(IRDLOperation):
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     assembly_format = "$sym_name $parameters `axes` $axes `at` $place attr-dict-with-keyword $body"
 
-    def __init__(
-        self, name: str, parameters: Sequence[str], axes: Mapping[str, int], body: Region, place: str
-    ) -> None:
+    def __init__(self, name: str, parameters: Sequence[str], axes: Mapping[str, int], body: Region, place: str) -> None:
         super().__init__(
             properties={
                 "sym_name": StringAttr(name),
@@ -203,7 +204,9 @@ class LoopOp(IRDLOperation):
     outputs = var_result_def(ValueType)
     body = region_def("single_block")
     traits = lazy_traits_def(lambda: (RecursiveMemoryEffect(), HasParent(ProgramOp)))
-    assembly_format = "$axis `(` $carried `)` `at` $place attr-dict-with-keyword `:` type($carried) `->` type($outputs) $body"
+    assembly_format = (
+        "$axis `(` $carried `)` `at` $place attr-dict-with-keyword `:` type($carried) `->` type($outputs) $body"
+    )
 
     def __init__(self, axis: str, carried: Sequence[SSAValue], body: Region, place: str) -> None:
         super().__init__(
@@ -279,18 +282,19 @@ class LoadOp(IRDLOperation):
     place = prop_def(StringAttr)
     result = result_def(ValueType)
     traits = traits_def(Pure())
-    assembly_format = "$tensor `[` $indices `]` `at` $place attr-dict `:` type($tensor) `,` type($indices) `->` type($result)"
+    assembly_format = (
+        "$tensor `[` $indices `]` `at` $place attr-dict `:` type($tensor) `,` type($indices) `->` type($result)"
+    )
 
     def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue], place: str) -> None:
-        assert isinstance(tensor.type, TensorType)
         super().__init__(
             operands=[tensor, indices],
             properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(tensor.type.axis_names, tensor.type.element_kind)],
+            result_types=[ValueType.of(tensor_type(tensor).axis_names, tensor_type(tensor).element_kind)],
         )
 
     def verify_(self) -> None:
-        tensor = self.tensor.type
+        tensor = tensor_type(self.tensor)
         _check_indices(tensor, self.indices, "read")
         if self.result.type != ValueType.of(tensor.axis_names, tensor.element_kind):
             raise RuleViolation(f"a load from {tensor} gives {self.result.type}", "keep the tensor's axes and element")
@@ -307,14 +311,15 @@ class StoreOp(IRDLOperation):
     place = prop_def(StringAttr)
     traits = traits_def(HasParent(ProgramOp))
     assembly_format = (
-        "$value `,` $tensor `[` $indices `]` `at` $place attr-dict `:` type($value) `,` type($tensor) `,` type($indices)"
+        "$value `,` $tensor `[` $indices `]` `at` $place attr-dict "
+        "`:` type($value) `,` type($tensor) `,` type($indices)"
     )
 
     def __init__(self, value: SSAValue, tensor: SSAValue, indices: Sequence[SSAValue], place: str) -> None:
         super().__init__(operands=[value, tensor, indices], properties={"place": StringAttr(place)})
 
     def verify_(self) -> None:
-        tensor, value = self.tensor.type, self.value.type
+        tensor, value = tensor_type(self.tensor), value_type(self.value)
         _check_indices(tensor, self.indices, "stored")
         if value.axis_names != tensor.axis_names:
             remedy = f"give a tile over {axes_text(tensor.axis_names)}"
@@ -326,7 +331,8 @@ class StoreOp(IRDLOperation):
             )
         if value.element != tensor.element:
             raise RuleViolation(
-                f"a tile of {value.element} is stored to a tensor of {tensor.element}", "cast it to the tensor's element"
+                f"a tile of {value.element} is stored to a tensor of {tensor.element}",
+                "cast it to the tensor's element",
             )
 
 
@@ -358,8 +364,9 @@ class FullOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if self.result.type.element_kind is not Element.F32 or not self.result.type.axis_names:
-            raise RuleViolation(f"an accumulator has type {self.result.type}", "make it a float32 tile")
+        result = value_type(self.result)
+        if result.element_kind is not Element.F32 or not result.axis_names:
+            raise RuleViolation(f"an accumulator has type {result}", "make it a float32 tile")
 
 
 @irdl_op_definition
@@ -396,15 +403,15 @@ class BroadcastOp(IRDLOperation):
     assembly_format = "$operand `at` $place attr-dict `:` type($operand) `->` type($result)"
 
     def __init__(self, operand: SSAValue, axes: Sequence[str], place: str) -> None:
-        assert isinstance(operand.type, ValueType)
+        source = value_type(operand)
         super().__init__(
             operands=[operand],
             properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(axes, operand.type.element_kind)],
+            result_types=[ValueType.of(axes, source.element_kind)],
         )
 
     def verify_(self) -> None:
-        source, target = self.operand.type, self.result.type
+        source, target = value_type(self.operand), value_type(self.result)
         if source.element != target.element:
             raise RuleViolation(f"a broadcast of {source} gives {target}", "keep the element")
         if not set(source.axis_names) < set(target.axis_names):
@@ -412,7 +419,8 @@ class BroadcastOp(IRDLOperation):
             if source.axis_names == target.axis_names[::-1] and source != target:
                 remedy = "transpose one of the tiles with .T"
             raise RuleViolation(
-                f"a tile over {axes_text(source.axis_names)} does not broadcast to {axes_text(target.axis_names)}", remedy
+                f"a tile over {axes_text(source.axis_names)} does not broadcast to {axes_text(target.axis_names)}",
+                remedy,
             )
 
 
@@ -426,17 +434,19 @@ class TransposeOp(IRDLOperation):
     assembly_format = "$operand `at` $place attr-dict `:` type($operand) `->` type($result)"
 
     def __init__(self, operand: SSAValue, place: str) -> None:
-        assert isinstance(operand.type, ValueType)
+        source = value_type(operand)
         super().__init__(
             operands=[operand],
             properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(operand.type.axis_names[::-1], operand.type.element_kind)],
+            result_types=[ValueType.of(source.axis_names[::-1], source.element_kind)],
         )
 
     def verify_(self) -> None:
-        source = self.operand.type
+        source = value_type(self.operand)
         if len(source.axis_names) != 2:
-            raise RuleViolation(f"a tile over {axes_text(source.axis_names)} has no transpose", "give a tile of two axes")
+            raise RuleViolation(
+                f"a tile over {axes_text(source.axis_names)} has no transpose", "give a tile of two axes"
+            )
         if self.result.type != ValueType.of(source.axis_names[::-1], source.element_kind):
             raise RuleViolation(f"a transpose of {source} gives {self.result.type}", "reverse the axes, no more")
 
@@ -453,15 +463,15 @@ class CastOp(IRDLOperation):
     assembly_format = "$operand `at` $place attr-dict `:` type($operand) `->` type($result)"
 
     def __init__(self, operand: SSAValue, element: Element, place: str) -> None:
-        assert isinstance(operand.type, ValueType)
+        source = value_type(operand)
         super().__init__(
             operands=[operand],
             properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(operand.type.axis_names, element)],
+            result_types=[ValueType.of(source.axis_names, element)],
         )
 
     def verify_(self) -> None:
-        if self.operand.type.axis_names != self.result.type.axis_names:
+        if value_type(self.operand).axis_names != value_type(self.result).axis_names:
             raise RuleViolation(f"a cast of {self.operand.type} gives {self.result.type}", "keep the axes")
 
 
@@ -519,7 +529,7 @@ def _check_elementwise(function: Function, operands: int, result: Attribute) -> 
 
 @irdl_op_definition
 class DotOp(IRDLOperation):
-    """accumulator (P, R) + left (P, Q) times right (Q, R), contracted over this tile of the loop's axis Q, in float32."""
+    """accumulator (P, R) + left (P, Q) times right (Q, R), in float32, over this tile of the loop's axis Q."""
 
     name = "tile.dot"
     left = operand_def(ValueType)
@@ -541,7 +551,7 @@ class DotOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        product = product_type(self.left.type, self.right.type)
+        product = product_type(value_type(self.left), value_type(self.right))
         accumulator = self.accumulator.type
         if accumulator != product or self.result.type != product:
             raise RuleViolation(
@@ -550,7 +560,7 @@ class DotOp(IRDLOperation):
             )
         loop = self.parent_op()
         if isinstance(loop, LoopOp):
-            check_contraction(self.left.type, loop.axis.data)
+            check_contraction(value_type(self.left), loop.axis.data)
 
 
 def product_type(left: ValueType, right: ValueType) -> ValueType:
@@ -572,7 +582,7 @@ def product_type(left: ValueType, right: ValueType) -> ValueType:
 
 def _transpose_remedy(left: tuple[str, ...], right: tuple[str, ...]) -> str:
     (p, q), (r, s) = left, right
-    if p == s and q == r or p == r and q == s:
+    if {p, q} == {r, s}:
         return "both operands share both axes; name one of the outer axes differently"
     if q == s:
         return "transpose the right tile with .T"

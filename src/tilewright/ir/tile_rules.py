@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from tilewright.ir.tile import GridOp, LoadOp, LoopOp, ProgramOp, ReturnOp, StoreOp
-from tilewright.ir.tile_types import RuleViolation, TensorType, axes_text
+from tilewright.ir.tile_types import RuleViolation, TensorType, axes_text, tensor_type
 
 Violation = tuple[Operation, RuleViolation]
 
@@ -95,16 +95,16 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
             yield (
                 op,
                 RuleViolation(
-                    f"{name} over {axes_text(op.tensor.type.axis_names)} is stored by a grid over "
+                    f"{name} over {axes_text(tensor_type(op.tensor).axis_names)} is stored by a grid over "
                     f"{axes_text(grid.axis_names)}, so several programs would write the same tile",
                     "store a tensor over the grid's axes",
                 ),
             )
-        if not op.tensor.type.is_injective:
+        if not tensor_type(op.tensor).is_injective:
             yield (
                 op,
                 RuleViolation(
-                    f"{name} is stored, but its strides {op.tensor.type.stride_elements} make elements overlap",
+                    f"{name} is stored, but its strides {tensor_type(op.tensor).stride_elements} make elements overlap",
                     "give strides that set every element apart",
                 ),
             )

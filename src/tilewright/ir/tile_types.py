@@ -1,7 +1,7 @@
 """What a tile program's values are: tensors in memory, indices of tiles, and tiles of numbers. Axes go by name.
 
-Theory: an axis is a name with an extent; the program's `axes` attribute holds the extents. How large a tile is stands in
-no type: the synthesiser chooses it, and the dialect's rules see to it that the meaning does not depend on the choice.
+Theory: an axis is a name with an extent; the program's `axes` attribute holds the extents. No type says how large a
+tile is: the synthesiser chooses that, and the dialect's rules see to it that the meaning does not depend on the choice.
 
 Limits: at most two axes per tensor; elements bf16, f16 and f32; strides at least one element. Ops are in `tile`.
 Checked by tests/ir/test_tile_dialect.py.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f16, f32
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -98,9 +98,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     element: Attribute
 
     @classmethod
-    def of(
-        cls, axes: Sequence[str], shape: Sequence[int], strides: Sequence[int], element: Element
-    ) -> TensorType:
+    def of(cls, axes: Sequence[str], shape: Sequence[int], strides: Sequence[int], element: Element) -> TensorType:
         return cls(_strings(axes), _integers(shape), _integers(strides), ELEMENT_TYPES[element])
 
     @property
@@ -228,3 +226,17 @@ class ValueType(ParametrizedAttribute, TypeAttribute):
             axes = _parse_strings(parser)
             parser.parse_punctuation(",")
             return (axes, parser.parse_type())
+
+
+def value_type(value: SSAValue) -> ValueType:
+    """The type of an SSA value that is a tile. Raises RuleViolation if it is none."""
+    if not isinstance(value.type, ValueType):
+        raise RuleViolation(f"a value of type {value.type} stands where a tile belongs", "give a tile")
+    return value.type
+
+
+def tensor_type(value: SSAValue) -> TensorType:
+    """The type of an SSA value that is a tensor. Raises RuleViolation if it is none."""
+    if not isinstance(value.type, TensorType):
+        raise RuleViolation(f"a value of type {value.type} stands where a tensor belongs", "give a tensor")
+    return value.type

@@ -15,6 +15,7 @@ import linecache
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -44,8 +45,8 @@ Launcher = Callable[["Kernel", tuple[object, ...], dict[str, object]], object]
 class Kernel:
     """A tile program as declared. Calling it runs the launcher that `set_launcher` installed.
 
-    source is "" where Python cannot find it (a kernel typed at the prompt). It names what the author wrote, not what the
-    kernel means: closures and functions it calls are outside it. To identify a traced program use `trace.fingerprint`.
+    source is "" where Python cannot find it (a kernel typed at the prompt). It is what the author wrote, not what the
+    kernel means: closures and functions it calls are outside it. `trace.fingerprint` identifies a traced program.
     """
 
     name: str
@@ -153,12 +154,12 @@ def _annotations(function: types.FunctionType, span: Span) -> dict[str, object]:
 
 
 def tensor_axes(axes: object) -> TensorAxes:
-    """The annotation for axes given as `tw.Tensor[...]` receives them. Raises TilewrightError for anything but names."""
-    names = axes if isinstance(axes, tuple) else (axes,)
+    """The annotation for axes as `tw.Tensor[...]` receives them. Raises TilewrightError for anything but names."""
+    names = cast("tuple[object, ...]", axes) if isinstance(axes, tuple) else (axes,)
     checked: list[str] = []
-    for name in names:  # pyright: ignore[reportUnknownVariableType]  (checked by the test below)
+    for name in names:
         if not (isinstance(name, str) and name.isidentifier()):
-            raise TilewrightError(f"{name!r} is no axis name", remedy='write names in quotes, as in tw.Tensor["M", "K"]')
+            raise TilewrightError(f"{name!r} is no axis name", remedy='quote the names, as in tw.Tensor["M", "K"]')
         checked.append(name)
     if not 1 <= len(checked) <= MAX_TENSOR_AXES:
         raise TilewrightError(f"a tensor with {len(checked)} axes", remedy="give it one or two axes")

@@ -1,13 +1,13 @@
 """What a kernel author may write: grid, loop, zeros, dot, elementwise functions, and operators on tiles.
 
 Theory: a kernel is traced. Its body runs once in plain Python on the handles of this module, and every operation on a
-handle tells the tracer of the moment, which builds IR. Loop bodies run once too: `for k in tw.loop("K")` yields one index
-that stands for them all. So Python `if` and `for` on numbers happen while tracing, and tiles have no truth value.
+handle tells the tracer of the moment, which builds IR. Loop bodies run once too: `for k in tw.loop("K")` yields one
+index that stands for them all. So Python `if` and `for` on numbers happen while tracing, and tiles have no truth value.
 
 Rules of the language (each is checked, with an error at the author's line):
-- `i, j = tw.grid("M", "N")` once; the program computes one tile over these axes. `i + 1` displaces a load by one element;
-  elements outside a tensor read as zero.
-- `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves a loop.
+- `i, j = tw.grid("M", "N")` once; the program computes one tile over these axes. `i + 1` displaces a load by one
+  element; elements outside a tensor read as zero.
+- `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves one.
 - arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
 - tiles broadcast by axis name: a tile over ("N",) meets one over ("M", "N") along N.
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVarTuple, overload
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -65,8 +65,8 @@ class Tracer(Protocol):
     def end_loop(self) -> None: ...
     def shift(self, index: Index, offset: object) -> Index: ...
     def zeros(self, indices: tuple[object, ...]) -> Accumulator: ...
-    def load(self, tensor: Tensor[Unpack[tuple[object, ...]]], indices: object) -> Tile: ...
-    def store(self, tensor: Tensor[Unpack[tuple[object, ...]]], indices: object, value: object) -> None: ...
+    def load(self, tensor: TensorHandle, indices: object) -> Tile: ...
+    def store(self, tensor: TensorHandle, indices: object, value: object) -> None: ...
     def accumulate(self, accumulator: Accumulator, product: object) -> None: ...
     def dot(self, left: object, right: object) -> Product: ...
     def unary(self, function: Function, operand: object) -> Tile: ...
@@ -225,19 +225,14 @@ class Product(Expression):
 _Axes = TypeVarTuple("_Axes")
 
 
-class Tensor(Generic[Unpack[_Axes]]):
-    """A parameter in global memory. As an annotation, `Tensor["M", "K"]` names its axes, outermost first."""
+class TensorHandle:
+    """A tensor parameter while tracing."""
 
     __slots__ = ("name", "tracer")
 
     def __init__(self, tracer: Tracer, name: str) -> None:
         self.tracer = tracer
         self.name = name
-
-    if not TYPE_CHECKING:
-
-        def __class_getitem__(cls, axes: object) -> TensorAxes:
-            return tensor_axes(axes)
 
     def __getitem__(self, indices: Index | tuple[Index, ...]) -> Tile:
         """The tile at these indices, one per axis."""
@@ -246,6 +241,26 @@ class Tensor(Generic[Unpack[_Axes]]):
     def __setitem__(self, indices: Index | tuple[Index, ...], value: Expression | float) -> None:
         """Store a tile, rounded to the tensor's element and broadcast by axis name."""
         self.tracer.store(self, indices, value)
+
+    def _refuse(self, other: object) -> NoReturn:
+        self.tracer.refuse(f"tensor {self.name} is used without indices", f"write {self.name}[...] to load a tile")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __matmul__ = __rmatmul__ = _refuse
+
+    def __bool__(self) -> bool:
+        self._refuse(None)
+
+
+class Tensor(TensorHandle, Generic[*_Axes]):
+    """A parameter in global memory. As an annotation, `Tensor["M", "K"]` names its axes, outermost first."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, axes: object) -> TensorAxes:
+            return tensor_axes(axes)
 
 
 @overload

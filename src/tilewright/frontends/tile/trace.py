@@ -16,12 +16,14 @@ import hashlib
 import math
 import numbers
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from io import StringIO
+from typing import NoReturn, TypeVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.printer import Printer
 from xdsl.transforms.dead_code_elimination import dce
 from xdsl.utils.exceptions import VerifyException
 
@@ -29,7 +31,15 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name, source_line
-from tilewright.frontends.tile.language import Accumulator, Expression, Index, Product, Tensor, Tile, active_tracer
+from tilewright.frontends.tile.language import (
+    Accumulator,
+    Expression,
+    Index,
+    Product,
+    TensorHandle,
+    Tile,
+    active_tracer,
+)
 from tilewright.ir.function import Function
 from tilewright.ir.tile import (
     BinaryOp,
@@ -52,7 +62,15 @@ from tilewright.ir.tile import (
     product_type,
 )
 from tilewright.ir.tile_rules import place_of, violations
-from tilewright.ir.tile_types import ELEMENT_TYPES, IndexType, RuleViolation, TensorType, ValueType, axes_text
+from tilewright.ir.tile_types import (
+    ELEMENT_TYPES,
+    IndexType,
+    RuleViolation,
+    TensorType,
+    axes_text,
+    tensor_type,
+    value_type,
+)
 
 _PACKAGE = __name__.rpartition(".")[0]
 _Op = TypeVar("_Op", bound=Operation)
@@ -89,10 +107,6 @@ def fingerprint(module: ModuleOp) -> str:
     for op in bare.walk():
         op.properties.pop("place", None)
     # The generic form prints each property that is there and asks for none.
-    from io import StringIO
-
-    from xdsl.printer import Printer
-
     text = StringIO()
     Printer(stream=text, print_generic_format=True).print_op(bare)
     return hashlib.sha256(text.getvalue().encode()).hexdigest()
@@ -118,7 +132,7 @@ def _tensor_types(
     _check_names(kernel, "parameter", elements, names, complete=True)
     _check_names(kernel, "parameter", strides, names, complete=False)
     for axis, extent in dims.items():
-        if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not _is_whole(extent) or extent < 1:
             raise TilewrightError(
                 f"axis {axis} of kernel {kernel.name} has extent {extent!r}",
                 span=kernel.span,
@@ -138,14 +152,13 @@ def _tensor_type(
     strides: tuple[int, ...] | None,
 ) -> TensorType:
     if element not in ELEMENT_TYPES:
-        shown = element.value if isinstance(element, Element) else repr(element)  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TilewrightError(
-            f"parameter {parameter.name} has element {shown}", span=kernel.span, remedy="use bf16, f16 or f32"
+            f"parameter {parameter.name} has element {_shown(element)}", span=kernel.span, remedy="use bf16, f16 or f32"
         )
     shape = tuple(dims[axis] for axis in parameter.axes)
     if strides is None:
         strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-    if any(isinstance(stride, bool) or not isinstance(stride, int) for stride in strides):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not all(_is_whole(stride) for stride in strides):
         raise TilewrightError(
             f"parameter {parameter.name} has strides {strides!r}", span=kernel.span, remedy="give whole numbers"
         )
@@ -153,6 +166,14 @@ def _tensor_type(
         return TensorType.of(parameter.axes, shape, strides, element)
     except VerifyException as error:
         raise _at(error, kernel.span, f"parameter {parameter.name}: ") from error
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _shown(element: object) -> str:
+    return element.value if isinstance(element, Element) else repr(element)
 
 
 def _check_names(
@@ -217,8 +238,8 @@ class _KernelTracer:
             self.tensors[parameter.name] = argument
         self.scopes = [_Scope(0, block)]
 
-    def tensor(self, parameter: Parameter) -> Tensor[*tuple[object, ...]]:
-        return Tensor(self, parameter.name)
+    def tensor(self, parameter: Parameter) -> TensorHandle:
+        return TensorHandle(self, parameter.name)
 
     # ------------------------------------------------------------ places and errors
 
@@ -254,13 +275,12 @@ class _KernelTracer:
             known = scope.known.get(key)
             if known is not None:
                 op.erase()
-                assert isinstance(known, type(op))
-                return known
+                return cast(_Op, known)  # the key holds the op's class
         self.scopes[-1].known[key] = op
         self.scopes[-1].block.add_op(op)
         return op
 
-    def build(self, make: type[_Op], *arguments: object) -> _Op:
+    def build(self, make: Callable[..., _Op], *arguments: object) -> _Op:
         """Make an op at the author's line and record it."""
         try:
             op = make(*arguments, self.place())
@@ -289,7 +309,7 @@ class _KernelTracer:
                 )
             self.refuse(
                 f"a tile computed inside the loop over {bound.line} is used after it",
-                "accumulate with `acc += tw.dot(x, y)` on an accumulator from tw.zeros, or compute the tile after the loop",
+                "accumulate with `acc += tw.dot(x, y)`, acc from tw.zeros, or compute the tile after the loop",
             )
         return bound.value
 
@@ -305,7 +325,7 @@ class _KernelTracer:
                 self.refuse("an accumulator is read inside a loop", "only `acc += tw.dot(x, y)` there; read it after")
             case Expression():
                 return self.resolve(operand)
-            case Tensor():
+            case TensorHandle():
                 self.refuse(
                     f"tensor {operand.name} is used without indices", f"write {operand.name}[...] to load a tile"
                 )
@@ -319,15 +339,15 @@ class _KernelTracer:
                 self.refuse(f"{operand!r} is neither a tile nor a number", "use tiles and Python numbers")
 
     def widened(self, value: SSAValue) -> SSAValue:
-        return value if _value_type(value).element_kind is Element.F32 else self._cast(value, Element.F32)
+        return value if value_type(value).element_kind is Element.F32 else self._cast(value, Element.F32)
 
     def _cast(self, value: SSAValue, element: Element) -> SSAValue:
-        if _value_type(value).element_kind is element:
+        if value_type(value).element_kind is element:
             return value
         return self.build(CastOp, value, element).result
 
     def _broadcast(self, value: SSAValue, axes: tuple[str, ...]) -> SSAValue:
-        if _value_type(value).axis_names == axes:
+        if value_type(value).axis_names == axes:
             return value
         return self.build(BroadcastOp, value, axes).result
 
@@ -393,7 +413,7 @@ class _KernelTracer:
             self.bind(accumulator, output)
 
     def shift(self, index: Index, offset: object) -> Index:
-        if isinstance(offset, bool) or not isinstance(offset, int):
+        if not isinstance(offset, int) or isinstance(offset, bool):
             self.refuse(f"an index is displaced by {offset!r}", "displace it by a whole number of elements")
         value = self.resolve(index)
         if isinstance(value.owner, ShiftOp):
@@ -408,7 +428,7 @@ class _KernelTracer:
     # ------------------------------------------------------------ memory
 
     def _indices(self, indices: object) -> list[SSAValue]:
-        listed: tuple[object, ...] = indices if isinstance(indices, tuple) else (indices,)  # pyright: ignore[reportUnknownVariableType]
+        listed = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
         values: list[SSAValue] = []
         for index in listed:
             if not isinstance(index, Index):
@@ -416,13 +436,12 @@ class _KernelTracer:
             values.append(self.resolve(index))
         return values
 
-    def load(self, tensor: Tensor[*tuple[object, ...]], indices: object) -> Tile:
+    def load(self, tensor: TensorHandle, indices: object) -> Tile:
         return self.tile(self.build(LoadOp, self.tensors[tensor.name], self._indices(indices)).result)
 
-    def store(self, tensor: Tensor[*tuple[object, ...]], indices: object, value: object) -> None:
+    def store(self, tensor: TensorHandle, indices: object, value: object) -> None:
         target = self.tensors[tensor.name]
-        type_ = target.type
-        assert isinstance(type_, TensorType)
+        type_ = tensor_type(target)
         if len(self.scopes) > 1:
             self.refuse(
                 f"{tensor.name} is stored inside the loop over {self.scopes[-1].axis}, once per tile of it",
@@ -432,7 +451,7 @@ class _KernelTracer:
         if isinstance(value, Accumulator) and self.bound.get(value) is None:
             self.refuse("this accumulator belongs to another kernel", "make it with tw.zeros in this kernel")
         stored = self._cast(self.value_of(value), type_.element_kind)
-        if set(_value_type(stored).axis_names) < set(type_.axis_names):
+        if set(value_type(stored).axis_names) < set(type_.axis_names):
             stored = self._broadcast(stored, type_.axis_names)
         self.build(StoreOp, stored, target, where)
 
@@ -444,7 +463,9 @@ class _KernelTracer:
         axes: list[str] = []
         for index in indices:
             if not isinstance(index, Index) or index not in self.grid_indices:
-                self.refuse("tw.zeros takes indices of tw.grid as they are", "write tw.zeros(i, j) with the grid's i, j")
+                self.refuse(
+                    "tw.zeros takes the grid's indices as they are", "write tw.zeros(i, j), i and j from tw.grid"
+                )
             axes.append(index.axis)
         accumulator = Accumulator(self)
         self.bind(accumulator, self.build(FullOp, 0.0, tuple(axes)).result)
@@ -456,14 +477,14 @@ class _KernelTracer:
                 self.refuse(f"tw.dot of the number {operand!r}", "multiply by numbers with *, on the accumulator")
         left_value, right_value = self.value_of(left), self.value_of(right)
         try:
-            product_type(_value_type(left_value), _value_type(right_value))
-            contracted = _value_type(left_value).axis_names[1]
+            product_type(value_type(left_value), value_type(right_value))
+            contracted = value_type(left_value).axis_names[1]
             if len(self.scopes) == 1:
                 self.refuse(
                     f"tw.dot outside a loop contracts one tile of {contracted} only",
                     f'write it in `for k in tw.loop("{contracted}")`',
                 )
-            check_contraction(_value_type(left_value), self.scopes[-1].axis)
+            check_contraction(value_type(left_value), self.scopes[-1].axis)
         except VerifyException as violation:
             self._refuse_violation(violation)
         product = Product(self)
@@ -512,7 +533,7 @@ class _KernelTracer:
                 "write `acc += tw.dot(x, y)` in the loop, with acc from tw.zeros",
             )
         values = [self.widened(self.value_of(operand)) for operand in (left, right)]
-        axes = self._joined_axes(*(_value_type(value).axis_names for value in values))
+        axes = self._joined_axes(*(value_type(value).axis_names for value in values))
         first, second = (self._broadcast(value, axes) for value in values)
         return self.tile(self.build(BinaryOp, function, first, second).result)
 
@@ -531,8 +552,7 @@ class _KernelTracer:
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
-            shown = element.value if isinstance(element, Element) else repr(element)
-            self.refuse(f".to({shown})", "use tw.bf16, tw.f16 or tw.f32")
+            self.refuse(f".to({_shown(element)})", "use tw.bf16, tw.f16 or tw.f32")
         return self.tile(self._cast(self.value_of(operand), element))
 
     def transpose(self, operand: object) -> Tile:
@@ -571,8 +591,3 @@ class _KernelTracer:
             raise _at(violation, span_of(op)) from violation
         module.verify()
         return module
-
-
-def _value_type(value: SSAValue) -> ValueType:
-    assert isinstance(value.type, ValueType)
-    return value.type
