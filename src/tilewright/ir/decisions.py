@@ -1,0 +1,169 @@
+"""What the synthesiser decided about a program, as values and as an IR attribute.
+
+`synth` writes them on the `tile.program` op (attribute `decisions`), `lower` reads them there and applies them; a person
+reads them in the report. Every field is an integer, a string, a tuple, or one of these classes, so that the conversion
+to attributes and back is one short function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute
+
+from tilewright.base.element import Element
+from tilewright.base.plan import TensorMap
+
+
+@dataclass(frozen=True, slots=True)
+class MapDecision:
+    """A tensor map, index 0 innermost; see `base.plan.TensorMap`."""
+
+    element: str
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str
+    l2_promotion: str
+
+    def tensor_map(self) -> TensorMap:
+        return TensorMap(
+            Element(self.element),
+            self.dims,
+            self.strides_bytes,
+            self.box,
+            swizzle=self.swizzle,  # type: ignore[arg-type]
+            l2_promotion=self.l2_promotion,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OperandDecision:
+    """One side of the dot, as the tensor core will read it.
+
+    side: "left" or "right" in the program. buffer: the parameter it is copied from, or the workspace it is first
+    materialized in. major: "K" if the contracted axis is contiguous, else "MN". outer_shift: elements added to its outer
+    coordinate.
+    """
+
+    side: str
+    buffer: str
+    materialized: int
+    major: str
+    map: MapDecision
+    outer_shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDecision:
+    """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
+    one staged box. `map` describes the tensor either way."""
+
+    parameter: str
+    path: str
+    chunk_columns: int
+    map: MapDecision
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineDecisions:
+    """A warp-specialized pipeline for a program with one dot.
+
+    rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds the
+    transposed product, so that the output's contiguous axis runs along its columns.
+    """
+
+    rows: str
+    columns: str
+    contracted: str
+    swapped: int
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    a: OperandDecision
+    b: OperandDecision
+    stores: tuple[StoreDecision, ...]
+    stages: int
+    consumers: int
+    staging_slots: int
+    staging_slot_bytes: int
+    producer_registers: int
+    consumer_registers: int
+    launch_registers: int
+    cluster_m: int
+    cluster_n: int
+    raster_group: int
+    ctas: int
+    smem_bytes: int
+    fill_ctas: int
+    fill_threads: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseDecisions:
+    """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid."""
+
+    ctas: int
+    threads: int
+    reasons: tuple[str, ...]
+
+
+Decisions = PipelineDecisions | ElementwiseDecisions
+
+_CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (MapDecision, OperandDecision, StoreDecision, PipelineDecisions, ElementwiseDecisions)
+}
+
+
+def to_attribute(value: Any) -> Attribute:
+    """Decisions as an attribute: dictionaries keyed by field, with the class's name under `kind`."""
+    if isinstance(value, int):
+        return IntAttr(value)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if isinstance(value, tuple):
+        return ArrayAttr([to_attribute(item) for item in value])
+    if is_dataclass(value) and type(value).__name__ in _CLASSES:
+        entries: dict[str, Attribute] = {"kind": StringAttr(type(value).__name__)}
+        for item in fields(value):
+            entries[item.name] = to_attribute(getattr(value, item.name))
+        return DictionaryAttr(entries)
+    raise TypeError(f"a decision cannot hold {value!r}")
+
+
+def _from_attribute(attribute: Attribute) -> Any:
+    match attribute:
+        case IntAttr():
+            return attribute.data
+        case StringAttr():
+            return attribute.data
+        case ArrayAttr():
+            return tuple(_from_attribute(item) for item in attribute)
+        case DictionaryAttr():
+            entries: Mapping[str, Attribute] = attribute.data
+            values = {name: _from_attribute(entry) for name, entry in entries.items()}
+            return _CLASSES[values.pop("kind")](**values)
+        case _:
+            raise TypeError(f"{attribute} is no decision")
+
+
+def decisions_of(attribute: Attribute) -> Decisions:
+    """The decisions an attribute holds. Raises TypeError or KeyError if it holds none."""
+    value = _from_attribute(attribute)
+    if not isinstance(value, PipelineDecisions | ElementwiseDecisions):
+        raise TypeError(f"{attribute} holds no decisions")
+    return value
+
+
+def to_json(value: Any) -> Any:
+    """Decisions as plain JSON values."""
+    if is_dataclass(value):
+        return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, tuple):
+        return [to_json(item) for item in value]
+    return value

@@ -1,0 +1,618 @@
+"""How an `ac` kernel becomes PTX text: one op at a time, with no decision left to take.
+
+Roles become branches on the warpgroup's number; rings become mbarrier arrays in dynamic shared memory; cursors two
+registers (stage, parity); loops carry values in registers moved at the back edge. Sources: PTX ISA, sections on mbarrier,
+cp.async.bulk.tensor, wgmma, setmaxnreg. The result is checked by others: the reader parses it afresh, `machine` runs it,
+`contract` judges what it did.
+
+Not handled: more than one kernel per module text (each kernel is lowered to a module of its own).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.ir import ac
+from tilewright.ir.tier import UNITS, MemoryType
+from tilewright.lower.elementwise import lower_elementwise
+from tilewright.lower.emit import Text
+from tilewright.lower.epilogue import lower_global_store, lower_map, lower_stage_write
+from tilewright.lower.places import (
+    AccumulatorPlace,
+    BufferPlace,
+    CursorPlace,
+    GlobalPlace,
+    IndexPlace,
+    LoadedFragmentPlace,
+    NoPlace,
+    ParameterPlace,
+    Place,
+    Places,
+    RingPlace,
+    SlotPlace,
+    registers_of,
+    with_registers,
+)
+
+PTX_VERSION = "8.0"
+
+
+@dataclass(slots=True)
+class Lowering:
+    """What every op's lowering shares: the text, where values are, and the kernel's fixed registers."""
+
+    text: Text
+    places: Places
+    symbols: dict[str, int]
+    cluster_size: int
+    launch_registers: int
+    shared_base: str = ""
+    thread: str = ""
+    warpgroup_thread: str = ""
+    warpgroup: str = ""
+    is_first_thread: str = ""
+
+    def place(self, value: SSAValue) -> Place:
+        return self.places[value]
+
+    def index(self, value: SSAValue) -> str:
+        place = self.places[value]
+        assert isinstance(place, IndexPlace)
+        return place.register
+
+
+def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
+    return tuple(item.data for item in attribute)
+
+
+def the_kernel(module: ModuleOp) -> ac.KernelOp:
+    """The single kernel of a module."""
+    (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
+    return kernel
+
+
+def lower_to_ptx(module: ModuleOp, target: str) -> str:
+    """The PTX text of the module's kernel for `target` (such as `sm_90a`)."""
+    kernel = the_kernel(module)
+    text = Text()
+    symbols = {name: value.data for name, value in kernel.symbols.data.items() if isinstance(value, IntAttr)}
+    cluster = integers(kernel.cluster)
+    size = cluster[0] * cluster[1] * cluster[2]
+    lowering = Lowering(text, {}, symbols, size, kernel.launch_registers.data)
+    parameters = _lower_declarations(lowering, kernel.body.block)
+    _lower_fixed_registers(lowering, kernel)
+    for op in kernel.body.block.ops:
+        _lower_top_level(lowering, op)
+    text.emit("ret")
+    return _module_text(kernel, target, parameters, text)
+
+
+def _module_text(kernel: ac.KernelOp, target: str, parameters: list[str], text: Text) -> str:
+    block, cluster = integers(kernel.block), integers(kernel.cluster)
+    head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
+    if kernel.dynamic_smem_bytes.data:
+        head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
+    head.append(f".visible .entry {kernel.sym_name.data}(")
+    head.append(",\n".join(parameters))
+    head.append(")")
+    head.append(f".reqntid {block[0]}, {block[1]}, {block[2]}")
+    if cluster != (1, 1, 1):
+        head += [".explicitcluster", f".reqnctapercluster {cluster[0]}, {cluster[1]}, {cluster[2]}"]
+    if kernel.launch_registers.data:
+        head.append(f".maxnreg {kernel.launch_registers.data}")
+    return "\n".join([*head, "{", *text.declarations(), "", *text.lines, "}", ""])
+
+
+# ---------------------------------------------------------------- declarations
+
+
+def _lower_declarations(lowering: Lowering, block: Block) -> list[str]:
+    parameters: list[str] = []
+    text = lowering.text
+    for op in block.ops:
+        match op:
+            case ac.RingOp():
+                lowering.places[op.result] = RingPlace(
+                    op.stages.data, op.address.data, op.full_arrivals.data, op.empty_arrivals.data
+                )
+            case ac.BufferOp():
+                memory = op.result.type
+                assert isinstance(memory, MemoryType)
+                lowering.places[op.result] = BufferPlace(
+                    op.address.data,
+                    memory.slots.data,
+                    memory.slot_bytes.data,
+                    op.instances.data,
+                    memory.swizzle.data,
+                    memory.element.data,
+                )
+            case ac.TensorMapOp():
+                name = f"{op.sym_name.data}_param"
+                parameters.append(f"\t.param .align 64 .b8 {name}[128]")
+                # The copy engine reads the map through a generic address of the parameter itself, without a copy.
+                address = text.into("b64", "mov.b64", name)
+                lowering.places[op.result] = ParameterPlace(text.into("b64", "cvta.param.u64", address))
+            case ac.GlobalOp():
+                name = f"{op.sym_name.data}_param"
+                parameters.append(f"\t.param .u64 {name}")
+                pointer = text.into("b64", "ld.param.u64", f"[{name}]")
+                element = op.result.type
+                assert isinstance(element, ac.GlobalType)
+                lowering.places[op.result] = GlobalPlace(
+                    text.into("b64", "cvta.to.global.u64", pointer),
+                    element.element.data,
+                    integers(op.shape),
+                    integers(op.strides),
+                )
+            case _:
+                pass
+    return parameters
+
+
+def _lower_fixed_registers(lowering: Lowering, kernel: ac.KernelOp) -> None:
+    text = lowering.text
+    lowering.thread = text.into("b32", "mov.u32", "%tid.x")
+    if not kernel.dynamic_smem_bytes.data:
+        return
+    lowering.shared_base = text.into("b32", "mov.u32", "dynamic_smem")
+    lowering.warpgroup_thread = text.into("b32", "and.b32", lowering.thread, 127)
+    lowering.is_first_thread = text.into("pred", "setp.eq.u32", lowering.warpgroup_thread, 0)
+    # Broadcast from lane 0, so that the assembler knows the role's branch to be uniform in each warp.
+    group = text.into("b32", "shr.u32", lowering.thread, 7)
+    lowering.warpgroup = text.into("b32", "shfl.sync.idx.b32", group, 0, 31, -1)
+
+
+# ---------------------------------------------------------------- structure
+
+
+def _lower_top_level(lowering: Lowering, op: Operation) -> None:
+    text = lowering.text
+    match op:
+        case ac.RingOp() | ac.BufferOp() | ac.TensorMapOp() | ac.GlobalOp():
+            if isinstance(op, ac.TensorMapOp):
+                place = lowering.place(op.result)
+                assert isinstance(place, ParameterPlace)
+                is_thread_zero = text.into("pred", "setp.eq.u32", lowering.thread, 0)
+                text.emit("prefetch.tensormap", f"[{place.register}]", guard=is_thread_zero)
+        case ac.BarrierInitOp():
+            ring = lowering.place(op.ring)
+            assert isinstance(ring, RingPlace)
+            is_thread_zero = text.into("pred", "setp.eq.u32", lowering.thread, 0)
+            for stage in range(ring.stages):
+                for offset, count in ((stage, ring.full_arrivals), (ring.stages + stage, ring.empty_arrivals)):
+                    address = f"[{lowering.shared_base}+{ring.address + 8 * offset}]"
+                    text.emit("mbarrier.init.shared::cta.b64", address, count, guard=is_thread_zero)
+        case ac.FenceBarrierInitOp():
+            text.emit("fence.mbarrier_init.release.cluster")
+        case ac.CtaSyncOp():
+            text.emit("bar.sync", 0)
+        case ac.ClusterSyncOp():
+            text.emit("barrier.cluster.arrive.release.aligned")
+            text.emit("barrier.cluster.wait.acquire.aligned")
+        case ac.RoleOp():
+            _lower_role(lowering, op)
+        case _:
+            raise AssertionError(f"{op.name} cannot stand directly in a kernel")
+
+
+def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
+    text, execution = lowering.text, role.execution
+    text.comment(f"role {role.sym_name.data}")
+    unit, count, first = execution.unit.data, execution.count.data, execution.first_thread.data
+    (argument,) = role.body.block.args
+    if unit == "warp32":  # every thread of the CTA; used by kernels without an asynchronous protocol
+        lowering.places[argument] = IndexPlace(lowering.thread)
+        _lower_block(lowering, role.body.block)
+        return
+    end = text.label("role_end")
+    groups = max(1, UNITS[unit] * count // 128)
+    below = text.into("pred", "setp.lt.u32", lowering.warpgroup, first // 128)
+    text.emit("bra", end, guard=below)
+    above = text.into("pred", "setp.ge.u32", lowering.warpgroup, first // 128 + groups)
+    text.emit("bra", end, guard=above)
+    if role.registers.data:
+        _lower_register_budget(lowering, role.registers.data)
+    if unit == "thread1":
+        text.emit("bra", end, guard=f"!{lowering.is_first_thread}")
+    number = text.into("b32", "sub.u32", lowering.warpgroup, first // 128)
+    lowering.places[argument] = IndexPlace(number)
+    _lower_block(lowering, role.body.block)
+    text.place(end)
+
+
+def _lower_register_budget(lowering: Lowering, registers: int) -> None:
+    direction = "inc" if registers > lowering.launch_registers else "dec"
+    lowering.text.emit(f"setmaxnreg.{direction}.sync.aligned.u32", registers)
+
+
+def _lower_block(lowering: Lowering, block: Block) -> None:
+    for op in block.ops:
+        _lower_op(lowering, op)
+
+
+def _carry_in(lowering: Lowering, block: Block, skip: int, carried: tuple[SSAValue, ...]) -> None:
+    """Give each carried block argument registers of its own and move the initial values in. Accumulators stay where they
+    are: wgmma updates them in place, and a copy of them would force a wait."""
+    for argument, initial in zip(block.args[skip:], carried, strict=True):
+        place = lowering.place(initial)
+        if isinstance(place, AccumulatorPlace):
+            lowering.places[argument] = place
+            continue
+        fresh: list[str] = []
+        for kind, register in registers_of(place):
+            fresh.append(lowering.text.into(kind, f"mov.{kind}", register))
+        lowering.places[argument] = with_registers(place, tuple(fresh))
+
+
+def _carry_back(lowering: Lowering, block: Block, skip: int) -> None:
+    """At the back edge: read every yielded value before any argument is overwritten."""
+    text = lowering.text
+    terminator = block.last_op
+    assert isinstance(terminator, ac.YieldOp)
+    moves: list[tuple[str, str, str]] = []
+    for argument, value in zip(block.args[skip:], terminator.values, strict=True):
+        for (kind, target), (_, source) in zip(
+            registers_of(lowering.place(argument)), registers_of(lowering.place(value)), strict=True
+        ):
+            if target != source:
+                moves.append((kind, target, source))
+    targets = {target for _, target, _ in moves}
+    safe = [
+        (kind, target, text.into(kind, f"mov.{kind}", source) if source in targets else source)
+        for kind, target, source in moves
+    ]
+    for kind, target, source in safe:
+        text.emit(f"mov.{kind}", target, source)
+
+
+def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.LoopOp, skip: int) -> None:
+    for result, argument in zip(op.outputs, op.body.block.args[skip:], strict=True):
+        lowering.places[result] = lowering.place(argument)
+
+
+def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> None:
+    """tile = cluster number; while tile < total: (m, n) = raster(tile); body; tile += number of clusters."""
+    text = lowering.text
+    grid, cluster = integers(kernel.grid), integers(kernel.cluster)
+    clusters = grid[0] * grid[1] * grid[2] // lowering.cluster_size
+    cluster_m, cluster_n = cluster[0], cluster[1]
+    tiles_m, tiles_n = -(-op.tiles_m.data // cluster_m), -(-op.tiles_n.data // cluster_n)
+    total = tiles_m * tiles_n
+    block = op.body.block
+    tile = text.register("b32")
+    if lowering.cluster_size > 1:
+        text.emit("mov.u32", tile, "%clusterid.x")
+    else:
+        text.emit("mov.u32", tile, "%ctaid.x")
+    _carry_in(lowering, block, 2, tuple(op.carried))
+    head, end = text.label("tiles"), text.label("tiles_end")
+    text.place(head)
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
+    m, n = _raster(text, tile, tiles_m, tiles_n, op.raster_group.data)
+    if cluster_m > 1:
+        rank = text.into("b32", "mov.u32", "%cluster_ctaid.x")
+        m = text.into("b32", "mad.lo.u32", m, cluster_m, rank)
+    if cluster_n > 1:
+        rank = text.into("b32", "mov.u32", "%cluster_ctaid.y")
+        n = text.into("b32", "mad.lo.u32", n, cluster_n, rank)
+    lowering.places[block.args[0]] = IndexPlace(m)
+    lowering.places[block.args[1]] = IndexPlace(n)
+    _lower_block(lowering, block)
+    _carry_back(lowering, block, 2)
+    text.emit("add.u32", tile, tile, clusters)
+    text.emit("bra", head)
+    text.place(end)
+    _carry_out(lowering, op, 2)
+
+
+def _raster(text: Text, tile: str, tiles_m: int, tiles_n: int, group: int) -> tuple[str, str]:
+    """(m, n) of a tile number: groups of `group` tiles along m, and within a group m runs fastest."""
+    if tiles_m == 1:
+        return text.into("b32", "mov.u32", 0), tile
+    if group >= tiles_m:
+        return text.into("b32", "rem.u32", tile, tiles_m), text.into("b32", "div.u32", tile, tiles_m)
+    band = text.into("b32", "div.u32", tile, group * tiles_n)
+    first = text.into("b32", "mul.lo.u32", band, group)
+    within = text.into("b32", "rem.u32", tile, group * tiles_n)
+    if tiles_m % group == 0:
+        rest, column = text.into("b32", "rem.u32", within, group), text.into("b32", "div.u32", within, group)
+    else:
+        left = text.into("b32", "sub.u32", tiles_m, first)
+        height = text.into("b32", "min.u32", left, group)
+        rest, column = text.into("b32", "rem.u32", within, height), text.into("b32", "div.u32", within, height)
+    return text.into("b32", "add.u32", first, rest), column
+
+
+def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
+    text, block = lowering.text, op.body.block
+    trips = lowering.symbols[op.symbol.data]
+    index = text.into("b32", "mov.u32", op.begin.data)
+    _carry_in(lowering, block, 1, tuple(op.carried))
+    lowering.places[block.args[0]] = IndexPlace(index)
+    head, end = text.label("loop"), text.label("loop_end")
+    text.place(head)
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, trips))
+    _lower_block(lowering, block)
+    _carry_back(lowering, block, 1)
+    text.emit("add.u32", index, index, 1)
+    text.emit("bra", head)
+    text.place(end)
+    _carry_out(lowering, op, 1)
+
+
+# ---------------------------------------------------------------- ops inside roles
+
+
+def _lower_op(lowering: Lowering, op: Operation) -> None:
+    text = lowering.text
+    match op:
+        case ac.TilesOp():
+            kernel = op.parent_op()
+            while kernel is not None and not isinstance(kernel, ac.KernelOp):
+                kernel = kernel.parent_op()
+            assert kernel is not None
+            _lower_tiles(lowering, op, kernel)
+        case ac.LoopOp():
+            _lower_loop(lowering, op)
+        case ac.YieldOp():
+            pass
+        case ac.AffineOp():
+            lowering.places[op.result] = IndexPlace(_affine(lowering, op))
+        case ac.CursorStartOp():
+            lowering.places[op.result] = CursorPlace(
+                text.into("b32", "mov.u32", 0),
+                text.into("b32", "mov.u32", 0),
+            )
+        case ac.AdvanceOp():
+            lowering.places[op.result] = _advance(lowering, op)
+        case ac.BarrierWaitOp():
+            lowering.places[op.result] = _wait(lowering, op)
+        case ac.ArriveExpectOp():
+            slot = _slot(lowering, op.phase)
+            address = _barrier_address(lowering, slot, 0)
+            text.emit("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64", "_", f"[{address}]", op.bytes.data)
+            lowering.places[op.result] = slot
+        case ac.CopyIssueOp():
+            _copy_issue(lowering, op)
+        case ac.TransactionCloseOp():
+            pass
+        case ac.ArriveOp():
+            _arrive(lowering, op)
+        case ac.WgmmaFenceOp():
+            text.emit("wgmma.fence.sync.aligned")
+        case ac.WgmmaIssueOp():
+            _wgmma_issue(lowering, op)
+        case ac.WgmmaCommitOp():
+            text.emit("wgmma.commit_group.sync.aligned")
+        case ac.WgmmaWaitOp():
+            text.emit("wgmma.wait_group.sync.aligned", op.pending.data)
+            if op.retired is not None and op.reading is not None:
+                lowering.places[op.retired] = lowering.place(op.reading)
+            if op.settled is not None and op.accumulator is not None:
+                lowering.places[op.settled] = lowering.place(op.accumulator)
+        case ac.FragmentLoadOp():
+            source = lowering.place(op.source)
+            assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
+            lowering.places[op.result] = LoadedFragmentPlace(
+                source, lowering.index(op.row), lowering.index(op.column), op.result.type.axes.data
+            )
+        case ac.MapOp():
+            lowering.places[op.result] = lower_map(lowering.places, op)
+        case ac.StageWriteOp():
+            lower_stage_write(
+                text, lowering.places, op, lowering.shared_base, lowering.warpgroup_thread, lowering.index(op.unit)
+            )
+            lowering.places[op.result] = NoPlace()
+        case ac.FenceProxyOp():
+            text.emit("fence.proxy.async.shared::cta")
+            lowering.places[op.result] = NoPlace()
+        case ac.NamedBarrierSyncOp():
+            number = text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
+            text.emit("bar.sync", number, op.threads.data)
+            if op.result is not None:
+                lowering.places[op.result] = NoPlace()
+        case ac.CopyStoreOp():
+            _copy_store(lowering, op)
+        case ac.BulkCommitOp():
+            text.emit("cp.async.bulk.commit_group", guard=lowering.is_first_thread)
+        case ac.BulkWaitOp():
+            read = ".read" if op.read.data else ""
+            text.emit(f"cp.async.bulk.wait_group{read}", op.pending.data, guard=lowering.is_first_thread)
+        case ac.GlobalStoreOp():
+            lower_global_store(
+                text,
+                lowering.places,
+                op,
+                lowering.warpgroup_thread,
+                lowering.index(op.row),
+                lowering.index(op.column),
+            )
+        case ac.ElementwiseOp():
+            lower_elementwise(text, lowering.places, op, lowering.thread)
+        case _:
+            raise AssertionError(f"no lowering for {op.name}")
+
+
+def _affine(lowering: Lowering, op: ac.AffineOp) -> str:
+    text = lowering.text
+    total = ""
+    for coefficient, operand in zip(integers(op.coefficients), op.operands_, strict=True):
+        register = lowering.index(operand)
+        if total:
+            total = text.into("b32", "mad.lo.s32", register, coefficient, total)
+        else:
+            total = text.into("b32", "mul.lo.s32", register, coefficient)
+    if not total:
+        return text.into("b32", "mov.u32", op.constant.data)
+    return text.into("b32", "add.s32", total, op.constant.data) if op.constant.data else total
+
+
+def _advance(lowering: Lowering, op: ac.AdvanceOp) -> CursorPlace:
+    text = lowering.text
+    cursor = lowering.place(op.cursor)
+    assert isinstance(cursor, CursorPlace)
+    kernel = op.parent_op()
+    while kernel is not None and not isinstance(kernel, ac.KernelOp):
+        kernel = kernel.parent_op()
+    assert kernel is not None and isinstance(op.cursor.type, ac.CursorType)
+    stages = next(
+        ring.stages.data
+        for ring in kernel.body.block.ops
+        if isinstance(ring, ac.RingOp) and ring.sym_name.data == op.cursor.type.ring.data
+    )
+    following = text.into("b32", "add.u32", cursor.stage, 1)
+    wraps = text.into("pred", "setp.eq.u32", following, stages)
+    stage = text.into("b32", "selp.b32", 0, following, wraps)
+    flip = text.into("b32", "selp.b32", 1, 0, wraps)
+    return CursorPlace(stage, text.into("b32", "xor.b32", cursor.parity, flip))
+
+
+def _slot(lowering: Lowering, value: SSAValue) -> SlotPlace:
+    place = lowering.place(value)
+    assert isinstance(place, SlotPlace)
+    return place
+
+
+def _barrier_address(lowering: Lowering, slot: SlotPlace, behind: int) -> str:
+    """Address of full[stage] (behind 0) or empty[stage] (behind = stages)."""
+    text = lowering.text
+    offset = text.into("b32", "mad.lo.u32", slot.stage, 8, lowering.shared_base)
+    constant = slot.ring.address + 8 * behind
+    return text.into("b32", "add.u32", offset, constant) if constant else offset
+
+
+def _wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
+    text = lowering.text
+    ring, cursor = lowering.place(op.ring), lowering.place(op.cursor)
+    assert isinstance(ring, RingPlace) and isinstance(cursor, CursorPlace)
+    slot = SlotPlace(ring, cursor.stage)
+    address = _barrier_address(lowering, slot, 0 if op.side.data == "full" else ring.stages)
+    parity = cursor.parity
+    if op.invert_parity.data:
+        parity = text.into("b32", "xor.b32", parity, 1)
+    # Other CTAs of a cluster arrive on this barrier: what they did before must be seen, so the scope is the cluster.
+    scope = ".acquire.cluster" if lowering.cluster_size > 1 else ""
+    retry, done = text.label("wait"), text.label("wait_done")
+    text.place(retry)
+    passed = text.register("pred")
+    text.emit(f"mbarrier.try_wait.parity{scope}.shared::cta.b64", passed, f"[{address}]", parity)
+    text.emit("bra", done, guard=passed)
+    text.emit("bra", retry)
+    text.place(done)
+    return slot
+
+
+def _copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
+    text = lowering.text
+    descriptor, buffer = lowering.place(op.descriptor), lowering.place(op.buffer)
+    assert isinstance(descriptor, ParameterPlace) and isinstance(buffer, BufferPlace)
+    slot = _slot(lowering, op.tx)
+    base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.offset_bytes.data)
+    if op.rank_offset_bytes.data:
+        rank = text.into("b32", "mov.u32", "%cluster_ctarank")
+        base = text.into("b32", "mad.lo.u32", rank, op.rank_offset_bytes.data, base)
+    destination = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
+    barrier = _barrier_address(lowering, slot, 0)
+    coordinates = ", ".join(lowering.index(value) for value in op.coordinates)
+    rank_words = f"{len(op.coordinates)}d"
+    opcode = f"cp.async.bulk.tensor.{rank_words}.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    operands = [f"[{destination}]", f"[{descriptor.register}, {{{coordinates}}}]", f"[{barrier}]"]
+    if op.multicast.data > 1:
+        mask = text.into("b16", "mov.u16", (1 << op.multicast.data) - 1)
+        text.emit(f"{opcode}.multicast::cluster", *operands, mask)
+    else:
+        text.emit(opcode, *operands)
+    lowering.places[op.result] = slot
+
+
+def _arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
+    text = lowering.text
+    slot = _slot(lowering, op.phase)
+    address = _barrier_address(lowering, slot, slot.ring.stages)
+    peers = op.peers.data
+    if peers == 1:
+        text.emit(
+            "mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=lowering.is_first_thread
+        )
+        return
+    # Thread p of the unit tells CTA p of the cluster.
+    tells = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, peers)
+    remote = text.into("b32", "mapa.shared::cluster.u32", address, lowering.warpgroup_thread)
+    text.emit("mbarrier.arrive.release.cluster.shared::cluster.b64", "_", f"[{remote}]", guard=tells)
+
+
+_DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
+
+
+def _matrix_descriptor(lowering: Lowering, buffer: BufferPlace, leading: int, stride: int, slot: str, extra: str) -> str:
+    """The 64-bit matrix descriptor of a slot's operand (PTX ISA, wgmma matrix descriptor): start address in 16-byte
+    units in bits 13:0, leading offset in 29:16, stride offset in 45:32, swizzle in 63:62."""
+    text = lowering.text
+    constant = ((leading >> 4) & 0x3FFF) << 16 | ((stride >> 4) & 0x3FFF) << 32
+    constant |= _DESCRIPTOR_SWIZZLE[buffer.swizzle] << 62
+    address = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
+    address = text.into("b32", "mad.lo.u32", slot, buffer.slot_bytes, address)
+    if extra:
+        address = text.into("b32", "add.u32", address, extra)
+    units = text.into("b32", "shr.u32", text.into("b32", "and.b32", address, 0x3FFFF), 4)
+    wide = text.into("b64", "cvt.u64.u32", units)
+    return text.into("b64", "or.b64", wide, constant - (1 << 64) if constant >> 63 else constant)
+
+
+def _wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
+    text = lowering.text
+    a, b = lowering.place(op.a), lowering.place(op.b)
+    assert isinstance(a, BufferPlace) and isinstance(b, BufferPlace)
+    slot = _slot(lowering, op.phase)
+    m, n = op.m.data, op.n.data
+    if op.accumulator is not None:
+        accumulator = lowering.place(op.accumulator)
+        assert isinstance(accumulator, AccumulatorPlace)
+    else:
+        blocks = tuple(tuple(text.register("f32") for _ in range(n // 2)) for _ in range(m // 64))
+        accumulator = AccumulatorPlace(blocks, n)
+    extra = ""
+    if op.a_instance_bytes.data:
+        extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
+    a_base = _matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
+    b_base = _matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
+    transpose_a, transpose_b = int(op.a_major.data == "MN"), int(op.b_major.data == "MN")
+    element = op.element.data
+    opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}"
+    a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
+    for step in range(op.steps.data):
+        b_descriptor = _offset_descriptor(text, b_base, b_steps[step])
+        for number, block in enumerate(accumulator.blocks):
+            a_descriptor = _offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
+            scale = _scale(text, overwrite=op.accumulator is None and step == 0)
+            registers = "{" + ", ".join(block) + "}"
+            text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, transpose_a, transpose_b)
+    lowering.places[op.inflight] = accumulator
+    lowering.places[op.reading] = slot
+
+
+def _scale(text: Text, *, overwrite: bool) -> str:
+    """A predicate that is false to overwrite the accumulator, true to add to it."""
+    return text.into("pred", "setp.ne.u32", 0 if overwrite else 1, 0)
+
+
+def _offset_descriptor(text: Text, base: str, offset_bytes: int) -> str:
+    return text.into("b64", "add.s64", base, offset_bytes >> 4) if offset_bytes else base
+
+
+def _copy_store(lowering: Lowering, op: ac.CopyStoreOp) -> None:
+    text = lowering.text
+    descriptor, buffer = lowering.place(op.descriptor), lowering.place(op.buffer)
+    assert isinstance(descriptor, ParameterPlace) and isinstance(buffer, BufferPlace)
+    base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.slot.data * buffer.slot_bytes)
+    source = text.into("b32", "mad.lo.u32", lowering.index(op.unit), buffer.slots * buffer.slot_bytes, base)
+    coordinates = ", ".join(lowering.index(value) for value in op.coordinates)
+    text.emit(
+        f"cp.async.bulk.tensor.{len(op.coordinates)}d.global.shared::cta.tile.bulk_group",
+        f"[{descriptor.register}, {{{coordinates}}}]",
+        f"[{source}]",
+        guard=lowering.is_first_thread,
+    )

@@ -1,0 +1,120 @@
+"""Element-by-element kernels: every thread of the grid takes points of the index space, a grid apart, four at a time.
+
+The four bodies have no branch between them, so that the assembler can put their loads first; what is left over goes
+through a loop of one. Indices are decoded from one 32-bit linear number, so the space is limited to 2^31 points (the
+frontend refuses larger arrays).
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.ir import ac
+from tilewright.lower.emit import Text, float_bits
+from tilewright.lower.epilogue import ELEMENT_BYTES, load_as_float, store_from_float
+from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
+from tilewright.lower.scalar import emit_round, emit_scalar
+
+_UNROLL = 4
+
+
+def lower_elementwise(text: Text, places: Places, op: ac.ElementwiseOp, thread: str) -> None:
+    """Emit the loops over the op's extents."""
+    extents = tuple(item.data for item in op.extents)
+    total = math.prod(extents)
+    block = text.into("b32", "mov.u32", "%ntid.x")
+    first = text.into("b32", "mad.lo.u32", text.into("b32", "mov.u32", "%ctaid.x"), block, thread)
+    stride = text.into("b32", "mul.lo.u32", text.into("b32", "mov.u32", "%nctaid.x"), block)
+    linear = text.into("b32", "mov.u32", first)
+    step = text.into("b32", "mul.lo.u32", stride, _UNROLL)
+    # linear + 3 strides < total, written so that it cannot wrap
+    ahead = text.into("b32", "mul.lo.u32", stride, _UNROLL - 1)
+    for unroll, advance in ((_UNROLL, step), (1, stride)):
+        head, end = text.label("points"), text.label("points_end")
+        text.place(head)
+        text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", linear, total))
+        if unroll > 1:
+            left = text.into("b32", "sub.u32", total, linear)
+            text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", ahead, left))
+        points = [linear]
+        while len(points) < unroll:
+            points.append(text.into("b32", "add.u32", points[-1], stride))
+        for point in points:
+            _emit_body(text, places, op, _decode(text, point, extents))
+        text.emit("add.u32", linear, linear, advance)
+        text.emit("bra", head)
+        text.place(end)
+
+
+def _decode(text: Text, linear: str, extents: tuple[int, ...]) -> list[str]:
+    """The indices of a linear number, outermost first."""
+    indices: list[str] = []
+    rest = linear
+    for extent in reversed(extents[1:]):
+        indices.append(text.into("b32", "rem.u32", rest, extent))
+        rest = text.into("b32", "div.u32", rest, extent)
+    return [rest, *reversed(indices)]
+
+
+def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[str]) -> None:
+    values: Places = dict(places)
+    for argument, register in zip(op.body.block.args, indices, strict=True):
+        values[argument] = IndexPlace(register)
+    for inner in op.body.block.ops:
+        match inner:
+            case ac.AffineOp():
+                values[inner.result] = IndexPlace(_affine(text, values, inner))
+            case ac.ElementLoadOp():
+                source = values[inner.source]
+                assert isinstance(source, GlobalPlace)
+                address, inside = _address(text, values, source, inner.indices, check=bool(inner.fill.data))
+                values[inner.result] = ScalarPlace(load_as_float(text, source.element, f"[{address}]", inside))
+            case ac.ScalarOp():
+                inputs = tuple(_scalar(values, item) for item in inner.inputs)
+                values[inner.result] = ScalarPlace(emit_scalar(text, inner.function.data, inputs))
+            case ac.RoundOp():
+                rounded = emit_round(text, inner.element.data, _scalar(values, inner.input))
+                values[inner.result] = ScalarPlace(rounded)
+            case ac.ConstantOp():
+                values[inner.result] = ScalarPlace(text.into("f32", "mov.f32", float_bits(inner.bits.data)))
+            case ac.ElementStoreOp():
+                destination = values[inner.destination]
+                assert isinstance(destination, GlobalPlace)
+                address, _ = _address(text, values, destination, inner.indices, check=False)
+                value = _scalar(values, inner.value)
+                store_from_float(text, destination.element, f"[{address}]", value, "")
+            case _:
+                raise AssertionError(f"{inner.name} cannot stand in an element-by-element body")
+
+
+def _scalar(values: Places, value: object) -> str:
+    place = values[value]  # type: ignore[index]
+    assert isinstance(place, ScalarPlace)
+    return place.register
+
+
+def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:
+    total = text.into("b32", "mov.u32", op.constant.data)
+    for coefficient, operand in zip(op.coefficients, op.operands_, strict=True):
+        place = values[operand]
+        assert isinstance(place, IndexPlace)
+        total = text.into("b32", "mad.lo.s32", place.register, coefficient.data, total)
+    return total
+
+
+def _address(
+    text: Text, values: Places, array: GlobalPlace, indices: object, *, check: bool
+) -> tuple[str, str]:
+    """64-bit address of an element, and a predicate that it lies inside the array (empty when not asked for)."""
+    position, inside = array.register, ""
+    for value, extent, stride in zip(indices, array.shape, array.strides, strict=True):  # type: ignore[call-overload]
+        place = values[value]
+        assert isinstance(place, IndexPlace)
+        if check:
+            # As unsigned, so that a negative index is outside too.
+            fits = text.into("pred", "setp.lt.u32", place.register, extent)
+            inside = fits if not inside else text.into("pred", "and.pred", inside, fits)
+        position = text.into(
+            "b64", "mad.wide.s32", place.register, stride * ELEMENT_BYTES[array.element], position
+        )
+    return position, inside

@@ -1,0 +1,62 @@
+"""How PTX text is put together: lines, fresh registers and labels, every opcode checked against the instruction table.
+
+One `Text` collects the body of one kernel. Registers are virtual and typed by their prefix; `declarations` lists how many
+of each were taken. Nothing here knows what the instructions mean; the reader parses the whole text again afterwards.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+_PREFIXES = {"pred": "%p", "b16": "%h", "b32": "%r", "b64": "%rd", "f32": "%f"}
+
+
+@dataclass(slots=True)
+class Text:
+    """The growing body of one kernel."""
+
+    lines: list[str] = field(default_factory=list[str])
+    taken: dict[str, int] = field(default_factory=dict[str, int])
+    labels: int = 0
+
+    def register(self, kind: str) -> str:
+        """A fresh virtual register of type pred, b16, b32, b64 or f32."""
+        number = self.taken.get(kind, 0)
+        self.taken[kind] = number + 1
+        return f"{_PREFIXES[kind]}{number}"
+
+    def label(self, stem: str) -> str:
+        self.labels += 1
+        return f"{stem}_{self.labels}"
+
+    def place(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+
+    def comment(self, words: str) -> None:
+        self.lines.append(f"\t// {words}")
+
+    def emit(self, opcode: str, *operands: str | int, guard: str = "") -> None:
+        """One instruction. guard: `p` or `!p` without the at-sign, or empty."""
+        prefix = f"@{guard} " if guard else ""
+        tail = f" {', '.join(str(operand) for operand in operands)}" if operands else ""
+        self.lines.append(f"\t{prefix}{opcode}{tail};")
+
+    def into(self, kind: str, opcode: str, *operands: str | int) -> str:
+        """One instruction with a fresh destination of type `kind`, which is returned."""
+        destination = self.register(kind)
+        self.emit(opcode, destination, *operands)
+        return destination
+
+    def declarations(self) -> list[str]:
+        return [f"\t.reg .{kind} {_PREFIXES[kind]}<{count}>;" for kind, count in sorted(self.taken.items())]
+
+
+def float_literal(value: float) -> str:
+    """The PTX image `0f........` of a value rounded to float32."""
+    return f"0f{struct.unpack('<I', struct.pack('<f', value))[0]:08X}"
+
+
+def float_bits(bits: int) -> str:
+    """The PTX literal of a 32-bit float image."""
+    return f"0f{bits & 0xFFFFFFFF:08X}"

@@ -1,0 +1,151 @@
+"""Where the lowering keeps what each `ac` value stands for: registers, fixed addresses, or work put off to its user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir import ac
+
+
+@dataclass(frozen=True, slots=True)
+class RingPlace:
+    """full[s] at base + address + 8 s; empty[s] behind the full barriers."""
+
+    stages: int
+    address: int
+    full_arrivals: int
+    empty_arrivals: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferPlace:
+    address: int
+    slots: int
+    slot_bytes: int
+    instances: int
+    swizzle: str
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterPlace:
+    """A tensor map's parameter address, or a pointer loaded to a 64-bit register."""
+
+    register: str
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalPlace:
+    register: str
+    element: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CursorPlace:
+    stage: str
+    parity: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlace:
+    """A held slot of `ring`: its stage index."""
+
+    ring: RingPlace
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    register: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorPlace:
+    """blocks[b][v]: value v of the 64-row block b, in wgmma's fragment order."""
+
+    blocks: tuple[tuple[str, ...], ...]
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFragmentPlace:
+    """Global values at the accumulator's places, loaded where they are used."""
+
+    source: GlobalPlace
+    row: str
+    column: str
+    axes: str
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFragmentPlace:
+    """An elementwise function of an accumulator, computed where it is used, so that few values live at a time."""
+
+    operation: ac.MapOp
+    accumulator: AccumulatorPlace
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarPlace:
+    register: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """A token with no run-time content."""
+
+
+Place = (
+    RingPlace
+    | BufferPlace
+    | ParameterPlace
+    | GlobalPlace
+    | CursorPlace
+    | SlotPlace
+    | IndexPlace
+    | AccumulatorPlace
+    | LoadedFragmentPlace
+    | MappedFragmentPlace
+    | ScalarPlace
+    | NoPlace
+)
+
+Places = dict[SSAValue, Place]
+
+
+def registers_of(place: Place) -> tuple[tuple[str, str], ...]:
+    """(kind, register) pairs that carry a value around a loop."""
+    match place:
+        case CursorPlace(stage, parity):
+            return (("b32", stage), ("b32", parity))
+        case SlotPlace(_, stage):
+            return (("b32", stage),)
+        case IndexPlace(register):
+            return (("b32", register),)
+        case AccumulatorPlace(blocks, _):
+            return tuple(("f32", register) for block in blocks for register in block)
+        case _:
+            return ()
+
+
+def with_registers(place: Place, registers: tuple[str, ...]) -> Place:
+    """`place` with its registers replaced, in the order of `registers_of`."""
+    match place:
+        case CursorPlace():
+            return CursorPlace(registers[0], registers[1])
+        case SlotPlace(ring, _):
+            return SlotPlace(ring, registers[0])
+        case IndexPlace():
+            return IndexPlace(registers[0])
+        case AccumulatorPlace(blocks, n):
+            width = len(blocks[0])
+            return AccumulatorPlace(
+                tuple(registers[index * width : (index + 1) * width] for index in range(len(blocks))), n
+            )
+        case _:
+            return place

@@ -1,0 +1,145 @@
+"""Float32 functions as PTX: every one from correctly rounded instructions, so any machine computes the same bits.
+
+exp: x = n ln2 + r with |r| <= ln2 / 2 (two-part ln2), a degree-6 polynomial in r, then 2^n added to the exponent field.
+Its relative error is below 2^-22 for -87 <= x <= 88 (`tests/lower/test_scalar.py` measures it); below -87.3 the result is
+held at exp(-87.3), about 1e-38, above 88.7 it is +infinity. sigmoid, tanh, silu and gelu (the tanh form) build on it;
+tanh near 0 is an odd polynomial, since 1 - 2 / (exp(2 x) + 1) would cancel there. No approximate instruction is used:
+their results differ between machines, and then the CPU machine could not agree with hardware bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.lower.emit import Text, float_literal
+
+_LOG2E = float_literal(math.log2(math.e))
+_MAGIC = float_literal(12582912.0)
+_LN2_HIGH = float_literal(-0.693359375)
+_LN2_LOW = float_literal(2.12194440e-4)
+_ONE = float_literal(1.0)
+_TWO = float_literal(2.0)
+_ZERO = float_literal(0.0)
+_EXP_COEFFICIENTS = tuple(1.0 / math.factorial(power) for power in range(6, 1, -1))
+_TANH_COEFFICIENTS = (62.0 / 2835.0, -17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0)
+
+_BINARY = {"add": "add.rn.f32", "sub": "sub.rn.f32", "mul": "mul.rn.f32", "div": "div.rn.f32"}
+_EXTREME = {"max": "max.NaN.f32", "min": "min.NaN.f32"}
+
+
+def emit_scalar(text: Text, function: str, inputs: tuple[str, ...]) -> str:
+    """Emit `function` (a name of `tilewright.ir.function`) of float32 registers; returns the result's register.
+
+    Raises KeyError for a function that is not in the closed set.
+    """
+    if function in _BINARY:
+        return text.into("f32", _BINARY[function], *inputs)
+    if function in _EXTREME:
+        return text.into("f32", _EXTREME[function], *inputs)
+    return _UNARY[function](text, inputs[0])
+
+
+def _negate(text: Text, x: str) -> str:
+    return text.into("f32", "neg.f32", x)
+
+
+def _absolute(text: Text, x: str) -> str:
+    return text.into("f32", "abs.f32", x)
+
+
+def _square_root(text: Text, x: str) -> str:
+    return text.into("f32", "sqrt.rn.f32", x)
+
+
+def _relu(text: Text, x: str) -> str:
+    return text.into("f32", "max.NaN.f32", x, _ZERO)
+
+
+def _exp(text: Text, x: str) -> str:
+    low = text.into("f32", "max.NaN.f32", x, float_literal(-87.3))
+    bounded = text.into("f32", "min.NaN.f32", low, float_literal(88.8))
+    shifted = text.into("f32", "fma.rn.f32", bounded, _LOG2E, _MAGIC)
+    count = text.into("f32", "sub.rn.f32", shifted, _MAGIC)
+    rest = text.into("f32", "fma.rn.f32", count, _LN2_HIGH, bounded)
+    rest = text.into("f32", "fma.rn.f32", count, _LN2_LOW, rest)
+    series = text.into("f32", "mov.f32", float_literal(_EXP_COEFFICIENTS[0]))
+    for coefficient in (*_EXP_COEFFICIENTS[1:], 1.0, 1.0):
+        series = text.into("f32", "fma.rn.f32", series, rest, float_literal(coefficient))
+    # The low bits of `shifted` hold n. 2^n is applied in two halves, because n = 128 has no float32 exponent of its own.
+    bits = text.into("b32", "mov.b32", shifted)
+    number = text.into("b32", "sub.s32", bits, 0x4B400000)
+    half = text.into("b32", "shr.s32", number, 1)
+    other = text.into("b32", "sub.s32", number, half)
+    result = series
+    for part in (half, other):
+        exponent = text.into("b32", "shl.b32", part, 23)
+        power_bits = text.into("b32", "add.s32", exponent, 0x3F800000)
+        power = text.into("f32", "mov.b32", power_bits)
+        result = text.into("f32", "mul.rn.f32", result, power)
+    return result
+
+
+def _sigmoid(text: Text, x: str) -> str:
+    exponential = _exp(text, _negate(text, x))
+    return text.into("f32", "rcp.rn.f32", text.into("f32", "add.rn.f32", exponential, _ONE))
+
+
+def _tanh(text: Text, x: str) -> str:
+    exponential = _exp(text, text.into("f32", "add.rn.f32", x, x))
+    reciprocal = text.into("f32", "rcp.rn.f32", text.into("f32", "add.rn.f32", exponential, _ONE))
+    far = text.into("f32", "fma.rn.f32", reciprocal, float_literal(-2.0), _ONE)
+    square = text.into("f32", "mul.rn.f32", x, x)
+    series = text.into("f32", "mov.f32", float_literal(_TANH_COEFFICIENTS[0]))
+    for coefficient in _TANH_COEFFICIENTS[1:]:
+        series = text.into("f32", "fma.rn.f32", series, square, float_literal(coefficient))
+    cube = text.into("f32", "mul.rn.f32", square, x)
+    near = text.into("f32", "fma.rn.f32", series, cube, x)
+    magnitude = text.into("f32", "abs.f32", x)
+    is_near = text.into("pred", "setp.lt.f32", magnitude, float_literal(0.25))
+    return text.into("f32", "selp.f32", near, far, is_near)
+
+
+def _silu(text: Text, x: str) -> str:
+    return text.into("f32", "mul.rn.f32", x, _sigmoid(text, x))
+
+
+def _gelu(text: Text, x: str) -> str:
+    """x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), which equals the usual 0.5 x (1 + tanh(...)) form."""
+    scale = 2.0 * math.sqrt(2.0 / math.pi)
+    square = text.into("f32", "mul.rn.f32", x, x)
+    factor = text.into("f32", "fma.rn.f32", square, float_literal(0.044715 * scale), float_literal(scale))
+    inner = text.into("f32", "mul.rn.f32", factor, x)
+    return text.into("f32", "mul.rn.f32", x, _sigmoid(text, inner))
+
+
+_UNARY = {
+    "neg": _negate,
+    "abs": _absolute,
+    "sqrt": _square_root,
+    "relu": _relu,
+    "exp": _exp,
+    "sigmoid": _sigmoid,
+    "tanh": _tanh,
+    "silu": _silu,
+    "gelu": _gelu,
+}
+
+
+def emit_round(text: Text, element: str, value: str) -> str:
+    """A float32 register rounded to nearest even in `element` (f16, bf16 or f32) and widened again."""
+    match element:
+        case "f32":
+            return value
+        case "f16" | "bf16":
+            narrow = text.into("b16", f"cvt.rn.{element}.f32", value)
+            return widen(text, element, narrow)
+        case _:
+            raise KeyError(element)
+
+
+def widen(text: Text, element: str, narrow: str) -> str:
+    """A 16-bit float register as float32. bf16 widens by shifting: `cvt.f32.bf16` needs PTX 7.8 and says the same."""
+    if element == "f16":
+        return text.into("f32", "cvt.f32.f16", narrow)
+    bits = text.into("b32", "cvt.u32.u16", narrow)
+    return text.into("f32", "mov.b32", text.into("b32", "shl.b32", bits, 16))

@@ -1,0 +1,408 @@
+"""What kernel a tile program becomes: every choice, with its reason, written on the program as its `decisions`.
+
+Order of choice: orientation (the output's contiguous axis runs along the accumulator's columns), operand paths (a legal
+tensor map, else a workspace with padded rows), tile shape by the model in `synth.model`, then stages, staging and
+registers by what the target's shared memory and register file hold. Each step is one function of plain values and may be
+replaced alone.
+
+Handled: programs with one dot of 16-bit operands over one loop, and programs with none. Anything else is refused with the
+author's line. Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from xdsl.ir import SSAValue
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.ir import tile
+from tilewright.ir.decisions import (
+    Decisions,
+    ElementwiseDecisions,
+    MapDecision,
+    OperandDecision,
+    PipelineDecisions,
+    StoreDecision,
+    to_attribute,
+)
+from tilewright.legal.tensormap import violations
+from tilewright.synth.model import Rates, pipeline_cycles, raster_group, rates_of
+from tilewright.targets import Target
+
+TILE_K = 64
+"""64 elements of 16 bits make rows of 128 bytes, the widest swizzle span."""
+
+_PRODUCER_REGISTERS = 40
+_SHAPES: tuple[tuple[int, int, int], ...] = (
+    (128, 256, 2),
+    (256, 128, 2),
+    (128, 192, 2),
+    (128, 128, 2),
+    (128, 64, 2),
+    (64, 256, 1),
+    (64, 128, 1),
+    (64, 64, 1),
+)
+"""(tile_m, tile_n, consumer warpgroups). Accumulators take tile_m * tile_n / (128 * consumers) <= 128 registers."""
+
+_MOST_STAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Choices fixed from outside (by a user or a tuner); None leaves one to the synthesiser."""
+
+    tile: tuple[int, int] | None = None
+    stages: int | None = None
+    cluster: tuple[int, int] | None = None
+
+
+def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None) -> Decisions:
+    """Choose, write the `decisions` attribute on `program`, and return what was chosen.
+
+    Raises TilewrightError at the author's line for a program outside the supported shapes.
+    """
+    wanted = wanted or Wanted()
+    dots = [op for op in program.walk() if isinstance(op, tile.DotOp)]
+    loops = [op for op in program.body.block.ops if isinstance(op, tile.LoopOp)]
+    decisions: Decisions
+    if not dots:
+        decisions = _decide_elementwise(program, target)
+    elif len(dots) > 1 or len(loops) != 1:
+        place = dots[1].place.data if len(dots) > 1 else loops[1].place.data
+        raise _unsupported(place, "a program with more than one dot is not compiled yet", "split it into two kernels")
+    else:
+        decisions = _decide_pipeline(program, dots[0], target, wanted)
+    program.attributes["decisions"] = to_attribute(decisions)
+    return decisions
+
+
+def _unsupported(place: str, message: str, remedy: str) -> TilewrightError:
+    file, _, line = place.rpartition(":")
+    return TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
+
+
+def _grid(program: tile.ProgramOp) -> tile.GridOp:
+    (grid,) = [op for op in program.body.block.ops if isinstance(op, tile.GridOp)]
+    return grid
+
+
+def _stores(program: tile.ProgramOp) -> list[tile.StoreOp]:
+    return [op for op in program.body.block.ops if isinstance(op, tile.StoreOp)]
+
+
+def _name(program: tile.ProgramOp, tensor: SSAValue) -> str:
+    pairs = zip(program.parameters, program.body.block.args, strict=True)
+    return next(name.data for name, argument in pairs if argument is tensor)
+
+
+def _fill_shape(points: int, target: Target) -> tuple[int, int]:
+    """(CTAs, threads) of an element-by-element kernel: four points a thread, at most eight CTAs a multiprocessor."""
+    threads = 256
+    return max(1, min(math.ceil(points / (4 * threads)), 8 * target.limit("device.multiprocessors"))), threads
+
+
+def _decide_elementwise(program: tile.ProgramOp, target: Target) -> ElementwiseDecisions:
+    points = math.prod(program.extents[axis] for axis in _grid(program).axis_names)
+    ctas, threads = _fill_shape(points, target)
+    return ElementwiseDecisions(
+        ctas, threads, (f"no dot: {points} points on {ctas} CTAs of {threads} threads, plain loads and stores",)
+    )
+
+
+# ---------------------------------------------------------------- the pipeline
+
+
+def _decide_pipeline(
+    program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
+) -> PipelineDecisions:
+    left, right = dot.left.type, dot.right.type
+    assert isinstance(left, tile.ValueType) and isinstance(right, tile.ValueType)
+    rows, contracted = left.axis_names
+    columns = right.axis_names[1]
+    reasons: list[str] = []
+    swapped = _wants_swap(program, columns)
+    sides = (("left", dot.left, rows), ("right", dot.right, columns))
+    if swapped:
+        rows, columns = columns, rows
+        sides = (sides[1], sides[0])
+        reasons.append(f"transposed product: the output is contiguous along {columns}")
+    rates = rates_of(target)
+    extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
+    stored_bytes = sum(_tensor(store).element_kind.bytes for store in _stores(program))
+    tile_m, tile_n, consumers = _tile_shape(rates, extents, left.element_kind.bytes, stored_bytes, wanted, reasons)
+    a = _operand(program, sides[0], contracted, tile_m, target, reasons)
+    b = _operand(program, sides[1], contracted, tile_n, target, reasons)
+    stores = tuple(
+        _store(program, store, (rows, columns), tile_m // consumers, target, reasons) for store in _stores(program)
+    )
+    return _fit(program, (rows, columns, contracted), swapped, (tile_m, tile_n, consumers), a, b, stores, rates,
+                target, wanted, reasons)  # fmt: skip
+
+
+def _tensor(store: tile.StoreOp) -> tile.TensorType:
+    tensor = store.tensor.type
+    assert isinstance(tensor, tile.TensorType)
+    return tensor
+
+
+def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
+    """True if the first stored tensor is contiguous along the rows and not along the columns."""
+    tensor = _tensor(_stores(program)[0])
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    return strides[columns] != 1 and 1 in strides.values()
+
+
+def _tile_shape(
+    rates: Rates,
+    extents: tuple[int, int, int],
+    element_bytes: int,
+    stored_bytes: int,
+    wanted: Wanted,
+    reasons: list[str],
+) -> tuple[int, int, int]:
+    shapes = [shape for shape in _SHAPES if wanted.tile is None or shape[:2] == wanted.tile]
+    if not shapes:
+        known = ", ".join(f"{m}x{n}" for m, n, _ in _SHAPES)
+        raise TilewrightError(f"no tile shape {wanted.tile}", remedy=f"choose one of {known}")
+
+    def cycles(shape: tuple[int, int, int]) -> float:
+        return pipeline_cycles(rates, extents, (shape[0], shape[1], TILE_K), element_bytes, stored_bytes)
+
+    best = min(shapes, key=cycles)
+    tiles = math.ceil(extents[0] / best[0]) * math.ceil(extents[1] / best[1])
+    reasons.append(
+        f"tile {best[0]}x{best[1]}x{TILE_K}: {tiles} tiles on {rates.multiprocessors} multiprocessors, "
+        f"about {cycles(best):.0f} cycles by the model"
+    )
+    return best
+
+
+def _operand(
+    program: tile.ProgramOp,
+    side: tuple[str, SSAValue, str],
+    contracted: str,
+    extent: int,
+    target: Target,
+    reasons: list[str],
+) -> OperandDecision:
+    """A tensor map on the operand itself where one is legal; else on a workspace with padded rows."""
+    name, value, outer = side
+    why: list[str] = []
+    source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
+    if isinstance(source.owner, tile.LoadOp):
+        direct = _direct_operand(program, name, source.owner, outer, contracted, extent, target, why)
+        if direct is not None:
+            return direct
+    else:
+        why.append("it is computed elementwise")
+    kind = value.type
+    assert isinstance(kind, tile.ValueType)
+    element_bytes = kind.element_kind.bytes
+    major = _preferred_major(value, contracted)
+    inner_axis, outer_axis = (contracted, outer) if major == "K" else (outer, contracted)
+    inner, count = program.extents[inner_axis], program.extents[outer_axis]
+    row_bytes = _round_up(inner * element_bytes, 16)
+    workspace = f"{name}_operand"
+    plan = MapDecision(
+        kind.element_kind.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B"
+    )
+    broken = violations(plan.tensor_map(), target)
+    if broken:
+        words = "; ".join(str(item.message) for item in broken)
+        raise TilewrightError(f"no legal tensor map for the {name} operand: {words}", remedy="use smaller extents")
+    reasons.append(
+        f"{name} operand: {'; '.join(why)}; first copied into rows of {row_bytes} bytes "
+        f"({count * row_bytes} bytes of workspace)"
+    )
+    return OperandDecision(name, workspace, 1, major, plan, 0)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _box(major: str, extent: int) -> tuple[int, int]:
+    """K-major: TILE_K by the tile's extent in one box; MN-major: boxes of one swizzle span (64 elements) by TILE_K."""
+    return (TILE_K, extent) if major == "K" else (64, TILE_K)
+
+
+def _preferred_major(value: SSAValue, contracted: str) -> str:
+    """The major of the first load behind a value, so that a copy reads along its source's rows."""
+    pending, seen = [value], set[int]()
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, tile.LoadOp):
+            tensor = owner.tensor.type
+            assert isinstance(tensor, tile.TensorType)
+            strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+            if len(strides) == 2 and contracted in strides:
+                return "K" if strides[contracted] == min(strides.values()) else "MN"
+        elif not isinstance(owner, tile.LoopOp) and hasattr(owner, "operands") and id(owner) not in seen:
+            seen.add(id(owner))
+            pending.extend(owner.operands)
+    return "K"
+
+
+def _shift(index: SSAValue) -> int:
+    owner = index.owner
+    return owner.offset.value.data + _shift(owner.index) if isinstance(owner, tile.ShiftOp) else 0
+
+
+def _direct_operand(
+    program: tile.ProgramOp,
+    side: str,
+    load: tile.LoadOp,
+    outer: str,
+    contracted: str,
+    extent: int,
+    target: Target,
+    why: list[str],
+) -> OperandDecision | None:
+    tensor = load.tensor.type
+    assert isinstance(tensor, tile.TensorType)
+    shifts = {axis: _shift(index) for axis, index in zip(tensor.axis_names, load.indices, strict=True)}
+    if shifts[contracted]:
+        why.append(f"it is displaced along {contracted}, where elements past the end must not count")
+        return None
+    sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    element_bytes = tensor.element_kind.bytes
+    for major, inner_axis, outer_axis in (("K", contracted, outer), ("MN", outer, contracted)):
+        if strides[inner_axis] != 1 and sizes[inner_axis] != 1:
+            continue
+        if major == "MN" and shifts[outer] * element_bytes % 16:
+            why.append(f"its displacement of {shifts[outer]} elements is not a multiple of 16 bytes")
+            continue
+        stride_bytes = strides[outer_axis] * element_bytes
+        if sizes[outer_axis] == 1:  # a single row has no stride to speak of
+            stride_bytes = _round_up(sizes[inner_axis] * element_bytes, 16)
+        plan = MapDecision(
+            tensor.element_kind.value,
+            (sizes[inner_axis], sizes[outer_axis]),
+            (stride_bytes,),
+            _box(major, extent),
+            "128B",
+            "128B",
+        )
+        broken = violations(plan.tensor_map(), target)
+        if not broken:
+            return OperandDecision(side, _name(program, load.tensor), 0, major, plan, shifts[outer])
+        why.extend(item.message for item in broken)
+    if not why:
+        why.append(f"neither axis of {_name(program, load.tensor)} is contiguous")
+    return None
+
+
+def _store(
+    program: tile.ProgramOp,
+    store: tile.StoreOp,
+    axes: tuple[str, str],
+    unit_rows: int,
+    target: Target,
+    reasons: list[str],
+) -> StoreDecision:
+    tensor = _tensor(store)
+    name = _name(program, store.tensor)
+    sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    rows, columns = axes
+    element_bytes = tensor.element_kind.bytes
+    chunk = 128 // element_bytes
+    stride_bytes = strides[rows] * element_bytes
+    if sizes[rows] == 1:
+        stride_bytes = _round_up(sizes[columns] * element_bytes, 16)
+    plan = MapDecision(
+        tensor.element_kind.value, (sizes[columns], sizes[rows]), (stride_bytes,), (chunk, unit_rows), "128B", "none"
+    )
+    why = [item.message for item in violations(plan.tensor_map(), target)]
+    if strides[columns] != 1 and sizes[columns] != 1:
+        why.append(f"{name} is not contiguous along {columns}")
+    if sizes[columns] * element_bytes % 16:
+        # The copy engine clips in units of 16 bytes and would write past the end of a row.
+        why.append(f"its rows of {sizes[columns] * element_bytes} bytes are not a multiple of 16")
+    if why:
+        reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
+        return StoreDecision(name, "direct", chunk, plan)
+    return StoreDecision(name, "tma", chunk, plan)
+
+
+def _fit(
+    program: tile.ProgramOp,
+    axes: tuple[str, str, str],
+    swapped: bool,
+    shape: tuple[int, int, int],
+    a: OperandDecision,
+    b: OperandDecision,
+    stores: tuple[StoreDecision, ...],
+    rates: Rates,
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
+) -> PipelineDecisions:
+    """Stages, staging and registers within the target's limits."""
+    tile_m, tile_n, consumers = shape
+    element_bytes = a.map.tensor_map().element.bytes
+    stage_bytes = (tile_m + tile_n) * TILE_K * element_bytes
+    limit = target.limit("cta.shared_bytes_max")
+    slot_bytes = (tile_m // consumers) * 128 if any(store.path == "tma" for store in stores) else 0
+    slots, stages = 0, 0
+    for slots in (2, 1) if slot_bytes else (0,):
+        stages = min(_MOST_STAGES, (limit - slots * slot_bytes * consumers) // (stage_bytes + 16))
+        if stages >= 4:
+            break
+    if wanted.stages is not None:
+        if not 1 <= wanted.stages <= stages:
+            raise TilewrightError(
+                f"{wanted.stages} stages of {stage_bytes} bytes do not fit", remedy=f"use 1 to {stages} stages"
+            )
+        stages = wanted.stages
+    reasons.append(
+        f"{stages} stages of {stage_bytes} bytes and {slots * slot_bytes * consumers} bytes of staging "
+        f"in {limit} bytes of shared memory"
+    )
+    tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
+    tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
+    launch, producer, consumer = _registers(consumers, target)
+    fill = max((math.prod(o.map.dims) for o in (a, b) if o.materialized), default=0)
+    fill_ctas, fill_threads = _fill_shape(fill, target)
+    chosen = PipelineDecisions(
+        *axes,
+        swapped=int(swapped),
+        tile_m=tile_m,
+        tile_n=tile_n,
+        tile_k=TILE_K,
+        a=a,
+        b=b,
+        stores=stores,
+        stages=stages,
+        consumers=consumers,
+        staging_slots=slots,
+        staging_slot_bytes=slot_bytes,
+        producer_registers=producer,
+        consumer_registers=consumer,
+        launch_registers=launch,
+        cluster_m=1,
+        cluster_n=1,
+        raster_group=min(raster_group(rates, tile_m, tile_n), tiles_m),
+        ctas=min(tiles_m * tiles_n, rates.multiprocessors),
+        smem_bytes=0,
+        fill_ctas=fill_ctas,
+        fill_threads=fill_threads,
+        reasons=tuple(reasons),
+    )
+    taken = (stage_bytes + 16) * stages + slots * slot_bytes * consumers
+    return replace(chosen, smem_bytes=taken)
+
+
+def _registers(consumers: int, target: Target) -> tuple[int, int, int]:
+    """(at launch, producer, consumer) registers a thread: the producer gives most of its own to the consumers."""
+    step = target.limit("setmaxnreg.registers_step")
+    threads = 128 * (1 + consumers)
+    launch = min(168, target.limit("multiprocessor.registers") // threads // step * step)
+    spare = launch * (1 + consumers) - _PRODUCER_REGISTERS
+    consumer = min(240, spare // consumers // step * step)
+    return launch, _PRODUCER_REGISTERS, consumer

@@ -1,0 +1,60 @@
+"""How long a tile shape would take: a closed-form model of one pipeline, in multiprocessor cycles.
+
+A tile of bm x bn costs, for each slice of the contracted axis, the larger of its tensor-core time and the time its
+operands need from the L2 cache; around that come a fixed start and an epilogue. Whole waves of tiles over the
+multiprocessors give the total. Rates are target facts. What the model leaves out: DRAM bandwidth, clock throttling, bank
+conflicts; so it ranks shapes, and promises no time. It can be replaced by another function of the same signature.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilewright.targets import Target
+
+
+_TILE_START_CYCLES = 1500
+"""Filling an empty pipeline and draining it, a parameter of this model and no property of the hardware."""
+_STORE_BYTES_PER_CYCLE = 32
+"""Rate at which one tile's result leaves through staging, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Per multiprocessor: tensor-core operations (two per multiply-add) and L2 bytes per cycle."""
+
+    multiprocessors: int
+    operations_per_cycle: int
+    l2_bytes_per_cycle: int
+
+
+def rates_of(target: Target) -> Rates:
+    return Rates(
+        target.limit("device.multiprocessors"),
+        target.limit("wgmma.bf16_flop_per_cycle_per_multiprocessor"),
+        target.limit("device.l2_bytes_per_cycle_per_multiprocessor"),
+    )
+
+
+def pipeline_cycles(
+    rates: Rates, extents: tuple[int, int, int], tile: tuple[int, int, int], element_bytes: int, stored_bytes: int
+) -> float:
+    """Estimated cycles of a program of (rows, columns, contracted) elements cut into `tile`.
+
+    stored_bytes: bytes written per element of the result.
+    """
+    (rows, columns, depth), (tile_m, tile_n, tile_k) = extents, tile
+    tiles = math.ceil(rows / tile_m) * math.ceil(columns / tile_n)
+    waves = math.ceil(tiles / rates.multiprocessors)
+    slices = math.ceil(depth / tile_k)
+    # A wgmma narrower than 64 columns is bound by reading A, which does not shrink with n.
+    multiply = 2 * tile_m * max(tile_n, 64) * tile_k / rates.operations_per_cycle
+    fetch = (tile_m + tile_n) * tile_k * element_bytes / rates.l2_bytes_per_cycle
+    epilogue = tile_m * tile_n * stored_bytes / _STORE_BYTES_PER_CYCLE
+    return waves * (slices * max(multiply, fetch) + epilogue + _TILE_START_CYCLES)
+
+
+def raster_group(rates: Rates, tile_m: int, tile_n: int) -> int:
+    """Tiles along m that run together so that one wave of tiles covers a near-square of the result (least L2 traffic)."""
+    return max(1, round(math.sqrt(rates.multiprocessors * tile_n / tile_m)))
