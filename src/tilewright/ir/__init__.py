@@ -17,9 +17,11 @@ def context() -> Context:
     from xdsl.context import Context
     from xdsl.dialects.builtin import Builtin
 
+    from tilewright.ir.ac import Ac
+    from tilewright.ir.tier import Tier
     from tilewright.ir.tile import Tile
 
     result = Context()
-    for dialect in (Builtin, Tile):
+    for dialect in (Builtin, Tile, Tier, Ac):
         result.load_dialect(dialect)
     return result

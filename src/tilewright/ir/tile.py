@@ -30,8 +30,7 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, Dialect, Region, SSAValue
+from xdsl.ir import Attribute, Data, Dialect, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
@@ -47,6 +46,8 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.traits import (
     HasParent,
     IsolatedFromAbove,
@@ -73,8 +74,19 @@ DOT_ELEMENTS = (Element.BF16, Element.F16)
 
 
 @irdl_attr_definition
-class FunctionAttr(EnumAttribute[Function]):
+class FunctionAttr(Data[Function]):
     name = "tile.function"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Function:
+        name = parser.parse_identifier("an elementwise function")
+        try:
+            return Function(name)
+        except ValueError:
+            parser.raise_error(f"no elementwise function is called {name}")
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data.value)
 
 
 def _check_indices(tensor: TensorType, indices: Sequence[SSAValue], verb: str) -> None:
