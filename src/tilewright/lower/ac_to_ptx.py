@@ -5,11 +5,13 @@ registers (stage, parity); loops carry values in registers moved at the back edg
 cp.async.bulk.tensor, wgmma, setmaxnreg. The result is checked by others: the reader parses it afresh, `machine` runs it,
 `contract` judges what it did.
 
-Not handled: more than one kernel per module text (each kernel is lowered to a module of its own).
+The sequence of instructions depends on the decisions alone: extents and trip counts appear only as immediates, so that
+what is seen of a small instance holds for a large one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp
@@ -74,9 +76,16 @@ def the_kernel(module: ModuleOp) -> ac.KernelOp:
     return kernel
 
 
-def lower_to_ptx(module: ModuleOp, target: str) -> str:
-    """The PTX text of the module's kernel for `target` (such as `sm_90a`)."""
-    kernel = the_kernel(module)
+def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
+    """One PTX module for `target` (such as `sm_90a`) with the kernel of each of `modules` as an entry."""
+    kernels = [the_kernel(module) for module in modules]
+    head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
+    if any(kernel.dynamic_smem_bytes.data for kernel in kernels):
+        head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
+    return "\n".join([*head, *(_entry_text(kernel) for kernel in kernels)])
+
+
+def _entry_text(kernel: ac.KernelOp) -> str:
     text = Text()
     symbols = {name: value.data for name, value in kernel.symbols.data.items() if isinstance(value, IntAttr)}
     cluster = integers(kernel.cluster)
@@ -87,17 +96,8 @@ def lower_to_ptx(module: ModuleOp, target: str) -> str:
     for op in kernel.body.block.ops:
         _lower_top_level(lowering, op)
     text.emit("ret")
-    return _module_text(kernel, target, parameters, text)
-
-
-def _module_text(kernel: ac.KernelOp, target: str, parameters: list[str], text: Text) -> str:
-    block, cluster = integers(kernel.block), integers(kernel.cluster)
-    head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
-    if kernel.dynamic_smem_bytes.data:
-        head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
-    head.append(f".visible .entry {kernel.sym_name.data}(")
-    head.append(",\n".join(parameters))
-    head.append(")")
+    block = integers(kernel.block)
+    head = [f".visible .entry {kernel.sym_name.data}(", ",\n".join(parameters), ")"]
     head.append(f".reqntid {block[0]}, {block[1]}, {block[2]}")
     if cluster != (1, 1, 1):
         head += [".explicitcluster", f".reqnctapercluster {cluster[0]}, {cluster[1]}, {cluster[2]}"]
@@ -310,19 +310,12 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
 
 def _raster(text: Text, tile: str, tiles_m: int, tiles_n: int, group: int) -> tuple[str, str]:
     """(m, n) of a tile number: groups of `group` tiles along m, and within a group m runs fastest."""
-    if tiles_m == 1:
-        return text.into("b32", "mov.u32", 0), tile
-    if group >= tiles_m:
-        return text.into("b32", "rem.u32", tile, tiles_m), text.into("b32", "div.u32", tile, tiles_m)
     band = text.into("b32", "div.u32", tile, group * tiles_n)
     first = text.into("b32", "mul.lo.u32", band, group)
     within = text.into("b32", "rem.u32", tile, group * tiles_n)
-    if tiles_m % group == 0:
-        rest, column = text.into("b32", "rem.u32", within, group), text.into("b32", "div.u32", within, group)
-    else:
-        left = text.into("b32", "sub.u32", tiles_m, first)
-        height = text.into("b32", "min.u32", left, group)
-        rest, column = text.into("b32", "rem.u32", within, height), text.into("b32", "div.u32", within, height)
+    left = text.into("b32", "sub.u32", tiles_m, first)
+    height = text.into("b32", "min.u32", left, group)
+    rest, column = text.into("b32", "rem.u32", within, height), text.into("b32", "div.u32", within, height)
     return text.into("b32", "add.u32", first, rest), column
 
 

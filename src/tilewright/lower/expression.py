@@ -177,7 +177,9 @@ def fragment_body(
             if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
                 value = _scalar(inner, "add", value, _constant(inner, start.value.value.data))
             leaves[output] = value
-    result = _emit(inner, expression.value, leaves)
+    # Whoever stores the fragment rounds to its element, so a cast at the very end is left to it.
+    last = expression.value.owner
+    result = _emit(inner, last.operand if isinstance(last, tile.CastOp) else expression.value, leaves)
     inner.add(ac.YieldOp.create(operands=[result]))
     stored = expression.value.type
     assert isinstance(stored, tile.ValueType)

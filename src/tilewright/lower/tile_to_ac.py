@@ -40,7 +40,7 @@ SCALAR = ac.ScalarType()
 
 @dataclass(frozen=True, slots=True)
 class LoweredKernel:
-    """One ac kernel in a module of its own, and its CTA size."""
+    """One ac kernel in a module of its own."""
 
     name: str
     module: ModuleOp

@@ -1,0 +1,63 @@
+"""How a lowered program is launched: arrays, and each kernel's grid, cluster, shared memory and parameters, read off its ac
+kernel. Parameters come in the order of the kernel's declarations, as in its PTX."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
+
+from tilewright.base.element import Element
+from tilewright.base.plan import Launch, LaunchPlan, Param, PointerParam, TensorMap, TensorMapParam
+from tilewright.ir import ac
+from tilewright.lower.ac_to_ptx import the_kernel
+from tilewright.lower.tile_to_ac import LoweredProgram
+
+
+def launch_plan(program: LoweredProgram) -> LaunchPlan:
+    """The plan of all kernels of a program, in order."""
+    return LaunchPlan(program.buffers, tuple(kernel_launch(the_kernel(kernel.module)) for kernel in program.kernels))
+
+
+def kernel_launch(kernel: ac.KernelOp) -> Launch:
+    """The launch of one kernel."""
+    params: list[Param] = []
+    for op in kernel.body.block.ops:
+        match op:
+            case ac.TensorMapOp():
+                params.append(TensorMapParam(op.buffer.data, tensor_map(op)))
+            case ac.GlobalOp():
+                params.append(PointerParam(op.buffer.data))
+            case _:
+                pass
+    return Launch(
+        kernel.sym_name.data,
+        _triple(kernel.grid),
+        _triple(kernel.block),
+        tuple(params),
+        _triple(kernel.cluster),
+        kernel.dynamic_smem_bytes.data,
+    )
+
+
+def tensor_map(op: ac.TensorMapOp) -> TensorMap:
+    """The arguments of the driver's encoder."""
+    kind = op.result.type
+    assert isinstance(kind, ac.DescriptorType)
+    return TensorMap(
+        Element(op.element.data),
+        _integers(op.dims),
+        _integers(op.strides_bytes),
+        _integers(op.box),
+        swizzle=kind.swizzle.data,  # type: ignore[arg-type]
+        l2_promotion=op.l2_promotion.data,  # type: ignore[arg-type]
+    )
+
+
+def _integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
+    return tuple(item.data for item in attribute)
+
+
+def _triple(attribute: ArrayAttr[IntAttr]) -> tuple[int, int, int]:
+    x, y, z = _integers(attribute)
+    return x, y, z
+
+
