@@ -1,1 +1,4 @@
-"""What the hardware accepts: tensor maps and matrix descriptors judged against a target's facts, with every rule broken."""
+"""What the hardware accepts: tensor maps and matrix descriptors judged by a target's facts, every rule broken named.
+
+Floor 4: imports `base` and `targets`.
+"""

@@ -1,0 +1,106 @@
+"""Targets: every fact has a source, derived targets answer for themselves alone, schema errors are clear."""
+
+import pytest
+
+from tilewright.base.error import TilewrightError
+from tilewright.targets import TARGET_NAMES, target
+from tilewright.targets.schema import UNITS, parse_table
+from tilewright.targets.target import inherit
+
+HEADER = '[target]\nname = "sm_1"\ntitle = "A test"\n'
+ROW = '[group.fact]\nvalue = 8\nunit = "bytes"\nsource = "PTX ISA, a section"\nsince = "PTX 8.0"\n'
+
+
+@pytest.mark.parametrize("name", TARGET_NAMES)
+def test_every_fact_has_a_source_and_a_version_or_a_probe(name: str) -> None:
+    facts = target(name).facts
+    assert len(facts) > 50
+    for key, fact in facts.items():
+        assert fact.key == key
+        assert len(fact.source) > 10, key
+        assert fact.since or fact.measured, key
+        assert fact.unit in UNITS, key
+
+
+def test_limits_that_kernels_rely_on() -> None:
+    hopper = target("sm_90a")
+    assert hopper.limit("cta.shared_bytes_max") == 227 * 1024
+    assert hopper.limit("multiprocessor.shared_bytes") == hopper.limit("cta.shared_bytes_max") + 1024
+    assert hopper.limit("mbarrier.transaction_bytes_max") == 2**20 - 1
+    assert hopper.limit("tensor_map.dim_max") == 2**32
+    assert hopper.limit("tensor_map.stride_limit_bytes") == 2**40
+    assert hopper.limits("tensor_map.swizzle_span_bytes") == (0, 32, 64, 128)
+    assert hopper.limit("device.multiprocessors") == 132
+
+
+def test_blackwell_inherits_and_overrides_but_never_answers_for_hopper_alone() -> None:
+    blackwell = target("sm_100a")
+    assert blackwell.limit("tensor_map.rank_max") == 5
+    assert blackwell.limit("tensor_map.swizzle_max") == 6
+    assert target("sm_90a").supports("wgmma") and not blackwell.supports("wgmma")
+    assert blackwell.supports("tcgen05") and not target("sm_90a").supports("tcgen05")
+    for key in ("wgmma.m", "matrix_descriptor.base_offset_max", "device.multiprocessors"):
+        target("sm_90a").fact(key)
+        with pytest.raises(TilewrightError, match="states no fact"):
+            blackwell.fact(key)
+
+
+@pytest.mark.parametrize(("asked", "meant"), [("sm_90", "sm_90a"), ("sm90a", "sm_90a"), ("sm_100", "sm_100a")])
+def test_an_unknown_target_names_the_nearest(asked: str, meant: str) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        target(asked)
+    assert meant in caught.value.remedy
+
+
+def test_an_unknown_fact_or_feature_is_an_error_and_never_a_default() -> None:
+    hopper = target("sm_90a")
+    with pytest.raises(TilewrightError, match=r"tensor_map\.rank_max"):
+        hopper.limit("tensor_map.rank_maxx")
+    with pytest.raises(TilewrightError, match="states no fact"):
+        hopper.supports("warp_drive")
+    with pytest.raises(TilewrightError, match="not one number"):
+        hopper.limit("tensor_map.swizzle_span_bytes")
+    with pytest.raises(TilewrightError, match="not one number"):
+        hopper.limit("feature.wgmma")
+    with pytest.raises(TilewrightError, match="not a list"):
+        hopper.limits("tensor_map.rank_max")
+
+
+def test_a_well_formed_table_is_read() -> None:
+    (fact,) = parse_table(HEADER + ROW, "t.toml").facts
+    assert (fact.key, fact.value, fact.unit, fact.since, fact.measured) == ("group.fact", 8, "bytes", "PTX 8.0", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (ROW, "target"),
+        ("not toml", "not TOML"),
+        (HEADER + ROW.replace('source = "PTX ISA, a section"\n', ""), "no source"),
+        (HEADER + ROW.replace('"PTX ISA, a section"', '" "'), "no source"),
+        (HEADER + ROW.replace('since = "PTX 8.0"\n', ""), "neither since nor measured"),
+        (HEADER + ROW.replace("PTX 8.0", "recently"), "not a version"),
+        (HEADER + ROW.replace('"bytes"', '"parsecs"'), "unknown unit 'parsecs'"),
+        (HEADER + ROW.replace("value = 8\n", ""), "value is missing"),
+        (HEADER + ROW.replace("value = 8", "value = true"), "value is a boolean"),
+        (HEADER + ROW.replace("value = 8", "value = 1.5"), "wrong type"),
+        (HEADER + ROW.replace("value = 8", "value = []"), "wrong type"),
+        (HEADER + ROW.replace("value = 8", "value = [true]"), "wrong type"),
+        (HEADER + ROW.replace('"bytes"', '"feature"'), "true or false"),
+        (HEADER + ROW + 'sorce = "x"\n', "unknown field 'sorce'"),
+        (HEADER + ROW.replace("group.fact", "Group.fact"), "lower-case"),
+        (HEADER + "group = 3\n" + ROW.replace("group", "other"), "unknown field 'group'"),
+        (HEADER + 'drops = ["group"]\n' + ROW, "drops without inherits"),
+        (HEADER + 'inherits = "sm_90a"\ndrops = "group"\n' + ROW, "list of group names"),
+    ],
+)
+def test_schema_errors_name_the_file_and_the_fault(text: str, complaint: str) -> None:
+    with pytest.raises(TilewrightError, match=complaint) as caught:
+        parse_table(text, "t.toml")
+    assert "t.toml" in str(caught.value)
+
+
+def test_dropping_a_group_that_is_not_inherited_is_an_error() -> None:
+    table = parse_table(HEADER + 'inherits = "sm_90a"\ndrops = ["wgmmma"]\n' + ROW, "t.toml")
+    with pytest.raises(TilewrightError, match="wgmmma"):
+        inherit(target("sm_90a").facts, table)
