@@ -564,15 +564,19 @@ class DotOp(IRDLOperation):
 
     def verify_(self) -> None:
         product = product_type(value_type(self.left), value_type(self.right))
-        accumulator = self.accumulator.type
+        accumulator = value_type(self.accumulator)
         if accumulator != product or self.result.type != product:
             raise RuleViolation(
-                f"a product over {axes_text(product.axis_names)} is added to {accumulator}",
+                f"a product over {axes_text(product.axis_names)} is added to {_shown(accumulator)}",
                 f"use a float32 accumulator over {axes_text(product.axis_names)}",
             )
         loop = self.parent_op()
         if isinstance(loop, LoopOp):
             check_contraction(value_type(self.left), loop.axis.data)
+
+
+def _shown(value: ValueType) -> str:
+    return f"a {value.element} tile over {axes_text(value.axis_names)}"
 
 
 def product_type(left: ValueType, right: ValueType) -> ValueType:

@@ -206,7 +206,7 @@ class _Bound:
 
     value: SSAValue
     scope: int
-    line: str
+    loop_axis: str
 
 
 class _Scope:
@@ -270,7 +270,7 @@ class _KernelTracer:
             self.scopes[-1].block.add_op(op)
             return op
         properties = tuple(sorted((name, str(value)) for name, value in op.properties.items() if name != "place"))
-        key = (type(op), op.operands, properties, tuple(op.result_types))
+        key = (type(op), tuple(op.operands), properties, tuple(op.result_types))
         for scope in self.scopes:
             known = scope.known.get(key)
             if known is not None:
@@ -308,7 +308,7 @@ class _KernelTracer:
                     f"the index over {handle.axis} is used outside its loop", "use it in the body of its own loop"
                 )
             self.refuse(
-                f"a tile computed inside the loop over {bound.line} is used after it",
+                f"a tile computed inside the loop over {bound.loop_axis} is used after it",
                 "accumulate with `acc += tw.dot(x, y)`, acc from tw.zeros, or compute the tile after the loop",
             )
         return bound.value
@@ -445,21 +445,22 @@ class _KernelTracer:
         if len(self.scopes) > 1:
             self.refuse(
                 f"{tensor.name} is stored inside the loop over {self.scopes[-1].axis}, once per tile of it",
-                "store after the loop",
+                "store after the loop, which ends by itself, not by break",
             )
         where = self._indices(indices)
-        if isinstance(value, Accumulator) and self.bound.get(value) is None:
-            self.refuse("this accumulator belongs to another kernel", "make it with tw.zeros in this kernel")
-        stored = self._cast(self.value_of(value), type_.element_kind)
+        stored = self.value_of(value)
         if set(value_type(stored).axis_names) < set(type_.axis_names):
             stored = self._broadcast(stored, type_.axis_names)
-        self.build(StoreOp, stored, target, where)
+        # The cast comes last, so that it alone is the store's rounding.
+        self.build(StoreOp, self._cast(stored, type_.element_kind), target, where)
 
     # ------------------------------------------------------------ products
 
     def zeros(self, indices: tuple[object, ...]) -> Accumulator:
         if len(self.scopes) > 1:
             self.refuse("tw.zeros inside a loop", "make the accumulator before the loop")
+        if not indices:
+            self.refuse("tw.zeros without indices", "write tw.zeros(i, j), i and j from tw.grid")
         axes: list[str] = []
         for index in indices:
             if not isinstance(index, Index) or index not in self.grid_indices:
