@@ -216,7 +216,7 @@ def allocate(size_bytes: int, purpose: str) -> int:
 
 
 def free(pointer: int) -> None:
-    """Gives back what `allocate` gave. Never raises: after a fault all frees fail, and the fault is the error to show."""
+    """Gives back what `allocate` gave. Never raises: after a fault every free fails, and the fault is what to show."""
     cuda = driver()
     cuda.cuMemFree(cuda.CUdeviceptr(pointer))
 
