@@ -1,0 +1,206 @@
+"""How a tile program becomes a proven, assembled program: trace, decide, lower, prove, emit, prove again, assemble.
+
+Each step is a call of the floor that owns it, timed. A program that either proof refutes, or cannot decide, is not
+handed out: it would be a fault of this compiler, and the findings say where.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tilewright.base.element import Element, parse_element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import LaunchPlan
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.claims import ProtocolClaims
+from tilewright.driver.reproof import reprove
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import Decisions, to_json
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.runtime.assemble import Assembly, assemble
+from tilewright.runtime.bundle import Bundle, tilewright_version
+from tilewright.synth.decide import Wanted, decide
+from tilewright.targets import target as target_named
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds of each step, and who is told that one begins."""
+
+    progress: Progress | None
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    def step(self, name: str) -> _Step:
+        if self.progress is not None:
+            self.progress(name)
+        return _Step(self, name)
+
+
+@dataclass(slots=True)
+class _Step:
+    clock: Clock
+    name: str
+    begin: float = 0.0
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.clock.seconds[self.name] = time.perf_counter() - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """Everything that came of compiling one program.
+
+    modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run at
+    a small size; assembly: None where `assemble` was not wanted; seconds: by step, in order.
+    """
+
+    name: str
+    target: str
+    tile: ModuleOp
+    decisions: Decisions
+    modules: Mapping[str, ModuleOp]
+    claims: Mapping[str, ProtocolClaims]
+    proof: Proven
+    text_proof: Proven | None
+    ptx: str
+    plan: LaunchPlan
+    assembly: Assembly | None
+    seconds: Mapping[str, float]
+
+    def bundle(self) -> Bundle:
+        """The deployable part."""
+        facts: dict[str, object] = {
+            "verdict": "proven",
+            "scope": self.proof.scope,
+            "claims": list(self.proof.claims),
+            "text": "proven for the small instance" if self.text_proof is not None else "not run",
+            "seconds": dict(self.seconds),
+        }
+        if self.assembly is not None:
+            facts["assembler"] = self.assembly.version
+            facts["registers"] = self.assembly.registers
+            facts["spill_bytes"] = self.assembly.spill_bytes
+        return Bundle(
+            self.name,
+            self.target,
+            self.plan,
+            self.ptx,
+            self.assembly.cubin if self.assembly is not None else None,
+            facts,
+            to_json(self.decisions),
+            tilewright_version(),
+        )
+
+
+def compile_kernel(
+    kernel: Kernel,
+    *,
+    target: str = "sm_90a",
+    dims: Mapping[str, int],
+    dtype: str | Element | Mapping[str, str | Element] = "bf16",
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    wanted: Wanted | None = None,
+    rerun: bool = True,
+    assembled: bool = True,
+    progress: Progress | None = None,
+) -> Compilation:
+    """Compile `kernel` for fixed extents, elements and strides.
+
+    dims: extent of every axis; dtype: of all parameters, or by parameter (bf16 where unnamed); strides: in elements, of
+    parameters that are not row-major. rerun: prove the emitted text again by running a small instance. Raises
+    TilewrightError for anything a user can mend, and for a kernel that does not prove.
+    """
+    facts = target_named(target)
+    if not facts.supports("wgmma"):
+        raise TilewrightError(
+            f"{target} is known to the checker, but nothing is compiled for it yet", remedy="use --target sm_90a"
+        )
+    clock = Clock(progress)
+    with clock.step("trace"):
+        module = trace(kernel, dims, elements_of(kernel, dtype), strides)
+    with clock.step("decide"):
+        decisions = decide(the_program(module), facts, wanted)
+    with clock.step("lower"):
+        lowered = lower_program(the_program(module))
+        modules = {item.name: item.module for item in lowered.kernels}
+    with clock.step("prove"):
+        proof, claims = prove_modules(kernel.name, modules)
+    with clock.step("emit"):
+        ptx = lower_to_ptx(list(modules.values()), target)
+        plan = launch_plan(lowered)
+    text_proof: Proven | None = None
+    if rerun:
+        with clock.step("prove text"):
+            verdict = reprove(module, ptx, target, kernel.name)
+            text_proof = accept(verdict, f"the emitted text of {kernel.name}")
+    assembly: Assembly | None = None
+    if assembled:
+        with clock.step("assemble"):
+            assembly = assemble(ptx, target, name=kernel.name)
+    return Compilation(
+        kernel.name, target, module, decisions, modules, claims, proof, text_proof, ptx, plan, assembly, clock.seconds
+    )
+
+
+def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, dict[str, ProtocolClaims]]:
+    """Typestate proof of every kernel of a program, with the claims of those that have a protocol."""
+    from tilewright.contract.typestate import verify
+
+    lines: list[str] = []
+    claims: dict[str, ProtocolClaims] = {}
+    for entry, module in modules.items():
+        proven = accept(verify(module), f"kernel {entry} of {name}")
+        lines.extend(proven.claims)
+        claims[entry] = claims_of(module)
+    return Proven("all trip counts", claims=tuple(lines)), claims
+
+
+def claims_of(module: ModuleOp) -> ProtocolClaims:
+    from tilewright.contract.typestate import claims_of as derive
+
+    return derive(module)
+
+
+def accept(verdict: Verdict, what: str) -> Proven:
+    """The proof, or the error that says why there is none."""
+    match verdict:
+        case Proven():
+            return verdict
+        case Refuted(findings):
+            first = findings[0]
+            raise TilewrightError(
+                f"{what} is refuted: {first.code} {first.message}",
+                span=first.primary,
+                remedy="this is a fault of the compiler; please report the program",
+                findings=findings,
+            )
+        case Unknown(reasons):
+            raise TilewrightError(f"{what} is not proved: {'; '.join(reasons)}")
+
+
+def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Element]) -> dict[str, Element]:
+    """The element of every parameter. Raises TilewrightError for an unknown dtype or parameter."""
+    names = [parameter.name for parameter in kernel.parameters]
+    given = dtype if isinstance(dtype, Mapping) else dict.fromkeys(names, dtype)
+    elements = dict.fromkeys(names, Element.BF16)
+    for name, value in given.items():
+        if name not in elements:
+            raise TilewrightError(f"{kernel.name} has no parameter {name}", remedy=f"it has {', '.join(names)}")
+        element = value if isinstance(value, Element) else parse_element(value)
+        if element is None:
+            raise TilewrightError(f"unknown dtype {value!r}", remedy="use bf16, f16 or f32")
+        elements[name] = element
+    return elements

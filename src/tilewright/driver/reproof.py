@@ -1,0 +1,76 @@
+"""Does the emitted text do what the proof of its program says? Parsed afresh, run at a small size, judged by its events.
+
+The seam for foreign PTX: `contract.replay` judges any text; here it is given the claims of the typestate proof besides. What
+is run is a small instance of the same decisions, whose text is shown to be the large one but for extents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.plan import Launch, LaunchPlan
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.claims import ProtocolClaims
+from tilewright.contract.replay import replay
+from tilewright.contract.typestate import claims_of
+from tilewright.driver.small import same_but_for_extents, small_instance
+from tilewright.frontends.ptx.ast import Module
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_program
+
+
+def reprove(program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...] = (0,)) -> Verdict:
+    """Judge `ptx`, the text of the decided `program`, by running its small instance.
+
+    A text that is not the small instance's but for extents is refuted.
+    """
+    lowered = lower_program(the_program(small_instance(program)))
+    modules = {item.name: item.module for item in lowered.kernels}
+    small_text = lower_to_ptx(list(modules.values()), target)
+    large = read(ptx, f"<{name}.ptx>")
+    small = read(small_text, f"<{name}.small.ptx>")
+    difference = same_but_for_extents(large, small)
+    if difference:
+        finding = Diagnostic(
+            "LV090", "text-is-not-the-proven-text", f"the text differs from its small instance: {difference}"
+        )
+        return Refuted((finding,))
+    claims = {entry: claims_of(module) for entry, module in modules.items()}
+    return replay_plan(small, launch_plan(lowered), claims, seeds)
+
+
+def replay_plan(
+    module: Module, plan: LaunchPlan, claims: dict[str, ProtocolClaims], seeds: tuple[int, ...]
+) -> Verdict:
+    """Judge every launch of a plan in order, on arrays of small random numbers."""
+    random = np.random.default_rng(0)
+    buffers: dict[str, np.ndarray] = {}
+    for buffer in plan.buffers:
+        bits = random.integers(0, 64, size=max(1, buffer.span_bytes), dtype=np.uint8)
+        buffers[buffer.name] = bits
+    lines: list[str] = []
+    assumptions: list[str] = []
+    for launch in plan.launches:
+        verdict = _replay_launch(module, launch, buffers, claims.get(launch.entry), seeds)
+        match verdict:
+            case Proven():
+                lines.extend(verdict.claims)
+                assumptions.extend(verdict.assumptions)
+            case Refuted() | Unknown():
+                return verdict
+    return Proven("this launch", tuple(assumptions), tuple(lines))
+
+
+def _replay_launch(
+    module: Module,
+    launch: Launch,
+    buffers: dict[str, np.ndarray],
+    claims: ProtocolClaims | None,
+    seeds: tuple[int, ...],
+) -> Verdict:
+    return replay(module, launch, buffers, claims=claims, seeds=seeds)
