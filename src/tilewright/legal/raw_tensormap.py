@@ -76,7 +76,7 @@ class RawTensorMap:
 
 
 def raw_violations(raw: RawTensorMap, target: Target) -> tuple[Violation, ...]:
-    """Every rule that `raw` breaks, in the order of the arguments; empty exactly where the driver accepts.
+    """Every rule that `raw` breaks, by code; empty exactly where the driver accepts.
 
     Raises TilewrightError where a list is shorter than a legal rank needs, or for packed data types on a target that
     has them.
@@ -93,7 +93,7 @@ def raw_violations(raw: RawTensorMap, target: Target) -> tuple[Violation, ...]:
             raise TilewrightError(f"tensor map: {name} has {len(entries)} entries; rank {raw.rank} needs {needed}")
     if len(DATA_TYPES) <= raw.data_type <= target.limit("tensor_map.data_type_max"):
         raise TilewrightError(f"tensor map: the rules of packed data type {raw.data_type} are not known")
-    return (
+    found = (
         *_enumerations(raw, target),
         *_rank(raw, target),
         *_address(raw, target),
@@ -101,6 +101,7 @@ def raw_violations(raw: RawTensorMap, target: Target) -> tuple[Violation, ...]:
         *_strides(raw, target, used),
         *_box(raw, target, used),
     )
+    return tuple(sorted(found, key=lambda violation: violation.code))
 
 
 def _enumerations(raw: RawTensorMap, target: Target) -> Iterator[Violation]:
