@@ -1,6 +1,124 @@
 """Tilewright: a verifying compiler for asynchronous GPU kernels.
 
+    import tilewright as tw
+
+    @tw.kernel
+    def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+        i, j = tw.grid("M", "N")
+        acc = tw.zeros(i, j)
+        for k in tw.loop("K"):
+            acc += tw.dot(a[i, k], b[k, j])
+        c[i, j] = acc
+
+    kernel = tw.compile(matmul, target="sm_90a", M=4096, N=4096, K=4096)
+    c = kernel(a, b)
+
 Importing this package loads nothing else: no solver, no IR, no CUDA. Each verb is loaded when it is first asked for.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tilewright.base.error import TilewrightError
+    from tilewright.driver.ready import compile, matmul
+    from tilewright.driver.run import CompiledKernel
+    from tilewright.frontends.tile.language import (
+        Kernel,
+        Tensor,
+        abs,
+        bf16,
+        dot,
+        exp,
+        f16,
+        f32,
+        gelu,
+        grid,
+        kernel,
+        loop,
+        maximum,
+        minimum,
+        relu,
+        sigmoid,
+        silu,
+        sqrt,
+        tanh,
+        zeros,
+    )
+    from tilewright.runtime.bundle import load
+
+_LANGUAGE = "tilewright.frontends.tile.language"
+_HOMES = {
+    "TilewrightError": "tilewright.base.error",
+    "CompiledKernel": "tilewright.driver.run",
+    "compile": "tilewright.driver.ready",
+    "matmul": "tilewright.driver.ready",
+    "load": "tilewright.runtime.bundle",
+    **dict.fromkeys(
+        (
+            "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f16", "f32", "gelu", "grid", "kernel", "loop", "maximum",
+            "minimum", "relu", "sigmoid", "silu", "sqrt", "tanh", "zeros",
+        ),
+        _LANGUAGE,
+    ),
+}  # fmt: skip
+
+__all__ = [
+    "CompiledKernel",
+    "Kernel",
+    "Tensor",
+    "TilewrightError",
+    "abs",
+    "bf16",
+    "compile",
+    "dot",
+    "exp",
+    "f16",
+    "f32",
+    "gelu",
+    "grid",
+    "kernel",
+    "load",
+    "loop",
+    "matmul",
+    "maximum",
+    "minimum",
+    "relu",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "tanh",
+    "zeros",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    if name == "kernel":
+        _install_launcher()
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _install_launcher() -> None:
+    """Calling a declared kernel with arrays compiles it for them; the compiler is loaded only then."""
+    from tilewright.frontends.tile.kernel import Kernel as Declared
+    from tilewright.frontends.tile.kernel import set_launcher
+
+    def launch(kernel: Declared, arguments: tuple[object, ...], keywords: dict[str, object]) -> object:
+        from tilewright.driver.ready import launch as launch_kernel
+
+        return launch_kernel(kernel, arguments, keywords)
+
+    set_launcher(launch)

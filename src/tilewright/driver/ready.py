@@ -1,0 +1,185 @@
+"""`tw.compile`, `tw.matmul` and calling a kernel: the verbs of a Python program, with the cache behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.driver import cache
+from tilewright.driver.compile import Progress, compile_kernel, elements_of
+from tilewright.driver.run import CompiledKernel
+from tilewright.frontends.tile import language as tw
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import fingerprint, trace
+from tilewright.runtime.arrays import ArrayView, view_array
+from tilewright.runtime.assemble import find_ptxas
+from tilewright.synth.decide import Wanted
+
+
+@tw.kernel
+def matmul_kernel(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]) -> None:  # noqa: F821
+    """c = a @ b."""
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc
+
+
+_memory: dict[str, CompiledKernel] = {}
+_by_arguments: dict[tuple[object, ...], CompiledKernel] = {}
+
+
+def compile(  # the verb's name, as users write it: tw.compile
+    kernel: Kernel,
+    *,
+    target: str = "sm_90a",
+    dtype: str | Element | Mapping[str, str | Element] = "bf16",
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    tile: tuple[int, int] | None = None,
+    stages: int | None = None,
+    cached: bool = True,
+    progress: Progress | None = None,
+    **dims: int,
+) -> CompiledKernel:
+    """Compile and prove `kernel` for extents given by axis name, as in `tw.compile(matmul, M=4096, N=4096, K=4096)`.
+
+    dtype: one for all parameters, or by parameter name; strides: in elements, for parameters that are not row-major;
+    tile, stages: fix a decision instead of leaving it to the synthesiser; cached: use and fill the cache on disk.
+    Raises TilewrightError at the author's line.
+    """
+    if not isinstance(kernel, Kernel):
+        raise TilewrightError(f"{kernel!r} is no kernel", remedy="decorate the function with @tw.kernel")
+    wanted = Wanted(tile, stages)
+    if not cached:
+        return CompiledKernel(
+            compile_kernel(
+                kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, progress=progress
+            ).bundle()
+        )
+    # Tracing is where an author's mistakes show, so it is never skipped; it takes about a millisecond.
+    digest = fingerprint(trace(kernel, dims, elements_of(kernel, dtype), strides))
+    key = cache.cache_key(digest, target, repr(wanted), str(find_ptxas().version))
+    found = _memory.get(key)
+    if found is not None:
+        return found
+    bundle = cache.fetch(key)
+    if bundle is None:
+        bundle = compile_kernel(
+            kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, progress=progress
+        ).bundle()
+        cache.keep(key, bundle)
+    return _memory.setdefault(key, CompiledKernel(bundle))
+
+
+def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
+    """`a @ b` of two matrices of the same 16-bit float type, any positive strides: NumPy arrays (bf16 through ml_dtypes)
+    on the CPU machine, DLPack arrays (PyTorch, CuPy, JAX) where they are. The product is accumulated in float32.
+
+    Raises TilewrightError for arrays that do not multiply.
+    """
+    left, right = view_array(a, name="a"), view_array(b, name="b")
+    _check_product(left, right)
+    a, left = _with_positive_strides(a, left, "a")
+    b, right = _with_positive_strides(b, right, "b")
+    key = (left.shape, left.strides, right.shape, right.strides, left.element)
+    kernel = _by_arguments.get(key) if out is None else None
+    if kernel is None:
+        strides: dict[str, tuple[int, ...]] = {"a": left.strides, "b": right.strides}
+        if out is not None:
+            strides["c"] = view_array(out, name="out").strides
+        kernel = compile(
+            matmul_kernel,
+            dtype=left.element,
+            strides=strides,
+            M=left.shape[0],
+            N=right.shape[1],
+            K=left.shape[1],
+        )
+        if out is None:
+            _by_arguments[key] = kernel
+    return kernel(a, b, out=out)
+
+
+def _check_product(left: ArrayView, right: ArrayView) -> None:
+    if len(left.shape) != 2 or len(right.shape) != 2:
+        raise TilewrightError(
+            f"matmul of arrays of shapes {left.shape} and {right.shape}", remedy="give two matrices"
+        )
+    if left.shape[1] != right.shape[0]:
+        raise TilewrightError(
+            f"matmul of shapes {left.shape} and {right.shape}: {left.shape[1]} against {right.shape[0]}",
+            remedy="make the inner extents equal",
+        )
+    if left.element is not right.element:
+        raise TilewrightError(
+            f"matmul of {left.element.value} and {right.element.value}", remedy="convert one of them"
+        )
+    if 0 in left.shape or 0 in right.shape:
+        raise TilewrightError(f"matmul of shapes {left.shape} and {right.shape}", remedy="give at least one element")
+
+
+def _with_positive_strides(array: Any, view: ArrayView, name: str) -> tuple[Any, ArrayView]:
+    """The array itself, or a dense copy where it repeats or reverses an axis. Strides along extents of one are normalised,
+    because libraries put anything there."""
+    rows, columns = view.shape
+    row_stride, column_stride = view.strides
+    if columns == 1:
+        column_stride = 1
+    if rows == 1:
+        row_stride = max(1, columns * column_stride)
+    if row_stride < 1 or column_stride < 1:
+        if isinstance(array, np.ndarray):
+            array = np.ascontiguousarray(array)
+        elif hasattr(array, "contiguous"):
+            array = array.contiguous()
+        else:
+            array = array.copy()
+        return array, view_array(array, name=name)
+    from dataclasses import replace
+
+    return array, replace(view, strides=(row_stride, column_stride))
+
+
+def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> Any:
+    """Call a declared kernel with its input arrays in order (and `out`, if wanted): compile it for them and run it.
+
+    Raises TilewrightError where the arrays do not fix every axis, or disagree on one.
+    """
+    unknown = set(keywords) - {"out"}
+    if unknown:
+        raise TilewrightError(f"{kernel.name} takes no argument {min(unknown)}", remedy="pass arrays in order, and out=")
+    inputs = kernel.parameters[: len(arguments)]
+    dims: dict[str, int] = {}
+    strides: dict[str, tuple[int, ...]] = {}
+    dtypes: dict[str, str | Element] = {}
+    views = [view_array(array, name=item.name) for array, item in zip(arguments, inputs, strict=False)]
+    for view, item in zip(views, inputs, strict=False):
+        if len(view.shape) != len(item.axes):
+            raise TilewrightError(
+                f"{item.name} has {len(view.shape)} dimensions; {kernel.name} declares {len(item.axes)}",
+                span=kernel.span,
+                remedy=f"pass an array over ({', '.join(item.axes)})",
+            )
+        for axis, extent in zip(item.axes, view.shape, strict=True):
+            if dims.setdefault(axis, extent) != extent:
+                raise TilewrightError(
+                    f"axis {axis} is {dims[axis]} elsewhere and {extent} in {item.name}", span=kernel.span
+                )
+        dtypes[item.name] = view.element
+        strides[item.name] = view.strides
+    for item in kernel.parameters[len(arguments) :]:
+        dtypes[item.name] = views[0].element if views else Element.BF16
+    missing = [axis for axis in kernel.axes if axis not in dims]
+    if missing:
+        raise TilewrightError(
+            f"the arrays given to {kernel.name} do not fix axis {missing[0]}",
+            span=kernel.span,
+            remedy="pass every input, in the order of the parameters",
+        )
+    compiled = compile(kernel, dtype=dtypes, strides=strides, **dims)
+    return compiled(*arguments, out=keywords.get("out"))
