@@ -363,7 +363,7 @@ class FullOp(IRDLOperation):
     """A fresh accumulator tile of one float32 value."""
 
     name = "tile.full"
-    value = prop_def(FloatAttr[Float32Type])
+    value = prop_def(base(FloatAttr))
     place = prop_def(StringAttr)
     result = result_def(ValueType)
     traits = traits_def(Pure(), HasParent(ProgramOp))
@@ -386,7 +386,7 @@ class ConstantOp(IRDLOperation):
     """One float32 number, a tile without axes."""
 
     name = "tile.constant"
-    value = prop_def(FloatAttr[Float32Type])
+    value = prop_def(base(FloatAttr))
     place = prop_def(StringAttr)
     result = result_def(ValueType)
     traits = traits_def(Pure())

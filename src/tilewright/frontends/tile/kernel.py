@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import linecache
+import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -104,7 +105,7 @@ def kernel(function: Callable[..., object]) -> Kernel:
         raise TilewrightError(f"kernel {function.__name__} is async or yields", span=span, remedy="write a plain `def`")
     if not function.__name__.isidentifier():
         raise TilewrightError("a kernel needs a name and annotations", span=span, remedy="write a `def`")
-    annotations = _annotations(function, span)
+    annotations = _annotations(function, sys._getframe(1).f_locals, span)  # pyright: ignore[reportPrivateUsage]
     parameters = tuple(
         _parameter(parameter, annotations, span) for parameter in inspect.signature(function).parameters.values()
     )
@@ -134,17 +135,10 @@ def _parameter(parameter: inspect.Parameter, annotations: dict[str, object], spa
     return Parameter(name, annotation.axes)
 
 
-def _annotations(function: types.FunctionType, span: Span) -> dict[str, object]:
-    """Annotations as objects, also under `from __future__ import annotations` and with closure variables."""
-    scope = dict(function.__globals__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        # A variable of the enclosing function may not be assigned yet; then the name is simply not there.
-        try:
-            scope[name] = cell.cell_contents
-        except ValueError:
-            continue
+def _annotations(function: types.FunctionType, enclosing: dict[str, object], span: Span) -> dict[str, object]:
+    """Annotations as objects, also under `from __future__ import annotations`, which leaves them as text."""
     try:
-        return inspect.get_annotations(function, globals=scope, eval_str=True)
+        return inspect.get_annotations(function, globals=function.__globals__, locals=enclosing, eval_str=True)
     except (NameError, AttributeError, SyntaxError) as error:
         raise TilewrightError(
             f"the annotations of {function.__name__} cannot be read: {error}",
