@@ -158,7 +158,7 @@ class GridOp(IRDLOperation):
     axes = prop_def(ArrayAttr[StringAttr])
     place = prop_def(StringAttr)
     indices = var_result_def(IndexType)
-    traits = traits_def(Pure(), HasParent(ProgramOp))
+    traits = traits_def(HasParent(ProgramOp))  # not Pure: a program without a grid is none, so it stays
     assembly_format = "$axes `at` $place attr-dict `:` type($indices)"
 
     def __init__(self, axes: Sequence[str], place: str) -> None:

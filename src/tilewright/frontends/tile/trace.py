@@ -186,7 +186,7 @@ def _check_names(
             )
     missing = [name for name in known if name not in given]
     if complete and missing:
-        wanted = "an extent" if what == "axis" else "an element"
+        wanted = "extent" if what == "axis" else "element"
         raise TilewrightError(
             f"{what} {missing[0]} of kernel {kernel.name} has no {wanted}", span=kernel.span, remedy="give it one"
         )
@@ -356,8 +356,6 @@ class _KernelTracer:
     def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]:
         if self.grid_indices:
             self.refuse("the kernel calls tw.grid twice", "call it once, at the start")
-        if len(self.scopes) > 1:
-            self.refuse("tw.grid is called inside a loop", "call it once, at the start")
         op = self.build(GridOp, tuple(self._axis(axis) for axis in axes))
         handles: list[Index] = []
         for axis, value in zip(op.axis_names, op.indices, strict=True):
@@ -381,8 +379,6 @@ class _KernelTracer:
             self.refuse("a loop comes before tw.grid", "call tw.grid first")
         if len(self.scopes) > 1:
             outer = self.scopes[-1]
-            if outer.place == self.place() and outer.axis == name:
-                self.refuse(f"the loop over {name} is entered while it is open", "leave loops only at their end")
             self.refuse(
                 f"a loop over {name} inside the loop over {outer.axis}, which is nested or was left by break",
                 "write one loop after the other; leave loops only at their end",
@@ -476,15 +472,14 @@ class _KernelTracer:
         for operand in (left, right):
             if isinstance(operand, numbers.Real):
                 self.refuse(f"tw.dot of the number {operand!r}", "multiply by numbers with *, on the accumulator")
+        if len(self.scopes) == 1:
+            self.refuse(
+                "tw.dot outside a loop sums over one tile of its contracted axis only",
+                "write `acc += tw.dot(x, y)` in `for k in tw.loop(...)`",
+            )
         left_value, right_value = self.value_of(left), self.value_of(right)
         try:
             product_type(value_type(left_value), value_type(right_value))
-            contracted = value_type(left_value).axis_names[1]
-            if len(self.scopes) == 1:
-                self.refuse(
-                    f"tw.dot outside a loop contracts one tile of {contracted} only",
-                    f'write it in `for k in tw.loop("{contracted}")`',
-                )
             check_contraction(value_type(left_value), self.scopes[-1].axis)
         except VerifyException as violation:
             self._refuse_violation(violation)
