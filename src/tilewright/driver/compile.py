@@ -6,6 +6,7 @@ handed out: it would be a fault of this compiler, and the findings say where.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from tilewright.contract.claims import ProtocolClaims
 from tilewright.driver.reproof import reprove
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir import tile
 from tilewright.ir.decisions import Decisions, to_json
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
@@ -83,6 +85,8 @@ class Compilation:
     def bundle(self) -> Bundle:
         """The deployable part."""
         facts: dict[str, object] = {
+            "tile": str(self.tile),
+            "operations": operations_of(self.tile),
             "verdict": "proven",
             "scope": self.proof.scope,
             "claims": list(self.proof.claims),
@@ -153,6 +157,18 @@ def compile_kernel(
     return Compilation(
         kernel.name, target, module, decisions, modules, claims, proof, text_proof, ptx, plan, assembly, clock.seconds
     )
+
+
+def operations_of(module: ModuleOp) -> int:
+    """Multiply-adds counted twice, or one per point of the grid for a program without dot."""
+    program = the_program(module)
+    extents = program.extents
+    for op in program.walk():
+        if isinstance(op, tile.DotOp):
+            left, right = op.left.type, op.right.type
+            assert isinstance(left, tile.ValueType) and isinstance(right, tile.ValueType)
+            return 2 * math.prod(extents[axis] for axis in (*left.axis_names, right.axis_names[1]))
+    return math.prod(extents.values())
 
 
 def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, dict[str, ProtocolClaims]]:

@@ -1,0 +1,27 @@
+"""`tilewright doctor`: what is here, at which version, and how to get what is not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from tilewright.runtime.doctor import inspect
+
+    components = inspect()
+    if arguments.format == "json":
+        print(json.dumps([asdict(component) for component in components], indent=2))
+        return 0
+    for component in components:
+        mark = "ok     " if component.present else "missing"
+        details = " ".join(part for part in (component.version, component.path) if part)
+        print(f"{mark}  {component.name:<16} {details}".rstrip())
+        if not component.present and component.remedy:
+            print(f"         needed for {component.needed_for}; {component.remedy}")
+    return 0

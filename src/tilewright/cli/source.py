@@ -1,0 +1,96 @@
+"""How the command line names a program and its shape: FILE.py:KERNEL, M=4096,N=4096, dtypes, tiles."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.frontends.tile.kernel import Kernel, nearest_name
+
+
+def load_kernel(reference: str) -> Kernel:
+    """The kernel that FILE.py:KERNEL names. The file is executed, as Python does on import.
+
+    Raises TilewrightError: no such file, the file does not run, no such kernel.
+    """
+    file, colon, name = reference.rpartition(":")
+    if not colon or not file:
+        raise TilewrightError(f"{reference!r} names no kernel", remedy="write FILE.py:KERNEL")
+    path = Path(file)
+    if not path.is_file():
+        raise TilewrightError(f"there is no file {file}", remedy="check the path before the colon")
+    specification = importlib.util.spec_from_file_location(f"tilewright_program_{path.stem}", path)
+    if specification is None or specification.loader is None:
+        raise TilewrightError(f"{file} is no Python file", remedy="give a file that ends in .py")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        specification.loader.exec_module(module)
+    except TilewrightError:
+        raise
+    except SyntaxError as error:
+        raise TilewrightError(
+            f"{error.msg}", span=Span(file, error.lineno or 1, error.offset or 1, error.text or ""), remedy="mend the file"
+        ) from error
+    except Exception as error:  # whatever the author's module raises is the author's to see
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        span = Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)
+        raise TilewrightError(f"{type(error).__name__}: {error}", span=span, remedy="mend the file") from error
+    finally:
+        sys.path.pop(0)
+    kernels = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
+    if name not in kernels:
+        if hasattr(module, name):
+            raise TilewrightError(f"{name} in {file} is no kernel", remedy="decorate it with @tw.kernel")
+        hint = nearest_name(name, kernels) if kernels else "declare one with @tw.kernel"
+        raise TilewrightError(f"{file} declares no kernel {name}", remedy=hint)
+    return kernels[name]
+
+
+def parse_shape(text: str) -> dict[str, int]:
+    """`M=4096,N=4096` as extents by axis. Raises TilewrightError for anything else."""
+    extents: dict[str, int] = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        axis, equals, number = part.partition("=")
+        axis = axis.strip()
+        try:
+            extent = int(number)
+        except ValueError:
+            equals = ""
+            extent = 0
+        if not equals or not axis.isidentifier():
+            raise TilewrightError(f"cannot read {part.strip()!r} in --shape", remedy="write it as M=4096,N=4096,K=4096")
+        if axis in extents:
+            raise TilewrightError(f"axis {axis} stands twice in --shape", remedy="give each axis once")
+        extents[axis] = extent
+    return extents
+
+
+def parse_dtypes(text: str) -> str | dict[str, str]:
+    """`bf16`, or `a=bf16,c=f32` by parameter."""
+    if "=" not in text:
+        return text
+    result: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, dtype = part.partition("=")
+        if not equals:
+            raise TilewrightError(f"cannot read {part!r} in --dtype", remedy="write bf16, or a=bf16,c=f32")
+        result[name.strip()] = dtype.strip()
+    return result
+
+
+def parse_tile(text: str) -> tuple[int, int] | None:
+    """`128x256` as (rows, columns)."""
+    if not text:
+        return None
+    rows, cross, columns = text.partition("x")
+    if not cross or not rows.isdigit() or not columns.isdigit():
+        raise TilewrightError(f"cannot read --tile {text!r}", remedy="write it as 128x256")
+    return int(rows), int(columns)
