@@ -1,0 +1,24 @@
+"""`python -m bench NAME`: run one benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from bench import compile_time, gemm
+
+_BENCHES = {"gemm": gemm, "compile": compile_time}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Tilewright's benchmarks.")
+    commands = parser.add_subparsers(dest="name", metavar="NAME", required=True)
+    for name, module in _BENCHES.items():
+        command = commands.add_parser(name, help=(module.__doc__ or "").splitlines()[0])
+        module.add_arguments(command)
+    arguments = parser.parse_args()
+    return _BENCHES[arguments.name].run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""What every result file says besides its numbers: versions, the machine, the command."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+_PACKAGES = ("torch", "triton", "numpy", "xdsl", "cuda-bindings", "tilewright")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    found = {"python": platform.python_version(), "processor": platform.machine()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    try:
+        query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"]
+        found["gpu"] = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass
+    from tilewright.runtime.assemble import find_ptxas
+
+    found["ptxas"] = find_ptxas().version
+    return found
+
+
+def write(name: str, rows: list[dict[str, object]], folder: Path) -> Path:
+    """Write `rows` to FOLDER/NAME.json with versions and the command; returns the path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    document = {
+        "command": "python -m bench " + " ".join(sys.argv[1:]),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "versions": versions(),
+        "rows": rows,
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return path
