@@ -22,7 +22,7 @@ ROWS, COLUMNS, PITCH = 3, 4, 6
 X = Buffer("x", Element.BF16, (ROWS, COLUMNS), (PITCH, 1), "input")
 Y = Buffer("y", Element.BF16, (ROWS, COLUMNS), (1, ROWS), "output")
 PLAN = LaunchPlan((X, Y), (Launch("k", (1, 1, 1), (32, 1, 1), (PointerParam("x"), PointerParam("y"))),))
-PROGRAM = Bundle("double", "sm_90a", PLAN, ptx="", cubin=b"")
+PROGRAM = Bundle("double", "sm_90a", PLAN, ptx=".version 8.0\n")
 
 
 def doubling(launched: Any) -> None:

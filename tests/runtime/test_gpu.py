@@ -104,6 +104,10 @@ def test_pytorch_tensors_stay_on_the_gpu() -> None:
     side.synchronize()
     assert d.device == a.device
     assert torch.equal(d, a + b + b) and torch.equal(again, d)
+    from tilewright.runtime.arrays import view_array, view_capsule
+
+    for tensor in (a, torch.zeros(4, 6, device="cuda", dtype=torch.bfloat16).t()[1:], torch.zeros(3)):
+        assert view_array(tensor) == view_capsule(tensor.__dlpack__(), library="torch")
     with pytest.raises(TilewrightError, match="gradient"):
         program(a.requires_grad_(), b)
     with pytest.raises(TilewrightError, match="a is on cuda:0 and b on the CPU"):
@@ -194,7 +198,7 @@ def test_what_the_driver_knows_of_parameters_is_compared() -> None:
         LoadedPlan(LaunchPlan(bundle.plan.buffers, (launch,)), bundle.cubin, target="sm_90a")
     with pytest.raises(TilewrightError, match="looking up absent"):
         LoadedPlan(LaunchPlan((), (Launch("absent", (1, 1, 1), (32, 1, 1), ()),)), bundle.cubin, target="sm_90a")
-    with pytest.raises(TilewrightError, match="loading the module of kernel"):
+    with pytest.raises(TilewrightError, match="machine code of kernel is damaged"):
         LoadedPlan(bundle.plan, bundle.cubin[:200], target="sm_90a")
 
 

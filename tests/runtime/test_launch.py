@@ -44,7 +44,7 @@ def fake(record: Callable[..., Any]) -> Any:
 
 
 def load(plan: LaunchPlan = PLAN, target: str = "sm_90a") -> LoadedPlan:
-    return LoadedPlan(plan, b"\x7fELF", target=target, name="demo")
+    return LoadedPlan(plan, b".version 8.0", target=target, name="demo")
 
 
 def test_launches_go_out_in_order_with_their_parameters(fake: Any) -> None:
@@ -215,7 +215,9 @@ def test_a_plan_that_does_not_fit_is_refused_at_load(fake: Any, plan: LaunchPlan
     assert fake.stack == []
 
 
-def test_a_program_for_another_gpu_is_refused(fake: Any) -> None:
+def test_what_the_gpu_cannot_run_is_refused(fake: Any) -> None:
+    with pytest.raises(TilewrightError, match="neither a cubin nor PTX"):
+        LoadedPlan(PLAN, b"", target="sm_90a")
     with pytest.raises(TilewrightError, match=r"compiled for sm_100a, and NVIDIA H200 has compute capability 9\.0"):
         load(target="sm_100a")
     assert fake.count("cuModuleLoadData") == 0

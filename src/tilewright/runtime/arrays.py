@@ -1,8 +1,8 @@
 """Arrays of other libraries: where their bytes are, how they are laid out, and how to make one more of the kind.
 
-NumPy arrays are read directly, since NumPy's DLPack export knows neither bfloat16 nor read-only arrays. Everything else
-is read through DLPack's C structures by ctypes, so that neither PyTorch nor CuPy nor JAX is ever imported here; only a
-library that the caller has already imported is asked to allocate.
+NumPy arrays are read directly, since NumPy's DLPack export knows no bfloat16; plain PyTorch tensors too, for speed.
+Everything else is read through DLPack's C structures by ctypes. Neither PyTorch nor CuPy nor JAX is ever imported here:
+only a library that the caller has already imported is asked to allocate.
 
 Not handled: sub-byte, complex, boolean and vector (`lanes` > 1) elements; devices other than the CPU and CUDA.
 Source: DLPack, "C API (dlpack.h)" and "Python Specification for DLPack"; the array API standard, `__dlpack__`.
@@ -15,6 +15,8 @@ import ctypes
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType
 from typing import Any, Literal, cast
 
 import ml_dtypes
@@ -149,6 +151,11 @@ def view_array(array: object, *, name: str = "the array", stream: int | None = N
     """
     if isinstance(array, np.ndarray):
         return _view_numpy(cast("npt.NDArray[Any]", array), name)
+    torch = sys.modules.get("torch")
+    if torch is not None and type(array) is torch.Tensor:
+        view = _view_torch(array, torch)
+        if view is not None:
+            return view
     if not hasattr(array, "__dlpack__") or not hasattr(array, "__dlpack_device__"):
         raise TilewrightError(
             f"{name} is {type(array).__name__}, no array",
@@ -182,6 +189,33 @@ def _view_numpy(array: npt.NDArray[Any], name: str) -> ArrayView:
         library="numpy",
         owner=array,
     )
+
+
+def _view_torch(tensor: Any, torch: ModuleType) -> ArrayView | None:
+    """The view of a plain PyTorch tensor, faster than through DLPack; None leaves it to DLPack, perhaps to refuse."""
+    element = _torch_elements(torch).get(tensor.dtype)
+    device = tensor.device
+    if element is None or tensor.requires_grad or tensor.is_neg() or tensor.layout is not torch.strided:
+        return None
+    if device.type not in ("cpu", "cuda"):
+        return None
+    return ArrayView(
+        pointer=tensor.data_ptr(),
+        shape=tuple(tensor.shape),
+        strides=tensor.stride(),
+        element=element,
+        device=device.type,
+        ordinal=device.index or 0,
+        writable=True,
+        library="torch",
+        owner=tensor,
+    )
+
+
+@cache
+def _torch_elements(torch: ModuleType) -> dict[object, Element]:
+    named = {element: getattr(torch, dtype.name, None) for element, dtype in _NUMPY_TYPES.items()}
+    return {dtype: element for element, dtype in named.items() if dtype is not None}
 
 
 def _view_dlpack(array: Any, name: str, stream: int | None) -> ArrayView:

@@ -25,6 +25,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, LaunchPlan, Param, PointerParam, ScalarParam, TensorMapParam
 from tilewright.runtime import device as gpu
 from tilewright.runtime.bundle import Bundle
+from tilewright.runtime.image import require_whole
 from tilewright.runtime.tensormap import TENSOR_MAP_BYTES, encode
 
 # Sets of addresses kept prepared. A training loop cycles through few; a leak of fresh addresses must not grow forever.
@@ -62,6 +63,7 @@ class LoadedPlan:
         if not plan.launches:
             raise TilewrightError(f"{name} has no launches", remedy="compile the program again")
         gpu.require_target(self.device, target, name)
+        require_whole(image, name)
         self._arguments = tuple(buffer.name for buffer in plan.buffers if buffer.role != "workspace")
         self._workspace_buffers = tuple(buffer for buffer in plan.buffers if buffer.role == "workspace")
         self._prepared: dict[tuple[int, ...], tuple[_Prepared, ...]] = {}

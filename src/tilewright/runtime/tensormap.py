@@ -16,6 +16,7 @@ from tilewright.base.plan import TensorMap
 from tilewright.runtime import device
 
 TENSOR_MAP_BYTES = 128
+_UNREAD_STRIDE_BYTES = 16
 
 _DATA_TYPES = {
     Element.U8: "UINT8",
@@ -43,12 +44,14 @@ def encode(tensor_map: TensorMap, address: int, purpose: str) -> bytes:
     cuda = device.driver()
     begin = address + tensor_map.offset_bytes
     strides = tensor_map.element_strides or (1,) * tensor_map.rank
+    # Rank 1 has no strides, but the driver refuses a null pointer to them, which is what an empty list becomes.
+    strides_bytes = tensor_map.strides_bytes or (_UNREAD_STRIDE_BYTES,)
     result = cuda.cuTensorMapEncodeTiled(
         getattr(cuda.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.element]}"),
         tensor_map.rank,
         begin,
         [cuda.cuuint64_t(extent) for extent in tensor_map.dims],
-        [cuda.cuuint64_t(stride) for stride in tensor_map.strides_bytes],
+        [cuda.cuuint64_t(stride) for stride in strides_bytes],
         [cuda.cuuint32_t(extent) for extent in tensor_map.box],
         [cuda.cuuint32_t(stride) for stride in strides],
         getattr(cuda.CUtensorMapInterleave, f"CU_TENSOR_MAP_INTERLEAVE_{_INTERLEAVES[tensor_map.interleave]}"),
