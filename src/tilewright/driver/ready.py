@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,22 +87,16 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
     _check_product(left, right)
     a, left = _with_positive_strides(a, left, "a")
     b, right = _with_positive_strides(b, right, "b")
-    key = (left.shape, left.strides, right.shape, right.strides, left.element)
-    kernel = _by_arguments.get(key) if out is None else None
+    given = view_array(out, name="out").strides if out is not None else None
+    key = (left.shape, left.strides, right.shape, right.strides, left.element, given)
+    kernel = _by_arguments.get(key)
     if kernel is None:
         strides: dict[str, tuple[int, ...]] = {"a": left.strides, "b": right.strides}
-        if out is not None:
-            strides["c"] = view_array(out, name="out").strides
-        kernel = compile(
-            matmul_kernel,
-            dtype=left.element,
-            strides=strides,
-            M=left.shape[0],
-            N=right.shape[1],
-            K=left.shape[1],
-        )
-        if out is None:
-            _by_arguments[key] = kernel
+        if given is not None:
+            strides["c"] = given
+        extents = {"M": left.shape[0], "N": right.shape[1], "K": left.shape[1]}
+        kernel = compile(matmul_kernel, dtype=left.element, strides=strides, **extents)
+        _by_arguments[key] = kernel
     return kernel(a, b, out=out)
 
 
@@ -140,8 +135,6 @@ def _with_positive_strides(array: Any, view: ArrayView, name: str) -> tuple[Any,
         else:
             array = array.copy()
         return array, view_array(array, name=name)
-    from dataclasses import replace
-
     return array, replace(view, strides=(row_stride, column_stride))
 
 
