@@ -32,7 +32,6 @@ test-gpu: $(STAMP)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check src tests
-	$(VENV)/bin/ruff format --check src tests
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 
