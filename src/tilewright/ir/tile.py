@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.ir import Attribute, Data, Dialect, Region, SSAValue
+from xdsl.ir import Attribute, Data, Dialect, Region, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
@@ -74,7 +74,7 @@ DOT_ELEMENTS = (Element.BF16, Element.F16)
 
 
 @irdl_attr_definition
-class FunctionAttr(Data[Function]):
+class FunctionAttr(Data[Function], SpacedOpaqueSyntaxAttribute):
     name = "tile.function"
 
     @classmethod
