@@ -5,6 +5,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.lock-installed
 JOBS ?= 2
+BENCH ?= gemm
 
 .DEFAULT_GOAL := test
 .PHONY: demo test lint format test-full test-gpu bench lock
@@ -31,16 +32,17 @@ test-gpu: $(STAMP)
 	$(PYTHON) -m pytest -q -m gpu
 
 lint: $(STAMP)
-	$(VENV)/bin/ruff check src tests
+	$(VENV)/bin/ruff check src tests bench
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 
 format: $(STAMP)
-	$(VENV)/bin/ruff check --fix src tests
-	$(VENV)/bin/ruff format src tests
+	$(VENV)/bin/ruff check --fix src tests bench
+	$(VENV)/bin/ruff format src tests bench
 
+# BENCH=compile measures without a GPU.
 bench: $(STAMP)
-	$(PYTHON) -m tilewright bench
+	$(PYTHON) -m bench $(BENCH)
 
 lock:
 	$(VENV)/bin/pip-compile --quiet --upgrade --extra dev --allow-unsafe --strip-extras --no-emit-index-url \

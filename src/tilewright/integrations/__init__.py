@@ -1,1 +1,4 @@
-"""Tilewright from inside other tools: Triton, PyTorch, pytest, notebooks. The only package besides `runtime` that may import torch."""
+"""Tilewright from inside other tools: Triton, PyTorch, pytest, notebooks.
+
+Floor 10: imports everything below. With `runtime` the only package that may import torch.
+"""
