@@ -48,7 +48,8 @@ Actor = WarpActor | CopyActor | TensorCoreActor
 class Access:
     """Bytes read or written. proxy: "generic" for ld/st, "async" for bulk copies and wgmma operands.
 
-    space "shared": `cta` owns the bytes. space "global": `cta` is -1. atomic: part of an atomic operation.
+    space "shared": `cta` owns the bytes. space "global": `cta` is -1. atomic: part of an atomic operation, or a strong
+    (`.relaxed`, `.acquire`, `.release`, `.volatile`) load or store. lanes: bit i = lane i of the warp took part.
     """
 
     actor: Actor
@@ -59,6 +60,7 @@ class Access:
     proxy: Literal["generic", "async"]
     span: Span
     atomic: bool = False
+    lanes: int = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class BarrierInvalidate:
 class BarrierArrive:
     """An arrive-on (`count` arrivals from one warp instruction, all lanes summed). `phase` is the absolute phase index,
     from 0, that it counted in; `expect_bytes` is what it added to the transaction count first (0 for a plain arrive).
-    `cta` is the owner of the barrier, which may be another CTA of the cluster."""
+    `cta` is the owner of the barrier, which may be another CTA of the cluster. drop: an arrive_drop, after which phases
+    expect `count` arrivals fewer; relaxed: it publishes nothing."""
 
     actor: WarpActor
     cta: int
@@ -91,6 +94,8 @@ class BarrierArrive:
     count: int
     expect_bytes: int
     span: Span
+    drop: bool = False
+    relaxed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,8 @@ class PhaseEnd:
 
 @dataclass(frozen=True, slots=True)
 class BarrierWait:
-    """A successful test_wait/try_wait: phase `phase` (absolute) was complete. Failed tries yield nothing."""
+    """A successful test_wait/try_wait: phase `phase` (absolute) was complete. Failed tries yield nothing. relaxed: it
+    acquires nothing."""
 
     actor: WarpActor
     cta: int
@@ -136,6 +142,7 @@ class BarrierWait:
     parity: int
     phase: int
     span: Span
+    relaxed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +196,9 @@ class WgmmaFence:
 
 @dataclass(frozen=True, slots=True)
 class WgmmaIssue:
-    """One wgmma.mma_async. `actor` is the first warp of the warpgroup. accumulator: the register names written;
-    shared: bytes of the A (if in shared memory) and B operands. a_registers: A operand registers, if any."""
+    """One wgmma.mma_async, issued by one of its four warps: there are four events for each operation. accumulator: the
+    register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand registers,
+    if any."""
 
     actor: WarpActor
     operation: TensorCoreActor
@@ -228,11 +236,12 @@ class RegisterHazard:
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence:
-    """fence.proxy.async[.space] by every active lane of a warp. space: "all", "shared" or "global"."""
+    """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" or "global"."""
 
     actor: WarpActor
     space: Literal["all", "shared", "global"]
     span: Span
+    lanes: int = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +297,15 @@ class ClusterBarrier:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterWait:
+    """A warp passed barrier.cluster.wait: only now does it acquire what the phase published."""
+
+    actor: WarpActor
+    cluster: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterBudget:
     """setmaxnreg took effect for a warp."""
 
@@ -328,6 +346,7 @@ Event = (
     | NamedBarrier
     | ClusterArrive
     | ClusterBarrier
+    | ClusterWait
     | RegisterBudget
     | Exit
 )

@@ -1,17 +1,55 @@
-"""What stops a run: the one exception that every engine of the machine raises for a misuse the hardware would trap or
-leave undefined.
+"""How a run ends badly: a fault (an instruction did what the ISA forbids) or a hang (nobody can ever move again).
 
-An engine knows neither the instruction's place in the text nor which warp issued it; the interpreter catches the fault
-and adds both.
+Both carry the place in the PTX text. Codes: `MF001` memory out of bounds, `MF002` misaligned address, `MF003`
+uninitialised register, `MF004` register of a wgmma in flight, `MF005` divergence where convergence is required,
+`MF006` protocol misuse that no barrier code covers, `MF007` illegal instruction operand, `MF008` trap; barrier faults
+keep the code of the rule that `mbarrier` names. A hang is `LV001`, a run past its step limit `LV002`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
-class MachineFault(Exception):
-    """A misuse of an engine. code: a rule's code (`MB009`) or a short kebab-case name; message: one line."""
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
 
-    def __init__(self, code: str, message: str) -> None:
+
+class MachineFault(TilewrightError):
+    """An instruction broke a rule of the ISA. `diagnostic` is the same finding as a value."""
+
+    def __init__(self, code: str, name: str, message: str, span: Span | None, source: str = "") -> None:
+        self.diagnostic = Diagnostic(code=code, name=name, message=message, primary=span, source=source)
         self.code = code
-        self.message = message
-        super().__init__(f"{code}: {message}")
+        super().__init__(f"{code} {message}", span=span, findings=(self.diagnostic,))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Who waits, for what. `reason` is one line: the barrier's address, phase and what it still lacks."""
+
+    cta: int
+    warp: int
+    lanes: int
+    reason: str
+    span: Span
+
+    def __str__(self) -> str:
+        who = f"CTA {self.cta} warp {self.warp}"
+        if self.lanes != 32:
+            who += f" ({self.lanes} lane{'s' if self.lanes != 1 else ''})"
+        return f"{who} at {self.span}: {self.reason}"
+
+
+class MachineHang(TilewrightError):
+    """No warp can move and nothing is in flight (or the step limit was reached): `waiters` says who waits for what."""
+
+    def __init__(self, code: str, summary: str, waiters: tuple[Waiter, ...]) -> None:
+        self.waiters = waiters
+        self.code = code
+        lines = tuple(str(waiter) for waiter in waiters)
+        first = waiters[0].span if waiters else None
+        self.diagnostic = Diagnostic(
+            code=code, name="hang", message=summary, primary=first, interleaving=lines, source="PTX ISA, mbarrier"
+        )
+        super().__init__("\n".join((f"{code} {summary}", *lines)), findings=(self.diagnostic,))

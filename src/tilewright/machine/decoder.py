@@ -1,0 +1,386 @@
+"""What do an instruction's operands and modifiers mean? Names become register slots, addresses become slot and offset.
+
+Everything the text fixes is decided here, once for a launch: constants and special registers get slots of their own,
+filled when a CTA or a warp starts. A modifier that no handler asks for is an error, never ignored. Source: PTX ISA,
+Operands; Special Registers; State Spaces. Not handled: `.local`, `.tex`, functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import TensorMapParam
+from tilewright.frontends.ptx.ast import (
+    Address,
+    FloatImmediate,
+    Immediate,
+    Instruction,
+    Kernel,
+    Negated,
+    Operand,
+    Register,
+    Symbol,
+    Vector,
+)
+from tilewright.machine.event import Event
+from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE
+from tilewright.machine.memory import RANK_SHIFT
+
+if TYPE_CHECKING:
+    from tilewright.machine.state import Cta
+
+Observer = Callable[[Event], None]
+
+_BITS: dict[int, np.dtype[Any]] = {
+    8: np.dtype(np.uint8),
+    16: np.dtype(np.uint16),
+    32: np.dtype(np.uint32),
+    64: np.dtype(np.uint64),
+}
+_SIGNED: dict[int, np.dtype[Any]] = {
+    8: np.dtype(np.int8),
+    16: np.dtype(np.int16),
+    32: np.dtype(np.int32),
+    64: np.dtype(np.int64),
+}
+_FLOAT: dict[str, np.dtype[Any]] = {
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+_PACKED = {"f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "bf16": 16, "tf32": 32, "b128": 128}
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """A fundamental or packed PTX type. raw: the dtype of its bits; signed: integer view for signed arithmetic."""
+
+    name: str
+    width_bits: int
+
+    @property
+    def raw(self) -> np.dtype[Any]:
+        return np.dtype(np.bool_) if self.name == "pred" else _BITS[self.width_bits]
+
+    @property
+    def is_signed(self) -> bool:
+        return self.name.startswith("s")
+
+    @property
+    def is_float(self) -> bool:
+        return self.name.startswith(("f", "bf", "tf"))
+
+    @property
+    def bytes(self) -> int:
+        return self.width_bits // 8
+
+    @property
+    def view(self) -> np.dtype[Any]:
+        """The dtype whose arithmetic the type names: signed, unsigned or IEEE float. `bf16` and packed stay raw."""
+        if self.is_signed and self.name not in _PACKED:
+            return _SIGNED[self.width_bits]
+        return _FLOAT.get(self.name, self.raw)
+
+
+def type_name(name: str) -> TypeName | None:
+    """The type called `name` (without dot), or None."""
+    if name == "pred":
+        return TypeName(name, 1)
+    if name in _PACKED:
+        return TypeName(name, _PACKED[name])
+    if len(name) > 1 and name[0] in "usbf" and name[1:] in ("8", "16", "32", "64") and name != "f8":
+        return TypeName(name, int(name[1:]))
+    return None
+
+
+class Modifiers:
+    """The dotted parts of one instruction, taken one by one; `end` refuses what nobody took."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        self.instruction = instruction
+        self.left = list(instruction.modifiers)
+
+    def take(self, *choices: str) -> str | None:
+        """Remove and return the first remaining modifier that is one of `choices`."""
+        for modifier in self.left:
+            if modifier in choices:
+                self.left.remove(modifier)
+                return modifier
+        return None
+
+    def flag(self, name: str) -> bool:
+        return self.take(name) is not None
+
+    def take_type(self) -> TypeName:
+        """Remove and return the first remaining modifier that names a type."""
+        for modifier in self.left:
+            found = type_name(modifier)
+            if found is not None:
+                self.left.remove(modifier)
+                return found
+        raise unsupported(self.instruction, "it names no type that the machine knows")
+
+    def end(self) -> None:
+        if self.left:
+            raise unsupported(self.instruction, f"modifier .{self.left[0]} is not implemented here")
+
+
+def unsupported(instruction: Instruction, why: str) -> TilewrightError:
+    """The error for an instruction form that the machine does not run."""
+    return TilewrightError(
+        f"the machine cannot run {instruction.opcode}: {why}",
+        span=instruction.span,
+        remedy="run this kernel on a GPU, or rewrite the instruction",
+    )
+
+
+# A special register's value for one warp: (CTA, warp index) to 32 lanes.
+WarpConstant = Callable[["Cta", int], npt.NDArray[Any]]
+
+
+class Decoder:
+    """Slots and addresses for one kernel of one launch.
+
+    symbols: shared-memory offsets of shared variables, machine addresses of the others; `shared_names` says which.
+    tensor_maps: by generic address; parameters: the bytes of the parameter block.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        symbols: dict[str, int],
+        shared_names: frozenset[str],
+        tensor_maps: dict[int, TensorMapParam],
+        parameters: npt.NDArray[np.uint8],
+        observe: Observer | None,
+        strict: bool,
+    ) -> None:
+        self.kernel = kernel
+        self.symbols = symbols
+        self.shared_names = shared_names
+        self.tensor_maps = tensor_maps
+        self.parameters = parameters
+        self.observe = observe
+        self.strict = strict
+        self.names: list[str] = ["", "_"]
+        self.types: list[TypeName | None] = [None, None]
+        self.slots: dict[str, int] = {"_": SINK_SLOT}
+        self.labels: dict[str, int] = {}
+        self.static: list[tuple[int, npt.NDArray[Any]]] = []
+        self.dynamic: list[tuple[int, WarpConstant]] = []
+        self.first_constant = 0
+        self._constants: dict[tuple[str, int], int] = {}
+        self._reads: set[int] = set()
+        self._writes: set[int] = set()
+        for declaration in kernel.registers:
+            declared = type_name(declaration.type)
+            if declared is None or declared.width_bits == 128:
+                raise TilewrightError(
+                    f"the machine has no registers of type .{declaration.type}", span=declaration.span
+                )
+            for name in declaration.names:
+                self.slots[name] = self._new_slot(name, declared)
+        self.first_constant = len(self.names)
+
+    def _new_slot(self, name: str, declared: TypeName) -> int:
+        self.names.append(name)
+        self.types.append(declared)
+        return len(self.names) - 1
+
+    def begin(self) -> None:
+        """Forget the registers noted for the previous instruction."""
+        self._reads.clear()
+        self._writes.clear()
+
+    def touched(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Declared registers that the instruction now being decoded reads and writes."""
+        first = self.first_constant
+        return (
+            frozenset(slot for slot in self._reads if SINK_SLOT < slot < first),
+            frozenset(slot for slot in self._writes if SINK_SLOT < slot < first),
+        )
+
+    def forget(self, slots: tuple[int, ...]) -> None:
+        """Do not count these registers as touched by the instruction now being decoded."""
+        self._reads.difference_update(slots)
+        self._writes.difference_update(slots)
+
+    # Constants
+
+    def constant(self, value: int, declared: TypeName) -> int:
+        """A slot that holds `value` (bits, reduced to the type's width) in every lane."""
+        dtype = declared.raw
+        bits = int(bool(value)) if declared.name == "pred" else value & ((1 << declared.width_bits) - 1)
+        key = (str(dtype), bits)
+        slot = self._constants.get(key)
+        if slot is None:
+            slot = self._new_slot(str(value), declared)
+            self._constants[key] = slot
+            self.static.append((slot, np.full(WARP_SIZE, bits, dtype)))
+        return slot
+
+    def static_value(self, slot: int) -> int | None:
+        """The value of a constant slot, or None for a register."""
+        for constant, values in self.static:
+            if constant == slot:
+                return int(values[0])
+        return None
+
+    def warp_constant(self, name: str, declared: TypeName, function: WarpConstant) -> int:
+        """A slot filled when a warp starts."""
+        slot = self.slots.get(name)
+        if slot is None:
+            slot = self._new_slot(name, declared)
+            self.slots[name] = slot
+            self.dynamic.append((slot, function))
+        return slot
+
+    def shared_constant(self, offset: int, declared: TypeName) -> int:
+        """A slot that holds the shared address of `offset` in the executing CTA (rank bits included)."""
+        dtype = declared.raw
+        return self.warp_constant(
+            f"shared+{offset}.{declared.name}",
+            declared,
+            lambda cta, _warp: np.full(WARP_SIZE, (cta.rank << RANK_SHIFT) + offset, dtype),
+        )
+
+    # Operands
+
+    def source(self, instruction: Instruction, operand: Operand, wanted: TypeName, *, wider: bool = False) -> int:
+        """The slot that a source operand of type `wanted` is read from.
+
+        wider: a register wider than the type is allowed (ld, st, cvt); the handler reduces it.
+        """
+        match operand:
+            case Register(name):
+                slot = self.register(instruction, name)
+                self._check_width(instruction, slot, wanted, wider)
+                self._reads.add(slot)
+                return slot
+            case Immediate(value):
+                if wanted.is_float:
+                    raise unsupported(instruction, f"integer constant {value} where .{wanted.name} is expected")
+                return self.constant(value, wanted)
+            case FloatImmediate(bits, width):
+                return self.constant(self._float_bits(instruction, bits, width, wanted), wanted)
+            case Symbol(name):
+                return self.symbol(instruction, name, 0, wanted)
+            case Address(Symbol(name), offset):
+                return self.symbol(instruction, name, offset, wanted)
+            case _:
+                raise unsupported(instruction, f"operand {operand} is not a register or a constant")
+
+    def _float_bits(self, instruction: Instruction, bits: int, width: int, wanted: TypeName) -> int:
+        if width == wanted.width_bits:
+            return bits
+        value = np.array([bits], _BITS[width]).view(np.float32 if width == 32 else np.float64)[0]
+        if wanted.name == "f32":
+            return int(np.array([value], np.float32).view(np.uint32)[0])
+        if wanted.name == "f64":
+            return int(np.array([value], np.float64).view(np.uint64)[0])
+        raise unsupported(instruction, f"a {width}-bit float constant where .{wanted.name} is expected")
+
+    def destination(self, instruction: Instruction, operand: Operand, wanted: TypeName, *, wider: bool = False) -> int:
+        """The slot that a result of type `wanted` goes to. `_` is the sink."""
+        match operand:
+            case Register("_"):
+                return SINK_SLOT
+            case Register(name):
+                slot = self.slots.get(name, -1)
+                if not SINK_SLOT < slot < self.first_constant:
+                    raise unsupported(instruction, f"{name} is not a register that can be written")
+                self._check_width(instruction, slot, wanted, wider)
+                self._writes.add(slot)
+                return slot
+            case _:
+                raise unsupported(instruction, f"operand {operand} is not a destination register")
+
+    def predicate(self, instruction: Instruction, operand: Operand) -> tuple[int, bool]:
+        """The slot of a source predicate and whether it is negated. Constants 0 and 1 are allowed."""
+        if isinstance(operand, Negated):
+            return self.source(instruction, operand.operand, PREDICATE), True
+        return self.source(instruction, operand, PREDICATE), False
+
+    def vector(self, operand: Operand) -> tuple[Operand, ...]:
+        """The items of `{a, b}`, or the operand alone."""
+        return operand.items if isinstance(operand, Vector) else (operand,)
+
+    def register(self, instruction: Instruction, name: str) -> int:
+        """The slot of a declared or special register."""
+        slot = self.slots.get(name)
+        if slot is not None:
+            return slot
+        from tilewright.machine.special import special_register
+
+        found = special_register(name)
+        if found is None:
+            raise unsupported(instruction, f"{name} is neither declared nor a special register that the machine has")
+        declared, function = found
+        return self.warp_constant(name, declared, function)
+
+    def symbol(self, instruction: Instruction, name: str, offset: int, wanted: TypeName) -> int:
+        """The slot that holds a variable's address, plus `offset`."""
+        if name == "WARP_SZ":
+            return self.constant(WARP_SIZE + offset, wanted)
+        if name not in self.symbols:
+            raise unsupported(instruction, f"{name} is not a variable")
+        if name in self.shared_names:
+            return self.shared_constant(self.symbols[name] + offset, wanted)
+        return self.constant(self.symbols[name] + offset, wanted)
+
+    def type_of(self, slot: int) -> TypeName:
+        declared = self.types[slot]
+        assert declared is not None, "slots 0 and 1 have no type"
+        return declared
+
+    def address(self, instruction: Instruction, operand: Operand) -> tuple[int, int]:
+        """Base slot (32- or 64-bit addresses) and byte offset of `[base + offset]`."""
+        match operand:
+            case Address(Register(name), offset):
+                slot = self.register(instruction, name)
+                if self.type_of(slot).width_bits not in (32, 64):
+                    raise unsupported(instruction, f"{name} is too narrow for an address")
+                self._reads.add(slot)
+                return slot, offset
+            case Address(Symbol(name), offset):
+                return self.symbol(instruction, name, offset, WORD64), 0
+            case Address(None, offset):
+                return self.constant(offset, WORD64), 0
+            case _:
+                raise unsupported(instruction, f"operand {operand} is not an address")
+
+    def label(self, instruction: Instruction, operand: Operand) -> int:
+        """The index of the step that a label stands before."""
+        if isinstance(operand, Symbol) and operand.name in self.labels:
+            return self.labels[operand.name]
+        raise unsupported(instruction, f"{operand} is not a label of this kernel")
+
+    def _check_width(self, instruction: Instruction, slot: int, wanted: TypeName, wider: bool) -> None:
+        declared = self.type_of(slot)
+        same = declared.width_bits == wanted.width_bits
+        if same or (wider and declared.width_bits > wanted.width_bits and wanted.name != "pred"):
+            return
+        raise TilewrightError(
+            f"{self.names[slot]} is .{declared.name}, but {instruction.opcode} needs .{wanted.name}",
+            span=instruction.span,
+            remedy="declare the register with the instruction's width",
+        )
+
+
+PREDICATE = TypeName("pred", 1)
+WORD16 = TypeName("b16", 16)
+WORD32 = TypeName("b32", 32)
+WORD64 = TypeName("b64", 64)
+
+
+def expect_operands(instruction: Instruction, *counts: int) -> tuple[Operand, ...]:
+    """The operands, if their number is one of `counts`."""
+    if len(instruction.operands) not in counts:
+        raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
+    return instruction.operands

@@ -1,0 +1,44 @@
+"""What does each instruction do? One handler a row of the instruction table: from syntax to a step.
+
+A handler reads operands and modifiers through the decoder and returns a `Plain` or `Control` step; whatever it does
+not ask for is refused. Handlers that only compute are checked by tests/machine/test_instructions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine.decoder import Decoder, Modifiers
+from tilewright.machine.instruction import (
+    barriers,
+    bulk,
+    control,
+    convert,
+    floating,
+    integer,
+    matrix,
+    mbarriers,
+    memory_access,
+    move,
+    warp_wide,
+    wgmma,
+)
+from tilewright.machine.step import Control, Plain
+
+Handler = Callable[[Decoder, Instruction, Modifiers], Plain | Control]
+
+HANDLERS: dict[str, Handler] = {
+    **integer.HANDLERS,
+    **floating.HANDLERS,
+    **convert.HANDLERS,
+    **move.HANDLERS,
+    **control.HANDLERS,
+    **memory_access.HANDLERS,
+    **warp_wide.HANDLERS,
+    **barriers.HANDLERS,
+    **mbarriers.HANDLERS,
+    **bulk.HANDLERS,
+    **matrix.HANDLERS,
+    **wgmma.HANDLERS,
+}

@@ -1,0 +1,121 @@
+"""Named barriers, warp barriers, cluster barriers and register budgets: binds `rendezvous` to instructions.
+
+Source: PTX ISA, `bar` / `barrier{.cta}`, `bar.warp.sync`, `barrier.cluster`, `setmaxnreg`. Not handled: `.red`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.event import MemoryFence
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.lanes import from_bits, indices
+from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, set_registers
+from tilewright.machine.state import Warp
+from tilewright.machine.step import Control, Signal
+
+
+def uniform(warp: Warp, slot: int, mask: int, what: str, instruction: Instruction) -> int:
+    """The value that all lanes in `mask` hold in a slot. Raises MachineFault if they differ."""
+    values = warp.r[slot][indices(mask)]
+    first = values[0]
+    if (values != first).any():
+        raise MachineFault(
+            "MF005", "not-uniform", f"{what} of {instruction.opcode} differs between lanes", instruction.span
+        )
+    return int(first)
+
+
+def _named(waits: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+        modifiers.flag("cta")
+        modifiers.flag("aligned")
+        operands = instruction.operands
+        if not 1 <= len(operands) <= 2 or (not waits and len(operands) != 2):
+            raise unsupported(instruction, f"it has {len(operands)} operands")
+        slots = tuple(decoder.source(instruction, operand, WORD32) for operand in operands)
+
+        def act(warp: Warp, mask: int) -> Signal | None:
+            barrier = uniform(warp, slots[0], mask, "the barrier number", instruction)
+            threads = None if len(slots) == 1 else uniform(warp, slots[1], mask, "the thread count", instruction)
+            return arrive_named(warp, barrier, threads, waits, instruction.span)
+
+        return Control(act, converged=True)
+
+    return handler
+
+
+def _warp_sync(decoder: Decoder, instruction: Instruction, _modifiers: Modifiers) -> Control:
+    (members,) = expect_operands(instruction, 1)
+    slot = decoder.source(instruction, members, WORD32)
+
+    def act(warp: Warp, mask: int) -> Signal | None:
+        wanted = member_lanes(warp, slot, mask, instruction)
+        if wanted & warp.live & ~mask:
+            return Signal.CONVERGE
+        observe = warp.cta.cluster.observe
+        if observe is not None:
+            observe(MemoryFence(warp.actor, "fence", "warp", instruction.span))
+        return None
+
+    return Control(act)
+
+
+def member_lanes(warp: Warp, slot: int, mask: int, instruction: Instruction) -> int:
+    """The lanes named by a member-mask operand. Raises MachineFault if an executing lane is not among them."""
+    wanted = from_bits(uniform(warp, slot, mask, "the member mask", instruction))
+    if mask & ~wanted:
+        raise MachineFault(
+            "MF005", "not-a-member", f"a lane executes {instruction.opcode} but is not in its member mask",
+            instruction.span, "PTX ISA, membermask",
+        )  # fmt: skip
+    return wanted
+
+
+def _cluster_arrive(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    relaxed = modifiers.take("release", "relaxed") == "relaxed"
+    modifiers.flag("aligned")
+    expect_operands(instruction, 0)
+
+    def act(warp: Warp, _mask: int) -> None:
+        cluster_arrive(warp, relaxed, instruction.span)
+
+    return Control(act, converged=True)
+
+
+def _cluster_wait(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.take("acquire")
+    modifiers.flag("aligned")
+    expect_operands(instruction, 0)
+    return Control(lambda warp, _mask: cluster_wait(warp, instruction.span), converged=True)
+
+
+def _setmaxnreg(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    direction = modifiers.take("inc", "dec")
+    modifiers.flag("sync")
+    modifiers.flag("aligned")
+    modifiers.flag("u32")
+    (operand,) = expect_operands(instruction, 1)
+    value = decoder.static_value(decoder.source(instruction, operand, WORD32))
+    if direction is None or value is None or not 24 <= value <= 256 or value % 8:
+        raise unsupported(instruction, "setmaxnreg takes .inc or .dec and a constant multiple of 8 from 24 to 256")
+    increase = direction == "inc"
+    return Control(lambda warp, _mask: set_registers(warp, value, increase, instruction.span), converged=True)
+
+
+HANDLERS = {
+    "bar.sync": _named(True),
+    "bar.arrive": _named(False),
+    "bar.cta.sync": _named(True),
+    "bar.cta.arrive": _named(False),
+    "barrier.sync": _named(True),
+    "barrier.arrive": _named(False),
+    "barrier.cta.sync": _named(True),
+    "barrier.cta.arrive": _named(False),
+    "bar.warp.sync": _warp_sync,
+    "barrier.cluster.arrive": _cluster_arrive,
+    "barrier.cluster.wait": _cluster_wait,
+    "setmaxnreg": _setmaxnreg,
+}

@@ -1,0 +1,213 @@
+"""Conversions: binds `conversion`'s exact functions to `cvt`.
+
+Frequent conversions without a rounding difficulty (f32 to bf16 to nearest, widening, integers) are computed directly;
+a NaN sends the vector to `conversion`. Source: PTX ISA, `cvt`, `cvt.pack`. Not handled: `cvt.rs` (stochastic),
+`.ue8m0x2`, sub-byte types, `cvt.pack`. Checked by: tests/machine/test_instructions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine import conversion
+from tilewright.machine.decoder import WORD16, Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
+from tilewright.machine.lanes import Lanes
+from tilewright.machine.step import Plain, compute
+
+_F32 = TypeName("f32", 32)
+_FLOATS = ("f16", "bf16", "f32", "f64")
+_BYTE_FLOATS = ("e4m3x2", "e5m2x2")
+
+
+def _narrowed(value: Lanes, declared: TypeName) -> Lanes:
+    """A register's low bits as lanes of the type's width."""
+    return value if value.dtype == declared.raw else value.astype(declared.raw)
+
+
+def _widened(function: Callable[..., Lanes], declared: TypeName, target: TypeName) -> Callable[..., Lanes]:
+    """Extend results to a wider destination register: sign-extended for signed types."""
+    if declared.width_bits == target.width_bits:
+        return function
+    if declared.is_signed:
+        wide = TypeName(f"s{target.width_bits}", target.width_bits)
+        return lambda *lanes: function(*lanes).view(declared.view).astype(wide.view).view(target.raw)
+    return lambda *lanes: function(*lanes).astype(target.raw)
+
+
+def bf16_from_f32(a: Lanes) -> Lanes:
+    """`cvt.rn.bf16.f32` on bit images."""
+    value = a.view(np.float32)
+    energy = value.dot(value)
+    if energy != energy:
+        return conversion.float_to_float("bf16", "f32", a)
+    return ((a + np.uint32(0x7FFF) + ((a >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+
+
+def _bf16_pair_from_f32(high: Lanes, low: Lanes) -> Lanes:
+    x, y = high.view(np.float32), low.view(np.float32)
+    energy = x.dot(x) + y.dot(y)
+    if energy != energy:
+        return (bf16_from_f32(high).astype(np.uint32) << np.uint32(16)) | bf16_from_f32(low)
+    one, half, shift = np.uint32(1), np.uint32(0x7FFF), np.uint32(16)
+    upper = (high + half + ((high >> shift) & one)) & np.uint32(0xFFFF_0000)
+    return upper | ((low + half + ((low >> shift) & one)) >> shift)
+
+
+def _cvt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    rounding: Any = modifiers.take("rn", "rz", "rm", "rp", "rna")
+    to_integral: Any = modifiers.take("rni", "rzi", "rmi", "rpi")
+    ftz, saturate = modifiers.flag("ftz"), modifiers.flag("sat")
+    relu, satfinite = modifiers.flag("relu"), modifiers.flag("satfinite")
+    names = list(modifiers.left)
+    if len(names) != 2:
+        raise unsupported(instruction, "it does not name two types")
+    modifiers.left.clear()
+    to_name, from_name = names
+    if to_name in ("f16x2", "bf16x2") and from_name == "f32":
+        return _pair(decoder, instruction, to_name[:-2], rounding, ftz or saturate, relu, satfinite)
+    if to_name in _BYTE_FLOATS or from_name in _BYTE_FLOATS:
+        return _byte_floats(decoder, instruction, to_name, from_name, relu, rounding, satfinite, ftz or saturate)
+    if to_name == "tf32":
+        if from_name != "f32" or ftz or saturate or rounding is None:
+            raise unsupported(instruction, "this conversion to tf32")
+        return _bind(
+            decoder, instruction, TypeName("b32", 32), _F32,
+            lambda a: conversion.float_to_tf32(a, rounding, relu=relu, satfinite=satfinite),
+        )  # fmt: skip
+    target, source = type_name(to_name), type_name(from_name)
+    if target is None or source is None or to_name.endswith("x2") or from_name.endswith("x2"):
+        raise unsupported(instruction, f"types .{to_name} and .{from_name}")
+    function = _function(instruction, to_name, from_name, rounding, to_integral, ftz, saturate, relu, satfinite)
+    return _bind(decoder, instruction, target, source, function)
+
+
+def _bind(
+    decoder: Decoder, instruction: Instruction, target: TypeName, source: TypeName, function: Callable[..., Lanes]
+) -> Plain:
+    to_operand, from_operand = expect_operands(instruction, 2)
+    at = decoder.source(instruction, from_operand, source, wider=True)
+    to = decoder.destination(instruction, to_operand, target, wider=True)
+    if decoder.type_of(at).width_bits != source.width_bits:
+        inner = function
+
+        def from_wider(a: Lanes) -> Lanes:
+            return inner(_narrowed(a, source))
+
+        function = from_wider
+    if to > 1:
+        function = _widened(function, target, decoder.type_of(to))
+    return compute(function, to, (at,))
+
+
+def _function(
+    instruction: Instruction, target: Any, source: Any, rounding: Any, to_integral: Any, ftz: bool, saturate: bool,
+    relu: bool, satfinite: bool,
+) -> Callable[..., Lanes]:  # fmt: skip
+    integral_target, integral_source = target not in _FLOATS, source not in _FLOATS
+    if (integral_target and target[0] not in "us") or (integral_source and source[0] not in "us"):
+        raise unsupported(instruction, "untyped bits are not converted")
+    if (relu or satfinite) and (integral_target or integral_source):
+        raise unsupported(instruction, ".relu and .satfinite are for floating-point types")
+    if integral_target and integral_source:
+        if rounding or to_integral or ftz:
+            raise unsupported(instruction, "integers are not rounded")
+        return lambda a: conversion.integer_to_integer(target, source, a, saturate=saturate)
+    if integral_target:
+        if to_integral is None or rounding:
+            raise unsupported(instruction, "it needs .rni, .rzi, .rmi or .rpi")
+        # A conversion to an integer type clamps with or without .sat.
+        return lambda a: conversion.float_to_integer(target, source, a, to_integral, ftz=ftz)
+    if integral_source:
+        if rounding is None or to_integral:
+            raise unsupported(instruction, "it needs a rounding")
+        return lambda a: conversion.integer_to_float(target, source, a, rounding, saturate=saturate)
+    if to_integral is not None:
+        if target != source or saturate or relu or satfinite:
+            raise unsupported(instruction, "rounding to integral values keeps the type")
+        return lambda a: conversion.float_to_integral(target, a, to_integral, ftz=ftz)
+    return _float_to_float(instruction, target, source, rounding, ftz, saturate, relu, satfinite)
+
+
+def _float_to_float(
+    instruction: Instruction, target: Any, source: Any, rounding: Any, ftz: bool, saturate: bool, relu: bool,
+    satfinite: bool,
+) -> Callable[..., Lanes]:  # fmt: skip
+    plain = not (ftz or saturate or relu or satfinite)
+    width = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+    if width[target] < width[source] and rounding is None:
+        raise unsupported(instruction, "a narrowing conversion needs a rounding")
+    if rounding == "rna":
+        raise unsupported(instruction, ".rna is for tf32")
+    if (target, source, rounding) == ("bf16", "f32", "rn") and plain:
+        return bf16_from_f32
+    return lambda a: conversion.float_to_float(
+        target, source, a, rounding or "rn", ftz=ftz, saturate=saturate, satfinite=satfinite, relu=relu
+    )
+
+
+def _pair(
+    decoder: Decoder, instruction: Instruction, kind: Any, rounding: Any, refused: bool, relu: bool, satfinite: bool
+) -> Plain:
+    target, high, low = expect_operands(instruction, 3)
+    if refused or rounding not in ("rn", "rz"):
+        raise unsupported(instruction, "a packed conversion takes .rn or .rz, .relu and .satfinite")
+    sources = (decoder.source(instruction, high, _F32), decoder.source(instruction, low, _F32))
+    to = decoder.destination(instruction, target, TypeName("b32", 32))
+    if kind == "bf16" and rounding == "rn" and not relu and not satfinite:
+        return compute(_bf16_pair_from_f32, to, sources)
+
+    def convert(a: Lanes, b: Lanes) -> Lanes:
+        upper = conversion.float_to_float(kind, "f32", a, rounding, relu=relu, satfinite=satfinite)
+        lower = conversion.float_to_float(kind, "f32", b, rounding, relu=relu, satfinite=satfinite)
+        return (upper.astype(np.uint32) << np.uint32(16)) | lower
+
+    return compute(convert, to, sources)
+
+
+def _byte_floats(
+    decoder: Decoder, instruction: Instruction, target: str, source: str, relu: bool, rounding: Any, satfinite: bool,
+    refused: bool,
+) -> Plain:  # fmt: skip
+    if refused or rounding != "rn":
+        raise unsupported(instruction, "8-bit floats are converted with .rn")
+    if target in _BYTE_FLOATS and satfinite:
+        kind: Any = target[:-2]
+        if source == "f32":
+            to_operand, high, low = expect_operands(instruction, 3)
+            sources = (decoder.source(instruction, high, _F32), decoder.source(instruction, low, _F32))
+            to = decoder.destination(instruction, to_operand, WORD16)
+
+            def from_floats(a: Lanes, b: Lanes) -> Lanes:
+                upper = conversion.float_to_byte_float(kind, "f32", a, relu=relu).astype(np.uint16)
+                return (upper << np.uint16(8)) | conversion.float_to_byte_float(kind, "f32", b, relu=relu)
+
+            return compute(from_floats, to, sources)
+        if source == "f16x2":
+            to_operand, value = expect_operands(instruction, 2)
+            at = decoder.source(instruction, value, TypeName("f16x2", 32))
+            to = decoder.destination(instruction, to_operand, WORD16)
+
+            def from_halves(a: Lanes) -> Lanes:
+                halves = np.ascontiguousarray(a).view(np.uint16)
+                return conversion.float_to_byte_float(kind, "f16", halves, relu=relu).view(np.uint16)
+
+            return compute(from_halves, to, (at,))
+    if source in _BYTE_FLOATS and target == "f16x2" and not relu and not satfinite:
+        from_kind: Any = source[:-2]
+        to_operand, value = expect_operands(instruction, 2)
+        at = decoder.source(instruction, value, WORD16)
+        to = decoder.destination(instruction, to_operand, TypeName("f16x2", 32))
+
+        def to_halves(a: Lanes) -> Lanes:
+            values = np.ascontiguousarray(a).view(np.uint8)
+            return np.ascontiguousarray(conversion.byte_float_to_half(from_kind, values)).view(np.uint32)
+
+        return compute(to_halves, to, (at,))
+    raise unsupported(instruction, f"conversion from .{source} to .{target}")
+
+
+HANDLERS = {"cvt": _cvt}

@@ -1,0 +1,220 @@
+"""Floating-point arithmetic: binds `arithmetic`'s exact functions to instructions.
+
+f32 additions, multiplications and fused multiply-adds that round to nearest take NumPy's own path where it is provably
+the same: one IEEE operation, with NaN made canonical; a fused multiply-add goes through float64, whose only danger is
+a sum that lies exactly between two floats or is subnormal, and those lanes' vectors go through `arithmetic`.
+
+Source: PTX ISA, Floating Point Instructions; Half Precision Floating Point Instructions. Not handled: `testp`,
+mixed-precision `add.f32.bf16`, three-operand `min` and `max`. Checked by: tests/machine/test_instructions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine import arithmetic
+from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
+from tilewright.machine.lanes import Lanes
+from tilewright.machine.step import Plain, compute
+
+_KINDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "f16x2": "f16", "bf16x2": "bf16"}
+_CANONICAL = np.uint32(0x7FFF_FFFF)
+_LEAST_NORMAL = 2.0**-126
+
+
+def is_floating(modifiers: Modifiers) -> bool:
+    """Does any remaining modifier name a floating-point type?"""
+    found = (type_name(modifier) for modifier in modifiers.left)
+    return any(each is not None and each.is_float for each in found)
+
+
+def kind_of(instruction: Instruction, declared: TypeName) -> Any:
+    """The name under which `arithmetic` knows a type."""
+    kind = _KINDS.get(declared.name)
+    if kind is None:
+        raise unsupported(instruction, f"arithmetic in .{declared.name}")
+    return kind
+
+
+def _packed(declared: TypeName, function: Callable[..., Any]) -> Callable[..., Any]:
+    """For `.f16x2` and `.bf16x2`: run on twice as many 16-bit lanes."""
+    if not declared.name.endswith("x2"):
+        return function
+
+    def halves(*lanes: Lanes) -> Lanes:
+        return function(*[np.ascontiguousarray(item).view(np.uint16) for item in lanes]).view(np.uint32)
+
+    return halves
+
+
+def _bind(
+    decoder: Decoder, instruction: Instruction, declared: TypeName, function: Callable[..., Any], count: int
+) -> Plain:
+    target, *operands = expect_operands(instruction, count + 1)
+    to = decoder.destination(instruction, target, declared)
+    sources = tuple(decoder.source(instruction, operand, declared) for operand in operands)
+    return compute(_packed(declared, function), to, sources)
+
+
+def _rounding(modifiers: Modifiers) -> Any:
+    return modifiers.take("rn", "rz", "rm", "rp") or "rn"
+
+
+def _canonical_f32(value: Lanes) -> Lanes:
+    """Bits of float32 lanes with NaN made canonical. The dot product is NaN exactly if a lane is."""
+    energy = value.dot(value)
+    bits = value.view(np.uint32)
+    if energy != energy:
+        return np.where(np.isnan(value), _CANONICAL, bits)
+    return bits
+
+
+def _add_f32(a: Lanes, b: Lanes) -> Lanes:
+    return _canonical_f32(a.view(np.float32) + b.view(np.float32))
+
+
+def _subtract_f32(a: Lanes, b: Lanes) -> Lanes:
+    return _canonical_f32(a.view(np.float32) - b.view(np.float32))
+
+
+def _multiply_f32(a: Lanes, b: Lanes) -> Lanes:
+    return _canonical_f32(a.view(np.float32) * b.view(np.float32))
+
+
+_HALFWAY = np.uint64(1 << 28)
+_BELOW_FLOAT = np.uint64((1 << 29) - 1)
+
+
+def fused_f32(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+    """`fma.rn.f32` on bit images, single rounding."""
+    product = a.view(np.float32).astype(np.float64) * b.view(np.float32)
+    total = product + c.view(np.float32)
+    size = np.abs(total)
+    doubtful = (total.view(np.uint64) & _BELOW_FLOAT) == _HALFWAY
+    if doubtful.any() or not (size > _LEAST_NORMAL).all():
+        return arithmetic.fused_multiply_add("f32", a, b, c)
+    return total.astype(np.float32).view(np.uint32)
+
+
+_FAST: dict[str, Callable[[Lanes, Lanes], Lanes]] = {"add": _add_f32, "sub": _subtract_f32, "mul": _multiply_f32}
+_EXACT: dict[str, Callable[..., Any]] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "mul": arithmetic.multiply,
+}
+
+
+def binary(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, name: str) -> Plain:
+    """`add`, `sub` and `mul` of floating-point types."""
+    rounding = _rounding(modifiers)
+    ftz, saturate = modifiers.flag("ftz"), modifiers.flag("sat")
+    declared = modifiers.take_type()
+    kind = kind_of(instruction, declared)
+    if kind == "f32" and rounding == "rn" and not ftz and not saturate:
+        return _bind(decoder, instruction, declared, _FAST[name], 2)
+    exact = _EXACT[name]
+    return _bind(
+        decoder, instruction, declared, lambda a, b: exact(kind, a, b, rounding, ftz=ftz, saturate=saturate), 2
+    )
+
+
+def fused(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """`fma` and `mad` of floating-point types."""
+    rounding = _rounding(modifiers)
+    ftz, saturate, relu = modifiers.flag("ftz"), modifiers.flag("sat"), modifiers.flag("relu")
+    declared = modifiers.take_type()
+    kind = kind_of(instruction, declared)
+    if kind == "f32" and rounding == "rn" and not (ftz or saturate or relu):
+        return _bind(decoder, instruction, declared, fused_f32, 3)
+    return _bind(
+        decoder,
+        instruction,
+        declared,
+        lambda a, b, c: arithmetic.fused_multiply_add(kind, a, b, c, rounding, ftz=ftz, saturate=saturate, relu=relu),
+        3,
+    )
+
+
+def division(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """`div.approx`, `div.full` and `div.{rn,rz,rm,rp}`."""
+    mode = modifiers.take("approx", "full")
+    rounding = _rounding(modifiers)
+    ftz = modifiers.flag("ftz")
+    declared = modifiers.take_type()
+    kind = kind_of(instruction, declared)
+    if mode is not None:
+        if kind != "f32":
+            raise unsupported(instruction, f".{mode} is for .f32")
+        full = mode == "full"
+        return _bind(
+            decoder, instruction, declared, lambda a, b: arithmetic.divide_approximate(a, b, ftz=ftz, full=full), 2
+        )
+    return _bind(decoder, instruction, declared, lambda a, b: arithmetic.divide(kind, a, b, rounding, ftz=ftz), 2)
+
+
+def extremum(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, name: str) -> Plain:
+    """`min` and `max`."""
+    ftz, nan = modifiers.flag("ftz"), modifiers.flag("NaN")
+    xorsign = modifiers.flag("xorsign")
+    if xorsign and not modifiers.flag("abs"):
+        raise unsupported(instruction, ".xorsign needs .abs")
+    declared = modifiers.take_type()
+    kind = kind_of(instruction, declared)
+    function = arithmetic.minimum if name == "min" else arithmetic.maximum
+    return _bind(
+        decoder,
+        instruction,
+        declared,
+        lambda a, b: function(kind, a, b, ftz=ftz, nan=nan, xorsign_abs=xorsign),
+        2,
+    )
+
+
+def sign_operation(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, name: str) -> Plain:
+    """`neg` and `abs`: only the sign bit changes."""
+    if modifiers.flag("ftz"):
+        raise unsupported(instruction, f"{name}.ftz")
+    declared = modifiers.take_type()
+    kind_of(instruction, declared)
+    pattern = {"f16x2": 0x8000_8000, "bf16x2": 0x8000_8000}.get(declared.name, 1 << (declared.width_bits - 1))
+    bit = declared.raw.type(pattern)
+    target, value = expect_operands(instruction, 2)
+    to = decoder.destination(instruction, target, declared)
+    sources = (decoder.source(instruction, value, declared),)
+    if name == "neg":
+        return compute(lambda a: a ^ bit, to, sources)
+    return compute(lambda a: a & ~bit, to, sources)
+
+
+def _approximation(name: Any) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+        approximate = modifiers.flag("approx")
+        rounding = modifiers.take("rn", "rz", "rm", "rp")
+        ftz = modifiers.flag("ftz")
+        declared = modifiers.take_type()
+        kind = kind_of(instruction, declared)
+        if rounding is not None and not approximate:
+            exact: Any = {"rcp": arithmetic.reciprocal, "sqrt": arithmetic.square_root}.get(name)
+            if exact is None:
+                raise unsupported(instruction, f".{rounding} on {name}")
+            return _bind(decoder, instruction, declared, lambda a: exact(kind, a, rounding, ftz=ftz), 1)
+        if rounding is not None or not approximate:
+            raise unsupported(instruction, "it is neither .approx nor rounded")
+        return _bind(decoder, instruction, declared, lambda a: arithmetic.approximate(kind, name, a, ftz=ftz), 1)
+
+    return handler
+
+
+def _copysign(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    bit = declared.raw.type(1 << (declared.width_bits - 1))
+    return _bind(decoder, instruction, declared, lambda a, b: (b & ~bit) | (a & bit), 2)
+
+
+HANDLERS = {name: _approximation(name) for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh")} | {
+    "copysign": _copysign
+}

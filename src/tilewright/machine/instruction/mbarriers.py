@@ -1,0 +1,288 @@
+"""mbarrier instructions. A wait that would fail parks its warp until the phase changes, at most one failure aside.
+
+Source: PTX ISA, Parallel Synchronization and Communication Instructions: mbarrier. Not handled: `.layout::v1`, the
+`cp.async.mbarrier.arrive` of non-bulk copies. Checked by: tests/machine/test_barriers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.frontends.ptx.ast import Instruction, Operand, PairOfPredicates, Register
+from tilewright.machine import mbarrier, signals
+from tilewright.machine.decoder import (
+    PREDICATE,
+    WORD32,
+    WORD64,
+    Decoder,
+    Modifiers,
+    expect_operands,
+    unsupported,
+)
+from tilewright.machine.event import BarrierInit, BarrierInvalidate, BarrierWait
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, indices, merge
+from tilewright.machine.memory import SHARED_WINDOW
+from tilewright.machine.state import Block, Cta, Warp
+from tilewright.machine.step import Control, Signal
+
+_FALSE_ODDS = 0.2
+_SOURCE = "PTX ISA, mbarrier"
+_ORDERS = ("release", "acquire", "relaxed")
+
+
+class _BarrierOperand:
+    """An mbarrier's address operand: which slot, and which window it lies in."""
+
+    def __init__(self, decoder: Decoder, instruction: Instruction, modifiers: Modifiers, operand: Operand) -> None:
+        space = modifiers.take("shared", "shared::cta", "shared::cluster")
+        self.cluster = space == "shared::cluster"
+        self.generic = space is None
+        self.slot, self.offset = decoder.address(instruction, operand)
+        self.span = instruction.span
+
+    def of(self, warp: Warp, mask: int) -> dict[tuple[int, int], list[int]]:
+        """Lanes by the (CTA rank, offset) of the object that they name."""
+        addresses = warp.r[self.slot][indices(mask)]
+        lanes = indices(mask)
+        if (addresses == addresses[0]).all():
+            return {self._owner(warp, int(addresses[0])): [int(lane) for lane in lanes]}
+        found: dict[tuple[int, int], list[int]] = {}
+        for address, lane in zip(addresses, lanes, strict=True):
+            found.setdefault(self._owner(warp, int(address)), []).append(int(lane))
+        return found
+
+    def _owner(self, warp: Warp, address: int) -> tuple[int, int]:
+        address += self.offset
+        if self.generic:
+            address -= SHARED_WINDOW
+            if address < 0:
+                raise MachineFault("MF001", "not-shared", "an mbarrier operand is not in shared memory", self.span)
+        cta, offset = signals.owner(warp.cta, address, self.span, cluster=self.cluster or self.generic)
+        return cta.rank, offset
+
+
+def _object(warp: Warp, key: tuple[int, int]) -> tuple[Cta, int]:
+    return warp.cta.cluster.ctas[key[0]], key[1]
+
+
+def _own(warp: Warp, key: tuple[int, int], instruction: Instruction) -> tuple[Cta, int]:
+    if key[0] != warp.cta.rank:
+        raise MachineFault(
+            "MB011", "remote-barrier", f"{instruction.opcode} on another CTA's mbarrier", instruction.span, _SOURCE
+        )
+    return _object(warp, key)
+
+
+def _init(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    address, count_operand = expect_operands(instruction, 2)
+    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    modifiers.flag("b64")
+    count_slot = decoder.source(instruction, count_operand, WORD32)
+
+    def act(warp: Warp, mask: int) -> None:
+        for key, lanes in operand.of(warp, mask).items():
+            cta, offset = _own(warp, key, instruction)
+            for lane in lanes:
+                count = int(warp.r[count_slot][lane])
+                cta.barriers[offset] = mbarrier.initialize(cta.barriers.get(offset), count)
+                if cta.cluster.observe is not None:
+                    cta.cluster.observe(BarrierInit(warp.actor, cta.linear, offset, count, instruction.span))
+
+    return Control(act)
+
+
+def _inval(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    (address,) = expect_operands(instruction, 1)
+    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    modifiers.flag("b64")
+
+    def act(warp: Warp, mask: int) -> None:
+        for key, lanes in operand.of(warp, mask).items():
+            cta, offset = _own(warp, key, instruction)
+            for _ in lanes:
+                mbarrier.invalidate(cta.barriers.get(offset))
+                del cta.barriers[offset]
+                if cta.cluster.observe is not None:
+                    cta.cluster.observe(BarrierInvalidate(warp.actor, cta.linear, offset, instruction.span))
+
+    return Control(act)
+
+
+def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+        expecting = "expect_tx" in instruction.opcode
+        modifiers.flag("expect_tx")
+        no_complete = modifiers.flag("noComplete") or "noComplete" in instruction.row
+        relaxed = modifiers.take(*_ORDERS) == "relaxed"
+        modifiers.take("cta", "cluster")
+        operands = list(instruction.operands)
+        if not operands:
+            raise unsupported(instruction, "it has no operands")
+        state = SINK_SLOT
+        if isinstance(operands[0], Register):
+            state = decoder.destination(instruction, operands.pop(0), WORD64)
+        operand = _BarrierOperand(decoder, instruction, modifiers, operands.pop(0))
+        modifiers.flag("b64")
+        if len(operands) > 1 or (expecting and not operands):
+            raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
+        value = decoder.source(instruction, operands[0], WORD32) if operands else -1
+
+        def act(warp: Warp, mask: int) -> None:
+            tokens = np.zeros(WARP_SIZE, np.uint64)
+            for key, lanes in operand.of(warp, mask).items():
+                cta, offset = _object(warp, key)
+                if state != SINK_SLOT and key[0] != warp.cta.rank:
+                    raise MachineFault(
+                        "MB011", "remote-barrier", "a remote arrive returns no state", instruction.span, _SOURCE
+                    )
+                amounts = [1] * len(lanes) if value < 0 else [int(warp.r[value][lane]) for lane in lanes]
+                groups = (
+                    {amounts[0]: lanes}
+                    if len(set(amounts)) == 1 and state == SINK_SLOT
+                    else {(amount, lane): [lane] for amount, lane in zip(amounts, lanes, strict=True)}
+                )
+                for group, members in groups.items():
+                    amount = group[0] if isinstance(group, tuple) else group
+                    if state != SINK_SLOT:
+                        tokens[members] = mbarrier.token(cta.barriers.get(offset))
+                    signals.arrive(
+                        warp,
+                        cta,
+                        offset,
+                        len(members),
+                        1 if expecting else amount,
+                        amount if expecting else 0,
+                        drop=drop,
+                        no_complete=no_complete,
+                        relaxed=relaxed,
+                        span=instruction.span,
+                    )
+            if state != SINK_SLOT:
+                warp.r[state] = merge(warp.r[state], tokens, mask)
+
+        return Control(act)
+
+    return handler
+
+
+def _expect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.take("relaxed")
+    modifiers.take("cta", "cluster")
+    address, count = expect_operands(instruction, 2)
+    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    modifiers.flag("b64")
+    slot = decoder.source(instruction, count, WORD32)
+
+    def act(warp: Warp, mask: int) -> None:
+        for key, lanes in operand.of(warp, mask).items():
+            cta, offset = _object(warp, key)
+            for lane in lanes:
+                signals.expect(warp, cta, offset, int(warp.r[slot][lane]), instruction.span)
+
+    return Control(act)
+
+
+def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+        by_parity = modifiers.flag("parity") or "parity" in instruction.row
+        relaxed = modifiers.take("acquire", "relaxed") == "relaxed"
+        modifiers.take("cta", "cluster")
+        operands = expect_operands(instruction, 3, 4) if blocking else expect_operands(instruction, 3)
+        target = operands[0]
+        if isinstance(target, PairOfPredicates):
+            raise unsupported(instruction, "a report predicate (PTX 9.3)")
+        to = decoder.destination(instruction, target, PREDICATE)
+        operand = _BarrierOperand(decoder, instruction, modifiers, operands[1])
+        modifiers.flag("b64")
+        phase = decoder.source(instruction, operands[2], WORD32 if by_parity else WORD64)
+        if len(operands) == 4:
+            decoder.source(instruction, operands[3], WORD32)
+
+        def test(warp: Warp, cta: Cta, offset: int, value: int) -> bool:
+            state = cta.barriers.get(offset)
+            return mbarrier.parity_complete(state, value) if by_parity else mbarrier.token_complete(state, value)
+
+        def act(warp: Warp, mask: int) -> Signal | None:
+            result = np.zeros(WARP_SIZE, np.bool_)
+            failed: tuple[Cta, int, int] | None = None
+            passed: list[tuple[Cta, int, int]] = []
+            values = warp.r[phase]
+            for key, lanes in operand.of(warp, mask).items():
+                cta, offset = _own(warp, key, instruction)
+                for value in {int(values[lane]) for lane in lanes}:
+                    holds = test(warp, cta, offset, value)
+                    result[[lane for lane in lanes if int(values[lane]) == value]] = holds
+                    if holds:
+                        passed.append((cta, offset, value))
+                    else:
+                        failed = (cta, offset, value)
+            if failed is not None and blocking and not _fails_once(warp, failed):
+                return _park(warp, failed, by_parity, instruction)
+            if failed is None:
+                warp.false_wait = None
+            observe = warp.cta.cluster.observe
+            if observe is not None:
+                for cta, offset, value in passed:
+                    complete = mbarrier.complete_phase(cta.barriers.get(offset))
+                    parity = value if by_parity else complete & 1
+                    observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, instruction.span, relaxed))
+            warp.r[to] = result if to == SINK_SLOT else merge(warp.r[to], result, mask)
+            return Signal.YIELD if failed is not None else None
+
+        return Control(act)
+
+    return handler
+
+
+def _fails_once(warp: Warp, failed: tuple[Cta, int, int]) -> bool:
+    """The adversary's choice: may this try_wait return false? At most once in a row for one phase of one barrier."""
+    cta, offset, value = failed
+    state = cta.barriers[offset]
+    key = (cta.linear, offset, value, state.phase)
+    if warp.false_wait == key or warp.cta.cluster.random.random() >= _FALSE_ODDS:
+        return False
+    warp.false_wait = key
+    return True
+
+
+def _park(warp: Warp, failed: tuple[Cta, int, int], by_parity: bool, instruction: Instruction) -> Signal:
+    cta, offset, value = failed
+    strand = warp.current
+    parity = value if by_parity else None
+    strand.block = Block(lambda: signals.describe(cta, offset, parity), instruction.span)
+    cta.barrier_waiters.setdefault(offset, []).append((warp, strand))
+    return Signal.BLOCK
+
+
+def _pending_count(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.flag("b64")
+    target, operand = expect_operands(instruction, 2)
+    to = decoder.destination(instruction, target, WORD32)
+    source = decoder.source(instruction, operand, WORD64)
+
+    def act(warp: Warp, mask: int) -> None:
+        counts = np.array([mbarrier.token_pending(int(state)) for state in warp.r[source]], np.uint32)
+        warp.r[to] = merge(warp.r[to], counts, mask)
+
+    return Control(act)
+
+
+HANDLERS = {
+    "mbarrier.init": _init,
+    "mbarrier.inval": _inval,
+    "mbarrier.arrive": _arrive(False),
+    "mbarrier.arrive.expect_tx": _arrive(False),
+    "mbarrier.arrive.noComplete": _arrive(False),
+    "mbarrier.arrive_drop": _arrive(True),
+    "mbarrier.arrive_drop.expect_tx": _arrive(True),
+    "mbarrier.arrive_drop.noComplete": _arrive(True),
+    "mbarrier.expect_tx": _expect,
+    "mbarrier.test_wait": _wait(False),
+    "mbarrier.test_wait.parity": _wait(False),
+    "mbarrier.try_wait": _wait(True),
+    "mbarrier.try_wait.parity": _wait(True),
+    "mbarrier.pending_count": _pending_count,
+}

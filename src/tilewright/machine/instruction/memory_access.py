@@ -1,0 +1,445 @@
+"""Loads, stores, atomics and fences, through the generic proxy.
+
+Unobserved accesses of a whole warp take a short way: the instruction remembers the buffer that it met last, the byte
+offset is rotated right by the alignment's bits, so that a misaligned address becomes a huge index, and NumPy's bounds
+check finds both kinds of error; anything unusual goes the careful way, which names the fault.
+
+Lanes that store to the same bytes in one instruction: the highest lane wins (the ISA leaves it open). Memory order
+modifiers (`.relaxed`, `.acquire`, `.release`, `.volatile`) add nothing here: warps interleave at instructions.
+Source: PTX ISA, Data Movement and Conversion Instructions; `atom`, `red`, `membar`, `fence`. Not handled: `.local`,
+`ldu`, 128-bit and vector atomics. Checked by: tests/machine/test_memory.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine import arithmetic
+from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.event import Access, MemoryFence, ProxyFence
+from tilewright.machine.lanes import FULL, UNINITIALISED, WARP_SIZE, Lanes, Registers, indices, merge, poison, to_bits
+from tilewright.machine.memory import PARAM_WINDOW, Region, locate, merge_ranges
+from tilewright.machine.state import Warp
+from tilewright.machine.step import Plain
+
+_SPACES = ("shared", "shared::cta", "shared::cluster", "global", "const", "param", "local")
+_ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
+_SCOPES = ("cta", "cluster", "gpu", "sys")
+_CACHE = (
+    "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc",
+    "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+    "L2::evict_last", "L2::evict_normal", "L2::evict_first",
+    "L2::64B", "L2::128B", "L2::256B", "unified",
+)  # fmt: skip
+Space = Literal["shared::cta", "shared::cluster", "global", "const", "param", "generic"]
+
+
+def _space(instruction: Instruction, modifiers: Modifiers) -> Space:
+    match modifiers.take(*_SPACES):
+        case None:
+            return "generic"
+        case "shared" | "shared::cta":
+            return "shared::cta"
+        case "shared::cluster":
+            return "shared::cluster"
+        case "global":
+            return "global"
+        case "const":
+            return "const"
+        case "param":
+            return "param"
+        case _:
+            raise unsupported(instruction, "local memory")
+
+
+def _order(modifiers: Modifiers) -> bool:
+    """Take the memory-order, scope and cache modifiers. True for a strong (not weak) access."""
+    order = modifiers.take(*_ORDERS)
+    modifiers.take(*_SCOPES)
+    while modifiers.take(*_CACHE):
+        pass
+    return order not in (None, "weak")
+
+
+def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
+    """64-bit addresses of the lanes in `mask`."""
+    base = r[slot]
+    if base is UNINITIALISED:
+        raise TypeError("uninitialised register")
+    return base[indices(mask)].astype(np.uint64) + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def _emit(
+    warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, atomic: bool, mask: int
+) -> None:
+    observe = warp.cta.cluster.observe
+    if observe is None:
+        return
+    if found.cta >= 0:
+        ranges = merge_ranges(offsets, size)
+        observe(Access(warp.actor, "shared", found.cta, ranges, write, "generic", span, atomic, to_bits(mask)))
+    else:
+        ranges = merge_ranges(offsets + found.base, size)
+        observe(Access(warp.actor, "global", -1, ranges, write, "generic", span, atomic, to_bits(mask)))
+
+
+class _Place:
+    """Where one load or store instruction points, and the buffer that it met last."""
+
+    def __init__(
+        self, decoder: Decoder, instruction: Instruction, space: Space, slot: int, offset: int, element: TypeName,
+        count: int, atomic: bool,
+    ) -> None:  # fmt: skip
+        self.space: Space = space
+        self.slot = slot
+        self.offset = offset
+        self.count = count
+        self.element_bytes = element.bytes
+        self.size_bytes = element.bytes * count
+        self.dtype = element.raw
+        self.span = instruction.span
+        self.atomic = atomic
+        self.address_dtype = decoder.type_of(slot).raw
+        self.observed = decoder.observe is not None
+        self.region: Region | None = None
+        self.delta: Any = None
+        self.view: Any = None
+        shift = self.size_bytes.bit_length() - 1
+        self.regular = not self.observed and self.size_bytes == 1 << shift and shift > 0
+        width = self.address_dtype.itemsize * 8
+        self.shift = self.address_dtype.type(shift)
+        self.unshift = self.address_dtype.type(width - shift if shift else 0)
+
+    def rows(self, r: Registers) -> Lanes | None:
+        """Row numbers, in the remembered buffer, of a whole warp's accesses; garbage rows if any lane is off."""
+        warp = r[0]
+        if self.space == "shared::cta":
+            if self.region is not warp.cta.shared:
+                self._remember(warp.cta.shared, (self.offset - warp.rank_base))
+        elif self.region is None:
+            return None
+        offsets = r[self.slot] + self.delta
+        return (offsets >> self.shift) | (offsets << self.unshift)
+
+    def _remember(self, region: Region, delta: int) -> None:
+        self.region = region
+        self.delta = np.array([delta & ((1 << (self.address_dtype.itemsize * 8)) - 1)], self.address_dtype)[0]
+        words = region.words[self.element_bytes]
+        whole = words.size // self.count * self.count
+        self.view = words[:whole].reshape(-1, self.count) if self.count > 1 else words
+
+    def careful(self, r: Registers, mask: int) -> list[tuple[Region, Lanes, Lanes]]:
+        """Region, byte offsets and lanes of every access in `mask`. Raises MachineFault."""
+        warp: Warp = r[0]
+        addresses = _wide_addresses(r, self.slot, self.offset, mask)
+        lanes = indices(mask)
+        found = locate(warp.cta, self.space, addresses, self.size_bytes, self.span)
+        if self.regular and len(found) == 1 and found[0].region.cta < 0:
+            self._remember(found[0].region, self.offset - found[0].region.base)
+        return [(part.region, part.offsets, lanes[part.chosen]) for part in found]
+
+
+def _extended(value: Lanes, element: TypeName, target: TypeName) -> Lanes:
+    """A loaded element in a register that may be wider: sign-extended for signed types, else zero-extended."""
+    if target.width_bits == element.width_bits:
+        return value
+    if element.is_signed:
+        return (
+            value.view(element.view).astype(TypeName(f"s{target.width_bits}", target.width_bits).view).view(target.raw)
+        )
+    return value.astype(target.raw)
+
+
+def _load_parts(
+    decoder: Decoder, instruction: Instruction, modifiers: Modifiers
+) -> tuple[TypeName, tuple[int, ...], tuple[TypeName, ...]]:
+    count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
+    element = modifiers.take_type()
+    if element.width_bits == 128 or element.name == "pred":
+        raise unsupported(instruction, f".{element.name} elements")
+    targets = decoder.vector(instruction.operands[0])
+    if len(targets) != count:
+        raise unsupported(instruction, f"{len(targets)} registers for {count} elements")
+    slots = tuple(decoder.destination(instruction, target, element, wider=True) for target in targets)
+    types = tuple(decoder.type_of(slot) if slot > 1 else element for slot in slots)
+    return element, slots, types
+
+
+def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    strong = _order(modifiers)
+    space = _space(instruction, modifiers)
+    _order(modifiers)
+    if modifiers.take("L2::cache_hint"):
+        expect_operands(instruction, 3)
+    else:
+        expect_operands(instruction, 2)
+    element, slots, types = _load_parts(decoder, instruction, modifiers)
+    slot, offset = decoder.address(instruction, instruction.operands[1])
+    if space == "param":
+        folded = _parameter(decoder, instruction, slot, offset, element, slots, types)
+        if folded is not None:
+            return folded
+    place = _Place(decoder, instruction, space, slot, offset, element, len(slots), strong)
+    single = slots[0] if len(slots) == 1 and types[0].width_bits == element.width_bits else -1
+    pairs = tuple(zip(slots, types, strict=True))
+
+    def full(r: Registers) -> None:
+        rows = place.rows(r) if place.regular else None
+        if rows is None:
+            masked(r, FULL)
+            return
+        try:
+            values = place.view[rows]
+        except IndexError:
+            masked(r, FULL)
+            return
+        if single >= 0:
+            r[single] = values
+        elif len(pairs) == 1:
+            r[slots[0]] = _extended(values, element, types[0])
+        else:
+            columns = np.ascontiguousarray(values.T)
+            for (target, declared), column in zip(pairs, columns, strict=True):
+                r[target] = _extended(column, element, declared)
+
+    def masked(r: Registers, mask: int) -> None:
+        warp: Warp = r[0]
+        loaded = [np.array(_old(r[target], element, declared)) for target, declared in pairs]
+        steps = place.element_bytes
+        for region, offsets, lanes in place.careful(r, mask):
+            words = region.words[steps]
+            first = offsets // steps
+            for index, (_, declared) in enumerate(pairs):
+                loaded[index][lanes] = _extended(words[first + index], element, declared)
+            if place.space not in ("param", "const"):
+                _emit(warp, region, offsets, place.size_bytes, False, place.span, place.atomic, mask)
+        for (target, _), value in zip(pairs, loaded, strict=True):
+            r[target] = value
+
+    def _old(value: Any, kind: TypeName, declared: TypeName) -> Lanes:
+        del kind
+        return poison(declared.raw) if value is UNINITIALISED or value.dtype != declared.raw else value
+
+    return Plain(full, masked)
+
+
+def _parameter(
+    decoder: Decoder, instruction: Instruction, slot: int, offset: int, element: TypeName,
+    targets: tuple[int, ...], types: tuple[TypeName, ...],
+) -> Plain | None:  # fmt: skip
+    """A load of a parameter at an address that the text fixes: constants. None if the address is computed."""
+    address = decoder.static_value(slot)
+    if address is None:
+        return None
+    at = address + offset - PARAM_WINDOW
+    size = element.bytes * len(targets)
+    if at < 0 or at + size > decoder.parameters.size:
+        raise unsupported(instruction, "it reads past the parameters")
+    elements = decoder.parameters[at : at + size].view(element.raw)
+    values = [_extended(np.full(WARP_SIZE, item), element, kind) for item, kind in zip(elements, types, strict=True)]
+
+    def full(r: Registers) -> None:
+        for target, value in zip(targets, values, strict=True):
+            r[target] = value
+
+    def masked(r: Registers, mask: int) -> None:
+        for target, value in zip(targets, values, strict=True):
+            r[target] = merge(r[target], value, mask)
+
+    return Plain(full, masked)
+
+
+def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    strong = _order(modifiers)
+    space = _space(instruction, modifiers)
+    _order(modifiers)
+    if space in ("param", "const"):
+        raise unsupported(instruction, f"stores to .{space}")
+    count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
+    operands = expect_operands(instruction, 3 if modifiers.take("L2::cache_hint") else 2)
+    element = modifiers.take_type()
+    if element.width_bits == 128 or element.name == "pred":
+        raise unsupported(instruction, f".{element.name} elements")
+    sources = tuple(decoder.source(instruction, item, element, wider=True) for item in decoder.vector(operands[1]))
+    if len(sources) != count:
+        raise unsupported(instruction, f"{len(sources)} registers for {count} elements")
+    slot, offset = decoder.address(instruction, operands[0])
+    place = _Place(decoder, instruction, space, slot, offset, element, count, strong)
+    dtype = element.raw
+    narrow = tuple(decoder.type_of(source).width_bits > element.width_bits for source in sources)
+    pairs = tuple(zip(sources, narrow, strict=True))
+    only = sources[0] if count == 1 and not narrow[0] else -1
+
+    def full(r: Registers) -> None:
+        rows = place.rows(r) if place.regular else None
+        if rows is None:
+            masked(r, FULL)
+            return
+        if only >= 0:
+            values = r[only]
+        elif count == 1:
+            values = r[sources[0]].astype(dtype)
+        else:
+            values = np.empty((WARP_SIZE, count), dtype)
+            for index, (source, too_wide) in enumerate(pairs):
+                values[:, index] = r[source].astype(dtype) if too_wide else r[source]
+        try:
+            place.view[rows] = values
+        except IndexError:
+            masked(r, FULL)
+
+    def masked(r: Registers, mask: int) -> None:
+        warp: Warp = r[0]
+        values = [r[source].astype(dtype) for source, _ in pairs]
+        steps = place.element_bytes
+        for region, offsets, lanes in place.careful(r, mask):
+            words = region.words[steps]
+            first = offsets // steps
+            for index, value in enumerate(values):
+                words[first + index] = value[lanes]
+            _emit(warp, region, offsets, place.size_bytes, True, place.span, place.atomic, mask)
+
+    return Plain(full, masked)
+
+
+def _wrapped(function: Callable[[int, int], int]) -> Callable[[int, int, int, int], int]:
+    return lambda old, b, _c, _bits: function(old, b)
+
+
+_ATOMIC_INTEGER: dict[str, Callable[[int, int, int, int], int]] = {
+    "add": _wrapped(lambda old, b: old + b),
+    "and": _wrapped(lambda old, b: old & b),
+    "or": _wrapped(lambda old, b: old | b),
+    "xor": _wrapped(lambda old, b: old ^ b),
+    "exch": _wrapped(lambda _old, b: b),
+    "min": _wrapped(min),
+    "max": _wrapped(max),
+    "inc": _wrapped(lambda old, b: 0 if old >= b else old + 1),
+    "dec": _wrapped(lambda old, b: b if old == 0 or old > b else old - 1),
+    "cas": lambda old, b, c, _bits: c if old == b else old,
+}
+
+
+def _atomic_function(
+    instruction: Instruction, operation: str, element: TypeName
+) -> Callable[[int, int, int, int], int]:
+    if element.is_float:
+        kinds: dict[str, Any] = {"f32": "f32", "f64": "f64", "f16": "f16", "bf16": "bf16"}
+        kind = kinds.get(element.name)
+        if kind is None or operation != "add":
+            raise unsupported(instruction, f"atomic {operation} of .{element.name}")
+        dtype = element.raw
+        return lambda old, b, _c, _bits: int(arithmetic.add(kind, np.array([old], dtype), np.array([b], dtype))[0])
+    return _ATOMIC_INTEGER[operation]
+
+
+def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+        modifiers.take(*_ORDERS)
+        operation = modifiers.take(*_ATOMIC_INTEGER)
+        modifiers.take(*_SCOPES)
+        space = _space(instruction, modifiers)
+        modifiers.take(*_SCOPES)
+        operation = operation or modifiers.take(*_ATOMIC_INTEGER)
+        modifiers.flag("noftz")
+        element = modifiers.take_type()
+        if operation is None or element.width_bits not in (16, 32, 64) or element.name.endswith("x2"):
+            raise unsupported(instruction, "only scalar 16-, 32- and 64-bit atomics")
+        function = _atomic_function(instruction, operation, element)
+        operands = list(instruction.operands)
+        target = decoder.destination(instruction, operands.pop(0), element) if returns else -1
+        expected = 3 if operation == "cas" else 2
+        if len(operands) != expected:
+            raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
+        slot, offset = decoder.address(instruction, operands[0])
+        values = tuple(decoder.source(instruction, operand, element) for operand in operands[1:])
+        place = _Place(decoder, instruction, space, slot, offset, element, 1, True)
+        bits, dtype = element.width_bits, element.raw
+        signed = element.is_signed
+
+        def read(value: Any) -> int:
+            number = int(value)
+            return number - (1 << bits) if signed and number >> (bits - 1) else number
+
+        def masked(r: Registers, mask: int) -> None:
+            warp: Warp = r[0]
+            before = np.array(poison(dtype) if target < 0 or r[target] is UNINITIALISED else r[target])
+            for region, offsets, lanes in place.careful(r, mask):
+                words = region.words[place.element_bytes]
+                for offset_bytes, lane in zip(offsets, lanes, strict=True):
+                    at = int(offset_bytes) // place.element_bytes
+                    old = words[at]
+                    b = read(r[values[0]][lane])
+                    c = read(r[values[1]][lane]) if len(values) > 1 else 0
+                    words[at] = dtype.type(function(read(old), b, c, bits) & ((1 << bits) - 1))
+                    before[lane] = old
+                _emit(warp, region, offsets, place.element_bytes, True, place.span, True, mask)
+            if target >= 0:
+                r[target] = before
+
+        return Plain(lambda r: masked(r, FULL), masked)
+
+    return handler
+
+
+def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """`fence`, `membar` and `fence.mbarrier_init`: events only, since warps interleave at instructions."""
+    initial = "mbarrier_init" in instruction.opcode
+    modifiers.take("mbarrier_init")
+    modifiers.take("sc", "acq_rel", "acquire", "release")
+    scope = modifiers.take("cta", "cluster", "gpu", "sys", "gl")
+    expect_operands(instruction, 0)
+    observe = decoder.observe
+    if observe is None:
+        return Plain(lambda _r: None, lambda _r, _mask: None)
+    watch = observe
+
+    def masked(r: Registers, _mask: int) -> None:
+        kind = "mbarrier_init" if initial else "fence"
+        watch(MemoryFence(r[0].actor, kind, {"gl": "gpu", None: "cta"}.get(scope, str(scope)), instruction.span))
+
+    return Plain(lambda r: masked(r, FULL), masked)
+
+
+def _fence_proxy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    modifiers.flag("proxy")
+    kind = modifiers.take("async", "alias", "async.global", "async.shared::cta", "async.shared::cluster")
+    space = modifiers.take("global", "shared::cta", "shared::cluster")
+    kind = kind or instruction.row.removeprefix("fence.proxy.")
+    if not kind.startswith("async") and kind != "alias":
+        raise unsupported(instruction, "only fence.proxy.async and fence.proxy.alias")
+    expect_operands(instruction, 0)
+    observe = decoder.observe
+    if observe is None or kind == "alias":
+        return Plain(lambda _r: None, lambda _r, _mask: None)
+    watch = observe
+    covered: Literal["all", "shared", "global"] = "all"
+    if "shared" in kind or (space or "").startswith("shared"):
+        covered = "shared"
+    elif "global" in kind or space == "global":
+        covered = "global"
+
+    def masked(r: Registers, mask: int) -> None:
+        watch(ProxyFence(r[0].actor, covered, instruction.span, to_bits(mask)))
+
+    return Plain(lambda r: masked(r, FULL), masked)
+
+
+HANDLERS = {
+    "ld": _ld,
+    "ld.global.nc": _ld,
+    "st": _st,
+    "atom": _atomic(True),
+    "red": _atomic(False),
+    "membar": _fence,
+    "fence": _fence,
+    "fence.mbarrier_init": _fence,
+    "fence.proxy": _fence_proxy,
+    "fence.proxy.async": _fence_proxy,
+    "fence.proxy.alias": _fence_proxy,
+}

@@ -1,0 +1,223 @@
+"""Moves: register to register, packing and unpacking, addresses of variables, address conversion, selection.
+
+Source: PTX ISA, `mov`, `cvta`, `mapa`, `getctarank`, `isspacep`, `selp`, `slct`, `prmt`, `szext` family excluded.
+`cvta` of `.const` and `.global` is the identity here, as is `.param`: those windows are already generic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontends.ptx.ast import Instruction, Register, Vector
+from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.lanes import UNINITIALISED, WARP_SIZE, Lanes, Registers, merge
+from tilewright.machine.memory import OFFSET_MASK, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW
+from tilewright.machine.special import CLOCKS
+from tilewright.machine.step import Plain, compute, compute_many
+
+
+def _mov(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    target, value = expect_operands(instruction, 2)
+    if isinstance(value, Vector):
+        return _pack(decoder, instruction, declared, target, value)
+    if isinstance(target, Vector):
+        return _unpack(decoder, instruction, declared, target, value)
+    if isinstance(value, Register) and value.name in CLOCKS:
+        return _clock(decoder, instruction, declared, target, value.name)
+    to = decoder.destination(instruction, target, declared)
+    at = decoder.source(instruction, value, declared)
+
+    def full(r: Registers) -> None:
+        r[to] = r[at]
+
+    def masked(r: Registers, mask: int) -> None:
+        # A move of an undefined register is no use of it: compilers emit such moves for undefined phi values.
+        if r[at] is not UNINITIALISED:
+            r[to] = merge(r[to], r[at], mask)
+
+    return Plain(full, masked)
+
+
+def _clock(decoder: Decoder, instruction: Instruction, declared: TypeName, target: Any, name: str) -> Plain:
+    if CLOCKS[name].width_bits != declared.width_bits:
+        raise unsupported(instruction, f"{name} is .{CLOCKS[name].name}")
+    to = decoder.destination(instruction, target, declared)
+    dtype = declared.raw
+
+    def full(r: Registers) -> None:
+        warp = r[0]
+        ticks = warp.cta.cluster.counts.instructions + warp.steps
+        r[to] = np.full(WARP_SIZE, 0 if name == "%clock_hi" else ticks & 0xFFFF_FFFF, dtype)
+
+    def masked(r: Registers, mask: int) -> None:
+        old = r[to]
+        full(r)
+        r[to] = merge(old, r[to], mask)
+
+    return Plain(full, masked)
+
+
+def _part_types(decoder: Decoder, instruction: Instruction, declared: TypeName, items: int) -> TypeName:
+    width, rest = divmod(declared.width_bits, items)
+    if rest or width not in (8, 16, 32, 64):
+        raise unsupported(instruction, f"{items} parts of {declared.width_bits} bits")
+    del decoder
+    return TypeName(f"b{width}", width)
+
+
+def _pack(decoder: Decoder, instruction: Instruction, declared: TypeName, target: Any, value: Vector) -> Plain:
+    if declared.width_bits == 128:
+        raise unsupported(instruction, "128-bit registers")
+    part = _part_types(decoder, instruction, declared, len(value.items))
+    sources = tuple(decoder.source(instruction, item, part) for item in value.items)
+    to = decoder.destination(instruction, target, declared)
+    dtype, count = part.raw, len(sources)
+
+    def pack(*parts: Lanes) -> Lanes:
+        together = np.empty((WARP_SIZE, count), dtype)
+        for index, item in enumerate(parts):
+            together[:, index] = item
+        return together.view(declared.raw)[:, 0]
+
+    return compute(pack, to, sources)
+
+
+def _unpack(decoder: Decoder, instruction: Instruction, declared: TypeName, target: Vector, value: Any) -> Plain:
+    if declared.width_bits == 128:
+        raise unsupported(instruction, "128-bit registers")
+    part = _part_types(decoder, instruction, declared, len(target.items))
+    source = decoder.source(instruction, value, declared)
+    targets = tuple(decoder.destination(instruction, item, part) for item in target.items)
+    dtype, count = part.raw, len(targets)
+
+    def unpack(whole: Lanes) -> tuple[Lanes, ...]:
+        columns = np.ascontiguousarray(np.ascontiguousarray(whole).view(dtype).reshape(WARP_SIZE, count).T)
+        return tuple(columns)
+
+    return compute_many(unpack, targets, (source,))
+
+
+def _cvta(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    to_space = modifiers.flag("to")
+    space = modifiers.take("shared", "shared::cta", "shared::cluster", "global", "const", "param", "local")
+    declared = modifiers.take_type()
+    target, value = expect_operands(instruction, 2)
+    if declared.width_bits != 64 or space is None or space == "local":
+        raise unsupported(instruction, "only 64-bit shared, global, const and param addresses are converted")
+    source = decoder.source(instruction, value, declared)
+    to = decoder.destination(instruction, target, declared)
+    if not space.startswith("shared"):
+        return compute(lambda a: a + np.uint64(0), to, (source,))
+    window = np.uint64(SHARED_WINDOW)
+    if to_space:
+        return compute(lambda a: a - window, to, (source,))
+    return compute(lambda a: a + window, to, (source,))
+
+
+def _isspacep(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    space = modifiers.take("shared", "shared::cta", "shared::cluster", "global", "const", "param", "local")
+    target, value = expect_operands(instruction, 2)
+    if space in (None, "local"):
+        raise unsupported(instruction, "local memory")
+    source = decoder.source(instruction, value, TypeName("b64", 64))
+    to = decoder.destination(instruction, target, PREDICATE)
+    low, high = {
+        "shared": (SHARED_WINDOW, 1 << 48),
+        "shared::cta": (SHARED_WINDOW, 1 << 48),
+        "shared::cluster": (SHARED_WINDOW, 1 << 48),
+        "param": (PARAM_WINDOW, SHARED_WINDOW),
+    }.get(str(space), (0, PARAM_WINDOW))
+    if space in ("shared", "shared::cta"):
+
+        def own(r: Registers) -> Lanes:
+            base = SHARED_WINDOW + r[0].rank_base
+            return (r[source] >= np.uint64(base)) & (r[source] < np.uint64(base + OFFSET_MASK + 1))
+
+        def full(r: Registers) -> None:
+            r[to] = own(r)
+
+        def masked(r: Registers, mask: int) -> None:
+            r[to] = merge(r[to], own(r), mask)
+
+        return Plain(full, masked)
+    return compute(lambda a: (a >= np.uint64(low)) & (a < np.uint64(high)), to, (source,))
+
+
+def _mapa(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    shared = modifiers.take("shared::cluster")
+    declared = modifiers.take_type()
+    target, value, rank = expect_operands(instruction, 3)
+    to = decoder.destination(instruction, target, declared)
+    source = decoder.source(instruction, value, declared)
+    rank_slot = decoder.source(instruction, rank, WORD32)
+    kept = np.array([OFFSET_MASK if shared is not None else OFFSET_MASK | SHARED_WINDOW], declared.raw)[0]
+    dtype = declared.raw
+
+    def map_address(address: Lanes, ranks: Lanes) -> Lanes:
+        return (address & kept) | (ranks.astype(dtype) << dtype.type(RANK_SHIFT))
+
+    return compute(map_address, to, (source, rank_slot))
+
+
+def _getctarank(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    modifiers.take("shared::cluster")
+    declared = modifiers.take_type()
+    target, value = expect_operands(instruction, 2)
+    to = decoder.destination(instruction, target, WORD32)
+    source = decoder.source(instruction, value, declared)
+    shift = declared.raw.type(RANK_SHIFT)
+    return compute(lambda a: (a >> shift).astype(np.uint32) & np.uint32(0xFF), to, (source,))
+
+
+def select(first: Lanes, second: Lanes, condition: Lanes) -> Lanes:
+    """Lane by lane `condition ? first : second`; every operand must have been written."""
+    if first is UNINITIALISED or second is UNINITIALISED or condition is UNINITIALISED:
+        raise TypeError("uninitialised register")
+    return np.where(condition, first, second)
+
+
+def _selp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    target, first, second, condition = expect_operands(instruction, 4)
+    to = decoder.destination(instruction, target, declared)
+    sources = (
+        decoder.source(instruction, first, declared),
+        decoder.source(instruction, second, declared),
+        decoder.source(instruction, condition, PREDICATE),
+    )
+    return compute(select, to, sources)
+
+
+def _prmt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    target, first, second, control = expect_operands(instruction, 4)
+    if declared.width_bits != 32:
+        raise unsupported(instruction, "prmt works on 32 bits")
+    to = decoder.destination(instruction, target, declared)
+    sources = tuple(decoder.source(instruction, operand, declared) for operand in (first, second, control))
+
+    def permute(low: Lanes, high: Lanes, chosen: Lanes) -> Lanes:
+        pool = np.empty((WARP_SIZE, 2), np.uint32)
+        pool[:, 0] = low
+        pool[:, 1] = high
+        source_bytes = pool.view(np.uint8)
+        nibbles = (chosen[:, None] >> np.array([0, 4, 8, 12], np.uint32)) & np.uint32(15)
+        picked = np.take_along_axis(source_bytes, (nibbles & np.uint32(7)).astype(np.intp), axis=1)
+        sign = np.where(picked & np.uint8(0x80), np.uint8(0xFF), np.uint8(0))
+        return np.ascontiguousarray(np.where(nibbles & np.uint32(8), sign, picked)).view(np.uint32)[:, 0]
+
+    return compute(permute, to, sources)
+
+
+HANDLERS = {
+    "mov": _mov,
+    "cvta": _cvta,
+    "isspacep": _isspacep,
+    "mapa": _mapa,
+    "getctarank": _getctarank,
+    "selp": _selp,
+    "prmt": _prmt,
+}

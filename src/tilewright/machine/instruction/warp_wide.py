@@ -1,0 +1,220 @@
+"""What lanes of a warp tell one another: election, shuffles, votes, matches, reductions.
+
+Each waits until every live lane of its member mask has come to the instruction. Source: PTX ISA, `elect.sync`,
+`shfl.sync`, `vote.sync`, `activemask`, `match.sync`, `redux.sync`. The leader that `elect.sync` picks is the lowest
+lane of the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontends.ptx.ast import Instruction, PairOfPredicates
+from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.instruction.barriers import member_lanes
+from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Lanes, indices, merge, selector, to_bits
+from tilewright.machine.state import Warp
+from tilewright.machine.step import Control, Plain, Signal
+
+
+def _collective(
+    instruction: Instruction, members: int, targets: tuple[int, ...], function: Callable[[Warp, int], tuple[Lanes, ...]]
+) -> Control:
+    """A control step that runs `function` once all member lanes are there, and writes its results to those lanes."""
+
+    def act(warp: Warp, mask: int) -> Signal | None:
+        wanted = member_lanes(warp, members, mask, instruction) & warp.live
+        if wanted & ~mask:
+            return Signal.CONVERGE
+        for target, value in zip(targets, function(warp, mask), strict=True):
+            warp.r[target] = value if target == SINK_SLOT else merge(warp.r[target], value, mask)
+        return None
+
+    return Control(act)
+
+
+def _elect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.flag("sync")
+    target, operand = expect_operands(instruction, 2)
+    if not isinstance(target, PairOfPredicates):
+        raise unsupported(instruction, "elect.sync writes d|p")
+    leader = decoder.destination(instruction, target.first, WORD32)
+    elected = decoder.destination(instruction, target.second, PREDICATE)
+    members = decoder.source(instruction, operand, WORD32)
+
+    def choose(_warp: Warp, mask: int) -> tuple[Lanes, ...]:
+        lane = int(indices(mask)[0])
+        chosen = np.zeros(WARP_SIZE, np.bool_)
+        chosen[lane] = True
+        return np.full(WARP_SIZE, lane, np.uint32), chosen
+
+    return _collective(instruction, members, (leader, elected), choose)
+
+
+def _shfl(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.flag("sync")
+    mode = modifiers.take("up", "down", "bfly", "idx")
+    declared = modifiers.take_type()
+    target, value, lane_operand, clamp_operand, member_operand = expect_operands(instruction, 5)
+    first = target.first if isinstance(target, PairOfPredicates) else target
+    to = decoder.destination(instruction, first, declared)
+    valid = (
+        decoder.destination(instruction, target.second, PREDICATE)
+        if isinstance(target, PairOfPredicates)
+        else SINK_SLOT
+    )
+    source = decoder.source(instruction, value, declared)
+    selector_slot = decoder.source(instruction, lane_operand, WORD32)
+    clamp_slot = decoder.source(instruction, clamp_operand, WORD32)
+    members = decoder.source(instruction, member_operand, WORD32)
+    if mode is None or declared.width_bits != 32:
+        raise unsupported(instruction, "shfl.sync needs a mode and .b32")
+
+    def shuffle(warp: Warp, mask: int) -> tuple[Lanes, ...]:
+        lane = np.arange(WARP_SIZE, dtype=np.int64)
+        b = (warp.r[selector_slot] & np.uint32(31)).astype(np.int64)
+        c = warp.r[clamp_slot].astype(np.int64)
+        clamp, segment = c & 31, (c >> 8) & 31
+        highest = (lane & segment) | (clamp & ~segment & 31)
+        lowest = lane & segment
+        match mode:
+            case "up":
+                at = lane - b
+                inside = at >= highest
+            case "down":
+                at = lane + b
+                inside = at <= highest
+            case "bfly":
+                at = lane ^ b
+                inside = at <= highest
+            case _:
+                at = lowest | (b & ~segment & 31)
+                inside = at <= highest
+        at = np.where(inside, at, lane)
+        if not selector(mask)[at][indices(mask)].all():
+            raise MachineFault(
+                "MF005", "shuffle-from-inactive", "shfl.sync reads a lane that does not execute it", instruction.span
+            )
+        return warp.r[source][at], inside
+
+    return _collective(instruction, members, (to, valid), shuffle)
+
+
+def _vote(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.flag("sync")
+    mode = modifiers.take("all", "any", "uni", "ballot")
+    declared = modifiers.take_type()
+    target, operand, member_operand = expect_operands(instruction, 3)
+    slot, negated = decoder.predicate(instruction, operand)
+    to = decoder.destination(instruction, target, declared)
+    members = decoder.source(instruction, member_operand, WORD32)
+    if mode is None or (declared.name == "pred") == (mode == "ballot"):
+        raise unsupported(instruction, "vote.sync needs a mode and its type")
+
+    def vote(warp: Warp, mask: int) -> tuple[Lanes, ...]:
+        votes = warp.r[slot] != negated
+        here = votes[indices(mask)]
+        match mode:
+            case "all":
+                result = bool(here.all())
+            case "any":
+                result = bool(here.any())
+            case "uni":
+                result = bool(here.all() or not here.any())
+            case _:
+                bits = sum(1 << int(lane) for lane in indices(mask) if votes[lane])
+                return (np.full(WARP_SIZE, bits, np.uint32),)
+        return (np.full(WARP_SIZE, result, np.bool_),)
+
+    return _collective(instruction, members, (to,), vote)
+
+
+def _activemask(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    (target,) = expect_operands(instruction, 1)
+    to = decoder.destination(instruction, target, declared)
+
+    def masked(r: list[Any], mask: int) -> None:
+        r[to] = merge(r[to], np.full(WARP_SIZE, to_bits(mask), np.uint32), mask)
+
+    def full(r: list[Any]) -> None:
+        r[to] = np.full(WARP_SIZE, 0xFFFF_FFFF, np.uint32)
+
+    return Plain(full, masked)
+
+
+def _match(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.flag("sync")
+    every = modifiers.take("any", "all") == "all"
+    declared = modifiers.take_type()
+    target, operand, member_operand = expect_operands(instruction, 3)
+    first = target.first if isinstance(target, PairOfPredicates) else target
+    to = decoder.destination(instruction, first, WORD32)
+    same = (
+        decoder.destination(instruction, target.second, PREDICATE)
+        if isinstance(target, PairOfPredicates)
+        else SINK_SLOT
+    )
+    source = decoder.source(instruction, operand, declared)
+    members = decoder.source(instruction, member_operand, WORD32)
+
+    def match_lanes(warp: Warp, mask: int) -> tuple[Lanes, ...]:
+        values = warp.r[source]
+        lanes = [int(lane) for lane in indices(mask)]
+        found = np.zeros(WARP_SIZE, np.uint32)
+        for lane in lanes:
+            found[lane] = sum(1 << other for other in lanes if values[other] == values[lane])
+        agree = len({int(values[lane]) for lane in lanes}) == 1
+        if every:
+            found = np.full(WARP_SIZE, to_bits(mask) if agree else 0, np.uint32)
+        return found, np.full(WARP_SIZE, agree, np.bool_)
+
+    return _collective(instruction, members, (to, same), match_lanes)
+
+
+def _redux(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.flag("sync")
+    operation = modifiers.take("add", "min", "max", "and", "or", "xor")
+    declared = modifiers.take_type()
+    target, operand, member_operand = expect_operands(instruction, 3)
+    if operation is None or declared.width_bits != 32 or declared.is_float:
+        raise unsupported(instruction, "redux.sync works on 32-bit integers")
+    to = decoder.destination(instruction, target, declared)
+    source = decoder.source(instruction, operand, declared)
+    members = decoder.source(instruction, member_operand, WORD32)
+    functions: dict[str, Callable[[int, int], int]] = {
+        "add": lambda a, b: a + b,
+        "min": min,
+        "max": max,
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a ^ b,
+    }
+    function = functions[operation]
+    view: TypeName = declared
+
+    def fold(warp: Warp, mask: int) -> tuple[Lanes, ...]:
+        values = [int(value) for value in warp.r[source].view(view.view)[indices(mask)]]
+        return (np.full(WARP_SIZE, reduce(function, values) & 0xFFFF_FFFF, np.uint32),)
+
+    return _collective(instruction, members, (to,), fold)
+
+
+HANDLERS: dict[str, Callable[[Decoder, Instruction, Modifiers], Plain | Control]] = {
+    "elect.sync": _elect,
+    "elect": _elect,
+    "shfl.sync": _shfl,
+    "shfl": _shfl,
+    "vote.sync": _vote,
+    "vote": _vote,
+    "activemask": _activemask,
+    "match.sync": _match,
+    "match": _match,
+    "redux.sync": _redux,
+    "redux": _redux,
+}

@@ -1,0 +1,281 @@
+"""wgmma: binds `warpgroup` to instructions.
+
+Source: PTX ISA, `wgmma.mma_async`, `wgmma.fence`, `wgmma.commit_group`, `wgmma.wait_group`. Not handled: `.sp`, `.b1`.
+Checked by: tests/machine/test_wgmma.py.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Vector
+from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.event import TensorCoreActor, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.hazard import report_register_hazard
+from tilewright.machine.instruction.barriers import uniform
+from tilewright.machine.lanes import FULL, UNINITIALISED, predicate_mask
+from tilewright.machine.state import Block, Warp
+from tilewright.machine.step import Control, Signal
+from tilewright.machine.warpgroup import (
+    MatrixInstruction,
+    Operation,
+    Warpgroup,
+    WarpMatrixState,
+    operand_footprints,
+    settle,
+    write_back,
+)
+
+_DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+_INTEGERS = ("s8", "u8")
+
+
+def _group(warp: Warp, instruction: Instruction) -> Warpgroup:
+    if warp.group is None:
+        raise MachineFault(
+            "MF005", "no-warpgroup", f"{instruction.opcode} in a warp that is not part of four", instruction.span
+        )
+    return warp.group
+
+
+def _fence(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    _take_sync(modifiers)
+    expect_operands(instruction, 0)
+
+    def act(warp: Warp, _mask: int) -> None:
+        _group(warp, instruction)
+        warp.wgmma.fenced = list(warp.r)
+        observe = warp.cta.cluster.observe
+        if observe is not None:
+            observe(WgmmaFence(warp.actor, instruction.span))
+
+    return Control(act, converged=True)
+
+
+def _take_sync(modifiers: Modifiers) -> None:
+    modifiers.flag("sync")
+    modifiers.flag("aligned")
+
+
+def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    _take_sync(modifiers)
+    expect_operands(instruction, 0)
+
+    def act(warp: Warp, _mask: int) -> None:
+        _group(warp, instruction)
+        state: WarpMatrixState = warp.wgmma
+        members, state.open = state.open, []
+        state.groups.append(members)
+        state.committed += 1
+        observe = warp.cta.cluster.observe
+        if observe is not None:
+            actors = tuple(TensorCoreActor(operation.number) for operation in members)
+            observe(WgmmaCommit(warp.actor, state.committed - 1, actors, instruction.span))
+
+    return Control(act, converged=True)
+
+
+def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    _take_sync(modifiers)
+    (operand,) = expect_operands(instruction, 1)
+    pending = decoder.static_value(decoder.source(instruction, operand, WORD32))
+    if pending is None:
+        raise unsupported(instruction, "the number of groups is a constant")
+    keep = pending
+
+    def act(warp: Warp, _mask: int) -> Signal | None:
+        _group(warp, instruction)
+        state: WarpMatrixState = warp.wgmma
+        leaving = max(len(state.groups) - keep, 0)
+        finished = [operation for group in state.groups[:leaving] for operation in group]
+        if any(operation.result is None for operation in finished):
+            strand = warp.current
+            strand.block = Block(lambda: f"waits for wgmma groups, all but {keep}", instruction.span)
+            state.waiters.append((warp, strand))
+            return Signal.BLOCK
+        del state.groups[:leaving]
+        _retire(warp, state, finished)
+        observe = warp.cta.cluster.observe
+        if observe is not None:
+            observe(WgmmaWait(warp.actor, keep, instruction.span))
+        return None
+
+    return Control(act, converged=True)
+
+
+def _retire(warp: Warp, state: WarpMatrixState, finished: list[Operation]) -> None:
+    if not finished:
+        return
+    state.in_flight = [operation for operation in state.in_flight if operation not in finished]
+    latest = {operation.instruction.accumulator: operation for operation in finished}
+    for accumulator, operation in latest.items():
+        if state.chained(accumulator) is None:
+            write_back(warp, operation)
+    settle(warp)
+
+
+def _constant(instruction: Instruction, operand: Operand, *allowed: int) -> int:
+    if not isinstance(operand, Immediate) or operand.value not in allowed:
+        raise unsupported(instruction, f"an immediate operand that is not one of {allowed}")
+    return operand.value
+
+
+def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    _take_sync(modifiers)
+    saturate = modifiers.flag("satfinite")
+    parts, modifiers.left = modifiers.left, []
+    shape = re.fullmatch(r"m64n(\d+)k(\d+)", parts[0]) if len(parts) == 4 else None
+    if shape is None:
+        raise unsupported(instruction, "it needs a shape and three types")
+    n, k = int(shape[1]), int(shape[2])
+    accumulator_type, a_type, b_type = parts[1:]
+    _check_types(instruction, n, k, accumulator_type, a_type, b_type, saturate)
+    operands = list(instruction.operands)
+    registers = n // 4 if accumulator_type == "f16" else n // 2
+    accumulator = _registers(decoder, instruction, operands.pop(0), registers)
+    a_registers: tuple[int, ...] = ()
+    a_slot = -1
+    a_operand = operands.pop(0)
+    if isinstance(a_operand, Vector):
+        a_registers = _registers(decoder, instruction, a_operand, 4)
+    else:
+        a_slot = decoder.source(instruction, a_operand, WORD64)
+    b_slot = decoder.source(instruction, operands.pop(0), WORD64)
+    scale_slot, scale_negated = decoder.predicate(instruction, operands.pop(0))
+    immediates = _immediates(instruction, operands, a_type, bool(a_registers))
+    negate_a, negate_b, transpose_a, transpose_b = immediates
+    text = MatrixInstruction(
+        n, k, accumulator_type, a_type, b_type, accumulator, a_registers, "mn" if transpose_a else "k",
+        "mn" if transpose_b else "k", negate_a, negate_b, saturate, instruction.span,
+    )  # fmt: skip
+    names = decoder.names
+    accumulator_names = tuple(names[slot] for slot in accumulator)
+    a_names = tuple(names[slot] for slot in a_registers)
+
+    def act(warp: Warp, mask: int) -> None:
+        group = _group(warp, instruction)
+        state: WarpMatrixState = warp.wgmma
+        holds = predicate_mask(warp.r[scale_slot])
+        if holds not in (0, FULL) and holds & mask not in (0, mask):
+            raise MachineFault("MF005", "not-uniform", "scale-d differs between lanes", instruction.span)
+        scale = bool(holds & mask) != scale_negated
+        a_descriptor = uniform(warp, a_slot, mask, "A's descriptor", instruction) if a_slot >= 0 else 0
+        b_descriptor = uniform(warp, b_slot, mask, "B's descriptor", instruction)
+        chained = state.chained(accumulator)
+        r = warp.r
+        vectors = None if chained is not None or not scale else [r[slot] for slot in accumulator]
+        a_values = [r[slot] for slot in a_registers]
+        if any(vector is UNINITIALISED for vector in (*(vectors or ()), *a_values)):
+            raise MachineFault(
+                "MF003", "uninitialised-register", "wgmma reads an accumulator or A register that was never written",
+                instruction.span,
+            )  # fmt: skip
+        same_shape = chained is not None and chained.instruction.n == n
+        operation = group.issue(warp, text, scale, a_descriptor, b_descriptor, vectors, a_values)
+        state.in_flight.append(operation)
+        state.open.append(operation)
+        _check_registers(warp, state, text, same_shape)
+        if not (chained is not None and same_shape and not a_registers):
+            settle(warp)
+        observe = warp.cta.cluster.observe
+        if observe is not None:
+            shared = tuple(sorted({each for ranges in operand_footprints(operation) for each in ranges}))
+            actor = TensorCoreActor(operation.number)
+            observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, merged_ranges(shared), instruction.span))
+
+    return Control(act, converged=True)
+
+
+def merged_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Sorted ranges, with touching and overlapping ones joined."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in ranges:
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return tuple(joined)
+
+
+def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction, chained: bool) -> None:
+    """Report registers that another operation still holds, or that were written since the last wgmma.fence."""
+    accumulator, a_registers = set(text.accumulator), set(text.a_registers)
+    held: set[int] = warp.in_flight & (accumulator | a_registers)  # pyright: ignore[reportAssignmentType]
+    if chained:
+        held = held - accumulator
+    else:
+        held = set(held)
+    reads: set[int] = set()
+    for slot in held & a_registers:
+        # Two operations may read the same A registers; an accumulator in flight may not be an operand.
+        if any(slot in other.instruction.accumulator for other in state.in_flight):
+            reads.add(slot)
+    writes = held & accumulator
+    if reads or writes:
+        report_register_hazard(warp, text.span, reads, writes)
+    fenced, r = state.fenced, warp.r
+    watched = a_registers if chained else accumulator | a_registers
+    unfenced = watched if fenced is None else {slot for slot in watched if r[slot] is not fenced[slot]}
+    if unfenced - held:
+        report_register_hazard(warp, text.span, set(), unfenced - held)
+
+
+def _check_types(
+    instruction: Instruction, n: int, k: int, accumulator_type: str, a_type: str, b_type: str, saturate: bool
+) -> None:
+    depth = _DEPTHS.get(a_type)
+    if depth is None or b_type not in _DEPTHS or depth != k:
+        raise unsupported(instruction, f"operands .{a_type} and .{b_type} with K {k}")
+    family = {"f16": ("f16",), "bf16": ("bf16",), "tf32": ("tf32",), "s8": _INTEGERS, "u8": _INTEGERS}
+    if b_type not in family.get(a_type, ("e4m3", "e5m2")):
+        raise unsupported(instruction, f"operands .{a_type} and .{b_type} do not go together")
+    accumulators = ("s32",) if a_type in _INTEGERS else ("f32",) if a_type in ("bf16", "tf32") else ("f32", "f16")
+    steps = n <= 32 or n % 16 == 0 if a_type in _INTEGERS else True
+    if accumulator_type not in accumulators or n % 8 or not 8 <= n <= 256 or not steps:
+        raise unsupported(instruction, f"accumulator .{accumulator_type} with N {n}")
+    if saturate and a_type not in _INTEGERS:
+        raise unsupported(instruction, ".satfinite is for integers")
+
+
+def _registers(decoder: Decoder, instruction: Instruction, operand: Operand, count: int) -> tuple[int, ...]:
+    items = decoder.vector(operand)
+    if len(items) != count:
+        raise unsupported(instruction, f"{len(items)} registers where {count} are needed")
+    slots = tuple(decoder.destination(instruction, item, WORD32) for item in items)
+    if len(set(slots)) != count or min(slots) <= 1:
+        raise unsupported(instruction, "a register appears twice")
+    # These registers are watched by the operation itself, not as plain reads and writes.
+    decoder.forget(slots)
+    return slots
+
+
+def _immediates(
+    instruction: Instruction, operands: list[Operand], a_type: Any, a_in_registers: bool
+) -> tuple[bool, bool, bool, bool]:
+    if a_type in _INTEGERS:
+        if operands:
+            raise unsupported(instruction, "integer operands take no scales")
+        return False, False, False, False
+    transposes = 0 if a_type not in ("f16", "bf16") else 1 if a_in_registers else 2
+    if len(operands) != 2 + transposes:
+        raise unsupported(instruction, f"{len(operands)} immediates where {2 + transposes} are needed")
+    negate_a = _constant(instruction, operands[0], 1, -1) < 0
+    negate_b = _constant(instruction, operands[1], 1, -1) < 0
+    bits = [bool(_constant(instruction, operand, 0, 1)) for operand in operands[2:]]
+    match bits:
+        case [transpose_b]:
+            return negate_a, negate_b, False, transpose_b
+        case [transpose_a, transpose_b]:
+            return negate_a, negate_b, transpose_a, transpose_b
+        case _:
+            return negate_a, negate_b, False, False
+
+
+HANDLERS = {
+    "wgmma.fence": _fence,
+    "wgmma.mma_async": _mma,
+    "wgmma.commit_group": _commit,
+    "wgmma.wait_group": _wait,
+}

@@ -1,0 +1,90 @@
+"""What is a kernel once decoded? Steps by index, as parallel lists that the run loop reads without looking at text.
+
+`decode` turns every instruction into a step through the handler of its row. Checked by: tests/machine/test_run.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.ptx.ast import Instruction, Label
+from tilewright.machine.decoder import Decoder, Modifiers, unsupported
+from tilewright.machine.instruction import HANDLERS
+from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A decoded kernel. `plain_end[i]`: where the run of plain steps that starts at i ends (i for a control step).
+
+    touched: registers a step reads or writes; names: register names by slot.
+    """
+
+    decoder: Decoder
+    steps: tuple[Step, ...]
+    full: tuple[FullFunction, ...]
+    masked: tuple[MaskedFunction, ...]
+    plain_end: tuple[int, ...]
+    touched: tuple[frozenset[int], ...]
+
+    @property
+    def names(self) -> list[str]:
+        return self.decoder.names
+
+
+def decode(decoder: Decoder) -> Program:
+    """The steps of the decoder's kernel. Raises TilewrightError at the first form that the machine cannot run."""
+    kernel = decoder.kernel
+    index = 0
+    for item in kernel.body:
+        match item:
+            case Label(name, span):
+                if name in decoder.labels:
+                    raise TilewrightError(f"label {name} appears twice", span=span)
+                decoder.labels[name] = index
+            case Instruction():
+                index += 1
+    steps = [_decode_one(decoder, item) for item in kernel.body if isinstance(item, Instruction)]
+    steps.append(Step(Control(lambda _warp, _mask: Signal.EXIT), kernel.span, "exit", -1, False))
+    return _assemble(decoder, steps)
+
+
+def _decode_one(decoder: Decoder, instruction: Instruction) -> Step:
+    handler = HANDLERS.get(instruction.row)
+    if handler is None:
+        raise unsupported(instruction, "the machine does not know this instruction")
+    decoder.begin()
+    guard = instruction.guard
+    slot = -1 if guard is None else decoder.predicate(instruction, guard.register)[0]
+    negated = guard is not None and guard.negated
+    modifiers = Modifiers(instruction)
+    body = handler(decoder, instruction, modifiers)
+    modifiers.end()
+    if slot >= 0 and isinstance(body, Plain):
+        body = guarded(body, slot, negated)
+    reads, writes = decoder.touched()
+    return Step(body, instruction.span, instruction.opcode, slot, negated, reads, writes)
+
+
+def _assemble(decoder: Decoder, steps: list[Step]) -> Program:
+    def no_full(_registers: object) -> None:
+        raise AssertionError("a control step has no plain form")
+
+    def no_masked(_registers: object, _mask: int) -> None:
+        raise AssertionError("a control step has no plain form")
+
+    plain_end = [0] * len(steps)
+    for index in range(len(steps) - 1, -1, -1):
+        if isinstance(steps[index].body, Control):
+            plain_end[index] = index
+        else:
+            plain_end[index] = max(index + 1, plain_end[index + 1])
+    return Program(
+        decoder=decoder,
+        steps=tuple(steps),
+        full=tuple(step.body.full if isinstance(step.body, Plain) else no_full for step in steps),
+        masked=tuple(step.body.masked if isinstance(step.body, Plain) else no_masked for step in steps),
+        plain_end=tuple(plain_end),
+        touched=tuple(step.reads | step.writes for step in steps),
+    )

@@ -1,0 +1,111 @@
+"""What do the special registers read as? Each is fixed when a warp starts (clocks excepted: `mov` reads those).
+
+Source: PTX ISA, Special Registers. A CTA's `%smid` is its index in the grid modulo 132; counters of the performance
+monitor are not there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.machine.decoder import PREDICATE, TypeName, WarpConstant
+from tilewright.machine.lanes import WARP_SIZE
+
+if TYPE_CHECKING:
+    from tilewright.machine.state import Cta
+
+_U32 = TypeName("u32", 32)
+_U64 = TypeName("u64", 64)
+_MULTIPROCESSORS = 132
+CLOCKS = {"%clock": _U32, "%clock_hi": _U32, "%clock64": _U64, "%globaltimer": _U64}
+
+
+def _full(value: int) -> npt.NDArray[Any]:
+    return np.full(WARP_SIZE, value, np.uint32)
+
+
+def _threads(warp: int) -> npt.NDArray[Any]:
+    return np.arange(WARP_SIZE, dtype=np.uint32) + np.uint32(warp * WARP_SIZE)
+
+
+def _thread_index(cta: Cta, warp: int, axis: int) -> npt.NDArray[Any]:
+    x, y, _ = cta.cluster.launch.block
+    linear = _threads(warp)
+    parts = (linear % np.uint32(x), linear // np.uint32(x) % np.uint32(y), linear // np.uint32(x * y))
+    return parts[axis].astype(np.uint32)
+
+
+def _lane_mask(relation: str) -> npt.NDArray[Any]:
+    lane = np.arange(WARP_SIZE, dtype=np.uint64)
+    bit = np.uint64(1) << lane
+    below = bit - np.uint64(1)
+    everything = np.uint64(0xFFFF_FFFF)
+    masks = {"eq": bit, "lt": below, "le": below | bit, "gt": everything ^ (below | bit), "ge": everything ^ below}
+    return masks[relation].astype(np.uint32)
+
+
+def special_register(name: str) -> tuple[TypeName, WarpConstant] | None:
+    """Type and value of the special register called `name` (with its `%`), or None."""
+    base, _, component = name.partition(".")
+    if component:
+        if component not in ("x", "y", "z"):
+            return None
+        axis = "xyz".index(component)
+        return _vector_register(base, axis)
+    if name.startswith("%lanemask_") and name[10:] in ("eq", "lt", "le", "gt", "ge"):
+        mask = _lane_mask(name[10:])
+        return _U32, lambda _cta, _warp: mask
+    return _scalar_register(name)
+
+
+def _vector_register(base: str, axis: int) -> tuple[TypeName, WarpConstant] | None:
+    match base:
+        case "%tid":
+            return _U32, lambda cta, warp: _thread_index(cta, warp, axis)
+        case "%ntid":
+            return _U32, lambda cta, _warp: _full(cta.cluster.launch.block[axis])
+        case "%ctaid":
+            return _U32, lambda cta, _warp: _full(cta.index[axis])
+        case "%nctaid":
+            return _U32, lambda cta, _warp: _full(cta.cluster.launch.grid[axis])
+        case "%clusterid":
+            return _U32, lambda cta, _warp: _full(cta.index[axis] // cta.cluster.launch.cluster[axis])
+        case "%nclusterid":
+            return _U32, lambda cta, _warp: _full(cta.cluster.launch.grid[axis] // cta.cluster.launch.cluster[axis])
+        case "%cluster_ctaid":
+            return _U32, lambda cta, _warp: _full(cta.index[axis] % cta.cluster.launch.cluster[axis])
+        case "%cluster_nctaid":
+            return _U32, lambda cta, _warp: _full(cta.cluster.launch.cluster[axis])
+        case _:
+            return None
+
+
+def _scalar_register(name: str) -> tuple[TypeName, WarpConstant] | None:
+    match name:
+        case "%laneid":
+            return _U32, lambda _cta, _warp: np.arange(WARP_SIZE, dtype=np.uint32)
+        case "%warpid":
+            return _U32, lambda _cta, warp: _full(warp)
+        case "%nwarpid":
+            return _U32, lambda cta, _warp: _full(len(cta.warps))
+        case "%smid":
+            return _U32, lambda cta, _warp: _full(cta.linear % _MULTIPROCESSORS)
+        case "%nsmid":
+            return _U32, lambda _cta, _warp: _full(_MULTIPROCESSORS)
+        case "%gridid":
+            return _U64, lambda _cta, _warp: np.ones(WARP_SIZE, np.uint64)
+        case "%cluster_ctarank":
+            return _U32, lambda cta, _warp: _full(cta.rank)
+        case "%cluster_nctarank":
+            return _U32, lambda cta, _warp: _full(len(cta.cluster.ctas))
+        case "%is_explicit_cluster":
+            return PREDICATE, lambda cta, _warp: np.full(WARP_SIZE, cta.cluster.launch.cluster != (1, 1, 1))
+        case "%dynamic_smem_size":
+            return _U32, lambda cta, _warp: _full(cta.cluster.launch.dynamic_smem_bytes)
+        case "%total_smem_size":
+            return _U32, lambda cta, _warp: _full(cta.shared.size_bytes)
+        case _:
+            return None

@@ -1,0 +1,145 @@
+"""What is a decoded instruction? Two Python functions over a register file, or one that steers control.
+
+A plain step always falls through: `full` runs it for all 32 lanes, `masked` for some. A control step (`act`) may jump,
+block, yield or exit; it gets the warp and the lanes. Decoding happens once for a launch; no text is looked at later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from tilewright.base.span import Span
+from tilewright.machine.lanes import FULL, Registers, merge, predicate_mask
+
+if TYPE_CHECKING:
+    from tilewright.machine.state import Warp
+
+
+class Signal(Enum):
+    """What a control step asks for, besides an integer (jump there) or None (fall through)."""
+
+    CONVERGE = "lanes of the warp are missing"
+    BLOCK = "run this instruction again once woken"
+    YIELD = "fall through and end the quantum"
+    EXIT = "these lanes are done"
+
+
+FullFunction = Callable[[Registers], None]
+MaskedFunction = Callable[[Registers, int], None]
+ActFunction = Callable[["Warp", int], "int | Signal | None"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """An instruction that always falls through."""
+
+    full: FullFunction
+    masked: MaskedFunction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Control:
+    """An instruction that steers. `converged`: it needs every live lane of the warp (`.aligned`)."""
+
+    act: ActFunction
+    converged: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A decoded instruction at its place. `guard` is a register slot, or -1; `reads` and `writes` are slots."""
+
+    body: Plain | Control
+    span: Span
+    opcode: str
+    guard: int
+    negated: bool
+    reads: frozenset[int] = field(default_factory=frozenset[int])
+    writes: frozenset[int] = field(default_factory=frozenset[int])
+
+
+def guarded(body: Plain, guard: int, negated: bool) -> Plain:
+    """`body` under `@p` or `@!p`."""
+    run_full, run_masked = body.full, body.masked
+
+    def full(r: Registers) -> None:
+        chosen = predicate_mask(r[guard])
+        if negated:
+            chosen ^= FULL
+        if chosen == FULL:
+            run_full(r)
+        elif chosen:
+            run_masked(r, chosen)
+
+    def masked(r: Registers, mask: int) -> None:
+        chosen = predicate_mask(r[guard])
+        if negated:
+            chosen ^= FULL
+        chosen &= mask
+        if chosen:
+            run_masked(r, chosen)
+
+    return Plain(full, masked)
+
+
+def compute(function: Callable[..., Any], target: int, sources: tuple[int, ...]) -> Plain:
+    """A plain step: `target` becomes `function` of the source registers, lane by lane."""
+    match sources:
+        case (a,):
+
+            def full_1(r: Registers) -> None:
+                r[target] = function(r[a])
+
+            def masked_1(r: Registers, mask: int) -> None:
+                r[target] = merge(r[target], function(r[a]), mask)
+
+            return Plain(full_1, masked_1)
+        case (a, b):
+
+            def full_2(r: Registers) -> None:
+                r[target] = function(r[a], r[b])
+
+            def masked_2(r: Registers, mask: int) -> None:
+                r[target] = merge(r[target], function(r[a], r[b]), mask)
+
+            return Plain(full_2, masked_2)
+        case (a, b, c):
+
+            def full_3(r: Registers) -> None:
+                r[target] = function(r[a], r[b], r[c])
+
+            def masked_3(r: Registers, mask: int) -> None:
+                r[target] = merge(r[target], function(r[a], r[b], r[c]), mask)
+
+            return Plain(full_3, masked_3)
+        case _:
+
+            def full(r: Registers) -> None:
+                r[target] = function(*[r[slot] for slot in sources])
+
+            def masked(r: Registers, mask: int) -> None:
+                r[target] = merge(r[target], function(*[r[slot] for slot in sources]), mask)
+
+            return Plain(full, masked)
+
+
+def compute_many(function: Callable[..., tuple[Any, ...]], targets: tuple[int, ...], sources: tuple[int, ...]) -> Plain:
+    """As `compute`, for several targets."""
+
+    def full(r: Registers) -> None:
+        for target, value in zip(targets, function(*[r[slot] for slot in sources]), strict=True):
+            r[target] = value
+
+    def masked(r: Registers, mask: int) -> None:
+        for target, value in zip(targets, function(*[r[slot] for slot in sources]), strict=True):
+            r[target] = merge(r[target], value, mask)
+
+    return Plain(full, masked)
+
+
+def nothing() -> Plain:
+    """A step without effect (prefetches, hints)."""
+    return Plain(lambda _r: None, lambda _r, _mask: None)

@@ -1,0 +1,261 @@
+"""How do wgmma operations proceed in a running CTA? Four warps issue each one; the tensor core executes them in order.
+
+A warp issues without waiting for the others; an operation may execute once all four warps have issued it, at any later
+time but after its predecessors, and reads shared memory only then. Its accumulator lives in the tensor core until a
+`wait_group` that covers it writes it back to the registers. A chain of operations on one accumulator passes it on
+without going through registers. Source: PTX ISA, Asynchronous Warpgroup Level Matrix Instructions.
+
+Registers. Between issue and wait the accumulator and A registers belong to the operation (`Warp.in_flight`). A
+`wgmma.fence` remembers the register file; since registers are never changed in place, an accumulator or A register
+that is no longer the same vector at issue was written since the fence.
+
+Not handled: reads of registers between a fence and an issue. Checked by: tests/machine/test_wgmma.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.base.span import Span
+from tilewright.machine import tensor_core
+from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.event import Access, TensorCoreActor
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.fragment import accumulator_coordinates, operand_coordinates
+from tilewright.machine.lanes import Registers
+from tilewright.machine.state import Cta, Strand, Warp
+
+WARPS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixInstruction:
+    """What the text of one wgmma fixes. Slots of registers; `a_registers` empty where A is in shared memory."""
+
+    n: int
+    k: int
+    accumulator_type: str
+    a_type: Any
+    b_type: Any
+    accumulator: tuple[int, ...]
+    a_registers: tuple[int, ...]
+    a_major: Any
+    b_major: Any
+    negate_a: bool
+    negate_b: bool
+    saturate: bool
+    span: Span
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One wgmma in flight. inputs: per warp, accumulator vectors (None if chained) and A vectors."""
+
+    number: int
+    instruction: MatrixInstruction
+    scale: bool
+    a_descriptor: int
+    b_descriptor: int
+    inputs: dict[int, tuple[list[Any] | None, list[Any]]] = field(
+        default_factory=dict[int, "tuple[list[Any] | None, list[Any]]"]
+    )
+    result: npt.NDArray[Any] | None = None
+
+
+class WarpMatrixState:
+    """A warp's view of its warpgroup's operations."""
+
+    def __init__(self) -> None:
+        self.issued = 0
+        self.open: list[Operation] = []
+        self.groups: list[list[Operation]] = []
+        self.committed = 0
+        self.in_flight: list[Operation] = []
+        self.fenced: Registers | None = None
+        self.waiters: list[tuple[Warp, Strand]] = []
+
+    def operation_of(self, slot: int) -> int:
+        """The number of the latest operation in flight that holds a register."""
+        for operation in reversed(self.in_flight):
+            if slot in operation.instruction.accumulator or slot in operation.instruction.a_registers:
+                return operation.number
+        raise KeyError(slot)
+
+    def chained(self, accumulator: tuple[int, ...]) -> Operation | None:
+        """The latest operation in flight on exactly this accumulator."""
+        for operation in reversed(self.in_flight):
+            if operation.instruction.accumulator == accumulator:
+                return operation
+        return None
+
+
+class Warpgroup:
+    """Four warps of a CTA, and the operations that they have issued or begun to issue."""
+
+    def __init__(self, cta: Cta, warps: list[Warp]) -> None:
+        self.cta = cta
+        self.warps = warps
+        self.begun: dict[int, Operation] = {}
+        self.queue: deque[Operation] = deque()
+        self.accumulators: dict[tuple[int, ...], npt.NDArray[Any]] = {}
+
+    def issue(
+        self, warp: Warp, instruction: MatrixInstruction, scale: bool, a_descriptor: int, b_descriptor: int,
+        accumulator: list[Any] | None, a_values: list[Any],
+    ) -> Operation:  # fmt: skip
+        """One warp issues its next operation; once all four have, the tensor core may execute it."""
+        state: WarpMatrixState = warp.wgmma
+        index = state.issued
+        state.issued += 1
+        operation = self.begun.get(index)
+        cluster = self.cta.cluster
+        if operation is None:
+            operation = Operation(cluster.counts.wgmmas, instruction, scale, a_descriptor, b_descriptor)
+            cluster.counts.wgmmas += 1
+            self.begun[index] = operation
+        elif (operation.instruction, operation.scale, operation.a_descriptor, operation.b_descriptor) != (
+            instruction, scale, a_descriptor, b_descriptor,
+        ):  # fmt: skip
+            raise MachineFault(
+                "MF005", "warpgroup-diverged",
+                f"the warps of a warpgroup issue different wgmmas as their number {index}: the other one is at "
+                f"{operation.instruction.span}, or its operands differ",
+                instruction.span, "PTX ISA, wgmma.mma_async: .sync.aligned",
+            )  # fmt: skip
+        operation.inputs[warp.index % WARPS] = (accumulator, a_values)
+        if len(operation.inputs) == WARPS:
+            del self.begun[index]
+            self.queue.append(operation)
+            if len(self.queue) == 1:
+                cluster.pending.append(self._execute_next)
+        return operation
+
+    def _execute_next(self) -> None:
+        operation = self.queue[0]
+        try:
+            self._execute(operation)
+        except EngineFault as fault:
+            raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
+        self.queue.popleft()
+        cluster = self.cta.cluster
+        if self.queue:
+            cluster.pending.append(self._execute_next)
+        for warp in self.warps:
+            if warp.wgmma.waiters:
+                cluster.wake(warp.wgmma.waiters)
+
+    def _execute(self, operation: Operation) -> None:
+        text = operation.instruction
+        shared = self.cta.shared.data
+        if text.a_registers:
+            a = self._a_from_registers(operation)
+        else:
+            a = tensor_core.operand(shared, operation.a_descriptor, 64, text.k, text.a_type, text.a_major)
+        b = tensor_core.operand(shared, operation.b_descriptor, text.n, text.k, text.b_type, text.b_major)
+        old = self._accumulator(operation)
+        match text.accumulator_type:
+            case "f32":
+                new = tensor_core.multiply_accumulate(a, b, old, operation.scale, text.negate_a, text.negate_b)
+            case "f16":
+                new = tensor_core.multiply_accumulate_half(a, b, old, operation.scale, text.negate_a, text.negate_b)
+            case _:
+                new = tensor_core.multiply_accumulate_integer(a, b, old, operation.scale, text.saturate)
+        self.accumulators[text.accumulator] = new
+        operation.result = new
+        observe = self.cta.cluster.observe
+        if observe is not None:
+            actor = TensorCoreActor(operation.number)
+            for ranges in operand_footprints(operation):
+                observe(Access(actor, "shared", self.cta.linear, ranges, False, "async", text.span))
+
+    def _accumulator(self, operation: Operation) -> npt.NDArray[Any]:
+        text = operation.instruction
+        dtype = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[text.accumulator_type]
+        if not operation.scale:
+            return _zeros(text.n, np.dtype(dtype))
+        given = [inputs[0] for _, inputs in sorted(operation.inputs.items())]
+        if all(vectors is None for vectors in given):
+            return self.accumulators[text.accumulator]
+        matrix = self.accumulators.get(text.accumulator)
+        matrix = np.zeros((64, text.n), dtype) if matrix is None else matrix.copy()
+        for index, vectors in enumerate(given):
+            if vectors is None:
+                continue
+            rows, columns = fragment_of_warp(text.n, index)
+            values = np.array(vectors)
+            if text.accumulator_type == "f16":
+                halves = values.view(np.float16).reshape(len(vectors), 32, 2)
+                matrix[rows, columns] = halves.transpose(0, 2, 1).reshape(len(vectors) * 2, 32)
+            else:
+                matrix[rows, columns] = values.view(dtype)
+        return matrix
+
+    def _a_from_registers(self, operation: Operation) -> npt.NDArray[np.float32]:
+        text = operation.instruction
+        width = tensor_core.ELEMENT_BYTES[text.a_type]
+        rows, depths = operand_coordinates(width)
+        dtype = {1: np.uint8, 2: np.uint16, 4: np.uint32}[width]
+        bits = np.empty((64, text.k), dtype)
+        for index in range(WARPS):
+            values = np.array(operation.inputs[index][1]).T
+            lanes = slice(32 * index, 32 * index + 32)
+            bits[rows[lanes], depths[lanes]] = np.ascontiguousarray(values).view(dtype)
+        return tensor_core.exact(bits, text.a_type)
+
+
+def operand_footprints(operation: Operation) -> list[Any]:
+    """Shared bytes that an operation reads: A's (if in shared memory) and B's."""
+    text = operation.instruction
+    found: list[Any] = []
+    if not text.a_registers:
+        width = tensor_core.ELEMENT_BYTES[text.a_type]
+        found.append(tensor_core.operand_ranges(operation.a_descriptor, 64, text.k, width, text.a_major))
+    width = tensor_core.ELEMENT_BYTES[text.b_type]
+    found.append(tensor_core.operand_ranges(operation.b_descriptor, text.n, text.k, width, text.b_major))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _zeros(n: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return np.zeros((64, n), dtype)
+
+
+@lru_cache(maxsize=256)
+def fragment_of_warp(n: int, index: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows and columns of D held by warp `index` of the warpgroup: [value, lane]."""
+    rows, columns = accumulator_coordinates(n)
+    lanes = slice(32 * index, 32 * index + 32)
+    return np.ascontiguousarray(rows[lanes].T), np.ascontiguousarray(columns[lanes].T)
+
+
+def write_back(warp: Warp, operation: Operation) -> None:
+    """Put a finished operation's accumulator into the warp's registers."""
+    text = operation.instruction
+    assert operation.result is not None, "only a finished operation is written back"
+    rows, columns = fragment_of_warp(text.n, warp.index % WARPS)
+    values = operation.result[rows, columns]
+    if text.accumulator_type == "f16":
+        pairs = values.reshape(len(text.accumulator), 2, 32).transpose(0, 2, 1)
+        vectors = np.ascontiguousarray(pairs).view(np.uint32)[:, :, 0]
+    else:
+        vectors = values.view(np.uint32)
+    fenced = warp.wgmma.fenced
+    for slot, vector in zip(text.accumulator, vectors, strict=True):
+        warp.r[slot] = vector
+        if fenced is not None:
+            fenced[slot] = vector
+
+
+def settle(warp: Warp) -> None:
+    """Recompute which registers are in flight."""
+    held: set[int] = set()
+    for operation in warp.wgmma.in_flight:
+        held.update(operation.instruction.accumulator)
+        held.update(operation.instruction.a_registers)
+    warp.in_flight = frozenset(held)
