@@ -46,6 +46,7 @@ class RecordingDriver:
     live: dict[int, Any] = field(default_factory=dict)
     stack: list[int] = field(default_factory=list)
     kernel: Callable[[Launched], None] | None = None
+    capture_mode: Any = real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("cu") or name.startswith("cuuint"):
@@ -54,7 +55,8 @@ class RecordingDriver:
         def call(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append((name, arguments))
             if name in self.fail:
-                return (self.fail[name], *[0] * 2)[: 1 if name in ("cuLaunchKernelEx", "cuMemcpyHtoD") else 2]
+                only_status = name in ("cuLaunchKernelEx", "cuStreamSynchronize", "cuMemsetD8Async")
+                return (self.fail[name],) if only_status else (self.fail[name], 0)
             return (SUCCESS, *getattr(self, f"do_{name}", lambda *_: ())(*arguments))
 
         return call
@@ -112,6 +114,13 @@ class RecordingDriver:
 
     def do_cuMemGetInfo(self) -> Sequence[Any]:
         return (1000, 2000)
+
+    def do_cuStreamCreate(self, flags: int) -> Sequence[Any]:
+        return (real.CUstream(0x300 + self.count("cuStreamCreate")),)
+
+    def do_cuThreadExchangeStreamCaptureMode(self, mode: Any) -> Sequence[Any]:
+        self.capture_mode, previous = mode, self.capture_mode
+        return (previous,)
 
     def do_cuEventCreate(self, flags: int) -> Sequence[Any]:
         return (real.CUevent(0x200 + self.count("cuEventCreate")),)

@@ -114,6 +114,35 @@ def test_pytorch_tensors_stay_on_the_gpu() -> None:
         program(a.detach(), b.cpu())
 
 
+def test_a_cuda_graph_replays_a_program() -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    import torch
+
+    a, b = torch.rand(2, COUNT, device="cuda")
+    d = torch.empty_like(a)
+    program = Program(vadd_bundle())
+    program.loaded()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        program(a, b, out=d)
+    a.fill_(5)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(d, a + b + b)
+
+
+def test_cupy_arrays_stay_on_the_gpu() -> None:
+    if importlib.util.find_spec("cupy") is None:
+        pytest.skip("CuPy is not installed")
+    import cupy
+
+    a = cupy.arange(COUNT, dtype=cupy.float32)
+    d = Program(vadd_bundle())(a, a)
+    assert isinstance(d, cupy.ndarray)
+    assert bool((d == 3 * a).all())
+
+
 ROWS, COLUMNS = 8, 64
 TMA = f""".version 8.0
 .target sm_90a

@@ -146,7 +146,11 @@ def test_streams_do_not_share_workspaces(fake: Any) -> None:
     loaded.run(POINTERS, stream=2)
     assert len(fake.live) == 2
     assert fake.launches[1].parameters[0] != fake.launches[3].parameters[0]
-    assert [int(arguments[3]) for name, arguments in fake.calls if name == "cuMemsetD8Async"] == [1, 2]
+    zeroed = [arguments for name, arguments in fake.calls if name == "cuMemsetD8Async"]
+    assert [(int(pointer), value, size) for pointer, value, size, _ in zeroed] == [(key, 0, 512) for key in fake.live]
+    assert not {int(stream) for *_, stream in zeroed} & {1, 2}, "nothing is recorded where a graph may be captured"
+    assert fake.capture_mode.name.endswith("GLOBAL")
+    assert fake.count("cuStreamCreate") == fake.count("cuStreamDestroy") == 2
     loaded.close()
     assert not fake.live
     assert fake.count("cuModuleUnload") == 1
@@ -252,6 +256,15 @@ def test_driver_errors_say_what_was_attempted(fake: Any) -> None:
         loaded.synchronize()
     assert caught.value.remedy == "the driver's own words"
     assert fake.stack == []
+
+
+def test_a_workspace_that_cannot_be_zeroed_is_freed(fake: Any) -> None:
+    fake.fail["cuMemsetD8Async"] = fake.CUresult.CUDA_ERROR_NOT_PERMITTED
+    with pytest.raises(TilewrightError, match="zeroing workspace partial of demo: CUDA_ERROR_NOT_PERMITTED"):
+        load().run(POINTERS)
+    assert not fake.live
+    assert fake.count("cuStreamDestroy") == 1
+    assert fake.capture_mode.name.endswith("GLOBAL")
 
 
 def test_a_missing_entry_unloads_the_module(fake: Any) -> None:

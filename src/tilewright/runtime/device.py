@@ -51,7 +51,7 @@ _ADVICE: dict[str, str] = {
     "CUDA_ERROR_NO_DEVICE": "no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES",
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the kernel module and libcuda differ: reboot, or reinstall the driver",
     "CUDA_ERROR_TENSOR_MEMORY_LEAK": "a kernel exited without deallocating tensor memory",
-    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": "call once before capturing, so that everything is loaded and allocated",
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": "call once before capturing, so that everything is loaded",
 }
 
 
@@ -213,6 +213,32 @@ def allocate(size_bytes: int, purpose: str) -> int:
             remedy="free other arrays or caches on this GPU, or use a smaller problem",
         )
     return int(check(result, f"allocating {size_bytes} bytes for {purpose}"))
+
+
+def allocate_zeroed(size_bytes: int, purpose: str) -> int:
+    """As `allocate`, with every byte zero on return. May be called while a stream is being captured into a CUDA graph.
+
+    The work is done on a stream of its own, so that no zeroing is recorded into the graph.
+    """
+    cuda = driver()
+    # Allocating is forbidden during capture unless this thread says that it means it.
+    relaxed = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    previous = check(cuda.cuThreadExchangeStreamCaptureMode(relaxed), "relaxing stream capture")
+    try:
+        pointer = allocate(size_bytes, purpose)
+        flags = int(cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        stream = check(cuda.cuStreamCreate(flags), "creating a stream")
+        try:
+            check(cuda.cuMemsetD8Async(cuda.CUdeviceptr(pointer), 0, max(size_bytes, 1), stream), f"zeroing {purpose}")
+            synchronize(int(stream), f"zeroing {purpose}")
+        except TilewrightError:
+            free(pointer)
+            raise
+        finally:
+            cuda.cuStreamDestroy(stream)
+        return pointer
+    finally:
+        cuda.cuThreadExchangeStreamCaptureMode(previous)
 
 
 def free(pointer: int) -> None:

@@ -2,7 +2,8 @@
 
 All that depends only on the addresses of the caller's arrays is done once per set of addresses and stream, and kept:
 a repeated `run` looks it up and makes one driver call per kernel. Workspaces belong to a stream, so that runs on two
-streams do not share them; they are zero at the stream's first run and thereafter what the last run left.
+streams do not share them; they are zero at the stream's first run and thereafter what the last run left. A CUDA graph
+captured from `run` refers to them, so the plan must outlive the graph.
 
 What a launch asks is compared with what the module and the GPU offer before the driver is asked, because the driver's
 answer to every such mistake is the same CUDA_ERROR_INVALID_VALUE.
@@ -290,11 +291,8 @@ class LoadedPlan:
             self._workspaces[stream] = found
         for buffer in self._workspace_buffers:
             if buffer.name not in found:
-                pointer = gpu.allocate(buffer.span_bytes, f"workspace {buffer.name} of {self.name}")
-                found[buffer.name] = pointer
-                cuda = self._cuda
-                result = cuda.cuMemsetD8Async(cuda.CUdeviceptr(pointer), 0, buffer.span_bytes, cuda.CUstream(stream))
-                gpu.check(result, f"zeroing workspace {buffer.name}")
+                purpose = f"workspace {buffer.name} of {self.name}"
+                found[buffer.name] = gpu.allocate_zeroed(buffer.span_bytes, purpose)
         return found
 
     def _pack(self, launch: Launch, addresses: Mapping[str, int], stream: int) -> _Prepared:
