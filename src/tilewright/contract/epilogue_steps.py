@@ -1,0 +1,401 @@
+"""What do staging, bulk stores and element-by-element operations do to a unit's state, and which break a rule?
+
+A staging slot goes round: written by all threads, fenced towards the async proxy by each, made ready by a barrier of
+the unit, read by a bulk store of the first thread, and free again when that thread has waited for the store's group and
+a barrier has told the others. Which groups may still be reading is a may-set, kept twice: as the first thread knows it,
+and as all threads know it since the last barrier.
+
+Not handled: staging memory shared between roles. Global memory is seen as whole arrays: one that is read and written
+by the same kernel is left undecided unless each thread reads only the elements that it writes.
+Checked by: tests/contract/test_typestate_mutations.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation
+
+from tilewright.base.element import parse_element
+from tilewright.contract.footprint import box_extent_bytes
+from tilewright.contract.program import Buffer, integers, type_of
+from tilewright.contract.token import (
+    Fragment,
+    Index,
+    Settled,
+    Staged,
+    after_wait,
+    appended,
+    describe,
+)
+from tilewright.contract.walk import RoleWalk
+from tilewright.ir import ac
+
+_BARRIERS = 16
+"""Named barriers of a CTA (PTX ISA 9.7.13.1)."""
+
+
+def epilogue_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it concerns fragments, staging, bulk stores or global memory."""
+    match op:
+        case ac.AffineOp():
+            walk.require_indices(op, list(op.operands_))
+            if len(op.coefficients.data) != len(op.operands_):
+                walk.findings.doubt("an affine function with other coefficients than operands", op)
+            walk.give(op, op.result, Index())
+            return True
+        case ac.FragmentLoadOp():
+            _load(walk, op)
+        case ac.MapOp():
+            _map(walk, op)
+        case ac.GlobalStoreOp():
+            _store_plain(walk, op)
+        case ac.ElementwiseOp():
+            _elementwise(walk, op)
+            return True
+        case ac.StageWriteOp():
+            _write(walk, op)
+        case ac.FenceProxyOp():
+            _fence(walk, op)
+        case ac.NamedBarrierSyncOp():
+            _synchronize(walk, op)
+        case ac.CopyStoreOp():
+            _store_bulk(walk, op)
+        case ac.BulkCommitOp():
+            walk.require_unit(op, op.unit)
+            state = walk.state
+            state.bulk_issuer = appended(state.bulk_issuer, state.open_stores)
+            state.bulk_unit = appended(state.bulk_unit, state.open_stores)
+            state.open_stores = frozenset()
+        case ac.BulkWaitOp():
+            walk.require_unit(op, op.unit)
+            if op.pending.data < 0 or op.read.data not in (0, 1):
+                walk.findings.doubt(f"waits for {op.pending.data} groups with read {op.read.data}", op)
+            walk.state.bulk_issuer = after_wait(walk.state.bulk_issuer, max(0, op.pending.data))
+        case _:
+            return False
+    if walk.role.unit != "warpgroup128":
+        walk.findings.doubt(f"in a role of {walk.role.unit}", op)
+    return True
+
+
+def finish_role(walk: RoleWalk) -> None:
+    """What must be over when the role ends."""
+    op, state = walk.role.op, walk.state
+    if state.uncommitted:
+        walk.report("WG001", op, f"{state.uncommitted} wgmma are never committed")
+    if state.open_stores:
+        walk.report("BG002", op, f"stores of {_slots(state.open_stores)} are never committed")
+    reading = frozenset(slot for group in state.bulk_issuer for slot in group)
+    if reading:
+        walk.report(
+            "BG003",
+            op,
+            f"stores of {_slots(reading)} may be in flight when the role ends",
+            steps=(
+                "the first thread issues a bulk store and ends without waiting for it",
+                "the CTA ends and its shared memory is given to another",
+                "the copy engine reads the other CTA's bytes",
+            ),
+        )
+
+
+def _slots(slots: frozenset[tuple[str, int]]) -> str:
+    return ", ".join(f"{buffer}[{slot}]" for buffer, slot in sorted(slots))
+
+
+# ---------------------------------------------------------------- fragments and global memory
+
+
+def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
+    source = walk.global_of(op, op.source)
+    walk.require_indices(op, [op.row, op.column])
+    if source is not None and walk.recording:
+        walk.summary.reads_global.setdefault(source.buffer.data, op)
+    kind = type_of(op.result)
+    if not isinstance(kind, ac.FragmentType):
+        walk.findings.doubt("its result is no fragment", op)
+        walk.give(op, op.result, None)
+        return
+    walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, kind.axes.data, kind.element.data))
+
+
+def _map(walk: RoleWalk, op: ac.MapOp) -> None:
+    accumulator = walk.take(op, op.accumulator)
+    if accumulator is not None and not isinstance(accumulator, Settled):
+        walk.report("WG003", op, f"touches {describe(accumulator)}")
+    walk.state.fenced = False
+    for value in op.fragments:
+        fragment = walk.look(op, value)
+        if fragment is not None and not isinstance(fragment, Fragment):
+            walk.findings.doubt(f"takes {describe(fragment)} where a fragment belongs", op)
+    _scalar_region(walk, op.body.block, op)
+    kind = type_of(op.result)
+    if not isinstance(kind, ac.FragmentType) or not isinstance(accumulator, Settled):
+        if accumulator is None or isinstance(accumulator, Settled):
+            walk.findings.doubt("its result is no fragment of a settled accumulator", op)
+        walk.give(op, op.result, None)
+        return
+    walk.give(op, op.result, Fragment(accumulator.m, accumulator.n, "mn", kind.element.data))
+
+
+def _scalar_region(walk: RoleWalk, block: Block, owner: Operation) -> None:
+    for op in block.ops:
+        if not isinstance(op, ac.ScalarOp | ac.RoundOp | ac.ConstantOp | ac.YieldOp):
+            walk.findings.doubt(f"is not understood inside {owner.name}", op)
+
+
+def _fragment(walk: RoleWalk, op: ac.GlobalStoreOp | ac.StageWriteOp) -> Fragment | None:
+    token = walk.take(op, op.fragment)
+    if isinstance(token, Fragment):
+        # Elementwise work may be done here, so this is where the accumulator's registers are read.
+        walk.state.fenced = False
+        return token
+    if token is not None:
+        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    return None
+
+
+def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
+    _fragment(walk, op)
+    destination = walk.global_of(op, op.destination)
+    walk.require_indices(op, [op.row, op.column])
+    if destination is not None and walk.recording:
+        walk.summary.writes_global.setdefault(destination.buffer.data, op)
+
+
+def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
+    """A kernel without asynchronous protocol: what can go wrong is two threads at one element."""
+    block, extents = op.body.block, integers(op.extents)
+    if len(block.args) != len(extents):
+        walk.findings.doubt("a region with other arguments than extents", op)
+        return
+    points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}
+    read: dict[str, list[ac.ElementLoadOp]] = {}
+    written: dict[str, list[ac.ElementStoreOp]] = {}
+    for inner in block.ops:
+        match inner:
+            case ac.ElementLoadOp():
+                source = walk.global_of(inner, inner.source)
+                if source is not None:
+                    read.setdefault(source.buffer.data, []).append(inner)
+            case ac.ElementStoreOp():
+                destination = walk.global_of(inner, inner.destination)
+                if destination is not None:
+                    written.setdefault(destination.buffer.data, []).append(inner)
+                if not points <= set(inner.indices):
+                    walk.findings.doubt("two points may store to one element: an index of the region is missing", inner)
+            case ac.AffineOp() | ac.ScalarOp() | ac.RoundOp() | ac.ConstantOp() | ac.YieldOp():
+                pass
+            case _:
+                walk.findings.doubt(f"is not understood inside {op.name}", inner)
+    for buffer, stores in written.items():
+        places = {tuple(access.indices) for access in (*stores, *read.get(buffer, ()))}
+        if len(places) > 1:
+            walk.findings.doubt(f"threads touch elements of {buffer} that other threads store", stores[0])
+        if buffer in walk.summary.writes_global or buffer in walk.summary.reads_global:
+            walk.findings.doubt(f"{buffer} is also accessed elsewhere in the role", op)
+    if walk.recording:
+        for buffer, loads in read.items():
+            if buffer not in written:
+                walk.summary.reads_global.setdefault(buffer, loads[0])
+        for buffer, stores in written.items():
+            walk.summary.writes_global.setdefault(buffer, stores[0])
+
+
+# ---------------------------------------------------------------- staging
+
+
+def _staging_buffer(walk: RoleWalk, op: ac.StageWriteOp | ac.CopyStoreOp) -> Buffer | None:
+    buffer = walk.buffer_of(op, op.buffer)
+    walk.require_unit(op, op.unit)
+    if buffer is None:
+        return None
+    if buffer.ring:
+        walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage an output")
+    if buffer.instances < walk.role.count:
+        walk.report(
+            "AL003",
+            op,
+            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
+            against=buffer.op,
+        )
+    if not 0 <= op.slot.data < buffer.slots:
+        walk.report("AL004", op, f"slot {op.slot.data} of {buffer.slots} in buffer {buffer.name}", against=buffer.op)
+    if walk.recording:
+        walk.summary.staging.setdefault(buffer.name, op)
+    return buffer
+
+
+def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
+    buffer, fragment = _staging_buffer(walk, op), _fragment(walk, op)
+    if buffer is None or fragment is None:
+        walk.give(op, op.result, None)
+        return
+    state, slot = walk.state, (buffer.name, op.slot.data)
+    begin, end = op.column_begin.data, op.column_end.data
+    element = parse_element(fragment.element)
+    if fragment.axes != "mn" or element is None or not 0 <= begin < end <= fragment.n:
+        walk.findings.doubt(f"stages columns {begin} to {end} of {fragment.axes} x {fragment.n} {fragment.element}", op)
+        walk.give(op, op.result, None)
+        return
+    written = fragment.m * (end - begin) * element.bytes
+    if written > buffer.slot_bytes:
+        walk.report(
+            "BG004",
+            op,
+            f"stages {written} bytes in a slot of {buffer.slot_bytes} of buffer {buffer.name}",
+            against=buffer.op,
+        )
+    _require_free(walk, op, slot)
+    state.staged |= {slot}
+    walk.give(op, op.result, Staged(buffer.name, op.slot.data, "written", written))
+
+
+def _require_free(walk: RoleWalk, op: ac.StageWriteOp, slot: tuple[str, int]) -> None:
+    """No bulk store may still read the slot, and all threads must know it."""
+    state, name = walk.state, f"{slot[0]}[{slot[1]}]"
+    if slot in state.staged:
+        walk.report("BG001", op, f"overwrites {name}, whose bytes are not yet stored")
+    elif slot in state.open_stores:
+        walk.report("BG002", op, f"overwrites {name} while its store belongs to no committed group")
+    elif any(slot in group for group in state.bulk_issuer):
+        youngest = next(age for age, group in enumerate(reversed(state.bulk_issuer)) if slot in group)
+        walk.report(
+            "BG001",
+            op,
+            f"overwrites {name} while one of the newest {youngest + 1} bulk groups may read it",
+            steps=(
+                f"the first thread issues a bulk store of {name}; {youngest} groups are committed after its group",
+                f"its last wait allows {youngest + 1} or more groups to be pending, or there is none",
+                f"the threads overwrite {name}; the copy engine stores the new bytes in the old place",
+            ),
+        )
+    elif any(slot in group for group in state.bulk_unit):
+        walk.report(
+            "BG001",
+            op,
+            f"overwrites {name} with no barrier after the first thread's wait",
+            steps=(
+                f"the first thread is delayed in its wait for the store of {name}",
+                "another thread, which waits for nothing, goes on",
+                f"it overwrites {name} while the copy engine reads it",
+            ),
+        )
+
+
+def _fence(walk: RoleWalk, op: ac.FenceProxyOp) -> None:
+    token = walk.take(op, op.staged)
+    if not isinstance(token, Staged):
+        if token is not None:
+            walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+        walk.give(op, op.result, None)
+        return
+    state = "fenced" if token.state == "written" else token.state
+    walk.give(op, op.result, Staged(token.buffer, token.slot, state, token.bytes))
+
+
+def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
+    walk.require_unit(op, op.unit)
+    first, count = op.first_barrier.data, walk.role.count
+    if first < 1 or first + count > _BARRIERS:
+        walk.report("NB001", op, f"barriers {first} to {first + count - 1} for {count} units")
+    unit_threads = walk.role.threads // max(1, count)
+    if op.threads.data != unit_threads:
+        fewer = op.threads.data > unit_threads
+        walk.report(
+            "NB002",
+            op,
+            f"counts {op.threads.data} threads; {unit_threads} take part",
+            steps=(
+                f"{unit_threads} threads arrive",
+                "the barrier waits for threads that never come: hang"
+                if fewer
+                else "it lets the first of them go before the last have arrived",
+            ),
+        )
+    if walk.recording:
+        for number in range(first, first + count):
+            walk.summary.named_barriers.setdefault(number, op)
+    walk.state.bulk_unit = walk.state.bulk_issuer
+    if op.staged is None:
+        if op.result is not None:
+            walk.report("LV008", op, "makes bytes ready that it was not given")
+            walk.give(op, op.result, None)
+        return
+    token = walk.take(op, op.staged)
+    ready = None
+    if isinstance(token, Staged):
+        if token.state == "written":
+            _unfenced(walk, op, token)
+        ready = Staged(token.buffer, token.slot, "ready", token.bytes)
+    elif token is not None:
+        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    if op.result is None:
+        walk.report("LV001", op, "the staged bytes are not handed on")
+    else:
+        walk.give(op, op.result, ready)
+
+
+def _unfenced(walk: RoleWalk, op: Operation, token: Staged) -> None:
+    walk.report(
+        "PX001",
+        op,
+        f"{token.buffer}[{token.slot}] is handed to the copy engine without fence.proxy.async",
+        steps=(
+            f"threads write {token.buffer}[{token.slot}] through the generic proxy",
+            "no fence makes the writes visible to the async proxy",
+            "the bulk store reads bytes from before the writes",
+        ),
+    )
+
+
+def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
+    buffer, tensor_map, token = _staging_buffer(walk, op), walk.map_of(op, op.descriptor), walk.take(op, op.staged)
+    walk.require_indices(op, list(op.coordinates))
+    if not isinstance(token, Staged) or buffer is None or tensor_map is None:
+        if token is not None and not isinstance(token, Staged):
+            walk.report("LV008", op, f"{op.name} cannot store {describe(token)}")
+        return
+    slot = (token.buffer, token.slot)
+    walk.state.staged -= {slot}
+    walk.state.open_stores |= {slot}
+    walk.state.step(f"store:{buffer.name}")
+    match token.state:
+        case "written":
+            _unfenced(walk, op, token)
+        case "fenced":
+            walk.report(
+                "NB004",
+                op,
+                f"{buffer.name}[{token.slot}] is stored with no barrier after the fences of all threads",
+                steps=(
+                    "the first thread has written and fenced its bytes; another has not",
+                    "the first thread issues the bulk store",
+                    "the copy engine reads bytes that the other thread has yet to write",
+                ),
+            )
+        case _:
+            pass
+    if slot != (buffer.name, op.slot.data):
+        walk.report("BG004", op, f"stores {buffer.name}[{op.slot.data}]; the bytes are in {token.buffer}[{token.slot}]")
+    if op.box_bytes.data != tensor_map.box_bytes:
+        walk.report(
+            "TX002",
+            op,
+            f"claims {op.box_bytes.data} bytes; the box of {tensor_map.name} has {tensor_map.box_bytes}",
+            against=tensor_map.op,
+        )
+    if tensor_map.box_bytes != token.bytes:
+        walk.report(
+            "BG004", op, f"reads {tensor_map.box_bytes} bytes; {token.bytes} were staged", against=tensor_map.op
+        )
+    elif box_extent_bytes(tensor_map) > buffer.slot_bytes:
+        walk.report("TX004", op, f"a box of {box_extent_bytes(tensor_map)} bytes in a slot of {buffer.slot_bytes}")
+    if tensor_map.swizzle != buffer.swizzle:
+        walk.report(
+            "AL005", op, f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}"
+        )
+    if len(op.coordinates) != len(tensor_map.box):
+        walk.report("TX008", op, f"{len(op.coordinates)} coordinates for a map of rank {len(tensor_map.box)}")
+    if walk.recording:
+        walk.summary.stores.append((buffer.name, tensor_map.box_bytes))
+        walk.summary.writes_global.setdefault(tensor_map.buffer, op)

@@ -1,0 +1,358 @@
+"""What does an `ac` kernel declare: rings, buffers, tensor maps, roles, and in which order is it set up?
+
+Reads one `ac.kernel` into plain values and checks the order of set-up: every ring's barriers initialised once, fenced,
+synchronized before the first role; a cluster synchronized again after the last. Unknown operations are doubts, so they
+end in the verdict unknown. Bodies of roles are read by `interpret`.
+
+Not handled: rings initialised inside roles, work between roles. Checked by: tests/contract/test_typestate*.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, IntegerAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.base.element import parse_element
+from tilewright.contract.finding import Findings
+from tilewright.ir import ac
+from tilewright.ir.tier import UNITS, MemoryType
+
+SWIZZLE_SPAN_BYTES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+"""Width of a swizzled row (PTX ISA 5.5.7). The pattern repeats every 8 spans' worth of 128-byte lines."""
+
+SWIZZLE_PERIOD_BYTES = {"none": 128, "32B": 256, "64B": 512, "128B": 1024}
+"""Alignment that a tensor copy's box needs in shared memory, so that its pattern begins at phase 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    name: str
+    stages: int
+    full_arrivals: int
+    empty_arrivals: int
+    address: int
+    op: ac.RingOp
+
+    @property
+    def bytes(self) -> int:
+        """16 bytes per stage: one full and one empty barrier."""
+        return 16 * self.stages
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`instances` times `slots` slots of `slot_bytes` bytes from `address`. ring: name of the guarding ring, or ""."""
+
+    name: str
+    address: int
+    instances: int
+    slots: int
+    slot_bytes: int
+    element: str
+    swizzle: str
+    ring: str
+    op: ac.BufferOp
+
+    @property
+    def bytes(self) -> int:
+        return self.instances * self.slots * self.slot_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A tensor map. box: elements, innermost first; `box_bytes` is what one copy completes; `footprint_rows` rows of
+    `row_bytes` bytes, `pitch_bytes` apart, are what it touches in shared memory."""
+
+    name: str
+    buffer: str
+    box: tuple[int, ...]
+    element_bytes: int
+    swizzle: str
+    interleave: str
+    op: ac.TensorMapOp
+
+    @property
+    def box_bytes(self) -> int:
+        return prod(self.box) * self.element_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        return self.box[0] * self.element_bytes
+
+    @property
+    def pitch_bytes(self) -> int:
+        return max(self.row_bytes, SWIZZLE_SPAN_BYTES[self.swizzle])
+
+    @property
+    def footprint_rows(self) -> int:
+        return prod(self.box[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """threads: what the role occupies; an elected thread occupies its whole warpgroup."""
+
+    name: str
+    unit: str
+    count: int
+    first_thread: int
+    threads: int
+    registers: int
+    op: ac.RoleOp
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    name: str
+    symbols: Mapping[str, int]
+    minima: Mapping[str, int]
+    cluster_ctas: int
+    block_threads: int
+    dynamic_smem_bytes: int
+    launch_registers: int
+    rings: Mapping[str, Ring]
+    buffers: Mapping[str, Buffer]
+    maps: Mapping[str, Map]
+    roles: tuple[Role, ...]
+    declared: Mapping[SSAValue, Ring | Buffer | Map | ac.GlobalOp]
+    exit_sync: Operation | None
+    op: ac.KernelOp
+
+
+def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
+    return tuple(item.data for item in attribute.data)
+
+
+def type_of(value: SSAValue) -> Attribute:
+    """The declared type, seen as any attribute: an edited program may declare another than its operation demands."""
+    return value.type
+
+
+def _integer(attribute: Attribute) -> int | None:
+    match attribute:
+        case IntAttr():
+            return attribute.data
+        case IntegerAttr():
+            return attribute.value.data
+        case _:
+            return None
+
+
+def _counts(attribute: DictionaryAttr, op: Operation, findings: Findings) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name, value in attribute.data.items():
+        number = _integer(value)
+        if number is None:
+            findings.doubt(f"the symbol {name} has no integer value", op)
+        else:
+            counts[name] = number
+    return counts
+
+
+def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
+    """The declarations of `op`. What does not make sense is reported or doubted in `findings`."""
+    rings: dict[str, Ring] = {}
+    buffers: dict[str, Buffer] = {}
+    maps: dict[str, Map] = {}
+    declared: dict[SSAValue, Ring | Buffer | Map | ac.GlobalOp] = {}
+    roles: list[Role] = []
+    sequence: list[Operation] = []
+    names: set[str] = set()
+    for inner in op.body.block.ops:
+        if isinstance(inner, ac.RingOp | ac.BufferOp | ac.TensorMapOp | ac.GlobalOp | ac.RoleOp):
+            if inner.sym_name.data in names:
+                findings.doubt(f"the name {inner.sym_name.data!r} is declared twice", inner)
+                continue
+            names.add(inner.sym_name.data)
+        match inner:
+            case ac.RingOp():
+                ring = _ring(inner, findings)
+                rings[ring.name] = declared[inner.result] = ring
+            case ac.BufferOp():
+                buffer = _buffer(inner, findings)
+                if buffer is not None:
+                    buffers[buffer.name] = declared[inner.result] = buffer
+            case ac.TensorMapOp():
+                tensor_map = _map(inner, findings)
+                if tensor_map is not None:
+                    maps[tensor_map.name] = declared[inner.result] = tensor_map
+            case ac.GlobalOp():
+                declared[inner.result] = inner
+            case ac.RoleOp():
+                roles.append(_role(inner))
+                sequence.append(inner)
+            case ac.BarrierInitOp() | ac.FenceBarrierInitOp() | ac.CtaSyncOp() | ac.ClusterSyncOp():
+                sequence.append(inner)
+            case _:
+                findings.doubt("is not understood in a kernel's body", inner)
+    cluster_ctas = prod(integers(op.cluster))
+    _check_setup(sequence, rings, declared, cluster_ctas, op, findings)
+    symbols, minima = _counts(op.symbols, op, findings), _counts(op.minima, op, findings)
+    for name, value in symbols.items():
+        if value < minima.get(name, 0):
+            findings.report("LV009", op, f"{name} is {value}, less than its minimum {minima[name]}")
+    last = sequence[-1] if sequence else None
+    return Kernel(
+        name=op.sym_name.data,
+        symbols=symbols,
+        minima=minima,
+        cluster_ctas=cluster_ctas,
+        block_threads=prod(integers(op.block)),
+        dynamic_smem_bytes=op.dynamic_smem_bytes.data,
+        launch_registers=op.launch_registers.data,
+        rings=rings,
+        buffers=buffers,
+        maps=maps,
+        roles=tuple(roles),
+        declared=declared,
+        exit_sync=last if roles and isinstance(last, ac.ClusterSyncOp) else None,
+        op=op,
+    )
+
+
+def _ring(op: ac.RingOp, findings: Findings) -> Ring:
+    ring = Ring(
+        op.sym_name.data, op.stages.data, op.full_arrivals.data, op.empty_arrivals.data, op.address.data, op
+    )  # fmt: skip
+    if ring.stages < 1:
+        findings.doubt(f"a ring of {ring.stages} stages", op)
+    kind = type_of(op.result)
+    if not isinstance(kind, ac.RingType) or kind.ring.data != ring.name or kind.stages.data != ring.stages:
+        findings.report("LV006", op, f"the result's type {kind} differs from ring {ring.name} of {ring.stages} stages")
+    return ring
+
+
+def _buffer(op: ac.BufferOp, findings: Findings) -> Buffer | None:
+    kind = type_of(op.result)
+    if not isinstance(kind, MemoryType):
+        findings.doubt("a buffer's result is no tier.mem", op)
+        return None
+    if kind.tier.data != "SMEM" or kind.swizzle.data not in SWIZZLE_SPAN_BYTES:
+        findings.doubt(f"a buffer in {kind.tier.data} with swizzle {kind.swizzle.data!r}", op)
+        return None
+    return Buffer(
+        name=op.sym_name.data,
+        address=op.address.data,
+        instances=op.instances.data,
+        slots=kind.slots.data,
+        slot_bytes=kind.slot_bytes.data,
+        element=kind.element.data,
+        swizzle=kind.swizzle.data,
+        ring=op.ring.data if op.ring is not None else "",
+        op=op,
+    )
+
+
+def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
+    kind = type_of(op.result)
+    element = parse_element(op.element.data)
+    box, dims = integers(op.box), integers(op.dims)
+    if not isinstance(kind, ac.DescriptorType) or element is None or not box or min(box) < 1:
+        findings.doubt("a tensor map without a known element, box or descriptor type", op)
+        return None
+    if kind.swizzle.data not in SWIZZLE_SPAN_BYTES or kind.interleave.data != "none":
+        findings.doubt(f"a tensor map with swizzle {kind.swizzle.data!r}, interleave {kind.interleave.data!r}", op)
+        return None
+    if not len(box) == len(dims) == kind.rank.data:
+        findings.report("TX008", op, f"rank {kind.rank.data}, but {len(dims)} extents and {len(box)} box extents")
+    tensor_map = Map(
+        op.sym_name.data, op.buffer.data, box, element.bytes, kind.swizzle.data, kind.interleave.data, op
+    )  # fmt: skip
+    span = SWIZZLE_SPAN_BYTES[tensor_map.swizzle]
+    if span and tensor_map.row_bytes > span:
+        findings.report("AL005", op, f"a box row of {tensor_map.row_bytes} bytes is wider than the {span}-byte swizzle")
+    if tensor_map.row_bytes % 16:
+        findings.report("TX002", op, f"a box row of {tensor_map.row_bytes} bytes is no multiple of 16 bytes")
+    return tensor_map
+
+
+def _role(op: ac.RoleOp) -> Role:
+    execution = op.execution
+    unit, count = execution.unit.data, execution.count.data
+    threads = 128 if unit == "thread1" else UNITS[unit] * count
+    return Role(op.sym_name.data, unit, count, execution.first_thread.data, threads, op.registers.data, op)
+
+
+def _check_setup(
+    sequence: Iterable[Operation],
+    rings: Mapping[str, Ring],
+    declared: Mapping[SSAValue, object],
+    cluster_ctas: int,
+    kernel: Operation,
+    findings: Findings,
+) -> None:
+    initialised: dict[str, Operation] = {}
+    fenced: set[str] = set()
+    ordered: set[str] = set()
+    ordered_in_cluster: set[str] = set()
+    first_role: Operation | None = None
+    for op in sequence:
+        match op:
+            case ac.BarrierInitOp():
+                ring = declared.get(op.ring)
+                if not isinstance(ring, Ring):
+                    findings.doubt("initialises something that is no declared ring", op)
+                elif ring.name in initialised:
+                    findings.report(
+                        "MB002", op, f"ring {ring.name} is initialised twice", against=initialised[ring.name]
+                    )
+                else:
+                    initialised[ring.name] = op
+                if first_role is not None:
+                    findings.report("MB004", op, "a ring is initialised after roles have begun", against=first_role)
+            case ac.FenceBarrierInitOp():
+                fenced |= initialised.keys()
+            case ac.CtaSyncOp() | ac.ClusterSyncOp():
+                ordered |= initialised.keys()
+                if isinstance(op, ac.ClusterSyncOp):
+                    ordered_in_cluster |= fenced
+                if first_role is not None and isinstance(op, ac.CtaSyncOp):
+                    findings.doubt("a synchronization of the CTA after its roles", op)
+            case _:
+                if first_role is None:
+                    first_role = op
+                    _check_initialised(
+                        op, rings, initialised, fenced, ordered, ordered_in_cluster, cluster_ctas, findings
+                    )
+    if rings and first_role is None:
+        findings.doubt("a kernel with rings and no roles", kernel)
+
+
+def _check_initialised(
+    role: Operation,
+    rings: Mapping[str, Ring],
+    initialised: Mapping[str, Operation],
+    fenced: set[str],
+    ordered: set[str],
+    ordered_in_cluster: set[str],
+    cluster_ctas: int,
+    findings: Findings,
+) -> None:
+    """When the first role begins, every ring must be ready for every thread that may touch it."""
+    for name, ring in rings.items():
+        if name not in initialised:
+            findings.report("MB001", ring.op, f"ring {name} is never initialised", against=role)
+            continue
+        init = initialised[name]
+        if name not in fenced:
+            findings.report("MB003", init, f"no ac.fence.mbarrier_init follows the init of ring {name}", against=role)
+        if name not in ordered:
+            steps = (
+                f"thread 0 is delayed before it initialises ring {name}",
+                "a role's thread waits on a barrier that holds no valid object",
+            )
+            findings.report(
+                "MB004", init, f"roles may begin before ring {name} is initialised", against=role, steps=steps
+            )
+        elif cluster_ctas > 1 and name in fenced and name not in ordered_in_cluster:
+            steps = (
+                "CTA 1 of the cluster has not started",
+                f"CTA 0 passes its own synchronization and reaches ring {name} of CTA 1",
+            )
+            findings.report(
+                "CL004", init, f"peers may reach ring {name} before it is initialised", against=role, steps=steps
+            )

@@ -1,0 +1,59 @@
+"""What does one role, seen from outside, do to the rings, to shared memory and to the cluster?
+
+`interpret` fills a summary while it walks a role; `rings` compares the summaries of all roles. Only facts seen at a
+general iteration are recorded, so that each holds for every trip count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation
+
+from tilewright.contract.footprint import Ranges
+from tilewright.contract.polynomial import Polynomial
+from tilewright.contract.program import Role
+from tilewright.ir import ac
+
+
+@dataclass(slots=True)
+class FillSite:
+    """One place that fills slots: bytes announced, and the ranges its copies write in each buffer's slot."""
+
+    op: ac.ArriveExpectOp
+    ring: str
+    bytes: int
+    ranges: dict[str, Ranges] = field(default_factory=dict[str, Ranges])
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSite:
+    """One place that reads slots: the ranges that all of the role's units read in a buffer's slot."""
+
+    op: Operation
+    ring: str
+    buffer: str
+    ranges: Ranges
+
+
+@dataclass(slots=True)
+class RoleSummary:
+    """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
+    side, how many later slots have been waited for when one is signalled, at most (None: not a constant)."""
+
+    role: Role
+    totals: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
+    holds: dict[tuple[str, str], int | None] = field(default_factory=dict[tuple[str, str], "int | None"])
+    fills: dict[str, FillSite] = field(default_factory=dict[str, FillSite])
+    reads: list[ReadSite] = field(default_factory=list[ReadSite])
+    waits: dict[tuple[str, str], Operation] = field(default_factory=dict[tuple[str, str], Operation])
+    releases: dict[str, dict[Operation, int]] = field(default_factory=dict[str, "dict[Operation, int]"])
+    multicasts: list[ac.CopyIssueOp] = field(default_factory=list[ac.CopyIssueOp])
+    stores: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    staging: dict[str, Operation] = field(default_factory=dict[str, Operation])
+    named_barriers: dict[int, Operation] = field(default_factory=dict[int, Operation])
+    reads_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
+    writes_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
+
+    def total(self, event: str) -> Polynomial:
+        return self.totals.get(event, Polynomial())

@@ -1,0 +1,225 @@
+"""What do wgmma operations do to a unit's state, and which of them break a rule on the spot?
+
+A wgmma reads its slot and writes its accumulator until the group it was committed to is done. Groups complete in order,
+so after `wait_group n` the groups done are all but the newest n: with G groups committed, group g is done if
+G - 1 - g >= n. `wgmma.fence` must stand between an access to the accumulator's registers and the next wgmma that uses
+them, except between wgmmas of one shape that share it (PTX ISA 9.7.15.7.1).
+
+Not handled: A from registers, elements other than 16 bits, sparsity.
+Checked by: tests/contract/test_typestate_mutations.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tilewright.contract.footprint import operand_ranges
+from tilewright.contract.polynomial import Polynomial
+from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
+from tilewright.contract.summary import ReadSite
+from tilewright.contract.token import Accumulating, Reading, Settled, Slot, describe
+from tilewright.contract.walk import RoleWalk
+from tilewright.ir import ac
+
+_DESCRIPTOR_LIMIT = 1 << 18
+"""Byte offsets in a matrix descriptor have 14 bits in units of 16 (PTX ISA 9.7.15.5.1.2.2)."""
+
+_ROWS = 64
+"""Rows of one wgmma."""
+
+
+def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it is a wgmma operation."""
+    match op:
+        case ac.WgmmaFenceOp():
+            walk.state.fenced = True
+        case ac.WgmmaIssueOp():
+            _issue(walk, op)
+        case ac.WgmmaCommitOp():
+            walk.state.step("groups")
+            walk.state.uncommitted = 0
+            if walk.state.groups_in_flight is not None:
+                walk.state.groups_in_flight += 1
+        case ac.WgmmaWaitOp():
+            _wait(walk, op)
+        case _:
+            return False
+    if walk.role.unit != "warpgroup128":
+        walk.report("WG009", op, f"{op.name} in a role of {walk.role.unit}")
+    return True
+
+
+def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
+    slot = walk.take(op, op.phase)
+    m, n, group = op.m.data, op.n.data, walk.state.count("groups")
+    chained = False
+    if op.accumulator is not None:
+        accumulator = walk.take(op, op.accumulator)
+        chained = isinstance(accumulator, Accumulating) and (accumulator.m, accumulator.n) == (m, n)
+        if not chained and op.accumulator in walk.env:
+            what = describe(accumulator) if accumulator is not None else "something spoiled before"
+            walk.report("WG005", op, f"accumulates {m} x {n} into {what}")
+    if not chained and not walk.state.fenced:
+        walk.report(
+            "WG004",
+            op,
+            "no wgmma.fence since the accumulator's registers were last touched",
+            steps=(
+                "the warpgroup's threads access the accumulator's registers",
+                "the tensor core, not ordered after them, writes the same registers",
+            ),
+        )
+    walk.require_unit(op, op.unit)
+    if m < _ROWS or m % _ROWS or not 8 <= n <= 256 or n % 8 or op.element.data not in ("bf16", "f16"):
+        walk.report("WG010", op, f"no wgmma computes {m} x {n} of {op.element.data}")
+    else:
+        _operands(walk, op, slot)
+    walk.state.uncommitted += 1
+    walk.give(op, op.inflight, Accumulating(m, n, group))
+    if not isinstance(slot, Slot):
+        if slot is not None:
+            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+        walk.give(op, op.reading, None)
+        return
+    if slot.side != "full":
+        walk.report("MB012", op, f"reads {describe(slot)}")
+    walk.give(op, op.reading, Reading(slot.ring, slot.position, group))
+
+
+def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
+    """Both operands' footprints, over all of the role's units."""
+    a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
+    a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
+    if op.steps.data < 1 or not len(a_steps) == len(b_steps) == op.steps.data:
+        walk.findings.doubt(f"{op.steps.data} steps with {len(a_steps)} and {len(b_steps)} advances", op)
+        return
+    ring = slot.ring if isinstance(slot, Slot) else ""
+    blocks = range(op.m.data // _ROWS)
+    if a is not None:
+        bases = [
+            unit * op.a_instance_bytes.data + block * op.a_block_bytes.data
+            for unit in range(walk.role.count)
+            for block in blocks
+        ]
+        shape = (op.a_major.data, _ROWS, op.a_leading_bytes.data, op.a_stride_bytes.data)
+        _operand(walk, op, ring, a, shape, bases, a_steps)
+    if b is not None:
+        shape = (op.b_major.data, op.n.data, op.b_leading_bytes.data, op.b_stride_bytes.data)
+        _operand(walk, op, ring, b, shape, [0], b_steps)
+
+
+def _operand(
+    walk: RoleWalk,
+    op: ac.WgmmaIssueOp,
+    ring: str,
+    buffer: Buffer,
+    shape: tuple[str, int, int, int],
+    bases: list[int],
+    steps: tuple[int, ...],
+) -> None:
+    major, extent, leading, stride = shape
+    if ring and buffer.ring != ring:
+        walk.report("MB007", op, f"reads buffer {buffer.name} of {buffer.ring or 'no ring'} on a slot of ring {ring}")
+    if major not in ("K", "MN"):
+        walk.findings.doubt(f"unknown major {major!r}", op)
+        return
+    span, period = SWIZZLE_SPAN_BYTES[buffer.swizzle], SWIZZLE_PERIOD_BYTES[buffer.swizzle]
+    for name, value in (("leading", leading), ("stride", stride)):
+        if not 0 <= value < _DESCRIPTOR_LIMIT or value % 16:
+            walk.report("WG008", op, f"{buffer.name}: a {name} offset of {value} bytes")
+            return
+    if span and (stride % period or (major == "MN" and 2 * extent > span and leading % period)):
+        walk.report("WG008", op, f"{buffer.name}: offsets of {leading} and {stride} bytes leave the swizzle's period")
+        return
+    if span and any(base % period for base in bases):
+        walk.report("WG008", op, f"{buffer.name}: a matrix begins off the {period}-byte period of its swizzle")
+        return
+    for step in steps:
+        # Inside a pattern a K-major operand advances along the row; any other advance must be by whole patterns.
+        within = step % period if span else 0
+        if step < 0 or step % 16 or (within and (major == "MN" or within + 32 > span)):
+            walk.report("WG008", op, f"{buffer.name}: an advance of {step} bytes leaves its rows")
+            return
+    starts = tuple(sorted({base + step for base in bases for step in steps}))
+    ranges = operand_ranges(major, buffer.swizzle, extent, leading, stride, starts)
+    if ranges[0][0] < 0 or ranges[-1][1] > buffer.slot_bytes:
+        walk.report(
+            "WG006",
+            op,
+            f"reads bytes {ranges[0][0]} to {ranges[-1][1]} of a slot of {buffer.slot_bytes} in buffer {buffer.name}",
+            against=buffer.op,
+        )
+    if walk.recording and ring:
+        walk.summary.reads.append(ReadSite(op, ring, buffer.name, ranges))
+
+
+def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:
+    pending = op.pending.data
+    state = walk.state
+    if pending < 0:
+        walk.findings.doubt(f"waits for {pending} pending groups", op)
+    state.groups_in_flight = pending if state.groups_in_flight is None else min(state.groups_in_flight, pending)
+    if op.reading is not None:
+        reading = walk.take(op, op.reading)
+        retired = None
+        if isinstance(reading, Reading):
+            _require_done(walk, op, reading.group, "WG002", f"a slot of ring {reading.ring}")
+            retired = Slot(reading.ring, "retired", reading.position)
+        elif reading is not None:
+            walk.report("LV008", op, f"{op.name} cannot wait for {describe(reading)}")
+        if op.retired is None:
+            walk.report("LV001", op, "the slot that was read is not handed back, so nothing releases it")
+        else:
+            walk.give(op, op.retired, retired)
+    elif op.retired is not None:
+        walk.report("LV008", op, "hands back a slot that it was not given")
+        walk.give(op, op.retired, None)
+    if op.accumulator is not None:
+        accumulator = walk.take(op, op.accumulator)
+        settled = None
+        if isinstance(accumulator, Accumulating):
+            _require_done(walk, op, accumulator.group, "WG003", "an accumulator")
+            settled = Settled(accumulator.m, accumulator.n)
+        elif accumulator is not None:
+            walk.report("LV008", op, f"{op.name} cannot wait for {describe(accumulator)}")
+        state.fenced = False
+        if op.settled is None:
+            walk.report("LV001", op, "the accumulator is not handed back")
+        else:
+            walk.give(op, op.settled, settled)
+    elif op.settled is not None:
+        walk.report("WG005", op, "hands back an accumulator that it was not given")
+        walk.give(op, op.settled, None)
+
+
+def _require_done(walk: RoleWalk, op: ac.WgmmaWaitOp, group: Polynomial, code: str, what: str) -> None:
+    """Group `group` must be done once at most `groups_in_flight` of the committed groups are not."""
+    committed, in_flight = walk.state.count("groups"), walk.state.groups_in_flight
+    assert in_flight is not None
+    newer = committed - 1 - group
+    if newer.constant is not None and newer.constant >= in_flight:
+        return
+    if newer.constant is None:
+        if (newer - in_flight).is_never_negative(walk.kernel.minima):
+            return
+        walk.findings.doubt(f"the group of {what} is at a distance that depends on a trip count", op)
+        return
+    if newer.constant < 0 or walk.state.uncommitted:
+        walk.report(
+            "WG001",
+            op,
+            f"{what} belongs to a wgmma that is not committed",
+            steps=("a wgmma is issued and belongs to no group", "wait_group returns while it runs"),
+        )
+        return
+    use = "released and refilled" if code == "WG002" else "read by the threads"
+    walk.report(
+        code,
+        op,
+        f"{in_flight} groups may be pending after the wait; {what} needs at most {newer.constant}",
+        steps=(
+            f"the group of {what} is the newest but {newer.constant}",
+            f"wait_group returns with the newest {in_flight} groups running, that one among them",
+            f"{what} is {use} while the tensor core still uses it",
+        ),
+    )

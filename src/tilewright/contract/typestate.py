@@ -1,0 +1,169 @@
+"""Is the asynchronous protocol of an `ac` program free of hangs and races, for every trip count?
+
+The proof has five parts, each of which can only add findings or doubts; no finding and no doubt is `Proven`.
+1. `program` and `resources`: declarations, set-up order, shared memory, threads, registers. Arithmetic.
+2. `walk` with its steps: abstract interpretation of each role at a general iteration of its loops, an induction over
+trip counts. Linear tokens, bytes, parities in order, groups retired, staging reused in time.
+3. `rings`: projected on each ring, the roles' events must be equal as polynomials in the symbols, so for all values.
+4. `rings` again: no circle of waits, by a time that every edge of the event graph respects.
+5. `tokenmachine`: the same roles run with real counters, parities and bytes at boundary counts (minimum, 1, S - 1, S,
+   S + 1, 2 S + 1 and tiles 0 to 3). It must agree: it refutes what 1 to 4 could not decide, gives short runs, and
+   catches the checker itself contradicting its own argument.
+Interleavings: roles meet only at monotone counters (a phase, once complete, stays complete), each wait's outcome
+depends on nothing else, so all interleavings reach the same states and one run at each count stands for all of them.
+
+Types and operation names are not trusted: everything is derived again from operations and their properties. Anything
+not understood is a doubt, and a doubt is `Unknown`.
+
+Not handled: several rings (unknown), conditionals, generic reads of ring slots, roles that fill by plain stores.
+Checked by: tests/contract/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and by the
+second proof of the emitted text, which shares none of this code.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
+from tilewright.contract.epilogue_steps import epilogue_step, finish_role
+from tilewright.contract.finding import Findings, Places, ordinal_places
+from tilewright.contract.program import Kernel, Ring, read_kernel
+from tilewright.contract.resources import check_resources
+from tilewright.contract.ring_steps import ring_step
+from tilewright.contract.rings import check_roles, fill_sites
+from tilewright.contract.summary import RoleSummary
+from tilewright.contract.tensor_core_steps import tensor_core_step
+from tilewright.contract.tokenmachine import run_boundary_counts
+from tilewright.contract.walk import RoleWalk
+from tilewright.ir import ac
+
+SCOPE = "all trip counts"
+ASSUMPTIONS = (
+    "dynamic shared memory begins at a multiple of 1024 bytes",
+    "emission implements each operation as the dialect defines it",
+    "wgmma.wait_group of a warpgroup's thread covers the whole warpgroup's wgmma",
+    "output tiles of different CTAs and units do not overlap in global memory",
+)
+"""What the proof takes for granted; the second proof, of the emitted text, does not."""
+
+
+def verify(module: ModuleOp, source: Places | None = None) -> Verdict:
+    """The verdict on every kernel of `module`.
+
+    source: where an operation stands, for findings; without it a place is an ordinal in the module.
+    """
+    return _judge(module, source)[0]
+
+
+def protocol_claims(module: ModuleOp) -> tuple[ProtocolClaims, ...]:
+    """What each kernel of a proven module promises.
+
+    Raises TilewrightError, with the findings, if the module is not proven.
+    """
+    verdict, claims = _judge(module, None)
+    match verdict:
+        case Proven():
+            return claims
+        case Refuted(findings):
+            first = findings[0]
+            raise TilewrightError(
+                f"{first.code} {first.message}", span=first.primary, remedy="mend the program", findings=findings
+            )
+        case Unknown(reasons):
+            raise TilewrightError(f"not proven: {reasons[0]}", remedy="restructure what is not understood")
+
+
+def _judge(module: ModuleOp, source: Places | None) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
+    findings = Findings(source or ordinal_places(module))
+    claims: list[ProtocolClaims] = []
+    _check_structure(module, findings)
+    for op in module.body.block.ops:
+        if isinstance(op, ac.KernelOp):
+            claims.append(_judge_kernel(op, findings))
+        else:
+            findings.doubt("is not understood in a module", op)
+    if not claims:
+        findings.doubt("the module has no ac.kernel")
+    if findings.found:
+        return Refuted(tuple(findings.found)), ()
+    if findings.doubts:
+        return Unknown(tuple(findings.doubts)), ()
+    lines = tuple(line for claim in claims for line in claim.lines())
+    return Proven(SCOPE, ASSUMPTIONS, lines), tuple(claims)
+
+
+def _check_structure(module: ModuleOp, findings: Findings) -> None:
+    """Doubt operations whose operands or properties are not of the dialect's shape."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException as problem:
+            findings.doubt(f"is malformed: {str(problem).strip().splitlines()[-1]}", op)
+
+
+def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
+    kernel = read_kernel(op, findings)
+    check_resources(kernel, findings)
+    summaries: list[RoleSummary] = []
+    for role in kernel.roles:
+        steps = (ring_step, tensor_core_step, epilogue_step)
+        walk = RoleWalk(kernel, role, findings, steps, RoleSummary(role))
+        summaries.append(walk.run_role())
+        finish_role(walk)
+    check_roles(kernel, summaries, findings)
+    run_boundary_counts(kernel, findings)
+    return _claims(kernel, summaries)
+
+
+def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
+    return ProtocolClaims(
+        kernel=kernel.name,
+        symbols=tuple(kernel.symbols.items()),
+        minima=tuple(kernel.minima.items()),
+        cluster_ctas=kernel.cluster_ctas,
+        block_threads=kernel.block_threads,
+        dynamic_smem_bytes=kernel.dynamic_smem_bytes,
+        rings=tuple(
+            _ring_claim(kernel, ring, summaries) for ring in kernel.rings.values() if fill_sites(ring, summaries)
+        ),
+        stores=tuple(
+            StoreClaim(
+                summary.role.name,
+                buffer,
+                tuple(size for name, size in summary.stores if name == buffer),
+                summary.total(f"store:{buffer}"),
+            )
+            for summary in summaries
+            for buffer in summary.staging
+        ),
+        roles=tuple(
+            RoleClaim(role.name, role.unit, role.first_thread, role.threads, role.registers) for role in kernel.roles
+        ),
+    )
+
+
+def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary]) -> RingClaim:
+    sites = fill_sites(ring, summaries)
+    fills = next(total for summary in summaries if (total := summary.total(f"fill:{ring.name}")).terms or summary.fills)
+    slot_ranges: list[tuple[tuple[int, int], ...]] = []
+    for stage in range(ring.stages):
+        ranges: list[tuple[int, int]] = []
+        for name, filled in sites[0].ranges.items():
+            buffer = kernel.buffers[name]
+            begin = buffer.address + stage * buffer.slot_bytes
+            ranges.extend((begin + first, begin + last) for first, last in filled)
+        slot_ranges.append(tuple(sorted(ranges)))
+    return RingClaim(
+        name=ring.name,
+        stages=ring.stages,
+        full_addresses=tuple(ring.address + 8 * stage for stage in range(ring.stages)),
+        empty_addresses=tuple(ring.address + 8 * (ring.stages + stage) for stage in range(ring.stages)),
+        full_arrivals=ring.full_arrivals,
+        empty_arrivals=ring.empty_arrivals,
+        transaction_bytes=sites[0].bytes,
+        fills=fills,
+        slot_ranges=tuple(slot_ranges),
+    )

@@ -1,0 +1,331 @@
+"""How is a role walked once so that what is found holds for every iteration of every loop?
+
+Abstract interpretation over `token` values. A loop is rehearsed from its entry state to learn how far one iteration
+moves each position; then its body is walked at a general iteration j, with every position put at entry + j * movement,
+and the state at its end must be the state at j + 1. That is the inductive step, so what is found at j holds at all
+iterations, and the state after n of them is entry + n * movement. Facts about bulk stores are joined over iterations
+until they stop growing. Findings and facts are recorded only at the general iteration.
+
+Linear tokens are used once, in the block that made them; a loop must carry them.
+
+Not handled: conditionals (the dialect has none), a loop whose symbol may be below its first index.
+Checked by: tests/contract/test_typestate.py, and by `tokenmachine`, which runs the same roles at concrete counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tilewright.contract.finding import Findings
+from tilewright.contract.polynomial import Polynomial, variable
+from tilewright.contract.program import Buffer, Kernel, Map, Ring, Role
+from tilewright.contract.summary import RoleSummary
+from tilewright.contract.token import (
+    Accumulating,
+    Cursor,
+    Filling,
+    Fragment,
+    Index,
+    Reading,
+    Scalar,
+    Settled,
+    Slot,
+    Staged,
+    Token,
+    UnitState,
+    describe,
+    is_linear,
+    moved,
+)
+from tilewright.ir import ac
+
+Step = Callable[["RoleWalk", Operation], bool]
+"""Interprets one operation, or returns False if it isn't of the step's kind."""
+
+_GROWTH_LIMIT = 200
+"""Iterations of a join before giving up: more than every may-set can grow (slots, groups kept and flags)."""
+
+
+@dataclass(slots=True)
+class RoleWalk:
+    """One role being walked. env: what each value stands for; None where an earlier finding spoiled it."""
+
+    kernel: Kernel
+    role: Role
+    findings: Findings
+    steps: Sequence[Step]
+    summary: RoleSummary
+    state: UnitState = field(default_factory=UnitState)
+    env: dict[SSAValue, Token | None] = field(default_factory=dict[SSAValue, "Token | None"])
+    used: dict[SSAValue, Operation] = field(default_factory=dict[SSAValue, Operation])
+    block: Block | None = None
+    ordinals: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    counters: int = 0
+
+    # ------------------------------------------------------------ values
+
+    @property
+    def recording(self) -> bool:
+        """Whether this is the general iteration, where facts are recorded."""
+        return not self.findings.muted
+
+    def report(
+        self,
+        code: str,
+        op: Operation,
+        message: str,
+        *,
+        against: Operation | None = None,
+        steps: tuple[str, ...] = (),
+    ) -> None:
+        self.findings.report(code, op, f"{self.role.name}: {message}", against=against, steps=steps)
+
+    def name_of(self, op: Operation) -> str:
+        """A name of `op` that is unique within the role."""
+        return self.ordinals.setdefault(op, f"{op.name}#{len(self.ordinals)}")
+
+    def look(self, op: Operation, value: SSAValue) -> Token | None:
+        """What `value` stands for; None, with a doubt, if nothing defined it before `op`."""
+        if value not in self.env:
+            self.findings.doubt("uses a value that nothing before it defines", op)
+            return None
+        return self.env[value]
+
+    def take(self, op: Operation, value: SSAValue) -> Token | None:
+        """Use `value`: once only, and in the block that made it, if it is linear."""
+        token = self.look(op, value)
+        if token is None or not is_linear(token):
+            return token
+        if value in self.used:
+            self.report("LV002", op, f"{describe(token)} is used a second time", against=self.used[value])
+            return token
+        self.used[value] = op
+        if _home(value) is not self.block:
+            self.report("LV003", op, f"{describe(token)} comes from outside the loop and is not carried by it")
+        return token
+
+    def give(self, op: Operation, value: SSAValue, token: Token | None) -> None:
+        """Define `value`, and compare its declared type with what it stands for."""
+        self.env[value] = token
+        self.used.pop(value, None)
+        if token is not None and not _agrees(token, value.type):
+            self.report("LV006", op, f"{describe(token)} is declared {value.type}")
+
+    def ring_of(self, op: Operation, value: SSAValue) -> Ring | None:
+        """The ring that `value` is, or None with a doubt."""
+        declared = self.kernel.declared.get(value)
+        if isinstance(declared, Ring):
+            return declared
+        self.findings.doubt("takes something that is no ring", op)
+        return None
+
+    def buffer_of(self, op: Operation, value: SSAValue) -> Buffer | None:
+        declared = self.kernel.declared.get(value)
+        if isinstance(declared, Buffer):
+            return declared
+        self.findings.doubt("takes something that is no buffer", op)
+        return None
+
+    def map_of(self, op: Operation, value: SSAValue) -> Map | None:
+        declared = self.kernel.declared.get(value)
+        if isinstance(declared, Map):
+            return declared
+        self.findings.doubt("takes something that is no tensor map", op)
+        return None
+
+    def global_of(self, op: Operation, value: SSAValue) -> ac.GlobalOp | None:
+        declared = self.kernel.declared.get(value)
+        if isinstance(declared, ac.GlobalOp):
+            return declared
+        self.findings.doubt("takes something that is no global array", op)
+        return None
+
+    def require_unit(self, op: Operation, value: SSAValue) -> None:
+        """The operand must be the role's unit number: it picks the unit's own memory and barrier."""
+        token = self.look(op, value)
+        if not isinstance(token, Index) or not token.unit:
+            self.findings.doubt("its unit operand is not the role's unit number", op)
+
+    def require_indices(self, op: Operation, values: Sequence[SSAValue]) -> None:
+        for value in values:
+            if value in self.env and not isinstance(self.env[value], Index):
+                self.findings.doubt("takes something that is no index", op)
+            else:
+                self.look(op, value)
+
+    # ------------------------------------------------------------ blocks and loops
+
+    def run_role(self) -> RoleSummary:
+        """Walk the role's body; the summary is complete only if nothing was reported or doubted."""
+        block = self.role.op.body.block
+        if len(block.args) != 1:
+            self.findings.doubt("a role's region has one argument", self.role.op)
+            return self.summary
+        self.run_block(block, [Index(unit=True)], self.role.op)
+        self.summary.totals = dict(self.state.counts)
+        return self.summary
+
+    def run_block(self, block: Block, arguments: Sequence[Token | None], owner: Operation) -> list[SSAValue] | None:
+        """Walk `block`; the operands of its yield, or None if it has none."""
+        outer, self.block = self.block, block
+        for argument, token in zip(block.args, arguments, strict=True):
+            self.give(owner, argument, token)
+        yielded: list[SSAValue] | None = None
+        for op in block.ops:
+            if isinstance(op, ac.YieldOp):
+                yielded = list(op.values)
+                for value in yielded:
+                    self.take(op, value)
+            elif isinstance(op, ac.LoopOp):
+                self._loop(op, op.symbol.data, op.begin.data, 1)
+            elif isinstance(op, ac.TilesOp):
+                self._loop(op, op.symbol.data, 0, 2)
+            elif not any(step(self, op) for step in self.steps):
+                self.findings.doubt("is not understood in a role", op)
+                for result in op.results:
+                    self.give(op, result, None)
+        for value, maker in _defined(block, owner):
+            token = self.env.get(value)
+            if token is not None and is_linear(token) and value not in self.used:
+                self.report("LV001", maker, f"{describe(token)} is never used")
+        self.block = outer
+        return yielded
+
+    def _loop(self, op: ac.LoopOp | ac.TilesOp, symbol: str, begin: int, indices: int) -> None:
+        block, carried = op.body.block, list(op.carried)
+        if len(block.args) != indices + len(carried) or len(op.outputs) != len(carried):
+            self.findings.doubt("a loop whose carried values, arguments and results differ in number", op)
+            for result in op.results:
+                self.give(op, result, None)
+            return
+        minimum = self.kernel.minima.get(symbol)
+        if minimum is None or symbol not in self.kernel.symbols:
+            self.findings.doubt(f"{symbol!r} is no symbol of the kernel with a minimum", op)
+        elif minimum < begin:
+            self.findings.doubt(f"{symbol} may be {minimum}, less than the loop's first index {begin}", op)
+        entry = [self.take(op, value) for value in carried]
+        leading: list[Token | None] = [Index() for _ in range(indices)]
+
+        was_muted, self.findings.muted = self.findings.muted, True
+        entry_state = self.state
+        head, after = entry_state, self._iterate(op, entry_state, leading + entry)
+        for _ in range(_GROWTH_LIMIT):
+            grown = head.joined(after[1])
+            if grown.may_part() == head.may_part():
+                break
+            head, after = grown, self._iterate(op, grown, leading + entry)
+        else:
+            self.findings.doubt("what a loop leaves pending never stops growing", op)
+        self.findings.muted = was_muted
+
+        yielded, end = after
+        if len(yielded) != len(entry):
+            self.findings.doubt("a loop's body yields another number of values than it carries", op)
+            yielded = entry
+        self.counters += 1
+        counter = variable(f"{symbol}'{self.counters}")
+        at_counter = _state_at(head, end, counter)
+        general = [_token_at(old, new, counter) for old, new in zip(entry, yielded, strict=True)]
+        for number, (old, new) in enumerate(zip(entry, yielded, strict=True)):
+            if old is not None and new is not None and moved(old, new, counter) is None:
+                code = "WG005" if isinstance(old, Accumulating) or isinstance(new, Accumulating) else "LV008"
+                self.report(
+                    code, op, f"carried value {number} enters as {describe(old)} and is yielded as {describe(new)}"
+                )
+        last, last_end = self._iterate(op, at_counter, leading + general)
+        self._check_inductive(op, (entry, yielded, last), (head, end, last_end), counter)
+        trips = variable(symbol) - begin
+        self.state = _state_at(head, end, trips)
+        for result, old, new in zip(op.outputs, entry, yielded, strict=True):
+            self.give(op, result, _token_at(old, new, trips))
+
+    def _iterate(
+        self, op: ac.LoopOp | ac.TilesOp, state: UnitState, arguments: Sequence[Token | None]
+    ) -> tuple[list[Token | None], UnitState]:
+        self.state = state.copy()
+        values = self.run_block(op.body.block, arguments, op)
+        if values is None:
+            self.findings.doubt("a loop's body without a yield", op)
+            values = []
+        return [self.env.get(value) for value in values], self.state
+
+    def _check_inductive(
+        self,
+        op: Operation,
+        tokens: tuple[list[Token | None], list[Token | None], list[Token | None]],
+        states: tuple[UnitState, UnitState, UnitState],
+        counter: Polynomial,
+    ) -> None:
+        """The state after the general iteration must be the state before it, one iteration on."""
+        entry, yielded, last = tokens
+        for old, new, now in zip(entry, yielded, last, strict=False):
+            if old is None or new is None or now is None:
+                continue
+            expected = moved(old, new, counter + 1)
+            if expected is not None and expected != now:
+                self.findings.doubt(f"{describe(now)} does not move alike in each iteration", op)
+        head, end, now = states
+        if end.uncommitted != head.uncommitted or now.uncommitted != head.uncommitted:
+            code = "WG001" if end.uncommitted else "LV007"
+            self.report(code, op, f"an iteration leaves {end.uncommitted} wgmma uncommitted")
+        if _state_at(head, end, counter + 1).counts != now.counts:
+            self.findings.doubt("events do not occur alike in each iteration", op)
+        if head.joined(now).may_part() != head.may_part():
+            self.findings.doubt("what is pending grows beyond its invariant", op)
+
+
+def _state_at(head: UnitState, end: UnitState, count: Polynomial) -> UnitState:
+    """`head` with every event counted as after `count` iterations that each move like head to end."""
+    state = head.copy()
+    for event in end.counts:
+        state.counts[event] = head.count(event) + (end.count(event) - head.count(event)) * count
+    return state
+
+
+def _token_at(old: Token | None, new: Token | None, count: Polynomial) -> Token | None:
+    if old is None or new is None:
+        return None
+    return moved(old, new, count) or old
+
+
+def _home(value: SSAValue) -> Block | None:
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent_block()
+
+
+def _defined(block: Block, owner: Operation) -> list[tuple[SSAValue, Operation]]:
+    values: list[tuple[SSAValue, Operation]] = [(argument, owner) for argument in block.args]
+    values.extend((result, op) for op in block.ops for result in op.results)
+    return values
+
+
+def _agrees(token: Token, kind: Attribute) -> bool:
+    """Whether a declared type says what the token's history says."""
+    match token, kind:
+        case Cursor(), ac.CursorType():
+            return kind.ring.data == token.ring
+        case Slot(), ac.PhaseType():
+            return (kind.ring.data, kind.side.data) == (token.ring, token.side)
+        case Filling(), ac.TransactionType():
+            return (kind.ring.data, kind.bytes.data) == (token.ring, token.bytes_left)
+        case Reading(), ac.ReadingType():
+            return kind.ring.data == token.ring
+        case Accumulating(), ac.InflightType():
+            return (kind.m.data, kind.n.data) == (token.m, token.n)
+        case Settled(), ac.AccumulatorType():
+            return (kind.m.data, kind.n.data) == (token.m, token.n)
+        case Fragment(), ac.FragmentType():
+            return (kind.m.data, kind.n.data, kind.axes.data, kind.element.data) == (
+                token.m, token.n, token.axes, token.element
+            )  # fmt: skip
+        case Staged(), ac.StagedType():
+            return (kind.buffer.data, kind.state.data) == (token.buffer, token.state)
+        case Index(), ac.IndexType():
+            return True
+        case Scalar(), ac.ScalarType():
+            return True
+        case _:
+            return False
