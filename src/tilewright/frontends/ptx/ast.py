@@ -49,6 +49,11 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolOffset(Address):
+    """`name+4` without brackets: an address used as a value (`mov.u32 %r1, smem+16`). Its base is a Symbol."""
+
+
+@dataclass(frozen=True, slots=True)
 class TensorAddress:
     """`[tensorMap, {c0, c1, ...}]` or `[addr, {..}]`: a bulk tensor copy's tensor operand."""
 
@@ -78,6 +83,13 @@ class PairOfPredicates:
     second: Register
 
 
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """`(a, b)`: the results or the arguments of a call."""
+
+    items: tuple[Operand, ...]
+
+
 Operand = (
     Register
     | Immediate
@@ -88,6 +100,7 @@ Operand = (
     | Vector
     | Negated
     | PairOfPredicates
+    | Arguments
 )
 
 
@@ -133,9 +146,10 @@ class RegisterDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A `.shared`, `.global`, `.const` or `.local` variable.
+    """A `.shared`, `.global`, `.const` or `.local` variable, or a call's `.param` variable.
 
-    size_bytes is None for an `extern` array of unknown size (`.extern .shared .align 1024 .b8 smem[];`).
+    size_bytes is None for an `extern` array of unknown size (`.extern .shared .align 1024 .b8 smem[];`). linkage:
+    `visible`, `extern`, `weak`, `common`, or empty.
     """
 
     space: str
@@ -145,6 +159,7 @@ class Variable:
     size_bytes: int | None
     initial: bytes | None
     span: Span
+    linkage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +184,21 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchTable:
+    """`name: .branchtargets L0, L1;`: where `brx.idx` may go."""
+
+    name: str
+    labels: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """An `.entry`. body: instructions and labels in order. directives: performance directives by name without dot
-    (`reqntid`, `maxntid`, `minnctapersm`, `maxnreg`, `reqnctapercluster`, `explicitcluster`), values as written."""
+    (`reqntid`, `maxntid`, `minnctapersm`, `maxnreg`, `reqnctapercluster`, `explicitcluster`), values as written.
+
+    Registers, variables and labels of nested `{ }` scopes are renamed apart, so that the kernel has one flat namespace.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -181,6 +208,25 @@ class Kernel:
     body: tuple[Instruction | Label, ...]
     span: Span
     locations: tuple[Location, ...] = ()
+    branch_tables: tuple[BranchTable, ...] = ()
+    linkage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A `.func`: a device function, or the declaration of one (body None). Fields as in `Kernel`."""
+
+    name: str
+    results: tuple[Parameter, ...]
+    parameters: tuple[Parameter, ...]
+    directives: dict[str, tuple[int, ...]]
+    registers: tuple[RegisterDeclaration, ...]
+    variables: tuple[Variable, ...]
+    body: tuple[Instruction | Label, ...] | None
+    span: Span
+    locations: tuple[Location, ...] = ()
+    branch_tables: tuple[BranchTable, ...] = ()
+    linkage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +239,4 @@ class Module:
     variables: tuple[Variable, ...]
     kernels: tuple[Kernel, ...]
     files: dict[int, str] = field(default_factory=dict[int, str])
+    functions: tuple[Function, ...] = ()

@@ -1,0 +1,140 @@
+"""Which words is a PTX text made of, and where does each stand?
+
+One regular expression takes the text apart; a place becomes a line and a column only when somebody asks. A word keeps
+its dotted parts (`ld.global.v4.b32`, `%tid.x`), because a PTX opcode is one. Source: PTX ISA 8.8, Syntax. Not handled:
+the preprocessor lines of a C-like front end (`#line`).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import NoReturn
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>(?:[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/)+)
+    | (?P<word>(?:[A-Za-z][\w$]*|[%$_][\w$]*)(?:\.[\w$]+(?:::[\w$]+)*)*(?<!%))
+    | (?P<float>0[fF][0-9A-Fa-f]{8}(?![\w$.])|0[dD][0-9A-Fa-f]{16}(?![\w$.])
+        |(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)(?![\w$.]))
+    | (?P<integer>(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?(?![\w$.]))
+    | (?P<directive>\.[A-Za-z0-9_$]+(?:::[\w$]+)*)
+    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<punctuation><<|>>|<=|>=|==|!=|&&|\|\||[{}()\[\],;:@!|+\-*/%<>&^~?=])
+    """,
+    re.VERBOSE | re.ASCII | re.DOTALL,
+)
+_NUMBER_LIKE = re.compile(r"[0-9][\w$.]*", re.ASCII)
+END = "end"
+
+
+class Cursor:
+    """A place in the list of tokens, and the errors that can be told there.
+
+    kinds: `word`, `float`, `integer`, `directive`, `string`, a punctuation mark itself, and at last `end`.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        self.index = 0
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self._offsets: list[int] = []
+        self._lines = text.split("\n")
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._scan(text)
+
+    def _scan(self, text: str) -> None:
+        kinds, texts, offsets = self.kinds, self.texts, self._offsets
+        position, match_at = 0, _TOKEN.match
+        while position < len(text):
+            match = match_at(text, position)
+            if match is None:
+                self._refuse_text(text, position)
+            kind = match.lastgroup
+            assert kind is not None, "every alternative of the pattern is named"
+            if kind != "space":
+                word = match.group()
+                kinds.append(word if kind == "punctuation" else kind)
+                texts.append(word)
+                offsets.append(position)
+            position = match.end()
+        kinds.append(END)
+        texts.append("")
+        offsets.append(len(text.rstrip()))
+
+    def _refuse_text(self, text: str, position: int) -> NoReturn:
+        span = self._span_at(position)
+        if text.startswith("/*", position):
+            raise TilewrightError(
+                "a comment is not closed", span=span, remedy="the file may have been cut; close it with */"
+            )
+        if text[position] == '"':
+            raise TilewrightError("a string is not closed", span=span, remedy="close it on the same line")
+        number = _NUMBER_LIKE.match(text, position)
+        if number is not None:
+            raise TilewrightError(f"{number.group()} is not a number", span=span, remedy="see PTX ISA, Constants")
+        raise TilewrightError(f"{text[position]!r} has no meaning in PTX", span=span, remedy="remove it")
+
+    def _span_at(self, offset: int) -> Span:
+        line = bisect_right(self._starts, offset) - 1
+        line = min(line, len(self._lines) - 1)
+        return Span(self.file, line + 1, offset - self._starts[line] + 1, self._lines[line].rstrip("\r"))
+
+    # Looking
+
+    @property
+    def kind(self) -> str:
+        return self.kinds[self.index]
+
+    @property
+    def text(self) -> str:
+        return self.texts[self.index]
+
+    def span(self, index: int | None = None) -> Span:
+        """The place of a token; of the current one if no index is given."""
+        return self._span_at(self._offsets[self.index if index is None else index])
+
+    def describe(self) -> str:
+        """The current token, for a message."""
+        return "the end of the file" if self.kind == END else self.text
+
+    def at(self, *kinds: str) -> bool:
+        """Whether the current token is of one of these kinds, or is this directive."""
+        return self.kinds[self.index] in kinds or (self.kinds[self.index] == "directive" and self.text in kinds)
+
+    # Taking
+
+    def take(self) -> str:
+        text = self.texts[self.index]
+        if self.kinds[self.index] != END:
+            self.index += 1
+        return text
+
+    def accept(self, kind: str) -> bool:
+        """Take the current token if it is of this kind."""
+        if self.kinds[self.index] == kind:
+            self.index += 1
+            return True
+        return False
+
+    def expect(self, kind: str, what: str = "") -> str:
+        """Take a token of this kind, or refuse what stands there instead."""
+        if self.kinds[self.index] != kind or kind == END:
+            self.refuse(what or f"`{kind}`")
+        self.index += 1
+        return self.texts[self.index - 1]
+
+    def refuse(self, expected: str) -> NoReturn:
+        """Raise TilewrightError: `expected` should stand here."""
+        remedy = "the file ends too early: was it cut?" if self.kind == END else ""
+        raise TilewrightError(f"expected {expected}, found {self.describe()}", span=self.span(), remedy=remedy)
+
+    def fail(self, message: str, remedy: str, index: int | None = None) -> NoReturn:
+        """Raise TilewrightError at a token, the current one if no index is given."""
+        raise TilewrightError(message, span=self.span(index), remedy=remedy)

@@ -1,0 +1,118 @@
+"""What does a name mean here? Nested `{ }` scopes become one flat namespace.
+
+Registers and variables are known before they are used, so a name is settled when it is read. Labels may come later: an
+operand that names one is noted and settled when the scope that declares the label closes, or at last against
+parameters, module symbols and functions. The first use of a name in a function keeps it; later ones get `$1`, `$2`, ...
+Source: PTX ISA 8.8, Identifiers; Labels and Function Names; State Spaces.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Register, Symbol
+
+# Tells the place that used a label under its old name what the label is called now.
+Patch = Callable[[str, str], None]
+
+
+@dataclass(slots=True)
+class _Scope:
+    opened: Span
+    declared: set[str] = field(default_factory=set[str])
+    shadowed: list[tuple[str, Register | Symbol | None]] = field(
+        default_factory=list[tuple[str, Register | Symbol | None]]
+    )
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    pending: list[tuple[str, Span, bool, Patch]] = field(default_factory=list[tuple[str, Span, bool, Patch]])
+
+
+class Names:
+    """The names of one function's body. `outer`: module symbols, functions and this function's parameters."""
+
+    def __init__(self, outer: dict[str, Symbol], opened: Span) -> None:
+        self.visible: dict[str, Register | Symbol] = {}
+        self._outer = outer
+        self._used: set[str] = set(outer)
+        self._scopes = [_Scope(opened)]
+        self._next_suffix: dict[str, int] = {}
+
+    @property
+    def depth(self) -> int:
+        return len(self._scopes)
+
+    @property
+    def opened(self) -> Span:
+        """Where the innermost scope was opened."""
+        return self._scopes[-1].opened
+
+    def push(self, opened: Span) -> None:
+        self._scopes.append(_Scope(opened))
+
+    def pop(self) -> None:
+        """Close the innermost scope: settle its labels, and uncover what its declarations hid."""
+        scope = self._scopes.pop()
+        for name, hidden in reversed(scope.shadowed):
+            if hidden is None:
+                del self.visible[name]
+            else:
+                self.visible[name] = hidden
+        for use in scope.pending:
+            name, span, is_label, patch = use
+            unique = scope.labels.get(name)
+            if unique is not None:
+                if unique != name:
+                    patch(name, unique)
+            elif self._scopes:
+                self._scopes[-1].pending.append(use)
+            elif is_label or name not in self._outer:
+                self._refuse(name, span, scope)
+
+    def _refuse(self, name: str, span: Span, scope: _Scope) -> None:
+        near = difflib.get_close_matches(name, [*scope.labels, *self._outer], n=1, cutoff=0.7)
+        remedy = f"did you mean {near[0]}?" if near else "declare it, as a label, a variable or a register"
+        raise TilewrightError(f"{name} is not declared", span=span, remedy=remedy)
+
+    def declare_register(self, name: str, span: Span) -> str:
+        """The flat name of a register declared in the innermost scope."""
+        unique = self._declare(name, span)
+        self._show(name, Register(unique))
+        return unique
+
+    def declare_variable(self, name: str, span: Span) -> str:
+        """The flat name of a variable declared in the innermost scope."""
+        unique = self._declare(name, span)
+        self._show(name, Symbol(unique))
+        return unique
+
+    def declare_label(self, name: str, span: Span) -> str:
+        """The flat name of a label, or of a branch table, that stands in the innermost scope."""
+        unique = self._declare(name, span)
+        self._scopes[-1].labels[name] = unique
+        return unique
+
+    def use(self, name: str, span: Span, patch: Patch, *, is_label: bool = False) -> None:
+        """Note a name that is not declared yet. is_label: nothing but a label will do."""
+        self._scopes[-1].pending.append((name, span, is_label, patch))
+
+    def _show(self, name: str, meaning: Register | Symbol) -> None:
+        self._scopes[-1].shadowed.append((name, self.visible.get(name)))
+        self.visible[name] = meaning
+
+    def _declare(self, name: str, span: Span) -> str:
+        scope = self._scopes[-1]
+        if name in scope.declared:
+            raise TilewrightError(f"{name} is declared twice in one scope", span=span, remedy="rename one of the two")
+        scope.declared.add(name)
+        unique = name
+        if unique in self._used:
+            suffix = self._next_suffix.get(name, 1)
+            while (unique := f"{name}${suffix}") in self._used:
+                suffix += 1
+            self._next_suffix[name] = suffix + 1
+        self._used.add(unique)
+        return unique

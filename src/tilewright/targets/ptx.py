@@ -1,0 +1,371 @@
+"""Is this a PTX instruction, and which one? Rows of `data/ptx.toml`, and the check of text against them.
+
+An opcode belongs to the row whose key is its longest dotted prefix; the rest are modifiers. A row's forms are sequences
+of groups; one pass over the modifiers with a set of possible positions decides membership, so a form may hold ambiguous
+optional groups. Checked: modifiers in order, operands in number and kind, vector lengths, PTX version and target. Not
+checked: register widths (the machine does), and pairs of modifiers that no form separates. Source: PTX ISA 8.8, chapter
+Instruction Set. `tests/targets/test_ptx_table.py` lets ptxas assemble every row's example.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple, NoReturn, cast, get_args
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+
+Effect = Literal["plain", "async_start", "async_wait", "fence", "barrier", "control"]
+
+# What the text of an operand looks like. `symbol_offset` is `name+4` without brackets.
+Shape = Literal[
+    "register",
+    "sink",
+    "integer",
+    "float",
+    "symbol",
+    "symbol_offset",
+    "negated",
+    "pair",
+    "address",
+    "tensor",
+    "vector",
+    "arguments",
+]
+
+_ACCEPTS: dict[str, frozenset[str]] = {
+    "destination": frozenset({"register", "sink"}),
+    "register": frozenset({"register"}),
+    "source": frozenset({"register", "integer", "float", "symbol", "symbol_offset"}),
+    "immediate": frozenset({"integer"}),
+    "predicate": frozenset({"register", "integer"}),
+    "negatable": frozenset({"register", "integer", "negated"}),
+    "pair": frozenset({"register", "sink", "pair"}),
+    "address": frozenset({"address"}),
+    "tensor": frozenset({"tensor"}),
+    "vector": frozenset({"vector"}),
+    "loaded": frozenset({"register", "sink", "vector"}),
+    "stored": frozenset({"register", "integer", "float", "symbol", "symbol_offset", "vector"}),
+    "label": frozenset({"symbol"}),
+    "arguments": frozenset({"arguments"}),
+}
+_VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8, "x1": 1, "x2": 2, "x4": 4}
+_DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
+_TARGET = re.compile(r"sm_(\d+)([af]?)")
+
+
+class OperandShape(NamedTuple):
+    """How one operand is written. length: items of a vector, coordinates of a tensor address, else 0."""
+
+    kind: Shape
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModifierGroup:
+    """One place in a form: any of `alternatives`, or nothing if it is not required."""
+
+    alternatives: frozenset[str]
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperandGroup:
+    """One operand's place: its kinds. present_with: the modifiers that it comes with, empty if it needs none."""
+
+    kinds: tuple[str, ...]
+    required: bool
+    present_with: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return "|".join(self.kinds) + ("" if self.required else "?")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One spelling of an instruction. ptx: least PTX ISA version; targets: names that have it, empty for all."""
+
+    modifiers: tuple[ModifierGroup, ...]
+    operands: tuple[OperandGroup, ...]
+    ptx: tuple[int, int]
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionRow:
+    """One instruction. key: its mnemonic; source: document and section; example: one instance, as PTX text."""
+
+    key: str
+    forms: tuple[Form, ...]
+    effect: Effect
+    source: str
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class PtxTable:
+    """The whole table: rows by key, and the names of the special registers."""
+
+    rows: dict[str, InstructionRow]
+    special_registers: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def ptx_table() -> PtxTable:
+    """The table, read once from the package's data. Raises TilewrightError if they break its grammar."""
+    data = tomllib.loads((files("tilewright.targets") / "data" / "ptx.toml").read_text("utf-8"))
+    sets = cast("dict[str, str]", data["sets"])
+    rows = {key: _row(key, cast("dict[str, Any]", entry), sets) for key, entry in data["instructions"].items()}
+    return PtxTable(rows, frozenset(cast("list[str]", data["special_registers"]["names"])))
+
+
+def _row(key: str, entry: dict[str, Any], sets: dict[str, str]) -> InstructionRow:
+    unknown = entry.keys() - {"effect", "source", "ptx", "targets", "example", "forms"}
+    if unknown:
+        raise TilewrightError(f"instruction table: row {key} has an unknown field {min(unknown)}")
+    if entry["effect"] not in get_args(Effect):
+        raise TilewrightError(f"instruction table: row {key} has an unknown effect {entry['effect']!r}")
+    forms: list[Form] = []
+    for item in cast("list[str | dict[str, Any]]", entry["forms"]):
+        fields: dict[str, Any] = {"form": item} if isinstance(item, str) else item
+        modifiers, separator, operands = str(fields["form"]).partition(" :")
+        if not separator:
+            raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
+        forms.append(
+            Form(
+                tuple(_modifier_group(word, sets) for word in modifiers.split()),
+                tuple(_operand_group(word, key) for word in operands.split()),
+                _version(fields.get("ptx", entry.get("ptx", "1.0"))),
+                tuple(fields.get("targets", entry.get("targets", ()))),
+            )
+        )
+    return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+def _modifier_group(word: str, sets: dict[str, str]) -> ModifierGroup:
+    names = word.removesuffix("?").split("|")
+    expanded = [choice for name in names for choice in (sets[name[1:]].split("|") if name[0] == "$" else [name])]
+    return ModifierGroup(frozenset(item for name in expanded for item in _count(name)), not word.endswith("?"))
+
+
+def _count(name: str) -> list[str]:
+    """`m64n{8..24:8}k16` as its three names."""
+    match = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+):(\d+)\}(.*)", name)
+    if match is None:
+        return [name]
+    head, first, last, step, tail = match.groups()
+    return [f"{head}{number}{tail}" for number in range(int(first), int(last) + 1, int(step))]
+
+
+def _operand_group(word: str, key: str) -> OperandGroup:
+    body, _, condition = word.partition("[")
+    kinds = tuple(body.removesuffix("?").split("|"))
+    for kind in kinds:
+        if kind not in _ACCEPTS:
+            raise TilewrightError(f"instruction table: row {key} has an unknown operand kind {kind!r}")
+    present_with = frozenset(condition.removesuffix("]").split(",")) if condition else frozenset[str]()
+    return OperandGroup(kinds, not body.endswith("?"), present_with)
+
+
+# ---------------------------------------------------------------- lookup
+
+
+@lru_cache(maxsize=4096)
+def _split(opcode: str) -> tuple[InstructionRow, tuple[str, ...]] | None:
+    rows = ptx_table().rows
+    parts = opcode.split(".")
+    for length in range(len(parts), 0, -1):
+        row = rows.get(".".join(parts[:length]))
+        if row is not None:
+            return row, tuple(parts[length:])
+    return None
+
+
+def instruction_row(opcode: str, span: Span | None = None) -> tuple[InstructionRow, tuple[str, ...]]:
+    """The row that `opcode` belongs to, and its modifiers in order, without dots.
+
+    Raises TilewrightError, naming the nearest known mnemonic, if there is no such instruction.
+    """
+    found = _split(opcode)
+    if found is None:
+        rows = ptx_table().rows
+        near = difflib.get_close_matches(opcode, rows, n=1, cutoff=0.5) or difflib.get_close_matches(
+            opcode.split(".")[0], rows, n=1, cutoff=0.5
+        )
+        raise TilewrightError(
+            f"{opcode} is not an instruction that Tilewright knows",
+            span=span,
+            remedy=f"did you mean {near[0]}?" if near else "add a row for it to the instruction table",
+        )
+    return found
+
+
+# ---------------------------------------------------------------- check
+
+
+def check(
+    opcode: str,
+    shapes: tuple[OperandShape, ...],
+    version: tuple[int, int] | None = None,
+    targets: tuple[str, ...] = (),
+    span: Span | None = None,
+) -> tuple[InstructionRow, tuple[str, ...]]:
+    """The row and modifiers of an instruction whose operands have `shapes`, checked against the row's forms.
+
+    version and targets: the module's, None and empty to leave them unchecked. Raises TilewrightError at `span`: unknown
+    instruction or modifier, missing modifier, wrong number or kind of operands, or an older version or another target.
+    """
+    row, modifiers = instruction_row(opcode, span)
+    problem = _problem(opcode, shapes, version, targets)
+    if problem is not None:
+        raise TilewrightError(problem[0], span=span, remedy=problem[1])
+    return row, modifiers
+
+
+@lru_cache(maxsize=65536)
+def _problem(
+    opcode: str, shapes: tuple[OperandShape, ...], version: tuple[int, int] | None, targets: tuple[str, ...]
+) -> tuple[str, str] | None:
+    """Message and remedy, or None if some form fits."""
+    row, modifiers = instruction_row(opcode)
+    spelled = [form for form in row.forms if _reach(form.modifiers, modifiers)[0] == "all"]
+    if not spelled:
+        return _modifier_problem(opcode, row, modifiers)
+    fitting = [form for form in spelled if _operands_fit(form.operands, modifiers, shapes)]
+    if not fitting:
+        return _operand_problem(opcode, spelled, modifiers, shapes)
+    if version is not None:
+        present = [form for form in fitting if form.ptx <= version]
+        if not present:
+            needed = min(form.ptx for form in fitting)
+            message = f"{opcode} needs PTX {needed[0]}.{needed[1]}; the module says {version[0]}.{version[1]}"
+            return message, f"write .version {needed[0]}.{needed[1]} or later"
+        fitting = present
+    if targets and not any(_is_available(form.targets, targets) for form in fitting):
+        needed_targets = sorted({name for form in fitting for name in form.targets})
+        return f"{opcode} does not exist for {', '.join(targets)}", f"it needs .target {' or '.join(needed_targets)}"
+    return None
+
+
+def _is_available(needed: tuple[str, ...], targets: tuple[str, ...]) -> bool:
+    if not needed:
+        return True
+    for name in targets:
+        have = _TARGET.fullmatch(name)
+        if have is None:
+            continue
+        for wanted in needed:
+            want = _TARGET.fullmatch(wanted)
+            if want is None:
+                continue
+            generic = want[2] == "" and int(have[1]) >= int(want[1])
+            if generic or have[0] == want[0]:
+                return True
+    return False
+
+
+def _reach(groups: Sequence[ModifierGroup], modifiers: tuple[str, ...]) -> tuple[str, int, frozenset[str]]:
+    """How far a form's groups take the modifiers: "all", or "short" or "stuck" with what could have come next."""
+    positions = {0}
+    for taken, modifier in enumerate(modifiers):
+        following: set[int] = set()
+        expected: set[str] = set()
+        for start in positions:
+            for index in range(start, len(groups)):
+                expected |= groups[index].alternatives
+                if modifier in groups[index].alternatives:
+                    following.add(index + 1)
+                if groups[index].required:
+                    break
+        if not following:
+            return "stuck", taken, frozenset(expected)
+        positions = following
+    if any(not any(group.required for group in groups[start:]) for start in positions):
+        return "all", len(modifiers), frozenset()
+    missing: set[str] = set()
+    for start in positions:
+        missing |= next(group.alternatives for group in groups[start:] if group.required)
+    return "short", len(modifiers), frozenset(missing)
+
+
+def _modifier_problem(opcode: str, row: InstructionRow, modifiers: tuple[str, ...]) -> tuple[str, str]:
+    reached = [_reach(form.modifiers, modifiers) for form in row.forms]
+    furthest = max(taken for _, taken, _ in reached)
+    expected = sorted({name for _, taken, names in reached if taken == furthest for name in names})
+    choices = ", ".join(f".{name}" for name in expected[:16]) + (", ..." if len(expected) > 16 else "")
+    remedy = f"{row.source}: expected {choices}" if expected else f"{row.source}: nothing may follow"
+    if furthest == len(modifiers):
+        return f"{opcode} lacks a modifier", remedy
+    modifier = modifiers[furthest]
+    near = difflib.get_close_matches(modifier, expected, n=1, cutoff=0.75)
+    if near and near[0] != modifier:
+        remedy = f"did you mean .{near[0]}?"
+    return f"modifier .{modifier} of {opcode} is not known in this place", remedy
+
+
+def _operands_fit(
+    groups: tuple[OperandGroup, ...], modifiers: tuple[str, ...], shapes: tuple[OperandShape, ...]
+) -> bool:
+    wanted = [group for group in groups if not group.present_with or not group.present_with.isdisjoint(modifiers)]
+    positions = {0}
+    for shape in shapes:
+        following: set[int] = set()
+        for start in positions:
+            for index in range(start, len(wanted)):
+                if any(_kind_fits(kind, modifiers, shape) for kind in wanted[index].kinds):
+                    following.add(index + 1)
+                if wanted[index].required:
+                    break
+        positions = following
+    return any(not any(group.required for group in wanted[start:]) for start in positions)
+
+
+def _kind_fits(kind: str, modifiers: tuple[str, ...], shape: OperandShape) -> bool:
+    if shape.kind not in _ACCEPTS[kind]:
+        return False
+    if shape.kind == "tensor":
+        return all(_DIMENSIONS.get(modifier, shape.length) == shape.length for modifier in modifiers)
+    lengths = [_VECTOR_LENGTHS[modifier] for modifier in modifiers if modifier in _VECTOR_LENGTHS]
+    if kind in ("loaded", "stored"):
+        return lengths == [shape.length] if shape.kind == "vector" else not lengths
+    return kind != "vector" or not lengths or lengths == [shape.length]
+
+
+def _operand_problem(
+    opcode: str, forms: list[Form], modifiers: tuple[str, ...], shapes: tuple[OperandShape, ...]
+) -> tuple[str, str]:
+    signatures: list[str] = []
+    counts: set[int] = set()
+    for form in forms:
+        wanted = [g for g in form.operands if not g.present_with or not g.present_with.isdisjoint(modifiers)]
+        signature = ", ".join(str(group) for group in wanted) or "nothing"
+        if signature not in signatures:
+            signatures.append(signature)
+        counts |= set(range(sum(group.required for group in wanted), len(wanted) + 1))
+    remedy = f"it takes {'; or '.join(signatures)}"
+    if len(shapes) not in counts:
+        plural = "" if len(shapes) == 1 else "s"
+        return f"{opcode} has {len(shapes)} operand{plural}", remedy
+    written = ", ".join(f"{shape.kind} of {shape.length}" if shape.length else shape.kind for shape in shapes)
+    return f"{opcode} does not take operands of these kinds: {written}", remedy
+
+
+def no_such_register(name: str, span: Span | None) -> NoReturn:
+    """Refuse `name`, a name with a `%` that is neither declared nor a special register."""
+    near = difflib.get_close_matches(name, sorted(ptx_table().special_registers), n=1, cutoff=0.7)
+    raise TilewrightError(
+        f"register {name} is not declared",
+        span=span,
+        remedy=f"declare it with .reg, or did you mean {near[0]}?" if near else "declare it with .reg",
+    )
