@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from xdsl.parser import Parser
 
 import tilewright.frontends.tile.language as tw
-from tilewright.frontends.tile.trace import fingerprint, span_of, trace
+from tilewright.frontends.tile.trace import fingerprint, trace
+from tilewright.frontends.tile.tracer import span_of
 from tilewright.ir import context
 from tilewright.ir.tile import DotOp, LoadOp, ShiftOp, StoreOp, TransposeOp
 

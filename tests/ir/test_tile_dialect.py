@@ -232,6 +232,29 @@ def test_a_carried_value_is_read_once_only():
         parsed(text).verify()
 
 
+def test_values_are_used_after_they_are_computed():
+    module = parsed(PROGRAM)
+    (program,) = module.ops
+    block = program.body.block
+    gelu = next(op for op in block.ops if op.name == "tile.unary")
+    gelu.detach()
+    block.insert_op_before(gelu, block.first_op)
+    with pytest.raises(RuleViolation, match=r"tile\.unary uses a value that is not computed before it"):
+        module.verify()
+
+
+def test_a_loops_values_stay_in_it():
+    module = parsed(PROGRAM)
+    (program,) = module.ops
+    loop = next(op for op in module.walk() if op.name == "tile.loop")
+    shift = next(op for op in module.walk() if op.name == "tile.shift")
+    shift.result.replace_all_uses_with(shift.index)
+    shift.detach()
+    program.body.block.insert_op_after(shift, loop)
+    with pytest.raises(RuleViolation, match=r"tile\.shift uses a value that is not computed before it"):
+        module.verify()
+
+
 def test_violations_name_the_op_to_blame():
     module = parsed(
         PROGRAM.replace("    tile.return\n", SECOND_STORE.replace("m.py:6", "m.py:7") + "    tile.return\n")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilewright.ir.tile import GridOp, LoadOp, LoopOp, ProgramOp, ReturnOp, StoreOp
 from tilewright.ir.tile_types import RuleViolation, TensorType, axes_text, tensor_type
@@ -20,6 +20,7 @@ Violation = tuple[Operation, RuleViolation]
 
 def violations(program: ProgramOp) -> Iterator[Violation]:
     """Every whole-program rule that `program` breaks, in the order of the program's text."""
+    yield from _order(program.body.block, set())
     yield from _signature(program)
     grids = [op for op in program.body.block.ops if isinstance(op, GridOp)]
     if len(grids) != 1:
@@ -30,6 +31,17 @@ def violations(program: ProgramOp) -> Iterator[Violation]:
     yield from _axes(program, grids[0])
     yield from _stores(program, grids[0])
     yield from _loads(program)
+
+
+def _order(block: Block, above: set[SSAValue]) -> Iterator[Violation]:
+    """Values are used after they are computed and inside the loop that computes them; xDSL does not see to that."""
+    known = above | set(block.args)
+    for op in block.ops:
+        if not known.issuperset(op.operands):
+            yield op, RuleViolation(f"{op.name} uses a value that is not computed before it", "compute it first")
+        for region in op.regions:
+            yield from _order(region.block, known)
+        known.update(op.results)
 
 
 def _signature(program: ProgramOp) -> Iterator[Violation]:

@@ -1,0 +1,93 @@
+"""Which tensor types a kernel's parameters get from dims, elements and strides, and what is wrong with those given.
+
+Theory: every axis has one extent, shared by all tensors that name it, so shapes follow from names. Whatever is missing,
+misspelt or out of range is refused where the kernel is declared, naming the nearest known name.
+Not handled: shapes known only at run time. Checked by tests/frontends/test_tile_errors.py and test_tile_trace.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
+from tilewright.ir.tile_types import ELEMENT_TYPES, RuleViolation, TensorType
+
+
+def tensor_types(
+    kernel: Kernel,
+    dims: Mapping[str, int],
+    elements: Mapping[str, Element],
+    strides: Mapping[str, tuple[int, ...]],
+) -> dict[str, TensorType]:
+    """The type of every parameter by name; see `trace.trace` for the arguments. Raises TilewrightError."""
+    names = [parameter.name for parameter in kernel.parameters]
+    _check_names(kernel, "axis", dims, kernel.axes, complete=True)
+    _check_names(kernel, "parameter", elements, names, complete=True)
+    _check_names(kernel, "parameter", strides, names, complete=False)
+    for axis, extent in dims.items():
+        if not _is_whole(extent) or extent < 1:
+            raise TilewrightError(
+                f"axis {axis} of kernel {kernel.name} has extent {extent!r}",
+                span=kernel.span,
+                remedy="give a whole number of elements, at least 1",
+            )
+    return {
+        parameter.name: _tensor_type(kernel, parameter, dims, elements[parameter.name], strides.get(parameter.name))
+        for parameter in kernel.parameters
+    }
+
+
+def _tensor_type(
+    kernel: Kernel,
+    parameter: Parameter,
+    dims: Mapping[str, int],
+    element: Element,
+    strides: tuple[int, ...] | None,
+) -> TensorType:
+    if element not in ELEMENT_TYPES:
+        raise TilewrightError(
+            f"parameter {parameter.name} has element {element_name(element)}",
+            span=kernel.span,
+            remedy="use bf16, f16 or f32",
+        )
+    shape = tuple(dims[axis] for axis in parameter.axes)
+    if strides is None:
+        strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    if not all(_is_whole(stride) for stride in strides):
+        raise TilewrightError(
+            f"parameter {parameter.name} has strides {strides!r}", span=kernel.span, remedy="give whole numbers"
+        )
+    try:
+        return TensorType.of(parameter.axes, shape, strides, element)
+    except VerifyException as error:
+        remedy = error.remedy if isinstance(error, RuleViolation) else ""
+        raise TilewrightError(f"parameter {parameter.name}: {error}", span=kernel.span, remedy=remedy) from error
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def element_name(element: object) -> str:
+    return element.value if isinstance(element, Element) else repr(element)
+
+
+def _check_names(
+    kernel: Kernel, what: str, given: Mapping[str, object], known: Sequence[str], *, complete: bool
+) -> None:
+    for name in given:
+        if name not in known:
+            raise TilewrightError(
+                f"kernel {kernel.name} has no {what} {name}", span=kernel.span, remedy=nearest_name(name, known)
+            )
+    missing = [name for name in known if name not in given]
+    if complete and missing:
+        wanted = "extent" if what == "axis" else "element"
+        raise TilewrightError(
+            f"{what} {missing[0]} of kernel {kernel.name} has no {wanted}", span=kernel.span, remedy="give it one"
+        )

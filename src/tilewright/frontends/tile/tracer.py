@@ -1,0 +1,467 @@
+"""How operations on handles become ops: the tracer that stands behind `language` while a kernel's body runs.
+
+Theory: handles stand for SSA values. Each handle remembers the scope it was made in (the program, or one loop's body);
+using it anywhere that scope is not open is the author's mistake of carrying a value out of a loop. Accumulators are the
+one mutable handle: the first `+=` in a loop makes the accumulator a carried value of that loop, the loop's end makes it
+the loop's result. Equal pure ops in open scopes are recorded once. What the dialect's own rules refuse is reported at
+the author's line, which every op carries; so the rules stand in one place, `ir.tile` and `ir.tile_rules`.
+
+Not handled: Python control flow on tiles, loops in loops, kernels calling kernels.
+Checked by tests/frontends/test_tile_trace.py and test_tile_errors.py.
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.transforms.dead_code_elimination import dce
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name, source_line
+from tilewright.frontends.tile.language import (
+    Accumulator,
+    Expression,
+    Index,
+    Product,
+    TensorHandle,
+    Tile,
+)
+from tilewright.frontends.tile.shapes import element_name
+from tilewright.ir.function import Function
+from tilewright.ir.tile import (
+    BinaryOp,
+    BroadcastOp,
+    CastOp,
+    ConstantOp,
+    DotOp,
+    FullOp,
+    GridOp,
+    LoadOp,
+    LoopOp,
+    ProgramOp,
+    ReturnOp,
+    ShiftOp,
+    StoreOp,
+    TransposeOp,
+    UnaryOp,
+    YieldOp,
+    check_contraction,
+    product_type,
+)
+from tilewright.ir.tile_rules import place_of, violations
+from tilewright.ir.tile_types import (
+    ELEMENT_TYPES,
+    IndexType,
+    RuleViolation,
+    TensorType,
+    axes_text,
+    tensor_type,
+    value_type,
+)
+
+_PACKAGE = __name__.rpartition(".")[0]
+_Op = TypeVar("_Op", bound=Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What a handle stands for, and the number of the scope it was made in."""
+
+    value: SSAValue
+    scope: int
+    loop_axis: str
+
+
+class _Scope:
+    """An open block: the program's body or a loop's. `known` maps what a pure op computes to the op that does."""
+
+    def __init__(self, number: int, block: Block, axis: str = "", place: str = "") -> None:
+        self.number = number
+        self.block = block
+        self.axis = axis
+        self.place = place
+        self.known: dict[object, Operation] = {}
+        self.carried: dict[Accumulator, SSAValue] = {}
+
+
+class KernelTracer:
+    """Implements `language.Tracer` for one run of one kernel."""
+
+    def __init__(self, kernel: Kernel, types: Mapping[str, TensorType]) -> None:
+        self.kernel = kernel
+        self.tensors: dict[str, SSAValue] = {}
+        self.bound: dict[Index | Expression, _Bound] = {}
+        self.products: dict[Product, tuple[SSAValue, SSAValue, str]] = {}
+        self.pending: dict[Product, str] = {}
+        self.grid_indices: tuple[Index, ...] = ()
+        self.scope_count = 1
+        block = Block(arg_types=list(types.values()))
+        for parameter, argument in zip(kernel.parameters, block.args, strict=True):
+            argument.name_hint = parameter.name
+            self.tensors[parameter.name] = argument
+        self.scopes = [_Scope(0, block)]
+
+    def tensor(self, parameter: Parameter) -> TensorHandle:
+        return TensorHandle(self, parameter.name)
+
+    # ------------------------------------------------------------ places and errors
+
+    def place(self) -> str:
+        """ "file:line" of the innermost frame that is not the language's own."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE) and frame.f_back is not None:
+            frame = frame.f_back
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def refuse(self, message: str, remedy: str, place: str = "") -> NoReturn:
+        file, _, line = (place or self.place()).rpartition(":")
+        raise TilewrightError(message, span=Span(file, int(line), text=source_line(file, int(line))), remedy=remedy)
+
+    def _refuse_violation(self, violation: VerifyException, place: str = "") -> NoReturn:
+        remedy = violation.remedy if isinstance(violation, RuleViolation) else ""
+        self.refuse(str(violation), remedy, place)
+
+    # ------------------------------------------------------------ recording
+
+    def record(self, op: _Op) -> _Op:
+        """Append an op to the innermost scope, or give back the equal one recorded before."""
+        try:
+            op.verify_()
+        except VerifyException as violation:
+            self._refuse_violation(violation)
+        if isinstance(op, FullOp | DotOp | StoreOp | GridOp):
+            self.scopes[-1].block.add_op(op)
+            return op
+        properties = tuple(sorted((name, str(value)) for name, value in op.properties.items() if name != "place"))
+        key = (type(op), tuple(op.operands), properties, tuple(op.result_types))
+        for scope in self.scopes:
+            known = scope.known.get(key)
+            if known is not None:
+                op.erase()
+                return cast(_Op, known)  # the key holds the op's class
+        self.scopes[-1].known[key] = op
+        self.scopes[-1].block.add_op(op)
+        return op
+
+    def build(self, make: Callable[..., _Op], *arguments: object) -> _Op:
+        """Make an op at the author's line and record it."""
+        try:
+            op = make(*arguments, self.place())
+        except VerifyException as violation:
+            self._refuse_violation(violation)
+        return self.record(op)
+
+    def bind(self, handle: Index | Expression, value: SSAValue) -> None:
+        scope = self.scopes[-1]
+        self.bound[handle] = _Bound(value, scope.number, scope.axis)
+
+    def tile(self, value: SSAValue) -> Tile:
+        handle = Tile(self)
+        self.bind(handle, value)
+        return handle
+
+    def resolve(self, handle: Index | Expression) -> SSAValue:
+        """The value behind a handle, where it may be used here."""
+        bound = self.bound.get(handle)
+        if bound is None:
+            self.refuse("this tile or index belongs to another kernel", "compute it in the kernel that uses it")
+        if all(scope.number != bound.scope for scope in self.scopes):
+            if isinstance(handle, Index):
+                self.refuse(
+                    f"the index over {handle.axis} is used outside its loop", "use it in the body of its own loop"
+                )
+            self.refuse(
+                f"a tile computed inside the loop over {bound.loop_axis} is used after it",
+                "accumulate with `acc += tw.dot(x, y)`, acc from tw.zeros, or compute the tile after the loop",
+            )
+        return bound.value
+
+    def value_of(self, operand: object) -> SSAValue:
+        """The tile behind an elementwise operand; a number becomes a constant without axes."""
+        match operand:
+            case Product():
+                self.refuse(
+                    "tw.dot covers one tile of its contracted axis and is no finished value",
+                    "write `acc += tw.dot(x, y)` in the loop, with acc from tw.zeros, and use acc after it",
+                )
+            case Accumulator() if len(self.scopes) > 1:
+                self.refuse("an accumulator is read inside a loop", "only `acc += tw.dot(x, y)` there; read it after")
+            case Expression():
+                return self.resolve(operand)
+            case TensorHandle():
+                self.refuse(
+                    f"tensor {operand.name} is used without indices", f"write {operand.name}[...] to load a tile"
+                )
+            case Index():
+                self.refuse(f"the index over {operand.axis} is used as a number", "load a tensor of numbers instead")
+            case bool():
+                self.refuse(f"{operand!r} is used as a number", "write a number")
+            case numbers.Real():
+                return self.build(ConstantOp, float(operand)).result
+            case _:
+                self.refuse(f"{operand!r} is neither a tile nor a number", "use tiles and Python numbers")
+
+    def widened(self, value: SSAValue) -> SSAValue:
+        return value if value_type(value).element_kind is Element.F32 else self._cast(value, Element.F32)
+
+    def _cast(self, value: SSAValue, element: Element) -> SSAValue:
+        if value_type(value).element_kind is element:
+            return value
+        return self.build(CastOp, value, element).result
+
+    def _broadcast(self, value: SSAValue, axes: tuple[str, ...]) -> SSAValue:
+        if value_type(value).axis_names == axes:
+            return value
+        return self.build(BroadcastOp, value, axes).result
+
+    # ------------------------------------------------------------ structure
+
+    def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]:
+        if self.grid_indices:
+            self.refuse("the kernel calls tw.grid twice", "call it once, at the start")
+        op = self.build(GridOp, tuple(self._axis(axis) for axis in axes))
+        handles: list[Index] = []
+        for axis, value in zip(op.axis_names, op.indices, strict=True):
+            value.name_hint = axis
+            handle = Index(self, axis)
+            self.bind(handle, value)
+            handles.append(handle)
+        self.grid_indices = tuple(handles)
+        return self.grid_indices
+
+    def _axis(self, axis: object) -> str:
+        if not isinstance(axis, str):
+            self.refuse(f"{axis!r} is no axis name", 'write it in quotes, as in "M"')
+        if axis not in self.kernel.axes:
+            self.refuse(f"kernel {self.kernel.name} has no axis {axis}", nearest_name(axis, self.kernel.axes))
+        return axis
+
+    def begin_loop(self, axis: object) -> Index:
+        name = self._axis(axis)
+        if not self.grid_indices:
+            self.refuse("a loop comes before tw.grid", "call tw.grid first")
+        if len(self.scopes) > 1:
+            outer = self.scopes[-1]
+            self.refuse(
+                f"a loop over {name} inside the loop over {outer.axis}, which is nested or was left by break",
+                "write one loop after the other; leave loops only at their end",
+            )
+        if name in [index.axis for index in self.grid_indices]:
+            self.refuse(f"the loop runs over {name}, an axis of the grid", "loop over an axis to contract")
+        block = Block(arg_types=[IndexType.of(name)])
+        block.args[0].name_hint = name
+        self.scopes.append(_Scope(self.scope_count, block, name, self.place()))
+        self.scope_count += 1
+        handle = Index(self, name)
+        self.bind(handle, block.args[0])
+        return handle
+
+    def end_loop(self) -> None:
+        scope = self.scopes.pop()
+        initial = [scope.carried[accumulator] for accumulator in scope.carried]
+        final = [self.bound[accumulator].value for accumulator in scope.carried]
+        scope.block.add_op(YieldOp(final))
+        loop = LoopOp(scope.axis, initial, Region(scope.block), scope.place)
+        try:
+            loop.verify_()
+        except VerifyException as violation:
+            self._refuse_violation(violation, scope.place)
+        self.scopes[-1].block.add_op(loop)
+        for accumulator, output in zip(scope.carried, loop.outputs, strict=True):
+            output.name_hint = "acc"
+            self.bind(accumulator, output)
+
+    def shift(self, index: Index, offset: object) -> Index:
+        if not isinstance(offset, int) or isinstance(offset, bool):
+            self.refuse(f"an index is displaced by {offset!r}", "displace it by a whole number of elements")
+        value = self.resolve(index)
+        if isinstance(value.owner, ShiftOp):
+            offset += value.owner.offset.value.data
+            value = value.owner.index
+        if not -(2**31) < offset < 2**31:
+            self.refuse(f"an index is displaced by {offset} elements", "stay within 2^31")
+        handle = Index(self, index.axis)
+        self.bind(handle, value if offset == 0 else self.build(ShiftOp, value, offset).result)
+        return handle
+
+    # ------------------------------------------------------------ memory
+
+    def _indices(self, indices: object) -> list[SSAValue]:
+        listed = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
+        values: list[SSAValue] = []
+        for index in listed:
+            if not isinstance(index, Index):
+                self.refuse(f"{index!r} is no index", "use the indices of tw.grid and tw.loop")
+            values.append(self.resolve(index))
+        return values
+
+    def load(self, tensor: TensorHandle, indices: object) -> Tile:
+        return self.tile(self.build(LoadOp, self.tensors[tensor.name], self._indices(indices)).result)
+
+    def store(self, tensor: TensorHandle, indices: object, value: object) -> None:
+        target = self.tensors[tensor.name]
+        type_ = tensor_type(target)
+        if len(self.scopes) > 1:
+            self.refuse(
+                f"{tensor.name} is stored inside the loop over {self.scopes[-1].axis}, once per tile of it",
+                "store after the loop, which ends by itself, not by break",
+            )
+        where = self._indices(indices)
+        stored = self.value_of(value)
+        if set(value_type(stored).axis_names) < set(type_.axis_names):
+            stored = self._broadcast(stored, type_.axis_names)
+        # The cast comes last, so that it alone is the store's rounding.
+        self.build(StoreOp, self._cast(stored, type_.element_kind), target, where)
+
+    # ------------------------------------------------------------ products
+
+    def zeros(self, indices: tuple[object, ...]) -> Accumulator:
+        if len(self.scopes) > 1:
+            self.refuse("tw.zeros inside a loop", "make the accumulator before the loop")
+        if not indices:
+            self.refuse("tw.zeros without indices", "write tw.zeros(i, j), i and j from tw.grid")
+        axes: list[str] = []
+        for index in indices:
+            if not isinstance(index, Index) or index not in self.grid_indices:
+                self.refuse(
+                    "tw.zeros takes the grid's indices as they are", "write tw.zeros(i, j), i and j from tw.grid"
+                )
+            axes.append(index.axis)
+        accumulator = Accumulator(self)
+        self.bind(accumulator, self.build(FullOp, 0.0, tuple(axes)).result)
+        return accumulator
+
+    def dot(self, left: object, right: object) -> Product:
+        for operand in (left, right):
+            if isinstance(operand, numbers.Real):
+                self.refuse(f"tw.dot of the number {operand!r}", "multiply by numbers with *, on the accumulator")
+        if len(self.scopes) == 1:
+            self.refuse(
+                "tw.dot outside a loop sums over one tile of its contracted axis only",
+                "write `acc += tw.dot(x, y)` in `for k in tw.loop(...)`",
+            )
+        left_value, right_value = self.value_of(left), self.value_of(right)
+        try:
+            product_type(value_type(left_value), value_type(right_value))
+            check_contraction(value_type(left_value), self.scopes[-1].axis)
+        except VerifyException as violation:
+            self._refuse_violation(violation)
+        product = Product(self)
+        place = self.place()
+        self.products[product] = (left_value, right_value, place)
+        self.pending[product] = place
+        self.bind(product, left_value)
+        return product
+
+    def accumulate(self, accumulator: Accumulator, product: object) -> None:
+        if self.bound.get(accumulator) is None:
+            self.refuse("this accumulator belongs to another kernel", "make it with tw.zeros in this kernel")
+        if len(self.scopes) == 1:
+            self.refuse("`+=` on an accumulator outside a loop", "write `acc = acc + tile`")
+        if not isinstance(product, Product):
+            self.refuse(
+                "an accumulator takes only products, whose sum does not depend on the size of tiles",
+                "write `acc += tw.dot(x, y)`, once per product, and add other tiles after the loop",
+            )
+        self.resolve(product)
+        left, right, place = self.products[product]
+        self.pending.pop(product, None)
+        scope = self.scopes[-1]
+        if accumulator not in scope.carried:
+            outer = self.bound[accumulator].value
+            scope.carried[accumulator] = outer
+            argument = scope.block.insert_arg(outer.type, len(scope.block.args))
+            argument.name_hint = "acc"
+            self.bind(accumulator, argument)
+        op = self.record(DotOp(left, right, self.bound[accumulator].value, place))
+        self.bind(accumulator, op.result)
+
+    # ------------------------------------------------------------ elementwise
+
+    def unary(self, function: Function, operand: object) -> Tile:
+        if isinstance(operand, numbers.Real):
+            self.refuse(f"tw.{function.value} of the number {operand!r}", "use Python's math on numbers")
+        return self.tile(self.build(UnaryOp, function, self.widened(self.value_of(operand))).result)
+
+    def binary(self, function: Function, left: object, right: object) -> Tile:
+        if isinstance(left, numbers.Real) and isinstance(right, numbers.Real):
+            self.refuse(f"{function.value} of two numbers", "compute it in Python")
+        if Function.ADD is function and (isinstance(left, Product) or isinstance(right, Product)):
+            self.refuse(
+                "tw.dot is added to something other than an accumulator's `+=`",
+                "write `acc += tw.dot(x, y)` in the loop, with acc from tw.zeros",
+            )
+        values = [self.widened(self.value_of(operand)) for operand in (left, right)]
+        axes = self._joined_axes(*(value_type(value).axis_names for value in values))
+        first, second = (self._broadcast(value, axes) for value in values)
+        return self.tile(self.build(BinaryOp, function, first, second).result)
+
+    def _joined_axes(self, left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+        """Axes of the result: those of the operand that has them all; of an outer product, left ones first."""
+        if set(left) >= set(right):
+            return left
+        if set(left) < set(right):
+            return right
+        joined = (*left, *(axis for axis in right if axis not in left))
+        if len(joined) > 2:
+            self.refuse(
+                f"tiles over {axes_text(left)} and {axes_text(right)} do not broadcast", "use tiles over common axes"
+            )
+        return joined
+
+    def cast(self, operand: object, element: object) -> Tile:
+        if not isinstance(element, Element) or element not in ELEMENT_TYPES:
+            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16 or tw.f32")
+        return self.tile(self._cast(self.value_of(operand), element))
+
+    def transpose(self, operand: object) -> Tile:
+        value = self.value_of(operand)
+        if isinstance(value.owner, TransposeOp):
+            return self.tile(value.owner.operand)
+        return self.tile(self.build(TransposeOp, value).result)
+
+    # ------------------------------------------------------------ the end
+
+    def finish(self, dims: Mapping[str, int], returned: object) -> ModuleOp:
+        """The module, once the kernel's body has run. Raises TilewrightError for what the whole program breaks."""
+        if len(self.scopes) > 1:
+            scope = self.scopes[-1]
+            self.refuse(
+                f"the loop over {scope.axis} was left by break or return", "leave loops only at their end", scope.place
+            )
+        if returned is not None:
+            raise TilewrightError(
+                f"kernel {self.kernel.name} returns a value", span=self.kernel.span, remedy="store it to a tensor"
+            )
+        for place in self.pending.values():
+            self.refuse("the result of tw.dot is not used", "write `acc += tw.dot(x, y)`", place)
+        block = self.scopes[0].block
+        block.add_op(ReturnOp())
+        program = ProgramOp(
+            self.kernel.name,
+            [parameter.name for parameter in self.kernel.parameters],
+            {axis: dims[axis] for axis in self.kernel.axes},
+            Region(block),
+            f"{self.kernel.file}:{self.kernel.line}",
+        )
+        module = ModuleOp([program])
+        dce(module)
+        for op, violation in violations(program):
+            raise TilewrightError(str(violation), span=span_of(op), remedy=violation.remedy) from violation
+        module.verify()
+        return module
+
+
+def span_of(op: Operation) -> Span | None:
+    """The author's line behind an op of the dialect, with its text; None where the op carries no place."""
+    file, _, line = place_of(op).rpartition(":")
+    return Span(file, int(line), text=source_line(file, int(line))) if line.isdecimal() else None
