@@ -282,6 +282,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     tiles_m, tiles_n = -(-op.tiles_m.data // cluster_m), -(-op.tiles_n.data // cluster_n)
     total = tiles_m * tiles_n
     block = op.body.block
+    step = text.into("b32", "mov.u32", clusters)
     tile = text.register("b32")
     if lowering.cluster_size > 1:
         text.emit("mov.u32", tile, "%clusterid.x")
@@ -302,7 +303,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     lowering.places[block.args[1]] = IndexPlace(n)
     _lower_block(lowering, block)
     _carry_back(lowering, block, 2)
-    text.emit("add.u32", tile, tile, clusters)
+    text.emit("add.u32", tile, tile, step)
     text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, 2)
