@@ -4,7 +4,8 @@ Theory: PTX ISA, `bar`/`barrier.cta`: 16 barriers a CTA; a warp's arrival counts
 threads that have not exited take part. `barrier.cluster`: every thread of the cluster that has not exited arrives, then
 waits. `setmaxnreg`: registers given back go to the CTA's pool, an increase waits until the pool has enough.
 
-Not handled: `barrier.red`; a `barrier.sync` without `.aligned` still waits for the warp's live lanes to meet. Checked by: tests/machine/test_barriers.py.
+Not handled: `barrier.red`. A `barrier.sync` without `.aligned` still waits for the warp's live lanes to meet. Checked
+by: tests/machine/test_barriers.py.
 """
 
 from __future__ import annotations

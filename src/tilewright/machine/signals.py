@@ -33,7 +33,7 @@ def owner(cta: Cta, address: int, span: Span, *, cluster: bool) -> tuple[Cta, in
         raise MachineFault("MF002", "misaligned-address", f"mbarrier at {offset:#x} is not 8-byte aligned", span)
     if offset + 8 > found.shared.size_bytes:
         raise MachineFault(
-            "MF001", "out-of-bounds", f"mbarrier at {offset:#x} is past {found.shared.size_bytes} bytes of shared memory",
+            "MF001", "out-of-bounds", f"mbarrier at {offset:#x} is past the CTA's {found.shared.size_bytes} bytes",
             span,
         )  # fmt: skip
     return found, offset

@@ -156,8 +156,8 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
                         1 if expecting else amount,
                         amount if expecting else 0,
                         drop=drop,
-                        no_complete=no_complete,
                         relaxed=relaxed,
+                        no_complete=no_complete,
                         span=instruction.span,
                     )
             if state != SINK_SLOT:

@@ -202,11 +202,7 @@ def merged_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int],
 def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction, chained: bool) -> None:
     """Report registers that another operation still holds, or that were written since the last wgmma.fence."""
     accumulator, a_registers = set(text.accumulator), set(text.a_registers)
-    held: set[int] = warp.in_flight & (accumulator | a_registers)  # pyright: ignore[reportAssignmentType]
-    if chained:
-        held = held - accumulator
-    else:
-        held = set(held)
+    held = set(warp.in_flight & (a_registers if chained else accumulator | a_registers))
     reads: set[int] = set()
     for slot in held & a_registers:
         # Two operations may read the same A registers; an accumulator in flight may not be an operand.
