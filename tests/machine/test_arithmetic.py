@@ -1,17 +1,21 @@
-"""Floating-point arithmetic against exact fractions, rounded here from IEEE 754's definitions alone."""
+"""Floating-point arithmetic against exact fractions, rounded here from IEEE 754's definitions alone; and
+against results of an H200 (`arithmetic.npz`: an array for each instruction, of the operands' a, b, c, e).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.machine import arithmetic
+from tilewright.machine import arithmetic, conversion, integer
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.rounding import Bits
 
@@ -316,3 +320,146 @@ def test_modes_that_are_not_modelled_are_refused() -> None:
         arithmetic.add("f64", *lanes("f64", 0, 0), "rz")
     with pytest.raises(EngineFault):
         arithmetic.add("bf16", *lanes("bf16", 0, 0), "rm")
+
+
+def measured() -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    with np.load(Path(__file__).parent.parent / "data" / "arithmetic.npz") as archive:
+        results = {name: archive[name] for name in archive.files}
+    operand = results.pop("operands")
+    return results, [np.ascontiguousarray(operand[:, column]) for column in range(4)]
+
+
+def models(a: Bits, b: Bits, c: Bits, e: Bits) -> dict[str, Callable[[], np.ndarray]]:
+    """By the measured array's name: what the machine computes. x and y are the 64-bit operands {a, b} and {c, e}."""
+    x, y = (np.stack(pair, axis=1).copy().view(np.uint64)[:, 0] for pair in ((a, b), (c, e)))
+    low_a, low_b = ((operand & 0xFFFF).astype(np.uint16) for operand in (a, b))
+
+    def halves(operation: Callable[..., Bits], kind: str, *operands_: Bits, **options: object) -> np.ndarray:
+        return operation(kind, *(operand.view(np.uint16) for operand in operands_), **options).view(np.uint32)
+
+    def pair(high: np.ndarray, low: np.ndarray, width: int) -> np.ndarray:
+        return high.astype(np.uint32) << width | low.astype(np.uint32)
+
+    found: dict[str, Callable[[], np.ndarray]] = {}
+    for mode in ("rn", "rz", "rm", "rp"):
+        found[f"add_{mode}_f32"] = partial(arithmetic.add, "f32", a, b, mode)
+        found[f"mul_{mode}_f32"] = partial(arithmetic.multiply, "f32", a, b, mode)
+        found[f"fma_{mode}_f32"] = partial(arithmetic.fused_multiply_add, "f32", a, b, c, mode)
+        found[f"div_{mode}_f32"] = partial(arithmetic.divide, "f32", a, b, mode)
+        found[f"sqrt_{mode}_f32"] = partial(arithmetic.square_root, "f32", a, mode)
+        found[f"rcp_{mode}_f32"] = partial(arithmetic.reciprocal, "f32", a, mode)
+        for kind, operand in (("s64", x), ("u64", x), ("s32", a)):
+            found[f"cvt_{mode}_f32_{kind}"] = partial(conversion.integer_to_float, "f32", kind, operand, mode)
+        found[f"cvt_{mode}_f32_f64"] = partial(conversion.float_to_float, "f32", "f64", x, mode)
+        found[f"cvt_{mode}_f16_f32"] = partial(conversion.float_to_float, "f16", "f32", a, mode)
+        for kind in ("s32", "u32", "s64", "u64"):
+            found[f"cvt_{mode}i_{kind}_f32"] = partial(conversion.float_to_integer, kind, "f32", a, mode + "i")
+        for kind in ("s32", "s64"):
+            found[f"cvt_{mode}i_{kind}_f64"] = partial(conversion.float_to_integer, kind, "f64", x, mode + "i")
+        found[f"cvt_{mode}i_f32_f32"] = partial(conversion.float_to_integral, "f32", a, mode + "i")
+    found["sub_rz_f32"] = partial(arithmetic.subtract, "f32", a, b, "rz")
+    found["add_rn_ftz_f32"] = partial(arithmetic.add, "f32", a, b, ftz=True)
+    found["mul_rn_ftz_f32"] = partial(arithmetic.multiply, "f32", a, b, ftz=True)
+    found["div_rn_ftz_f32"] = partial(arithmetic.divide, "f32", a, b, ftz=True)
+    found["fma_rn_ftz_f32"] = partial(arithmetic.fused_multiply_add, "f32", a, b, c, ftz=True)
+    found["fma_rn_sat_f32"] = partial(arithmetic.fused_multiply_add, "f32", a, b, c, saturate=True)
+    found["neg_f32"], found["abs_f32"] = partial(arithmetic.negate, "f32", a), partial(arithmetic.absolute, "f32", a)
+    found["neg_bf16x2"] = partial(halves, arithmetic.negate, "bf16", a)
+    found["abs_f16x2"] = partial(halves, arithmetic.absolute, "f16", a)
+    found["add_ftz_f16x2"] = partial(halves, arithmetic.add, "f16", a, b, ftz=True)
+    found["fma_sat_f16x2"] = partial(halves, arithmetic.fused_multiply_add, "f16", a, b, c, saturate=True)
+    for kind in ("f16", "bf16"):
+        found[f"add_rn_{kind}x2"] = partial(halves, arithmetic.add, kind, a, b)
+        found[f"mul_rn_{kind}x2"] = partial(halves, arithmetic.multiply, kind, a, b)
+        found[f"fma_rn_{kind}x2"] = partial(halves, arithmetic.fused_multiply_add, kind, a, b, c)
+        found[f"fma_rn_relu_{kind}x2"] = partial(halves, arithmetic.fused_multiply_add, kind, a, b, c, relu=True)
+        found[f"max_{kind}x2"] = partial(halves, arithmetic.maximum, kind, a, b)
+        found[f"min_nan_{kind}x2"] = partial(halves, arithmetic.minimum, kind, a, b, nan=True)
+        found[f"max_xorsign_{kind}x2"] = partial(halves, arithmetic.maximum, kind, a, b, xorsign_abs=True)
+        found[f"cvt_f32_{kind}"] = partial(conversion.float_to_float, "f32", kind, low_a)
+        for mode in ("rn", "rz"):
+            for name, relu in (("", False), ("_relu", True)):
+                narrow = partial(conversion.float_to_float, kind, "f32", rounding=mode, relu=relu)
+                found[f"cvt_{mode}{name}_{kind}x2_f32"] = lambda narrow=narrow: pair(narrow(a), narrow(b), 16)
+    for name, extremum in (("min", arithmetic.minimum), ("max", arithmetic.maximum)):
+        found[f"{name}_f32"] = partial(extremum, "f32", a, b)
+        found[f"{name}_nan_f32"] = partial(extremum, "f32", a, b, nan=True)
+        found[f"{name}_ftz_f32"] = partial(extremum, "f32", a, b, ftz=True)
+        found[f"{name}_xorsign_f32"] = partial(extremum, "f32", a, b, xorsign_abs=True)
+    found["cvt_rna_tf32"] = partial(conversion.float_to_tf32, a)
+    found["cvt_rn_tf32"] = partial(conversion.float_to_tf32, a, "rn")
+    found["cvt_rz_relu_tf32"] = partial(conversion.float_to_tf32, a, "rz", relu=True)
+    for kind in ("e4m3", "e5m2"):
+        for name, relu in (("", False), ("_relu", True)):
+            pack = partial(conversion.float_to_byte_float, kind, "f32", relu=relu)
+            found[f"cvt{name}_{kind}x2_f32"] = lambda pack=pack: pair(pack(a), pack(b), 8)
+        from_half = partial(conversion.float_to_byte_float, kind, "f16")
+        found[f"cvt_{kind}x2_f16x2"] = lambda f=from_half: pair(f((a >> 16).astype(np.uint16)), f(low_a), 8)
+        to_half = partial(conversion.byte_float_to_half, kind)
+        found[f"cvt_f16x2_{kind}x2"] = lambda f=to_half: pair(f((a >> 8).astype(np.uint8)), f(a.astype(np.uint8)), 16)
+    found["cvt_sat_f32_f32"] = partial(conversion.float_to_float, "f32", "f32", a, saturate=True)
+    found["cvt_ftz_f32_f32"] = partial(conversion.float_to_float, "f32", "f32", a, ftz=True)
+    found["cvt_rzi_s32_f16"] = partial(conversion.float_to_integer, "s32", "f16", low_a)
+    found["cvt_rzi_s64_f16"] = partial(conversion.float_to_integer, "s64", "f16", low_a)
+    found["cvt_rzi_u8_f32"] = partial(conversion.float_to_integer, "u8", "f32", a)
+    found["cvt_rzi_s16_f32"] = partial(conversion.float_to_integer, "s16", "f32", a)
+    found["cvt_rn_f16_s32"] = partial(conversion.integer_to_float, "f16", "s32", a)
+    found["cvt_rn_f16_f64"] = partial(conversion.float_to_float, "f16", "f64", x)
+    for kinds, left, right in ((("u32", "s32"), a, b), (("u64", "s64"), x, y)):
+        for kind in kinds:
+            found[f"div_{kind}"] = partial(integer.divide_integer, kind, left, right)
+            found[f"rem_{kind}"] = partial(integer.remainder_integer, kind, left, right)
+            found[f"mulhi_{kind}"] = partial(integer.multiply_high, kind, left, right)
+            found[f"shr_{kind}"] = partial(integer.shift_right, kind, left, b if left is a else c)
+    for kind in ("u32", "s32"):
+        found[f"mulwide_{kind}"] = partial(integer.multiply_wide, kind, a, b)
+    found["div_u16"] = partial(integer.divide_integer, "u16", low_a, low_b)
+    found["div_s16"] = partial(integer.divide_integer, "s16", low_a, low_b)
+    found["shl_b32"], found["addsat_s32"] = partial(integer.shift_left, a, b), partial(integer.add_saturating, a, b)
+    return found
+
+
+BOUNDS = {
+    **{"ex2_f32": 2.0**-22, "rcp_f32": 2.0**-23, "rsqrt_f32": 2.0**-22.4, "sqrt_f32": 2.0**-22.9, "tanh_f32": 2.0**-11},
+    **{"divapprox_f32": 2.0**-22, "divfull_f32": 2.0**-22},
+}
+
+
+def test_results_are_the_hardwares_bit_for_bit() -> None:
+    results, operands_ = measured()
+    computed = models(*operands_)
+    for name, model in computed.items():
+        got, seen = model().astype(np.uint64), results[name].astype(np.uint64)
+        wrong = np.flatnonzero(got != seen)
+        assert wrong.size == 0, (name, *(hex(int(o[wrong[0]])) for o in operands_), hex(int(seen[wrong[0]])))
+    f64 = {"add_rn_f64", "mul_rn_f64", "fma_rn_f64"}
+    approximate = {name for name in results if name.split("_")[0] in {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin"}}
+    approximate |= {name for name in results if name.split("_")[0] in {"cos", "tanh", "divapprox", "divfull"}}
+    assert set(results) - f64 - approximate <= set(computed)
+
+
+def test_f64_is_the_hardwares_but_for_nan() -> None:
+    results, (a, b, c, e) = measured()
+    x, y = (np.stack(pair, axis=1).copy().view(np.uint64)[:, 0] for pair in ((a, b), (c, e)))
+    for name, got in (
+        ("add_rn_f64", arithmetic.add("f64", x, y)),
+        ("mul_rn_f64", arithmetic.multiply("f64", x, y)),
+        ("fma_rn_f64", arithmetic.fused_multiply_add("f64", x, y, x)),
+    ):
+        assert np.array_equal(got.view(np.float64), results[name].view(np.float64), equal_nan=True), name
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_hardware_approximations_stay_within_their_bounds(name: str) -> None:
+    results, (a, b, _, _) = measured()
+    operation = name.split("_")[0]
+    if operation.startswith("div"):
+        model = arithmetic.divide_approximate(a, b, full=operation == "divfull")
+    else:
+        model = arithmetic.approximate("f32", operation, a)  # pyright: ignore[reportArgumentType]
+    near, seen = model.view(np.float32).astype(np.float64), results[name].view(np.float32).astype(np.float64)
+    assert np.array_equal(np.isfinite(near), np.isfinite(seen))
+    normal = np.isfinite(near) & (np.abs(near) > 2.0**-126)
+    near, seen = near[normal], seen[normal]
+    # The model is itself rounded, so half an ulp comes on top of the ISA's bound.
+    assert np.all(np.abs(near - seen) <= (BOUNDS[name] + 2.0**-24) * np.abs(near))

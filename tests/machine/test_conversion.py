@@ -115,7 +115,9 @@ def test_narrowing_is_monotone_and_within_half_a_step(number: float) -> None:
     for target, wide in (("f32", 0), ("f16", 0), ("bf16", 16)):
         got = int(conversion.float_to_float(target, "f64", image)[0])  # pyright: ignore[reportArgumentType]
         if math.isnan(number):
-            assert got == (0x7FFFFFFF if target == "f32" else 0x7FFF)
+            assert (
+                got & 0x7FFFFFFF > 0x7F800000 if target == "f32" else got & 0x7FFF > {"f16": 0x7C00}.get(target, 0x7F80)
+            )
             continue
 
         def number_of(bits: int, target: str = target, wide: int = wide) -> float:
@@ -165,11 +167,11 @@ def test_finite_saturation_relu_and_unit_saturation() -> None:
 def test_tf32() -> None:
     numbers = np.array([0x3F801000, 0x3F803000, 0x3F800FFF, 0xBF801000, 0x7F7FFFFF, 0x7F800000, 0x7F800001], np.uint32)
     away = conversion.float_to_tf32(numbers).tolist()
-    assert away == [0x3F802000, 0x3F804000, 0x3F800000, 0xBF802000, 0x7F800000, 0x7F800000, 0x7FFFFFFF]
+    assert away == [0x3F802000, 0x3F804000, 0x3F800000, 0xBF802000, 0x7F800000, 0x7F800000, 0x7F800000]
     even = conversion.float_to_tf32(numbers, "rn").tolist()
-    assert even == [0x3F800000, 0x3F804000, 0x3F800000, 0xBF800000, 0x7F800000, 0x7F800000, 0x7FFFFFFF]
+    assert even == [0x3F800000, 0x3F804000, 0x3F800000, 0xBF800000, 0x7F800000, 0x7F800000, 0x7FFFE000]
     cut = conversion.float_to_tf32(numbers, "rz", relu=True).tolist()
-    assert cut == [0x3F800000, 0x3F802000, 0x3F800000, 0, 0x7F7FE000, 0x7F800000, 0x7FFFFFFF]
+    assert cut == [0x3F800000, 0x3F802000, 0x3F800000, 0, 0x7F7FE000, 0x7F800000, 0x7FFFE000]
     assert conversion.float_to_tf32(numbers, satfinite=True).tolist()[4:6] == [0x7F7FE000, 0x7F7FE000]
 
 

@@ -1,10 +1,15 @@
-"""The copy engine against bytes that an H200 left in shared memory, and against properties of stores."""
+"""The copy engine against what an H200's left in shared and in global memory, and against properties of stores.
+
+`tma_11s`, `tma_11e`, `tma_11es`, `tma_3i`: loads to a 1024-byte-aligned destination. `tma_phase`: loads to destinations
+that are multiples of 128, NaN fill of all widths, interleave with every swizzle. `tma_store`: stores.
+"""
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -94,6 +99,56 @@ def test_loads_match_the_hardware(name: str) -> None:
         assert load.shared_ranges == merged(load.shared_offsets)
         assert load.transaction_bytes == load.values.size == transaction_bytes(row.map)
         assert load.shared_ranges[-1][1] <= footprint_bytes(row.map)
+
+
+def cases(name: str) -> list[tuple[TensorMap, dict[str, Any], NDArray[np.uint8]]]:
+    """Each measured copy: its map, the rest of the case, and the bytes seen afterwards."""
+    with np.load(DATA / name) as archive:
+        given_, data = json.loads(str(archive["cases"])), archive["data"]
+    fields = ("dims", "strides_bytes", "box", "element_strides")
+    found: list[tuple[TensorMap, dict[str, Any], NDArray[np.uint8]]] = []
+    start = 0
+    for case in given_:
+        tensor_map = TensorMap(
+            element=Element(case["element"]),
+            swizzle=case["swizzle"],
+            interleave=case["interleave"],
+            out_of_bounds=case["out_of_bounds"],
+            **{field: tuple(case[field]) for field in fields},
+        )
+        found.append((tensor_map, case, data[start : start + case["bytes"]]))
+        start += case["bytes"]
+    return found
+
+
+def test_loads_to_any_line_of_the_swizzle_match_the_hardware() -> None:
+    for index, (tensor_map, case, seen) in enumerate(cases("tma_phase.npz")):
+        load = load_box(tensor_map, tuple(case["coordinates"]), measured_buffer()[: 1 << 19], case["shared_address"])
+        shared = np.full(SHARED_BYTES, POISON, np.uint8)
+        shared[load.shared_offsets] = load.values
+        assert np.array_equal(shared[1024 : 1024 + seen.size], seen), (index, tensor_map, case)
+        assert not np.any(shared[1024 + seen.size :] != POISON)
+        assert load.transaction_bytes == case["transaction_bytes"]
+
+
+def test_stores_match_the_hardware() -> None:
+    # Shared byte 1024 + i held the top 8 bits of i * 2654435761 + 485, modulo 2^32.
+    source = np.arange(1 << 16, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(485)
+    shared = np.zeros(SHARED_BYTES, np.uint8)
+    shared[1024 : 1024 + source.size] = (source >> np.uint32(24)).astype(np.uint8)
+    clipped = overrun = 0
+    for index, (tensor_map, case, seen) in enumerate(cases("tma_store.npz")):
+        store = store_box(tensor_map, tuple(case["coordinates"]), shared, case["shared_address"])
+        tensor = np.full(seen.size, POISON, np.uint8)
+        tensor[store.global_offsets] = store.values
+        assert np.array_equal(tensor, seen), (index, tensor_map, case)
+        clipped += store.values.size < transaction_bytes(tensor_map)
+        inner_bytes = tensor_map.dims[0] * tensor_map.element.bytes
+        pitch = tensor_map.strides_bytes[0] if tensor_map.strides_bytes else 1 << 20
+        if tensor_map.interleave == "none" and store.values.size:
+            overrun += bool(np.any(store.global_offsets % pitch >= inner_bytes))
+    assert clipped > 50
+    assert overrun > 10
 
 
 def matrix(rows_: int, columns: int, **fields: object) -> TensorMap:

@@ -47,7 +47,7 @@ def test_division_truncates(pair: tuple[str, int, int]) -> None:
     quotient = int(integer.divide_integer(kind, a, b)[0])  # pyright: ignore
     remainder = int(integer.remainder_integer(kind, a, b)[0])  # pyright: ignore
     if y == 0:
-        assert (quotient, remainder) == (2**width - 1, x % 2**width)
+        assert quotient == remainder == 2**width - 1
         return
     exact = abs(x) // abs(y) * (-1 if (x < 0) != (y < 0) else 1)
     assert quotient == exact % 2**width

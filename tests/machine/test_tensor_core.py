@@ -1,6 +1,8 @@
-"""The tensor core's operand tiles against matrices laid out by the copy engine, and its fragments as bijections."""
+"""The tensor core's operands, products and fragments against an H200's, and against what the copy engine laid out."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,12 +31,29 @@ from tilewright.machine.tensor_core import (
     operand_ranges,
 )
 
+DATA = Path(__file__).parent.parent / "data"
 SPANS: dict[Swizzle, int] = {"32B": 32, "64B": 64, "128B": 128}
 
 
 def descriptor(start: int, leading: int, stride: int, swizzle: Swizzle, base_offset: int = 0) -> int:
     mode = {"none": 0, "128B": 1, "64B": 2, "32B": 3}[swizzle]
     return start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | base_offset << 49 | mode << 62
+
+
+def test_products_of_measured_descriptors() -> None:
+    """80 wgmma m64n64k16 of integers in bf16: every swizzle, both majors, patterns and starts aligned and not."""
+    with np.load(DATA / "wgmma.npz") as archive:
+        case = {name: archive[name] for name in archive.files}
+    shared = np.zeros(1 << 18, np.uint8)
+    image = case["image"].view(np.uint8)
+    shared[1024 : 1024 + image.size] = image
+    rows, columns = accumulator_coordinates(64)
+    for index, (a_field, b_field) in enumerate(zip(case["a"].tolist(), case["b"].tolist(), strict=True)):
+        a_major, b_major = ("mn" if transposed else "k" for transposed in case["transposed"][index])
+        a = operand(shared, a_field, 64, 16, "bf16", a_major)
+        b = operand(shared, b_field, 64, 16, "bf16", b_major)
+        product = multiply_accumulate(a, b, np.zeros((64, 64), np.float32))
+        assert np.array_equal(product[rows, columns], case["accumulator"][index]), (hex(a_field), hex(b_field))
 
 
 def bf16_matrix(rows: int, columns: int, seed: int) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:

@@ -5,7 +5,8 @@ the destination's range; NaN becomes 0, or, from f64 or to a 64-bit integer, the
 float rounds once; integer to integer sign- or zero-extends or truncates, and clamps with `.sat`.
 
 Not handled: stochastic rounding, fp4 and fp6, packed pairs with scaling (sm_100).
-Checked by: `tests/machine/test_conversion.py`, against exact fractions and Python integers.
+Checked by: `tests/machine/test_conversion.py`, against exact fractions and Python integers; `test_arithmetic.py`,
+against results of an H200.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from tilewright.machine.rounding import (
     Float64,
     FloatKind,
     Rounding,
-    canonical,
     flushed,
     narrowed,
     saturated,
@@ -52,10 +52,13 @@ def float_to_float(
     """`cvt.{rounding}[.ftz][.sat|.satfinite][.relu].{target}.{source}`.
 
     ftz flushes f32 operands and results. saturate: to [0, 1]. satfinite: an overflow, or an infinity, becomes the
-    largest finite value of its sign. relu: negatives become +0. NaN becomes canonical.
+    largest finite value of its sign. relu: negatives become +0. NaN becomes canonical, but keeps sign and payload, as
+    on an H200, from bf16 (whose conversion to f32 is a shift) and from f64.
     """
     value = widened(flushed(a, source) if ftz and source == "f32" else a, source)
     bits = narrowed(value, target, rounding)
+    if target != source and source in ("bf16", "f64"):
+        bits = _with_payload(bits, np.isnan(value), target, source, a)
     if target == "f64" and rounding != "rn":
         raise EngineFault("MF007", "rounding", f"no conversion to f64 takes .{rounding}")
     one = bits.dtype.type
@@ -72,7 +75,10 @@ def float_to_float(
 def float_to_tf32(
     a: Bits, rounding: Literal["rn", "rz", "rna"] = "rna", *, relu: bool = False, satfinite: bool = False
 ) -> Bits:
-    """`cvt.{rounding}[.relu][.satfinite].tf32.f32`: an f32 image whose low 13 bits are zero. `rna`: ties away."""
+    """`cvt.{rounding}[.relu][.satfinite].tf32.f32`: an f32 image whose low 13 bits are zero. `rna`: ties away.
+
+    NaN becomes 0x7fffe000; with rna it only loses the low bits, as on an H200.
+    """
     finite, is_nan = np.isfinite(a.view(np.float32)), np.isnan(a.view(np.float32))
     match rounding:
         case "rn":
@@ -81,13 +87,15 @@ def float_to_tf32(
             carried = a + np.uint32(0x1000)
         case "rz":
             carried = a
-    bits = np.where(finite, carried & np.uint32(0xFFFF_E000), a)
+    bits = np.where(finite, carried, a) & np.uint32(0xFFFF_E000)
+    if rounding != "rna":
+        bits = np.where(is_nan, np.uint32(0x7FFF_E000), bits)
     if satfinite:
-        infinite = (bits & np.uint32(0x7FFF_FFFF)) == 0x7F80_0000
+        infinite = ~is_nan & ((bits & np.uint32(0x7FFF_FFFF)) == 0x7F80_0000)
         bits = np.where(infinite, a & np.uint32(0x8000_0000) | np.uint32(0x7F7F_E000), bits)
     if relu:
-        bits = np.where(bits >> np.uint32(31) == 1, np.uint32(0), bits)
-    return canonical(bits, is_nan, "f32")
+        bits = np.where((bits >> np.uint32(31) == 1) & ~is_nan, np.uint32(0), bits)
+    return bits
 
 
 def float_to_byte_float(target: ByteFloatKind, source: FloatKind, a: Bits, *, relu: bool = False) -> NDArray[np.uint8]:
@@ -156,6 +164,21 @@ def integer_to_integer(target: IntegerKind, source: IntegerKind, a: Bits, *, sat
         _, source_low, source_high = limits(source)
         values = np.clip(values, max(low, source_low), min(high, source_high))
     return values.astype(UNSIGNED[width])
+
+
+def _with_payload(bits: Bits, is_nan: NDArray[np.bool_], target: FloatKind, source: FloatKind, a: Bits) -> Bits:
+    if not is_nan.any():
+        return bits
+    if source == "bf16" and target == "f32":
+        return np.where(is_nan, a.astype(np.uint32) << np.uint32(16), bits)
+    if source == "f64" and target in ("f32", "f16"):
+        # Sign, the quiet bit, and as much of the 52-bit payload as fits, from its top.
+        width, fraction_bits = (32, 23) if target == "f32" else (16, 10)
+        fraction = (a >> np.uint64(52 - fraction_bits)) & np.uint64((1 << fraction_bits) - 1)
+        exponent = ((1 << (width - 1 - fraction_bits)) - 1) << fraction_bits | 1 << (fraction_bits - 1)
+        image = (a >> np.uint64(63) << np.uint64(width - 1)) | np.uint64(exponent) | fraction
+        return np.where(is_nan, image.astype(bits.dtype), bits)
+    return bits
 
 
 def _integral(value: Float64, rounding: ToIntegral) -> Float64:

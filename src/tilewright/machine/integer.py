@@ -4,11 +4,11 @@ Theory: PTX ISA 9.7.1 (`mul.hi`, `mul.wide`, `div`, `rem`, `add.sat`) and 9.7.8 
 Integers are bit images: unsigned arrays of 8, 16, 32 or 64 bits, read as signed where the type says so. NumPy's own
 unsigned + - * & | ^ ~ wrap as PTX's do, and need no function here.
 
-Stated by no ISA text: division by zero is "unspecified, machine-specific"; here the quotient has all bits set and the
-remainder is the dividend. The least signed integer divided by -1 wraps.
+Stated by no ISA text: division by zero is "unspecified, machine-specific"; here quotient and remainder have all bits
+set, as on an H200. The least signed integer divided by -1 wraps.
 
 Not handled: extended-precision carries, dp4a, bit-field and byte permutations.
-Checked by: `tests/machine/test_integer.py`, against Python integers.
+Checked by: `tests/machine/test_integer.py`, against Python integers; `test_arithmetic.py`, against results of an H200.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def multiply_wide(kind: IntegerKind, a: Bits, b: Bits) -> Bits:
 
 
 def divide_integer(kind: IntegerKind, a: Bits, b: Bits) -> Bits:
-    """`div.{kind}`: truncated towards zero. By zero: all bits set (unspecified by the ISA)."""
+    """`div.{kind}`: truncated towards zero. By zero: all bits set."""
     return _quotient_and_remainder(kind, a, b)[0]
 
 
 def remainder_integer(kind: IntegerKind, a: Bits, b: Bits) -> Bits:
-    """`rem.{kind}`: of the truncated quotient, with the dividend's sign. By zero: the dividend (unspecified)."""
+    """`rem.{kind}`: of the truncated quotient, with the dividend's sign. By zero: all bits set."""
     return _quotient_and_remainder(kind, a, b)[1]
 
 
@@ -111,7 +111,7 @@ def _quotient_and_remainder(kind: IntegerKind, a: Bits, b: Bits) -> tuple[Bits, 
     zero = a.dtype.type(0)
     quotient = np.where((x < 0) != (y < 0), zero - quotient, quotient)
     remainder = np.where(x < 0, zero - remainder, remainder)
-    return np.where(by_zero, ~zero, quotient), np.where(by_zero, a, remainder)
+    return np.where(by_zero, ~zero, quotient), np.where(by_zero, ~zero, remainder)
 
 
 def _magnitude(values: NDArray[Any], raw: np.dtype[Any]) -> Bits:

@@ -6,10 +6,11 @@ off. Rounding it again to a format of at most 53 - 2 bits then equals one roundi
 is itself a float64 (TwoSum; Dekker's product), so no other arithmetic is needed.
 
 Values are arrays of bit images: uint16 (f16, bf16), uint32 (f32), uint64 (f64). NaN results are canonical (PTX ISA
-9.7.3: 0x7fffffff; 0x7fff for 16-bit types), whatever the payload of an operand was.
+9.7.3: 0x7fffffff; 0x7fff for 16-bit types), whatever the payload of an operand was. For f64 the ISA states nothing: an
+H200 passes an operand's payload on, this model does not.
 
 Not handled: stochastic rounding (`.rs`), directed rounding to bf16 (PTX has none).
-Checked by: `tests/machine/test_arithmetic.py`, against exact fractions.
+Checked by: `tests/machine/test_arithmetic.py`, against exact fractions and against results of an H200.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ NativeKind = Literal["f16", "f32", "f64"]
 Rounding = Literal["rn", "rz", "rm", "rp"]
 
 CANONICAL_NAN: dict[FloatKind, int] = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFF_FFFF, "f64": 0x7FF8_0000_0000_0000}
-"""f64's is not stated by the ISA."""
 
 _LEAST_NORMAL: dict[FloatKind, int] = {"f16": 0x0400, "bf16": 0x0080, "f32": 0x0080_0000, "f64": 0x0010_0000_0000_0000}
 _SIGN: dict[FloatKind, int] = {"f16": 0x8000, "bf16": 0x8000, "f32": 0x8000_0000, "f64": 0x8000_0000_0000_0000}
@@ -44,13 +44,15 @@ def widened(bits: Bits, kind: FloatKind) -> Float64:
     """The exact float64 of each image."""
     match kind:
         case "f16":
-            return bits.view(np.float16).astype(np.float64)
+            values = bits.view(np.float16)
         case "bf16":
-            return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+            values = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
         case "f32":
-            return bits.view(np.float32).astype(np.float64)
+            values = bits.view(np.float32)
         case "f64":
             return bits.view(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return values.astype(np.float64)
 
 
 def narrowed(value: Float64, kind: FloatKind, rounding: Rounding = "rn") -> Bits:
