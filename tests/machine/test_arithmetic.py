@@ -151,6 +151,14 @@ def test_fma_rounds_once(kind: str, data: st.DataObject) -> None:
         assert int(got[0]) == expected_fused(kind, mode, a, b, c), (mode, hex(a), hex(b), hex(c))
 
 
+def test_fma_just_below_a_tie() -> None:
+    # 1 + 2^-23 + 2^-24 - 2^-54: as a float64 it is a tie, from which rounding again would go up.
+    below = arithmetic.fused_multiply_add("f32", *lanes("f32", 0x3F800100, 0x337FFE00, 0x3F800001))
+    assert int(below[0]) == 0x3F800001
+    at = arithmetic.fused_multiply_add("f32", *lanes("f32", 0x3F800000, 0x33800000, 0x3F800001))
+    assert int(at[0]) == 0x3F800002
+
+
 @pytest.mark.parametrize("kind", ALL)
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)

@@ -121,3 +121,9 @@ def test_limits_themselves_are_allowed() -> None:
     barrier = mbarrier.expect(mbarrier.initialize(None, COUNT_LIMIT), COUNT_LIMIT)
     assert mbarrier.complete(barrier, COUNT_LIMIT).transaction_bytes == 0
     assert mbarrier.arrive(mbarrier.initialize(None, COUNT_LIMIT), COUNT_LIMIT).phase == 1
+
+
+def test_more_bytes_than_expected_hold_the_phase() -> None:
+    barrier = mbarrier.complete(mbarrier.arrive(mbarrier.initialize(None, 1), expect_bytes=16), 32)
+    assert barrier == Mbarrier(expected=1, pending=0, transaction_bytes=-16, phase=0)
+    assert mbarrier.expect(barrier, 16).phase == 1
