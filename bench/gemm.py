@@ -1,7 +1,8 @@
 """bf16 matrix products on a GPU against torch.mm, interleaved in one process on random data.
 
-For each shape: both implementations are warmed up, captured in CUDA graphs of several calls (so that no launch is timed),
-then replayed in turns, timed with CUDA events; inputs rotate through sets that together exceed the L2 cache. Reported are the median of the per-turn ratios, its quartiles, and whether the results agree.
+For each shape: both implementations are warmed up, captured in CUDA graphs of several calls (so that no launch is
+timed), then replayed in turns, timed with CUDA events; inputs rotate through sets that together exceed the L2 cache.
+Reported are the median of the per-turn ratios, its quartiles, and whether the results agree.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """An edit that mends a finding. `rechecked` is true only if the mended input was checked again and came out clean."""
+    """An edit that mends a finding. `rechecked` is true only if the mended input was checked again and came out
+    clean."""
 
     title: str
     edits: tuple[tuple[Span, str], ...] = ()

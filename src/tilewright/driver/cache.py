@@ -1,9 +1,10 @@
-"""Compiled programs kept on disk: keyed by what the program means, what was decided, for which target, by which version.
+"""Compiled programs kept on disk: keyed by what the program means, what was decided, for which target, by which
+version.
 
-The key is a digest of the traced program (without its places in the author's files), the wanted decisions, the target, this
-package's version and the assembler's. An entry is a bundle, written atomically; one that does not load is dropped and made
-again. The folder is `$TILEWRIGHT_CACHE`, else `$XDG_CACHE_HOME/tilewright`, else `~/.cache/tilewright`; a folder that
-cannot be written means no cache, not an error.
+The key is a digest of the traced program (without its places in the author's files), the wanted decisions, the target,
+this package's version and the assembler's. An entry is a bundle, written atomically; one that does not load is dropped
+and made again. The folder is `$TILEWRIGHT_CACHE`, else `$XDG_CACHE_HOME/tilewright`, else `~/.cache/tilewright`; a
+folder that cannot be written means no cache, not an error.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class _Step:
 class Compilation:
     """Everything that came of compiling one program.
 
-    modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run at
-    a small size; assembly: None where `assemble` was not wanted; seconds: by step, in order.
+    modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run
+    at a small size; assembly: None where `assemble` was not wanted; seconds: by step, in order.
     """
 
     name: str

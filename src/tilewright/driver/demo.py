@@ -1,7 +1,7 @@
 """The whole path once, on a real input, and two ways to break it: what `tilewright demo` shows.
 
-Each step returns values; who shows them is the caller's business. The broken variants are edits of the proven program and of
-its emitted text, judged by the same two proofs that accepted the original.
+Each step returns values; who shows them is the caller's business. The broken variants are edits of the proven program
+and of its emitted text, judged by the same two proofs that accepted the original.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Demo:
 
 
 def demonstrate(tell: Tell, progress: Callable[[float], None] | None = None) -> Demo:
-    """Compile the bf16 matrix product for sm_90a at 4096 cubed, run it (on a GPU at that size, else at 512 cubed on the CPU
-    machine), compare with NumPy, and break it twice. `tell` hears what begins."""
+    """Compile the bf16 matrix product for sm_90a at 4096 cubed, run it (on a GPU at that size, else at 512 cubed on
+    the CPU machine), compare with NumPy, and break it twice. `tell` hears what begins."""
     tell("compiling matmul 4096 x 4096 x 4096, bf16, for sm_90a")
     compilation = compile_kernel(
         matmul_kernel, dims={"M": 4096, "N": 4096, "K": 4096}, dtype="bf16", progress=lambda step: tell(f"  {step}")

@@ -22,7 +22,7 @@ from tilewright.synth.decide import Wanted
 
 
 @tw.kernel
-def matmul_kernel(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]) -> None:  # noqa: F821
+def matmul_kernel(a: tw.Tensor[M, K], b: tw.Tensor[K, N], c: tw.Tensor[M, N]) -> None:  # noqa: F821
     """c = a @ b."""
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)
@@ -78,8 +78,9 @@ def compile(  # the verb's name, as users write it: tw.compile
 
 
 def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
-    """`a @ b` of two matrices of the same 16-bit float type, any positive strides: NumPy arrays (bf16 through ml_dtypes)
-    on the CPU machine, DLPack arrays (PyTorch, CuPy, JAX) where they are. The product is accumulated in float32.
+    """`a @ b` of two matrices of the same 16-bit float type, any positive strides: NumPy arrays (bf16 through
+    ml_dtypes) on the CPU machine, DLPack arrays (PyTorch, CuPy, JAX) where they are. The product is accumulated in
+    float32.
 
     Raises TilewrightError for arrays that do not multiply.
     """
@@ -102,25 +103,21 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
 
 def _check_product(left: ArrayView, right: ArrayView) -> None:
     if len(left.shape) != 2 or len(right.shape) != 2:
-        raise TilewrightError(
-            f"matmul of arrays of shapes {left.shape} and {right.shape}", remedy="give two matrices"
-        )
+        raise TilewrightError(f"matmul of arrays of shapes {left.shape} and {right.shape}", remedy="give two matrices")
     if left.shape[1] != right.shape[0]:
         raise TilewrightError(
             f"matmul of shapes {left.shape} and {right.shape}: {left.shape[1]} against {right.shape[0]}",
             remedy="make the inner extents equal",
         )
     if left.element is not right.element:
-        raise TilewrightError(
-            f"matmul of {left.element.value} and {right.element.value}", remedy="convert one of them"
-        )
+        raise TilewrightError(f"matmul of {left.element.value} and {right.element.value}", remedy="convert one of them")
     if 0 in left.shape or 0 in right.shape:
         raise TilewrightError(f"matmul of shapes {left.shape} and {right.shape}", remedy="give at least one element")
 
 
 def _with_positive_strides(array: Any, view: ArrayView, name: str) -> tuple[Any, ArrayView]:
-    """The array itself, or a dense copy where it repeats or reverses an axis. Strides along extents of one are normalised,
-    because libraries put anything there."""
+    """The array itself, or a dense copy where it repeats or reverses an axis. Strides along extents of one are
+    normalised, because libraries put anything there."""
     rows, columns = view.shape
     row_stride, column_stride = view.strides
     if columns == 1:
@@ -145,7 +142,9 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
     """
     unknown = set(keywords) - {"out"}
     if unknown:
-        raise TilewrightError(f"{kernel.name} takes no argument {min(unknown)}", remedy="pass arrays in order, and out=")
+        raise TilewrightError(
+            f"{kernel.name} takes no argument {min(unknown)}", remedy="pass arrays in order, and out="
+        )
     inputs = kernel.parameters[: len(arguments)]
     dims: dict[str, int] = {}
     strides: dict[str, tuple[int, ...]] = {}

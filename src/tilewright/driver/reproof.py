@@ -1,7 +1,8 @@
-"""Does the emitted text do what the proof of its program says? Parsed afresh, run at a small size, judged by its events.
+"""Does the emitted text do what the proof of its program says? Parsed afresh, run at a small size, judged by its
+events.
 
-The seam for foreign PTX: `contract.replay` judges any text; here it is given the claims of the typestate proof besides. What
-is run is a small instance of the same decisions, whose text is shown to be the large one but for extents.
+The seam for foreign PTX: `contract.replay` judges any text; here it is given the claims of the typestate proof
+besides. What is run is a small instance of the same decisions, whose text is shown to be the large one but for extents.
 """
 
 from __future__ import annotations
@@ -44,9 +45,7 @@ def reprove(program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[in
     return replay_plan(small, launch_plan(lowered), claims, seeds)
 
 
-def replay_plan(
-    module: Module, plan: LaunchPlan, claims: dict[str, ProtocolClaims], seeds: tuple[int, ...]
-) -> Verdict:
+def replay_plan(module: Module, plan: LaunchPlan, claims: dict[str, ProtocolClaims], seeds: tuple[int, ...]) -> Verdict:
     """Judge every launch of a plan in order, on arrays of small random numbers."""
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}

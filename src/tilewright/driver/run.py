@@ -1,7 +1,8 @@
-"""How a compiled program is called: on GPU arrays where they are, on NumPy arrays by the CPU machine (or, if asked, the GPU).
+"""How a compiled program is called: on GPU arrays where they are, on NumPy arrays by the CPU machine (or, if asked,
+the GPU).
 
-On the CPU machine the very PTX text of the bundle runs; results do not depend on the seed, which orders the asynchronous
-engines. The machine is exact and slow: about a second for a 512-cube.
+On the CPU machine the very PTX text of the bundle runs; results do not depend on the seed, which orders the
+asynchronous engines. The machine is exact and slow: about a second for a 512-cube.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ class CompiledKernel:
         return f"<compiled {self.bundle.name} for {self.bundle.target}>"
 
     def __call__(self, *inputs: object, out: object = None, on: Place = "auto", seed: int = 0) -> Any:
-        """Run. on: "auto" runs GPU arrays on their GPU and CPU arrays on the CPU machine; "gpu" copies CPU arrays to GPU 0
-        and back. seed: order of the CPU machine's engines. Raises TilewrightError for arrays that do not fit the program.
+        """Run. on: "auto" runs GPU arrays on their GPU and CPU arrays on the CPU machine; "gpu" copies CPU arrays to
+        GPU 0 and back. seed: order of the CPU machine's engines. Raises TilewrightError for arrays that do not fit the
+        program.
         """
         if on == "gpu" or (on == "auto" and any(_is_on_gpu(array) for array in inputs)):
             return self._program(*inputs, out=out)
@@ -63,9 +65,7 @@ def run_on_machine(
     outputs = [buffer for buffer in plan.buffers if buffer.role == "output"]
     if len(inputs) != len(wanted):
         names = ", ".join(buffer.name for buffer in wanted)
-        raise TilewrightError(
-            f"{bundle.name} takes {len(wanted)} arrays and got {len(inputs)}", remedy=f"pass {names}"
-        )
+        raise TilewrightError(f"{bundle.name} takes {len(wanted)} arrays and got {len(inputs)}", remedy=f"pass {names}")
     views = [view_array(array, name=buffer.name) for array, buffer in zip(inputs, wanted, strict=True)]
     arrays: dict[str, np.ndarray[Any, np.dtype[np.uint8]]] = {}
     for view, buffer in zip(views, wanted, strict=True):

@@ -1,10 +1,10 @@
 """Which small instance of a program stands for the large one when the emitted text is run.
 
-The instance keeps every decision (tile, stages, roles, paths, swizzles), every stride and the remainder of each extent by
-its tile, and reduces the extents to a few tiles: two along the columns, so that a phase crosses tiles, and stages + 1
-slices along the contracted axis, so that every slot is refilled. Since the lowering turns extents into immediates only,
-the small text is the large one but for immediates of plain arithmetic; `same_but_for_extents` checks that on the parsed
-texts, so a lowering that strays from the rule is caught.
+The instance keeps every decision (tile, stages, roles, paths, swizzles), every stride and the remainder of each extent
+by its tile, and reduces the extents to a few tiles: two along the columns, so that a phase crosses tiles, and stages +
+1 slices along the contracted axis, so that every slot is refilled. Since the lowering turns extents into immediates
+only, the small text is the large one but for immediates of plain arithmetic; `same_but_for_extents` checks that on the
+parsed texts, so a lowering that strays from the rule is caught.
 """
 
 from __future__ import annotations

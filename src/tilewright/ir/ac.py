@@ -1,4 +1,5 @@
-"""The asynchronous contract: a kernel as roles that exchange linear tokens over barriers, copies and tensor-core groups.
+"""The asynchronous contract: a kernel as roles that exchange linear tokens over barriers, copies and tensor-core
+groups.
 
 What a value of each type means:
 
@@ -14,7 +15,8 @@ What a value of each type means:
   the async proxy, "ready" for the copy engine. Linear.
 
 Types make most misuse unrepresentable within one block; what crosses loops, groups and roles (phases, parities, counts,
-reuse before release, deadlock) is proved by `contract`. Ops print and parse in MLIR's generic form. Emission is `lower`'s.
+reuse before release, deadlock) is proved by `contract`. Ops print and parse in MLIR's generic form. Emission is
+`lower`'s.
 """
 
 from __future__ import annotations
@@ -560,7 +562,8 @@ class FenceProxyOp(IRDLOperation):
 
 @irdl_op_definition
 class NamedBarrierSyncOp(IRDLOperation):
-    """bar.sync of the unit's 128 threads on named barrier `first_barrier` + unit. Turns fenced bytes ready, if given."""
+    """bar.sync of the unit's 128 threads on named barrier `first_barrier` + unit. Turns fenced bytes ready, if
+    given."""
 
     name = "ac.named_barrier.sync"
     first_barrier = prop_def(IntAttr)

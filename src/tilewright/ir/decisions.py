@@ -1,8 +1,8 @@
 """What the synthesiser decided about a program, as values and as an IR attribute.
 
-`synth` writes them on the `tile.program` op (attribute `decisions`), `lower` reads them there and applies them; a person
-reads them in the report. Every field is an integer, a string, a tuple, or one of these classes, so that the conversion
-to attributes and back is one short function.
+`synth` writes them on the `tile.program` op (attribute `decisions`), `lower` reads them there and applies them; a
+person reads them in the report. Every field is an integer, a string, a tuple, or one of these classes, so that the
+conversion to attributes and back is one short function.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class OperandDecision:
     """One side of the dot, as the tensor core will read it.
 
     side: "left" or "right" in the program. buffer: the parameter it is copied from, or the workspace it is first
-    materialized in. major: "K" if the contracted axis is contiguous, else "MN". outer_shift: elements added to its outer
-    coordinate.
+    materialized in. major: "K" if the contracted axis is contiguous, else "MN". outer_shift: elements added to its
+    outer coordinate.
     """
 
     side: str
@@ -72,8 +72,8 @@ class StoreDecision:
 class PipelineDecisions:
     """A warp-specialized pipeline for a program with one dot.
 
-    rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds the
-    transposed product, so that the output's contiguous axis runs along its columns.
+    rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
+    the transposed product, so that the output's contiguous axis runs along its columns.
     """
 
     rows: str
@@ -115,8 +115,7 @@ class ElementwiseDecisions:
 Decisions = PipelineDecisions | ElementwiseDecisions
 
 _CLASSES: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (MapDecision, OperandDecision, StoreDecision, PipelineDecisions, ElementwiseDecisions)
+    cls.__name__: cls for cls in (MapDecision, OperandDecision, StoreDecision, PipelineDecisions, ElementwiseDecisions)
 }
 
 

@@ -1,9 +1,9 @@
 """How an `ac` kernel becomes PTX text: one op at a time, with no decision left to take.
 
 Roles become branches on the warpgroup's number; rings become mbarrier arrays in dynamic shared memory; cursors two
-registers (stage, parity); loops carry values in registers moved at the back edge. Sources: PTX ISA, sections on mbarrier,
-cp.async.bulk.tensor, wgmma, setmaxnreg. The result is checked by others: the reader parses it afresh, `machine` runs it,
-`contract` judges what it did.
+registers (stage, parity); loops carry values in registers moved at the back edge. Sources: PTX ISA, sections on
+mbarrier, cp.async.bulk.tensor, wgmma, setmaxnreg. The result is checked by others: the reader parses it afresh,
+`machine` runs it, `contract` judges what it did.
 
 The sequence of instructions depends on the decisions alone: extents and trip counts appear only as immediates, so that
 what is seen of a small instance holds for a large one.
@@ -12,9 +12,8 @@ what is seen of a small instance holds for a large one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.ir import ac
@@ -22,6 +21,7 @@ from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import lower_global_store, lower_map, lower_stage_write
+from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import (
     AccumulatorPlace,
     BufferPlace,
@@ -31,43 +31,21 @@ from tilewright.lower.places import (
     LoadedFragmentPlace,
     NoPlace,
     ParameterPlace,
-    Place,
-    Places,
     RingPlace,
-    SlotPlace,
     registers_of,
     with_registers,
 )
+from tilewright.lower.rings import (
+    lower_advance,
+    lower_arrive,
+    lower_arrive_expect,
+    lower_copy_issue,
+    lower_copy_store,
+    lower_wait,
+)
+from tilewright.lower.tensor_core import lower_wgmma_issue
 
 PTX_VERSION = "8.0"
-
-
-@dataclass(slots=True)
-class Lowering:
-    """What every op's lowering shares: the text, where values are, and the kernel's fixed registers."""
-
-    text: Text
-    places: Places
-    symbols: dict[str, int]
-    cluster_size: int
-    launch_registers: int
-    shared_base: str = ""
-    thread: str = ""
-    warpgroup_thread: str = ""
-    warpgroup: str = ""
-    is_first_thread: str = ""
-
-    def place(self, value: SSAValue) -> Place:
-        return self.places[value]
-
-    def index(self, value: SSAValue) -> str:
-        place = self.places[value]
-        assert isinstance(place, IndexPlace)
-        return place.register
-
-
-def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
-    return tuple(item.data for item in attribute)
 
 
 def the_kernel(module: ModuleOp) -> ac.KernelOp:
@@ -234,8 +212,8 @@ def _lower_block(lowering: Lowering, block: Block) -> None:
 
 
 def _carry_in(lowering: Lowering, block: Block, skip: int, carried: tuple[SSAValue, ...]) -> None:
-    """Give each carried block argument registers of its own and move the initial values in. Accumulators stay where they
-    are: wgmma updates them in place, and a copy of them would force a wait."""
+    """Give each carried block argument registers of its own and move the initial values in. Accumulators stay where
+    they are: wgmma updates them in place, and a copy of them would force a wait."""
     for argument, initial in zip(block.args[skip:], carried, strict=True):
         place = lowering.place(initial)
         if isinstance(place, AccumulatorPlace):
@@ -361,24 +339,21 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 text.into("b32", "mov.u32", 0),
             )
         case ac.AdvanceOp():
-            lowering.places[op.result] = _advance(lowering, op)
+            lowering.places[op.result] = lower_advance(lowering, op)
         case ac.BarrierWaitOp():
-            lowering.places[op.result] = _wait(lowering, op)
+            lowering.places[op.result] = lower_wait(lowering, op)
         case ac.ArriveExpectOp():
-            slot = _slot(lowering, op.phase)
-            address = _barrier_address(lowering, slot, 0)
-            text.emit("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64", "_", f"[{address}]", op.bytes.data)
-            lowering.places[op.result] = slot
+            lowering.places[op.result] = lower_arrive_expect(lowering, op)
         case ac.CopyIssueOp():
-            _copy_issue(lowering, op)
+            lower_copy_issue(lowering, op)
         case ac.TransactionCloseOp():
             pass
         case ac.ArriveOp():
-            _arrive(lowering, op)
+            lower_arrive(lowering, op)
         case ac.WgmmaFenceOp():
             text.emit("wgmma.fence.sync.aligned")
         case ac.WgmmaIssueOp():
-            _wgmma_issue(lowering, op)
+            lower_wgmma_issue(lowering, op)
         case ac.WgmmaCommitOp():
             text.emit("wgmma.commit_group.sync.aligned")
         case ac.WgmmaWaitOp():
@@ -409,7 +384,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             if op.result is not None:
                 lowering.places[op.result] = NoPlace()
         case ac.CopyStoreOp():
-            _copy_store(lowering, op)
+            lower_copy_store(lowering, op)
         case ac.BulkCommitOp():
             text.emit("cp.async.bulk.commit_group", guard=lowering.is_first_thread)
         case ac.BulkWaitOp():
@@ -442,171 +417,3 @@ def _affine(lowering: Lowering, op: ac.AffineOp) -> str:
     if not total:
         return text.into("b32", "mov.u32", op.constant.data)
     return text.into("b32", "add.s32", total, op.constant.data) if op.constant.data else total
-
-
-def _advance(lowering: Lowering, op: ac.AdvanceOp) -> CursorPlace:
-    text = lowering.text
-    cursor = lowering.place(op.cursor)
-    assert isinstance(cursor, CursorPlace)
-    kernel = op.parent_op()
-    while kernel is not None and not isinstance(kernel, ac.KernelOp):
-        kernel = kernel.parent_op()
-    assert kernel is not None and isinstance(op.cursor.type, ac.CursorType)
-    stages = next(
-        ring.stages.data
-        for ring in kernel.body.block.ops
-        if isinstance(ring, ac.RingOp) and ring.sym_name.data == op.cursor.type.ring.data
-    )
-    following = text.into("b32", "add.u32", cursor.stage, 1)
-    wraps = text.into("pred", "setp.eq.u32", following, stages)
-    stage = text.into("b32", "selp.b32", 0, following, wraps)
-    flip = text.into("b32", "selp.b32", 1, 0, wraps)
-    return CursorPlace(stage, text.into("b32", "xor.b32", cursor.parity, flip))
-
-
-def _slot(lowering: Lowering, value: SSAValue) -> SlotPlace:
-    place = lowering.place(value)
-    assert isinstance(place, SlotPlace)
-    return place
-
-
-def _barrier_address(lowering: Lowering, slot: SlotPlace, behind: int) -> str:
-    """Address of full[stage] (behind 0) or empty[stage] (behind = stages)."""
-    text = lowering.text
-    offset = text.into("b32", "mad.lo.u32", slot.stage, 8, lowering.shared_base)
-    constant = slot.ring.address + 8 * behind
-    return text.into("b32", "add.u32", offset, constant) if constant else offset
-
-
-def _wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
-    text = lowering.text
-    ring, cursor = lowering.place(op.ring), lowering.place(op.cursor)
-    assert isinstance(ring, RingPlace) and isinstance(cursor, CursorPlace)
-    slot = SlotPlace(ring, cursor.stage)
-    address = _barrier_address(lowering, slot, 0 if op.side.data == "full" else ring.stages)
-    parity = cursor.parity
-    if op.invert_parity.data:
-        parity = text.into("b32", "xor.b32", parity, 1)
-    # Other CTAs of a cluster arrive on this barrier: what they did before must be seen, so the scope is the cluster.
-    scope = ".acquire.cluster" if lowering.cluster_size > 1 else ""
-    retry, done = text.label("wait"), text.label("wait_done")
-    text.place(retry)
-    passed = text.register("pred")
-    text.emit(f"mbarrier.try_wait.parity{scope}.shared::cta.b64", passed, f"[{address}]", parity)
-    text.emit("bra", done, guard=passed)
-    text.emit("bra", retry)
-    text.place(done)
-    return slot
-
-
-def _copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
-    text = lowering.text
-    descriptor, buffer = lowering.place(op.descriptor), lowering.place(op.buffer)
-    assert isinstance(descriptor, ParameterPlace) and isinstance(buffer, BufferPlace)
-    slot = _slot(lowering, op.tx)
-    base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.offset_bytes.data)
-    if op.rank_offset_bytes.data:
-        rank = text.into("b32", "mov.u32", "%cluster_ctarank")
-        base = text.into("b32", "mad.lo.u32", rank, op.rank_offset_bytes.data, base)
-    destination = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
-    barrier = _barrier_address(lowering, slot, 0)
-    coordinates = ", ".join(lowering.index(value) for value in op.coordinates)
-    rank_words = f"{len(op.coordinates)}d"
-    opcode = f"cp.async.bulk.tensor.{rank_words}.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-    operands = [f"[{destination}]", f"[{descriptor.register}, {{{coordinates}}}]", f"[{barrier}]"]
-    if op.multicast.data > 1:
-        mask = text.into("b16", "mov.u16", (1 << op.multicast.data) - 1)
-        text.emit(f"{opcode}.multicast::cluster", *operands, mask)
-    else:
-        text.emit(opcode, *operands)
-    lowering.places[op.result] = slot
-
-
-def _arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
-    text = lowering.text
-    slot = _slot(lowering, op.phase)
-    address = _barrier_address(lowering, slot, slot.ring.stages)
-    peers = op.peers.data
-    if peers == 1:
-        text.emit(
-            "mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=lowering.is_first_thread
-        )
-        return
-    # Thread p of the unit tells CTA p of the cluster.
-    tells = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, peers)
-    remote = text.into("b32", "mapa.shared::cluster.u32", address, lowering.warpgroup_thread)
-    text.emit("mbarrier.arrive.release.cluster.shared::cluster.b64", "_", f"[{remote}]", guard=tells)
-
-
-_DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
-
-
-def _matrix_descriptor(lowering: Lowering, buffer: BufferPlace, leading: int, stride: int, slot: str, extra: str) -> str:
-    """The 64-bit matrix descriptor of a slot's operand (PTX ISA, wgmma matrix descriptor): start address in 16-byte
-    units in bits 13:0, leading offset in 29:16, stride offset in 45:32, swizzle in 63:62."""
-    text = lowering.text
-    constant = ((leading >> 4) & 0x3FFF) << 16 | ((stride >> 4) & 0x3FFF) << 32
-    constant |= _DESCRIPTOR_SWIZZLE[buffer.swizzle] << 62
-    address = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
-    address = text.into("b32", "mad.lo.u32", slot, buffer.slot_bytes, address)
-    if extra:
-        address = text.into("b32", "add.u32", address, extra)
-    units = text.into("b32", "shr.u32", text.into("b32", "and.b32", address, 0x3FFFF), 4)
-    wide = text.into("b64", "cvt.u64.u32", units)
-    return text.into("b64", "or.b64", wide, constant - (1 << 64) if constant >> 63 else constant)
-
-
-def _wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
-    text = lowering.text
-    a, b = lowering.place(op.a), lowering.place(op.b)
-    assert isinstance(a, BufferPlace) and isinstance(b, BufferPlace)
-    slot = _slot(lowering, op.phase)
-    m, n = op.m.data, op.n.data
-    if op.accumulator is not None:
-        accumulator = lowering.place(op.accumulator)
-        assert isinstance(accumulator, AccumulatorPlace)
-    else:
-        blocks = tuple(tuple(text.register("f32") for _ in range(n // 2)) for _ in range(m // 64))
-        accumulator = AccumulatorPlace(blocks, n)
-    extra = ""
-    if op.a_instance_bytes.data:
-        extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
-    a_base = _matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
-    b_base = _matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
-    transpose_a, transpose_b = int(op.a_major.data == "MN"), int(op.b_major.data == "MN")
-    element = op.element.data
-    opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}"
-    a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
-    for step in range(op.steps.data):
-        b_descriptor = _offset_descriptor(text, b_base, b_steps[step])
-        for number, block in enumerate(accumulator.blocks):
-            a_descriptor = _offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
-            scale = _scale(text, overwrite=op.accumulator is None and step == 0)
-            registers = "{" + ", ".join(block) + "}"
-            text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, transpose_a, transpose_b)
-    lowering.places[op.inflight] = accumulator
-    lowering.places[op.reading] = slot
-
-
-def _scale(text: Text, *, overwrite: bool) -> str:
-    """A predicate that is false to overwrite the accumulator, true to add to it."""
-    return text.into("pred", "setp.ne.u32", 0 if overwrite else 1, 0)
-
-
-def _offset_descriptor(text: Text, base: str, offset_bytes: int) -> str:
-    return text.into("b64", "add.s64", base, offset_bytes >> 4) if offset_bytes else base
-
-
-def _copy_store(lowering: Lowering, op: ac.CopyStoreOp) -> None:
-    text = lowering.text
-    descriptor, buffer = lowering.place(op.descriptor), lowering.place(op.buffer)
-    assert isinstance(descriptor, ParameterPlace) and isinstance(buffer, BufferPlace)
-    base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.slot.data * buffer.slot_bytes)
-    source = text.into("b32", "mad.lo.u32", lowering.index(op.unit), buffer.slots * buffer.slot_bytes, base)
-    coordinates = ", ".join(lowering.index(value) for value in op.coordinates)
-    text.emit(
-        f"cp.async.bulk.tensor.{len(op.coordinates)}d.global.shared::cta.tile.bulk_group",
-        f"[{descriptor.register}, {{{coordinates}}}]",
-        f"[{source}]",
-        guard=lowering.is_first_thread,
-    )

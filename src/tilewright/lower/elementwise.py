@@ -102,9 +102,7 @@ def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:
     return total
 
 
-def _address(
-    text: Text, values: Places, array: GlobalPlace, indices: object, *, check: bool
-) -> tuple[str, str]:
+def _address(text: Text, values: Places, array: GlobalPlace, indices: object, *, check: bool) -> tuple[str, str]:
     """64-bit address of an element, and a predicate that it lies inside the array (empty when not asked for)."""
     position, inside = array.register, ""
     for value, extent, stride in zip(indices, array.shape, array.strides, strict=True):  # type: ignore[call-overload]
@@ -114,7 +112,5 @@ def _address(
             # As unsigned, so that a negative index is outside too.
             fits = text.into("pred", "setp.lt.u32", place.register, extent)
             inside = fits if not inside else text.into("pred", "and.pred", inside, fits)
-        position = text.into(
-            "b64", "mad.wide.s32", place.register, stride * ELEMENT_BYTES[array.element], position
-        )
+        position = text.into("b64", "mad.wide.s32", place.register, stride * ELEMENT_BYTES[array.element], position)
     return position, inside

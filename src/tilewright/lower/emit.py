@@ -1,7 +1,8 @@
 """How PTX text is put together: lines, fresh registers and labels, every opcode checked against the instruction table.
 
-One `Text` collects the body of one kernel. Registers are virtual and typed by their prefix; `declarations` lists how many
-of each were taken. Nothing here knows what the instructions mean; the reader parses the whole text again afterwards.
+One `Text` collects the body of one kernel. Registers are virtual and typed by their prefix; `declarations` lists how
+many of each were taken. Nothing here knows what the instructions mean; the reader parses the whole text again
+afterwards.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How an accumulator leaves the registers: elementwise work, staging for bulk stores, plain stores with bounds checks.
 
-wgmma's accumulator fragment (PTX ISA, wgmma register fragments): thread t of the warpgroup, w = t / 32, l = t % 32, holds in
-value v of a 64-row block the element at row 16 w + l / 4 + 8 ((v >> 1) & 1), column 2 (l % 4) + (v & 1) + 8 (v >> 2).
-Elementwise work is done where its result is used, one pair of values at a time, so that the accumulator's registers are
-freed as they are consumed.
+wgmma's accumulator fragment (PTX ISA, wgmma register fragments): thread t of the warpgroup, w = t / 32, l = t % 32,
+holds in value v of a 64-row block the element at row 16 w + l / 4 + 8 ((v >> 1) & 1), column 2 (l % 4) + (v & 1) + 8
+(v >> 2). Elementwise work is done where its result is used, one pair of values at a time, so that the accumulator's
+registers are freed as they are consumed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def lower_map(places: Places, op: ac.MapOp) -> MappedFragmentPlace:
 
 @dataclass(slots=True)
 class _Lanes:
-    """Where this thread's elements lie in the unit's tile (row and column of value 0), what was already loaded from global
-    memory by (fragment, row, column), and each fragment's absolute first row and column."""
+    """Where this thread's elements lie in the unit's tile (row and column of value 0), what was already loaded from
+    global memory by (fragment, row, column), and each fragment's absolute first row and column."""
 
     text: Text
     row: str
@@ -114,9 +114,7 @@ def _mapped_value(places: Places, lanes: _Lanes, fragment: MappedFragmentPlace, 
     for number, (argument, operand) in enumerate(zip(body.args[1:], operation.fragments, strict=True)):
         loaded = places[operand]
         assert isinstance(loaded, LoadedFragmentPlace)
-        register = _load_element(
-            lanes, loaded, number, _row_of(value, block), _column_of(value)
-        )
+        register = _load_element(lanes, loaded, number, _row_of(value, block), _column_of(value))
         scalars[argument] = ScalarPlace(register)
     return evaluate_scalars(lanes.text, scalars, list(body.ops))
 

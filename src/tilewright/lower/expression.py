@@ -79,9 +79,7 @@ def _constant(build: Building, value: float) -> SSAValue:
 
 def _scalar(build: Building, function: str, *inputs: SSAValue) -> SSAValue:
     return build.value(
-        ac.ScalarOp.create(
-            operands=list(inputs), properties={"function": StringAttr(function)}, result_types=[_SCALAR]
-        )
+        ac.ScalarOp.create(operands=list(inputs), properties={"function": StringAttr(function)}, result_types=[_SCALAR])
     )
 
 
@@ -183,12 +181,8 @@ def fragment_body(
     inner.add(ac.YieldOp.create(operands=[result]))
     stored = expression.value.type
     assert isinstance(stored, tile.ValueType)
-    kind = ac.FragmentType(
-        IntAttr(shape.m), IntAttr(shape.n), StringAttr("mn"), StringAttr(stored.element_kind.value)
-    )
-    return build.value(
-        ac.MapOp.create(operands=[accumulator, *fragments], result_types=[kind], regions=[Region(body)])
-    )
+    kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr("mn"), StringAttr(stored.element_kind.value))
+    return build.value(ac.MapOp.create(operands=[accumulator, *fragments], result_types=[kind], regions=[Region(body)]))
 
 
 def _fragment(
@@ -207,9 +201,7 @@ def _fragment(
         shift = index_shift(index)
         if shift:
             places[letter] = _displaced(build, places[letter], shift)
-    kind = ac.FragmentType(
-        IntAttr(shape.m), IntAttr(shape.n), StringAttr(axes), StringAttr(tensor.element_kind.value)
-    )
+    kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr(axes), StringAttr(tensor.element_kind.value))
     return build.value(
         ac.FragmentLoadOp.create(operands=[sources[load.tensor], places["m"], places["n"]], result_types=[kind])
     )

@@ -1,5 +1,5 @@
-"""How a lowered program is launched: arrays, and each kernel's grid, cluster, shared memory and parameters, read off its ac
-kernel. Parameters come in the order of the kernel's declarations, as in its PTX."""
+"""How a lowered program is launched: arrays, and each kernel's grid, cluster, shared memory and parameters, read off
+its ac kernel. Parameters come in the order of the kernel's declarations, as in its PTX."""
 
 from __future__ import annotations
 
@@ -59,5 +59,3 @@ def _integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
 def _triple(attribute: ArrayAttr[IntAttr]) -> tuple[int, int, int]:
     x, y, z = _integers(attribute)
     return x, y, z
-
-

@@ -1,10 +1,10 @@
 """Float32 functions as PTX: every one from correctly rounded instructions, so any machine computes the same bits.
 
 exp: x = n ln2 + r with |r| <= ln2 / 2 (two-part ln2), a degree-6 polynomial in r, then 2^n added to the exponent field.
-Its relative error is below 2^-22 for -87 <= x <= 88 (`tests/lower/test_scalar.py` measures it); below -87.3 the result is
-held at exp(-87.3), about 1e-38, above 88.7 it is +infinity. sigmoid, tanh, silu and gelu (the tanh form) build on it;
-tanh near 0 is an odd polynomial, since 1 - 2 / (exp(2 x) + 1) would cancel there. No approximate instruction is used:
-their results differ between machines, and then the CPU machine could not agree with hardware bit for bit.
+Its relative error is below 2^-22 for -87 <= x <= 88 (`tests/lower/test_scalar.py` measures it); below -87.3 the result
+is held at exp(-87.3), about 1e-38, above 88.7 it is +infinity. sigmoid, tanh, silu and gelu (the tanh form) build on
+it; tanh near 0 is an odd polynomial, since 1 - 2 / (exp(2 x) + 1) would cancel there. No approximate instruction is
+used: their results differ between machines, and then the CPU machine could not agree with hardware bit for bit.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def _exp(text: Text, x: str) -> str:
     series = text.into("f32", "mov.f32", float_literal(_EXP_COEFFICIENTS[0]))
     for coefficient in (*_EXP_COEFFICIENTS[1:], 1.0, 1.0):
         series = text.into("f32", "fma.rn.f32", series, rest, float_literal(coefficient))
-    # The low bits of `shifted` hold n. 2^n is applied in two halves, because n = 128 has no float32 exponent of its own.
+    # The low bits of `shifted` hold n. 2^n is applied in two halves, because n = 128 has no float32 exponent of its
+    # own.
     bits = text.into("b32", "mov.b32", shifted)
     number = text.into("b32", "sub.s32", bits, 0x4B400000)
     half = text.into("b32", "shr.s32", number, 1)

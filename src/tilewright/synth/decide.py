@@ -2,11 +2,11 @@
 
 Order of choice: orientation (the output's contiguous axis runs along the accumulator's columns), operand paths (a legal
 tensor map, else a workspace with padded rows), tile shape by the model in `synth.model`, then stages, staging and
-registers by what the target's shared memory and register file hold. Each step is one function of plain values and may be
-replaced alone.
+registers by what the target's shared memory and register file hold. Each step is one function of plain values and may
+be replaced alone.
 
-Handled: programs with one dot of 16-bit operands over one loop, and programs with none. Anything else is refused with the
-author's line. Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
+Handled: programs with one dot of 16-bit operands over one loop, and programs with none. Anything else is refused with
+the author's line. Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target) -> ElementwiseD
 # ---------------------------------------------------------------- the pipeline
 
 
-def _decide_pipeline(
-    program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
-) -> PipelineDecisions:
+def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted) -> PipelineDecisions:
     left, right = dot.left.type, dot.right.type
     assert isinstance(left, tile.ValueType) and isinstance(right, tile.ValueType)
     rows, contracted = left.axis_names
@@ -207,9 +205,7 @@ def _operand(
     inner, count = program.extents[inner_axis], program.extents[outer_axis]
     row_bytes = _round_up(inner * element_bytes, 16)
     workspace = f"{name}_operand"
-    plan = MapDecision(
-        kind.element_kind.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B"
-    )
+    plan = MapDecision(kind.element_kind.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B")
     broken = violations(plan.tensor_map(), target)
     if broken:
         words = "; ".join(str(item.message) for item in broken)

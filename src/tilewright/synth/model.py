@@ -2,8 +2,8 @@
 
 A tile of bm x bn costs, for each slice of the contracted axis, the larger of its tensor-core time and the time its
 operands need from the L2 cache; around that come a fixed start and an epilogue. Whole waves of tiles over the
-multiprocessors give the total. Rates are target facts. What the model leaves out: DRAM bandwidth, clock throttling, bank
-conflicts; so it ranks shapes, and promises no time. It can be replaced by another function of the same signature.
+multiprocessors give the total. Rates are target facts. What the model leaves out: DRAM bandwidth, clock throttling,
+bank conflicts; so it ranks shapes, and promises no time. It can be replaced by another function of the same signature.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 from dataclasses import dataclass
 
 from tilewright.targets import Target
-
 
 _TILE_START_CYCLES = 1500
 """Filling an empty pipeline and draining it, a parameter of this model and no property of the hardware."""
@@ -56,5 +55,6 @@ def pipeline_cycles(
 
 
 def raster_group(rates: Rates, tile_m: int, tile_n: int) -> int:
-    """Tiles along m that run together so that one wave of tiles covers a near-square of the result (least L2 traffic)."""
+    """Tiles along m that run together so that one wave of tiles covers a near-square of the result (least L2
+    traffic)."""
     return max(1, round(math.sqrt(rates.multiprocessors * tile_n / tile_m)))

@@ -1,0 +1,138 @@
+"""How ac ops are put together: a kernel under construction, and one constructor for each shape of op that recurs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from tilewright.base.plan import Buffer
+from tilewright.ir import ac
+from tilewright.ir.decisions import MapDecision, PipelineDecisions
+from tilewright.ir.tier import ExecutionAttr, int_array
+
+INDEX = ac.IndexType()
+
+
+@dataclass(slots=True)
+class Build:
+    """A kernel under construction: where ops go now."""
+
+    builder: Builder
+
+    def add(self, op: Operation) -> Operation:
+        self.builder.insert(op)
+        return op
+
+    def value(self, op: Operation) -> SSAValue:
+        self.builder.insert(op)
+        return op.results[0]
+
+    def inside(self, block: Block) -> Build:
+        return Build(Builder(InsertPoint.at_end(block)))
+
+
+def affine(build: Build, terms: Sequence[tuple[SSAValue, int]], constant: int) -> SSAValue:
+    properties = {"coefficients": int_array([c for _, c in terms]), "constant": IntAttr(constant)}
+    return build.value(ac.AffineOp.create(operands=[v for v, _ in terms], properties=properties, result_types=[INDEX]))
+
+
+def global_array(build: Build, buffer: Buffer) -> SSAValue:
+    properties: dict[str, Attribute] = {
+        "sym_name": StringAttr(buffer.name),
+        "buffer": StringAttr(buffer.name),
+        "shape": int_array(buffer.shape),
+        "strides": int_array(buffer.strides),
+    }
+    result = ac.GlobalType(StringAttr(buffer.element.value), IntAttr(len(buffer.shape)))
+    return build.value(ac.GlobalOp.create(properties=properties, result_types=[result]))
+
+
+def tensor_map(build: Build, name: str, buffer: str, decision: MapDecision) -> SSAValue:
+    properties: dict[str, Attribute] = {
+        "sym_name": StringAttr(f"{name}_map"),
+        "buffer": StringAttr(buffer),
+        "element": StringAttr(decision.element),
+        "dims": int_array(decision.dims),
+        "strides_bytes": int_array(decision.strides_bytes),
+        "box": int_array(decision.box),
+        "l2_promotion": StringAttr(decision.l2_promotion),
+    }
+    align = {"128B": 1024, "64B": 512, "32B": 256}.get(decision.swizzle, 128)
+    result = ac.DescriptorType(
+        IntAttr(len(decision.dims)), StringAttr(decision.swizzle), StringAttr("none"), IntAttr(align)
+    )
+    return build.value(ac.TensorMapOp.create(properties=properties, result_types=[result]))
+
+
+def new_kernel(
+    name: str,
+    symbols: dict[str, tuple[int, int]],
+    grid: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    threads: int,
+    smem_bytes: int,
+    registers: int,
+) -> tuple[ModuleOp, Build]:
+    """symbols: value and minimum by name."""
+    block = Block()
+    kernel = ac.KernelOp.create(
+        properties={
+            "sym_name": StringAttr(name),
+            "symbols": DictionaryAttr({key: IntAttr(value) for key, (value, _) in symbols.items()}),
+            "minima": DictionaryAttr({key: IntAttr(least) for key, (_, least) in symbols.items()}),
+            "grid": int_array(grid),
+            "cluster": int_array(cluster),
+            "block": int_array((threads, 1, 1)),
+            "dynamic_smem_bytes": IntAttr(smem_bytes),
+            "launch_registers": IntAttr(registers),
+        },
+        regions=[Region(block)],
+    )
+    return ModuleOp([kernel]), Build(Builder(InsertPoint.at_end(block)))
+
+
+def new_role(build: Build, name: str, unit: str, count: int, first: int, registers: int) -> tuple[Build, SSAValue]:
+    block = Block(arg_types=[INDEX])
+    properties: dict[str, Attribute] = {
+        "sym_name": StringAttr(name),
+        "execution": ExecutionAttr(StringAttr(unit), IntAttr(count), IntAttr(first)),
+        "registers": IntAttr(registers),
+    }
+    build.add(ac.RoleOp.create(properties=properties, regions=[Region(block)]))
+    return build.inside(block), block.args[0]
+
+
+def tiles_loop(
+    build: Build, d: PipelineDecisions, counts: tuple[int, int], carried: Sequence[SSAValue]
+) -> tuple[Build, Block, ac.TilesOp]:
+    block = Block(arg_types=[INDEX, INDEX, *(value.type for value in carried)])
+    op = ac.TilesOp.create(
+        operands=list(carried),
+        result_types=[value.type for value in carried],
+        properties={
+            "symbol": StringAttr("tiles"),
+            "tiles_m": IntAttr(counts[0]),
+            "tiles_n": IntAttr(counts[1]),
+            "raster_group": IntAttr(d.raster_group),
+        },
+        regions=[Region(block)],
+    )
+    build.add(op)
+    return build.inside(block), block, op
+
+
+def counted_loop(build: Build, begin: int, carried: Sequence[SSAValue]) -> tuple[Build, Block, ac.LoopOp]:
+    block = Block(arg_types=[INDEX, *(value.type for value in carried)])
+    op = ac.LoopOp.create(
+        operands=list(carried),
+        result_types=[value.type for value in carried],
+        properties={"symbol": StringAttr("K"), "begin": IntAttr(begin)},
+        regions=[Region(block)],
+    )
+    build.add(op)
+    return build.inside(block), block, op

@@ -1,0 +1,327 @@
+"""How a decided program with a dot becomes a producer role and consumer warpgroups around a ring of slots.
+
+Software pipelining: a consumer releases a slot one iteration late, when the wgmma group that read it is known to be
+done while the next one runs. The first iteration is peeled, since it has nothing to release and overwrites the
+accumulator.
+
+In a cluster of two CTAs, the operand that both need is loaded half by each and multicast to both; a slot is then free
+only when the consumers of both CTAs have released it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, ModuleOp, StringAttr, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.ir import ac, tile
+from tilewright.ir.decisions import OperandDecision, PipelineDecisions
+from tilewright.ir.tier import MemoryType, int_array
+from tilewright.lower.build import (
+    Build,
+    affine,
+    counted_loop,
+    global_array,
+    new_kernel,
+    new_role,
+    tensor_map,
+    tiles_loop,
+)
+from tilewright.lower.expression import loads_in
+from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait
+from tilewright.lower.program import parameter_name, parameters_of, slot_bytes, stores_of, tile_counts
+
+RING = StringAttr("ab")
+
+
+CURSOR = ac.CursorType(RING)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineMemory:
+    """Byte offsets in dynamic shared memory: A slots, B slots, staging, barriers."""
+
+    a: int
+    b: int
+    staging: int
+    barriers: int
+
+
+def memory_of(decisions: PipelineDecisions) -> PipelineMemory:
+    a_bytes, b_bytes = slot_bytes(decisions)
+    b = a_bytes * decisions.stages
+    staging = b + b_bytes * decisions.stages
+    barriers = staging + decisions.staging_slots * decisions.staging_slot_bytes * decisions.consumers
+    return PipelineMemory(0, b, staging, barriers)
+
+
+def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
+    tiles_m, tiles_n, k_tiles = tile_counts(program, d)
+    clusters_m, clusters_n = -(-tiles_m // d.cluster_m), -(-tiles_n // d.cluster_n)
+    cluster_size = d.cluster_m * d.cluster_n
+    clusters = d.ctas // cluster_size
+    most_tiles = -(-(clusters_m * clusters_n) // clusters)
+    grid = (clusters * d.cluster_m, d.cluster_n, 1)
+    module, build = new_kernel(
+        program.sym_name.data,
+        {"K": (k_tiles, 1), "tiles": (most_tiles, 0)},
+        grid,
+        (d.cluster_m, d.cluster_n, 1),
+        128 * (1 + d.consumers),
+        d.smem_bytes,
+        d.launch_registers,
+    )
+    pipeline, arrays = _declare(build, program, d)
+    build.add(ac.BarrierInitOp.create(operands=[pipeline.ring]))
+    build.add(ac.FenceBarrierInitOp.create())
+    build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
+    counts = (clusters_m * d.cluster_m, clusters_n * d.cluster_n)
+    _producer(build, d, pipeline, counts)
+    _consumer(build, program, d, pipeline, counts, arrays)
+    if cluster_size > 1:
+        build.add(ac.ClusterSyncOp.create())
+    return module
+
+
+def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Pipeline, dict[str, SSAValue]]:
+    memory = memory_of(d)
+    a_bytes, b_bytes = slot_bytes(d)
+    cluster_size = d.cluster_m * d.cluster_n
+    a_map = tensor_map(build, d.a.buffer, d.a.buffer, d.a.map)
+    b_map = tensor_map(build, f"{d.b.buffer}_right" if d.b.buffer == d.a.buffer else d.b.buffer, d.b.buffer, d.b.map)
+    arrays: dict[str, SSAValue] = {}
+    for store in d.stores:
+        if store.path == "tma":
+            arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map)
+    used = {parameter_name(program, load.tensor) for store in stores_of(program) for load in loads_in(store.value)}
+    used |= {store.parameter for store in d.stores if store.path == "direct"}
+    for buffer in parameters_of(program):
+        if buffer.name in used:
+            arrays[buffer.name] = global_array(build, buffer)
+    ring = build.value(
+        ac.RingOp.create(
+            properties={
+                "sym_name": RING,
+                "stages": IntAttr(d.stages),
+                "full_arrivals": IntAttr(1),
+                "empty_arrivals": IntAttr(d.consumers * cluster_size),
+                "address": IntAttr(memory.barriers),
+            },
+            result_types=[ac.RingType(RING, IntAttr(d.stages))],
+        )
+    )
+
+    def buffer_of(name: str, address: int, instances: int, slots: int, size: int, swizzle: str, ring: bool) -> SSAValue:
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "address": IntAttr(address),
+            "instances": IntAttr(instances),
+        }
+        if ring:
+            properties["ring"] = RING
+        kind = MemoryType(
+            StringAttr("SMEM"), StringAttr(d.a.map.element), IntAttr(slots), IntAttr(size), StringAttr(swizzle)
+        )
+        return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
+
+    a = buffer_of("a_slots", memory.a, 1, d.stages, a_bytes, d.a.map.swizzle, ring=True)
+    b = buffer_of("b_slots", memory.b, 1, d.stages, b_bytes, d.b.map.swizzle, ring=True)
+    staging = None
+    if d.staging_slots:
+        swizzle = next(store.map.swizzle for store in d.stores if store.path == "tma")
+        staging = buffer_of(
+            "staging", memory.staging, d.consumers, d.staging_slots, d.staging_slot_bytes, swizzle, ring=False
+        )
+    return Pipeline(d, ring, a, b, a_map, b_map, staging), arrays
+
+
+def _start(build: Build, ring: SSAValue, side: str) -> SSAValue:
+    return build.value(
+        ac.CursorStartOp.create(operands=[ring], properties={"side": StringAttr(side)}, result_types=[CURSOR])
+    )
+
+
+def _advance(build: Build, cursor: SSAValue) -> SSAValue:
+    return build.value(ac.AdvanceOp.create(operands=[cursor], result_types=[CURSOR]))
+
+
+def _wait(build: Build, ring: SSAValue, cursor: SSAValue, side: str) -> SSAValue:
+    return build.value(
+        ac.BarrierWaitOp.create(
+            operands=[ring, cursor],
+            properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty"))},
+            result_types=[ac.PhaseType(RING, StringAttr(side))],
+        )
+    )
+
+
+def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int]) -> None:
+    role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
+    start = _start(role, p.ring, "empty")
+    outer, tiles, _ = tiles_loop(role, d, counts, [start])
+    m, n, cursor = tiles.args
+    inner, loop, loop_op = counted_loop(outer, 0, [cursor])
+    k, position = loop.args
+    phase = _wait(inner, p.ring, position, "empty")
+    total = sum(slot_bytes(d))
+    tx = inner.value(
+        ac.ArriveExpectOp.create(
+            operands=[phase],
+            properties={"bytes": IntAttr(total)},
+            result_types=[ac.TransactionType(RING, IntAttr(total))],
+        )
+    )
+    a_peers = (d.cluster_n, d.cluster_m)  # CTAs along n share A's rows; along m, B's
+    left = total
+    for operand, descriptor, buffer, tile_index, extent, peers in (
+        (d.a, p.a_map, p.a, m, d.tile_m, a_peers[0]),
+        (d.b, p.b_map, p.b, n, d.tile_n, a_peers[1]),
+    ):
+        tx, left = _copies(inner, d, operand, descriptor, buffer, (tile_index, k), extent, peers, tx, left)
+    inner.add(ac.TransactionCloseOp.create(operands=[tx]))
+    inner.add(ac.YieldOp.create(operands=[_advance(inner, position)]))
+    outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
+
+
+def _copies(
+    build: Build,
+    d: PipelineDecisions,
+    operand: OperandDecision,
+    descriptor: SSAValue,
+    buffer: SSAValue,
+    indices: tuple[SSAValue, SSAValue],
+    extent: int,
+    peers: int,
+    tx: SSAValue,
+    left: int,
+) -> tuple[SSAValue, int]:
+    """Boxes that fill one operand's slot. With `peers` CTAs sharing it, each loads its part and multicasts it."""
+    tile_index, k = indices
+    map_ = operand.map.tensor_map()
+    k_axis = 0 if operand.major == "K" else 1
+    outer_box = map_.box[1 - k_axis]
+    boxes = extent // (outer_box * peers)
+    for number in range(boxes):
+        # The slot is peers x boxes x box; this CTA's rank picks its part.
+        offset = number * outer_box
+        outer_terms = [(tile_index, extent)]
+        outer = affine(build, outer_terms, offset + operand.outer_shift)
+        depth = affine(build, [(k, d.tile_k)], 0)
+        coordinates = [depth, outer] if operand.major == "K" else [outer, depth]
+        left -= map_.box_bytes * peers
+        tx = build.value(
+            ac.CopyIssueOp.create(
+                operands=[descriptor, buffer, tx, *coordinates],
+                properties={
+                    "offset_bytes": IntAttr(number * map_.box_bytes),
+                    "rank_offset_bytes": IntAttr(boxes * map_.box_bytes if peers > 1 else 0),
+                    "box_bytes": IntAttr(map_.box_bytes),
+                    "multicast": IntAttr(peers),
+                },
+                result_types=[ac.TransactionType(RING, IntAttr(left))],
+            )
+        )
+    return tx, left
+
+
+def _consumer(
+    build: Build,
+    program: tile.ProgramOp,
+    d: PipelineDecisions,
+    p: Pipeline,
+    counts: tuple[int, int],
+    arrays: dict[str, SSAValue],
+) -> None:
+    role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
+    start = _start(role, p.ring, "full")
+    outer, tiles, _ = tiles_loop(role, d, counts, [start])
+    m, n, cursor = tiles.args
+    accumulator, reading = _multiply(outer, d, p, unit, cursor, None)
+    following = _advance(outer, cursor)
+    inner, loop, loop_op = counted_loop(outer, 1, [following, accumulator, reading])
+    _, position, running, held = loop.args
+    updated, newly = _multiply(inner, d, p, unit, position, running)
+    retired = inner.value(_wgmma_wait(1, held, None))
+    _release(inner, d, retired)
+    inner.add(ac.YieldOp.create(operands=[_advance(inner, position), updated, newly]))
+    last_cursor, last_accumulator, last_reading = loop_op.outputs
+    wait = _wgmma_wait(0, last_reading, last_accumulator)
+    outer.add(wait)
+    _release(outer, d, wait.results[0])
+    add_epilogue(outer, program, d, p, unit, (m, n), wait.results[1], arrays)
+    outer.add(ac.YieldOp.create(operands=[last_cursor]))
+    if d.staging_slots:
+        role.add(bulk_wait(unit, 0, read=False))
+
+
+def _multiply(
+    build: Build, d: PipelineDecisions, p: Pipeline, unit: SSAValue, cursor: SSAValue, running: SSAValue | None
+) -> tuple[SSAValue, SSAValue]:
+    """Wait for a slot and issue its wgmma group; (accumulator in flight, slot being read)."""
+    phase = _wait(build, p.ring, cursor, "full")
+    build.add(ac.WgmmaFenceOp.create())
+    rows = d.tile_m // d.consumers
+    steps = d.tile_k // 16
+    a_leading, a_stride, a_steps = _operand_strides(d.a, d.tile_k)
+    b_leading, b_stride, b_steps = _operand_strides(d.b, d.tile_k)
+    row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
+    properties: dict[str, Attribute] = {
+        "m": IntAttr(rows),
+        "n": IntAttr(d.tile_n),
+        "steps": IntAttr(steps),
+        "element": StringAttr(d.a.map.element),
+        "a_major": StringAttr(d.a.major),
+        "a_leading_bytes": IntAttr(a_leading),
+        "a_stride_bytes": IntAttr(a_stride),
+        "a_step_bytes": int_array(a_steps),
+        "a_block_bytes": IntAttr(64 * row_bytes),
+        "a_instance_bytes": IntAttr(rows * row_bytes),
+        "b_major": StringAttr(d.b.major),
+        "b_leading_bytes": IntAttr(b_leading),
+        "b_stride_bytes": IntAttr(b_stride),
+        "b_step_bytes": int_array(b_steps),
+    }
+    operands = [phase, p.a, p.b, unit, *([running] if running is not None else [])]
+    inflight = ac.InflightType(IntAttr(rows), IntAttr(d.tile_n))
+    op = ac.WgmmaIssueOp.create(operands=operands, properties=properties, result_types=[inflight, ac.ReadingType(RING)])
+    build.add(op)
+    build.add(ac.WgmmaCommitOp.create())
+    return op.results[0], op.results[1]
+
+
+def _operand_strides(operand: OperandDecision, tile_k: int) -> tuple[int, int, list[int]]:
+    """Leading and stride offsets of the matrix descriptor and the advance of each 16-deep step, in bytes.
+
+    128-byte swizzle, 16-bit elements (PTX ISA, wgmma canonical layouts). K-major: rows of 128 bytes, eight of them 1024
+    bytes apart; a step moves 32 bytes along the row. MN-major: boxes of 64 elements by `tile_k` rows of 128 bytes, so
+    the next 64 elements are a whole box away and a step moves 16 rows.
+    """
+    if operand.major == "K":
+        return 16, 1024, [32 * step for step in range(tile_k // 16)]
+    return tile_k * 128, 1024, [2048 * step for step in range(tile_k // 16)]
+
+
+def _wgmma_wait(pending: int, reading: SSAValue, accumulator: SSAValue | None) -> ac.WgmmaWaitOp:
+    results: list[Attribute] = [ac.PhaseType(RING, StringAttr("retired"))]
+    operands = [reading]
+    if accumulator is not None:
+        kind = accumulator.type
+        assert isinstance(kind, ac.InflightType)
+        results.append(ac.AccumulatorType(kind.m, kind.n))
+        operands.append(accumulator)
+    present = [1, int(accumulator is not None)]
+    return ac.WgmmaWaitOp.create(
+        operands=operands,
+        properties={
+            "pending": IntAttr(pending),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, present),
+            "resultSegmentSizes": DenseArrayBase.from_list(i32, present),
+        },
+        result_types=results,
+    )
+
+
+def _release(build: Build, d: PipelineDecisions, retired: SSAValue) -> None:
+    peers = d.cluster_m * d.cluster_n
+    build.add(ac.ArriveOp.create(operands=[retired], properties={"peers": IntAttr(peers)}))

@@ -1,0 +1,145 @@
+"""How the consumers' accumulators leave: elementwise work, then bulk stores through staging slots, or plain stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.ir import ac, tile
+from tilewright.ir.decisions import PipelineDecisions, StoreDecision
+from tilewright.ir.tier import int_array
+from tilewright.lower.build import Build, affine
+from tilewright.lower.expression import Accumulated, Expression, fragment_body
+from tilewright.lower.program import parameter_name, sources_of, stores_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What both roles refer to."""
+
+    decisions: PipelineDecisions
+    ring: SSAValue
+    a: SSAValue
+    b: SSAValue
+    a_map: SSAValue
+    b_map: SSAValue
+    staging: SSAValue | None
+
+
+def add_epilogue(
+    build: Build,
+    program: tile.ProgramOp,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    indices: tuple[SSAValue, SSAValue],
+    accumulator: SSAValue,
+    arrays: dict[str, SSAValue],
+) -> None:
+    m, n = indices
+    rows = d.tile_m // d.consumers
+    row = affine(build, [(m, d.tile_m), (unit, rows)], 0)
+    column = affine(build, [(n, d.tile_n)], 0)
+    total = SlotCounter(sum(d.tile_n // store.chunk_columns for store in d.stores if store.path == "tma"))
+    for store, decision in zip(stores_of(program), d.stores, strict=True):
+        fragment = fragment_body(
+            build,
+            Expression(store.value),
+            accumulator,
+            Accumulated(d.rows, d.columns, rows, d.tile_n),
+            (row, column),
+            sources_of(program, arrays),
+            program,
+        )
+        if decision.path == "tma":
+            _store_chunks(build, d, p, unit, (row, n), fragment, decision, arrays[decision.parameter], total)
+        else:
+            destination = _oriented(build, program, store, d, arrays)
+            build.add(ac.GlobalStoreOp.create(operands=[fragment, destination, row, column]))
+
+
+@dataclass(slots=True)
+class SlotCounter:
+    """Staged chunks so far in one tile, which pick the staging slot."""
+
+    total: int
+    done: int = 0
+
+
+def _oriented(
+    build: Build, program: tile.ProgramOp, store: tile.StoreOp, d: PipelineDecisions, arrays: dict[str, SSAValue]
+) -> SSAValue:
+    """The destination seen as (rows, columns) of the accumulator."""
+    name = parameter_name(program, store.tensor)
+    tensor = store.tensor.type
+    assert isinstance(tensor, tile.TensorType)
+    if tensor.axis_names == (d.rows, d.columns):
+        return arrays[name]
+    view = arrays[name].owner
+    assert isinstance(view, ac.GlobalOp)
+    view.properties["shape"] = int_array(tensor.extents[::-1])
+    view.properties["strides"] = int_array(tensor.stride_elements[::-1])
+    return arrays[name]
+
+
+def _store_chunks(
+    build: Build,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    origin: tuple[SSAValue, SSAValue],
+    fragment: SSAValue,
+    decision: StoreDecision,
+    descriptor: SSAValue,
+    counter: SlotCounter,
+) -> None:
+    """Column chunks through the staging slots: wait until the slot's last store was read, write, fence, store."""
+    assert p.staging is not None
+    row, n = origin
+    name = StringAttr("staging")
+
+    def staged(state: str) -> Attribute:
+        return ac.StagedType(name, StringAttr(state))
+
+    def synchronize(operand: SSAValue | None) -> ac.NamedBarrierSyncOp:
+        op = ac.NamedBarrierSyncOp.create(
+            operands=[unit, *([operand] if operand is not None else [])],
+            properties={"first_barrier": IntAttr(1), "threads": IntAttr(128)},
+            result_types=[staged("ready")] if operand is not None else [],
+        )
+        build.add(op)
+        return op
+
+    box_bytes = decision.map.tensor_map().box_bytes
+    for begin in range(0, d.tile_n, decision.chunk_columns):
+        slot = counter.done % d.staging_slots
+        counter.done += 1
+        build.add(bulk_wait(unit, d.staging_slots - 1, read=True))
+        synchronize(None)
+        written = build.value(
+            ac.StageWriteOp.create(
+                operands=[fragment, p.staging, unit],
+                properties={
+                    "column_begin": IntAttr(begin),
+                    "column_end": IntAttr(begin + decision.chunk_columns),
+                    "slot": IntAttr(slot),
+                },
+                result_types=[staged("written")],
+            )
+        )
+        fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
+        ready = synchronize(fenced).results[0]
+        column = affine(build, [(n, d.tile_n)], begin)
+        build.add(
+            ac.CopyStoreOp.create(
+                operands=[descriptor, p.staging, unit, ready, column, row],
+                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(box_bytes)},
+            )
+        )
+        build.add(ac.BulkCommitOp.create(operands=[unit]))
+
+
+def bulk_wait(unit: SSAValue, pending: int, *, read: bool) -> ac.BulkWaitOp:
+    return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(int(read))})

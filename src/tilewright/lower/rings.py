@@ -1,0 +1,120 @@
+"""How rings become mbarriers: cursors, waits, announced bytes, bulk copies, releases.
+
+Sources: PTX ISA, mbarrier.try_wait, mbarrier.arrive, cp.async.bulk.tensor, mapa.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import ac
+from tilewright.lower.lowering import Lowering, slot_of
+from tilewright.lower.places import BufferPlace, CursorPlace, ParameterPlace, RingPlace, SlotPlace
+
+
+def lower_advance(lowering: Lowering, op: ac.AdvanceOp) -> CursorPlace:
+    text = lowering.text
+    cursor = lowering.place(op.cursor)
+    assert isinstance(cursor, CursorPlace)
+    kernel = op.parent_op()
+    while kernel is not None and not isinstance(kernel, ac.KernelOp):
+        kernel = kernel.parent_op()
+    assert kernel is not None and isinstance(op.cursor.type, ac.CursorType)
+    stages = next(
+        ring.stages.data
+        for ring in kernel.body.block.ops
+        if isinstance(ring, ac.RingOp) and ring.sym_name.data == op.cursor.type.ring.data
+    )
+    following = text.into("b32", "add.u32", cursor.stage, 1)
+    wraps = text.into("pred", "setp.eq.u32", following, stages)
+    stage = text.into("b32", "selp.b32", 0, following, wraps)
+    flip = text.into("b32", "selp.b32", 1, 0, wraps)
+    return CursorPlace(stage, text.into("b32", "xor.b32", cursor.parity, flip))
+
+
+def barrier_address(lowering: Lowering, slot: SlotPlace, behind: int) -> str:
+    """Address of full[stage] (behind 0) or empty[stage] (behind = stages)."""
+    text = lowering.text
+    offset = text.into("b32", "mad.lo.u32", slot.stage, 8, lowering.shared_base)
+    constant = slot.ring.address + 8 * behind
+    return text.into("b32", "add.u32", offset, constant) if constant else offset
+
+
+def lower_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
+    text = lowering.text
+    ring, cursor = lowering.place(op.ring), lowering.place(op.cursor)
+    assert isinstance(ring, RingPlace) and isinstance(cursor, CursorPlace)
+    slot = SlotPlace(ring, cursor.stage)
+    address = barrier_address(lowering, slot, 0 if op.side.data == "full" else ring.stages)
+    parity = cursor.parity
+    if op.invert_parity.data:
+        parity = text.into("b32", "xor.b32", parity, 1)
+    # Other CTAs of a cluster arrive on this barrier: what they did before must be seen, so the scope is the cluster.
+    scope = ".acquire.cluster" if lowering.cluster_size > 1 else ""
+    retry, done = text.label("wait"), text.label("wait_done")
+    text.place(retry)
+    passed = text.register("pred")
+    text.emit(f"mbarrier.try_wait.parity{scope}.shared::cta.b64", passed, f"[{address}]", parity)
+    text.emit("bra", done, guard=passed)
+    text.emit("bra", retry)
+    text.place(done)
+    return slot
+
+
+def lower_arrive_expect(lowering: Lowering, op: ac.ArriveExpectOp) -> SlotPlace:
+    """Announce the slot's bytes and arrive on its full barrier."""
+    slot = slot_of(lowering, op.phase)
+    address = barrier_address(lowering, slot, 0)
+    opcode = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
+    lowering.text.emit(opcode, "_", f"[{address}]", op.bytes.data)
+    return slot
+
+
+def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
+    text = lowering.text
+    descriptor, buffer = lowering.place(op.descriptor), lowering.place(op.buffer)
+    assert isinstance(descriptor, ParameterPlace) and isinstance(buffer, BufferPlace)
+    slot = slot_of(lowering, op.tx)
+    base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.offset_bytes.data)
+    if op.rank_offset_bytes.data:
+        rank = text.into("b32", "mov.u32", "%cluster_ctarank")
+        base = text.into("b32", "mad.lo.u32", rank, op.rank_offset_bytes.data, base)
+    destination = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
+    barrier = barrier_address(lowering, slot, 0)
+    coordinates = ", ".join(lowering.index(value) for value in op.coordinates)
+    rank_words = f"{len(op.coordinates)}d"
+    opcode = f"cp.async.bulk.tensor.{rank_words}.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    operands = [f"[{destination}]", f"[{descriptor.register}, {{{coordinates}}}]", f"[{barrier}]"]
+    if op.multicast.data > 1:
+        mask = text.into("b16", "mov.u16", (1 << op.multicast.data) - 1)
+        text.emit(f"{opcode}.multicast::cluster", *operands, mask)
+    else:
+        text.emit(opcode, *operands)
+    lowering.places[op.result] = slot
+
+
+def lower_arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
+    text = lowering.text
+    slot = slot_of(lowering, op.phase)
+    address = barrier_address(lowering, slot, slot.ring.stages)
+    peers = op.peers.data
+    if peers == 1:
+        text.emit("mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=lowering.is_first_thread)
+        return
+    # Thread p of the unit tells CTA p of the cluster.
+    tells = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, peers)
+    remote = text.into("b32", "mapa.shared::cluster.u32", address, lowering.warpgroup_thread)
+    text.emit("mbarrier.arrive.release.cluster.shared::cluster.b64", "_", f"[{remote}]", guard=tells)
+
+
+def lower_copy_store(lowering: Lowering, op: ac.CopyStoreOp) -> None:
+    text = lowering.text
+    descriptor, buffer = lowering.place(op.descriptor), lowering.place(op.buffer)
+    assert isinstance(descriptor, ParameterPlace) and isinstance(buffer, BufferPlace)
+    base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.slot.data * buffer.slot_bytes)
+    source = text.into("b32", "mad.lo.u32", lowering.index(op.unit), buffer.slots * buffer.slot_bytes, base)
+    coordinates = ", ".join(lowering.index(value) for value in op.coordinates)
+    text.emit(
+        f"cp.async.bulk.tensor.{len(op.coordinates)}d.global.shared::cta.tile.bulk_group",
+        f"[{descriptor.register}, {{{coordinates}}}]",
+        f"[{source}]",
+        guard=lowering.is_first_thread,
+    )

@@ -1,0 +1,71 @@
+"""How a slot's product becomes wgmma: matrix descriptors, one instruction for each 64-row block and 16-deep step.
+
+Source: PTX ISA, wgmma matrix descriptor and wgmma.mma_async.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import ac
+from tilewright.lower.emit import Text
+from tilewright.lower.lowering import Lowering, integers, slot_of
+from tilewright.lower.places import AccumulatorPlace, BufferPlace
+
+_DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
+
+
+def _matrix_descriptor(
+    lowering: Lowering, buffer: BufferPlace, leading: int, stride: int, slot: str, extra: str
+) -> str:
+    """The 64-bit matrix descriptor of a slot's operand (PTX ISA, wgmma matrix descriptor): start address in 16-byte
+    units in bits 13:0, leading offset in 29:16, stride offset in 45:32, swizzle in 63:62."""
+    text = lowering.text
+    constant = ((leading >> 4) & 0x3FFF) << 16 | ((stride >> 4) & 0x3FFF) << 32
+    constant |= _DESCRIPTOR_SWIZZLE[buffer.swizzle] << 62
+    address = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
+    address = text.into("b32", "mad.lo.u32", slot, buffer.slot_bytes, address)
+    if extra:
+        address = text.into("b32", "add.u32", address, extra)
+    units = text.into("b32", "shr.u32", text.into("b32", "and.b32", address, 0x3FFFF), 4)
+    wide = text.into("b64", "cvt.u64.u32", units)
+    return text.into("b64", "or.b64", wide, constant - (1 << 64) if constant >> 63 else constant)
+
+
+def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
+    text = lowering.text
+    a, b = lowering.place(op.a), lowering.place(op.b)
+    assert isinstance(a, BufferPlace) and isinstance(b, BufferPlace)
+    slot = slot_of(lowering, op.phase)
+    m, n = op.m.data, op.n.data
+    if op.accumulator is not None:
+        accumulator = lowering.place(op.accumulator)
+        assert isinstance(accumulator, AccumulatorPlace)
+    else:
+        blocks = tuple(tuple(text.register("f32") for _ in range(n // 2)) for _ in range(m // 64))
+        accumulator = AccumulatorPlace(blocks, n)
+    extra = ""
+    if op.a_instance_bytes.data:
+        extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
+    a_base = _matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
+    b_base = _matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
+    transpose_a, transpose_b = int(op.a_major.data == "MN"), int(op.b_major.data == "MN")
+    element = op.element.data
+    opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}"
+    a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
+    for step in range(op.steps.data):
+        b_descriptor = _offset_descriptor(text, b_base, b_steps[step])
+        for number, block in enumerate(accumulator.blocks):
+            a_descriptor = _offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
+            scale = _scale(text, overwrite=op.accumulator is None and step == 0)
+            registers = "{" + ", ".join(block) + "}"
+            text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, transpose_a, transpose_b)
+    lowering.places[op.inflight] = accumulator
+    lowering.places[op.reading] = slot
+
+
+def _scale(text: Text, *, overwrite: bool) -> str:
+    """A predicate that is false to overwrite the accumulator, true to add to it."""
+    return text.into("pred", "setp.ne.u32", 0 if overwrite else 1, 0)
+
+
+def _offset_descriptor(text: Text, base: str, offset_bytes: int) -> str:
+    return text.into("b64", "add.s64", base, offset_bytes >> 4) if offset_bytes else base
