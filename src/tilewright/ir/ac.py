@@ -380,12 +380,15 @@ class CopyIssueOp(IRDLOperation):
     the cluster).
 
     multicast: 1 for this CTA alone; c for all c CTAs of the cluster, where by symmetry each slot receives c such boxes
-    and the token pays for all of them. coordinates: innermost first, in elements.
+    and the token pays for all of them. coordinates: innermost first, in elements; where the
+    CTAs share a box's axis, the rank times `rank_elements` is added to coordinate `rank_dimension`.
     """
 
     name = "ac.tma.issue"
     offset_bytes = prop_def(IntAttr)
     rank_offset_bytes = prop_def(IntAttr)
+    rank_dimension = opt_prop_def(IntAttr)
+    rank_elements = opt_prop_def(IntAttr)
     box_bytes = prop_def(IntAttr)
     multicast = prop_def(IntAttr)
     descriptor = operand_def(DescriptorType)

@@ -168,8 +168,8 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
         case ac.CtaSyncOp():
             text.emit("bar.sync", 0)
         case ac.ClusterSyncOp():
-            text.emit("barrier.cluster.arrive.release.aligned")
-            text.emit("barrier.cluster.wait.acquire.aligned")
+            text.emit("barrier.cluster.arrive.release")
+            text.emit("barrier.cluster.wait.acquire")
         case ac.RoleOp():
             _lower_role(lowering, op)
         case _:

@@ -199,14 +199,15 @@ def _copies(
     """Boxes that fill one operand's slot. With `peers` CTAs sharing it, each loads its part and multicasts it."""
     tile_index, k = indices
     map_ = operand.map.tensor_map()
-    k_axis = 0 if operand.major == "K" else 1
-    outer_box = map_.box[1 - k_axis]
+    outer_dimension = 1 if operand.major == "K" else 0
+    outer_box = map_.box[outer_dimension]
     boxes = extent // (outer_box * peers)
-    for number in range(boxes):
+    shared: dict[str, Attribute] = {}
+    if peers > 1:
         # The slot is peers x boxes x box; this CTA's rank picks its part.
-        offset = number * outer_box
-        outer_terms = [(tile_index, extent)]
-        outer = affine(build, outer_terms, offset + operand.outer_shift)
+        shared = {"rank_dimension": IntAttr(outer_dimension), "rank_elements": IntAttr(boxes * outer_box)}
+    for number in range(boxes):
+        outer = affine(build, [(tile_index, extent)], number * outer_box + operand.outer_shift)
         depth = affine(build, [(k, d.tile_k)], 0)
         coordinates = [depth, outer] if operand.major == "K" else [outer, depth]
         left -= map_.box_bytes * peers
@@ -218,6 +219,7 @@ def _copies(
                     "rank_offset_bytes": IntAttr(boxes * map_.box_bytes if peers > 1 else 0),
                     "box_bytes": IntAttr(map_.box_bytes),
                     "multicast": IntAttr(peers),
+                    **shared,
                 },
                 result_types=[ac.TransactionType(RING, IntAttr(left))],
             )

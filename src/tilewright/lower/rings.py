@@ -79,7 +79,12 @@ def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
         base = text.into("b32", "mad.lo.u32", rank, op.rank_offset_bytes.data, base)
     destination = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
     barrier = barrier_address(lowering, slot, 0)
-    coordinates = ", ".join(lowering.index(value) for value in op.coordinates)
+    indices = [lowering.index(value) for value in op.coordinates]
+    if op.rank_elements is not None and op.rank_dimension is not None:
+        rank = text.into("b32", "mov.u32", "%cluster_ctarank")
+        shared = op.rank_dimension.data
+        indices[shared] = text.into("b32", "mad.lo.s32", rank, op.rank_elements.data, indices[shared])
+    coordinates = ", ".join(indices)
     rank_words = f"{len(op.coordinates)}d"
     opcode = f"cp.async.bulk.tensor.{rank_words}.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     operands = [f"[{destination}]", f"[{descriptor.register}, {{{coordinates}}}]", f"[{barrier}]"]

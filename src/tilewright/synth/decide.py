@@ -29,7 +29,7 @@ from tilewright.ir.decisions import (
     to_attribute,
 )
 from tilewright.legal.tensormap import violations
-from tilewright.synth.model import Rates, pipeline_cycles, raster_group, rates_of
+from tilewright.synth.model import Rates, pipeline_cycles, raster_group, rates_of, slice_cycles
 from tilewright.targets import Target
 
 TILE_K = 64
@@ -132,12 +132,14 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
     stored_bytes = sum(_tensor(store).element_kind.bytes for store in _stores(program))
     tile_m, tile_n, consumers = _tile_shape(rates, extents, left.element_kind.bytes, stored_bytes, wanted, reasons)
-    a = _operand(program, sides[0], contracted, tile_m, target, reasons)
-    b = _operand(program, sides[1], contracted, tile_n, target, reasons)
+    cluster = _cluster(rates, (tile_m, tile_n), left.element_kind.bytes, wanted, reasons)
+    # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
+    a = _operand(program, sides[0], contracted, tile_m // cluster[1], target, reasons)
+    b = _operand(program, sides[1], contracted, tile_n // cluster[0], target, reasons)
     stores = tuple(
         _store(program, store, (rows, columns), tile_m // consumers, target, reasons) for store in _stores(program)
     )
-    return _fit(program, (rows, columns, contracted), swapped, (tile_m, tile_n, consumers), a, b, stores, rates,
+    return _fit(program, (rows, columns, contracted), swapped, (tile_m, tile_n, consumers), cluster, a, b, stores, rates,
                 target, wanted, reasons)  # fmt: skip
 
 
@@ -177,6 +179,27 @@ def _tile_shape(
         f"about {cycles(best):.0f} cycles by the model"
     )
     return best
+
+
+_CLUSTERS = ((1, 1), (2, 1), (1, 2))
+
+
+def _cluster(
+    rates: Rates, tile_shape: tuple[int, int], element_bytes: int, wanted: Wanted, reasons: list[str]
+) -> tuple[int, int]:
+    """CTAs of a cluster along rows and columns. One, unless asked for: see the reason it gives."""
+    if wanted.cluster is not None:
+        if wanted.cluster not in _CLUSTERS:
+            known = ", ".join(f"{m}x{n}" for m, n in _CLUSTERS)
+            raise TilewrightError(f"no cluster shape {wanted.cluster}", remedy=f"choose one of {known}")
+        reasons.append(f"cluster {wanted.cluster[0]}x{wanted.cluster[1]}: as asked for")
+        return wanted.cluster
+    multiply, fetch = slice_cycles(rates, (*tile_shape, TILE_K), element_bytes)
+    reasons.append(
+        f"cluster 1x1: a slice takes {multiply:.0f} cycles to multiply and {fetch:.0f} to fetch from L2, "
+        + ("so multicast would save nothing" if fetch <= multiply else "but sharing a slot would couple two CTAs")
+    )
+    return (1, 1)
 
 
 def _operand(
@@ -331,6 +354,7 @@ def _fit(
     axes: tuple[str, str, str],
     swapped: bool,
     shape: tuple[int, int, int],
+    cluster: tuple[int, int],
     a: OperandDecision,
     b: OperandDecision,
     stores: tuple[StoreDecision, ...],
@@ -362,6 +386,8 @@ def _fit(
     )
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
+    cluster_size = cluster[0] * cluster[1]
+    clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1])
     launch, producer, consumer = _registers(consumers, target)
     fill = max((math.prod(o.map.dims) for o in (a, b) if o.materialized), default=0)
     fill_ctas, fill_threads = _fill_shape(fill, target)
@@ -381,10 +407,10 @@ def _fit(
         producer_registers=producer,
         consumer_registers=consumer,
         launch_registers=launch,
-        cluster_m=1,
-        cluster_n=1,
+        cluster_m=cluster[0],
+        cluster_n=cluster[1],
         raster_group=min(raster_group(rates, tile_m, tile_n), tiles_m),
-        ctas=min(tiles_m * tiles_n, rates.multiprocessors),
+        ctas=cluster_size * min(clusters, rates.multiprocessors // cluster_size),
         smem_bytes=0,
         fill_ctas=fill_ctas,
         fill_threads=fill_threads,

@@ -47,11 +47,18 @@ def pipeline_cycles(
     tiles = math.ceil(rows / tile_m) * math.ceil(columns / tile_n)
     waves = math.ceil(tiles / rates.multiprocessors)
     slices = math.ceil(depth / tile_k)
+    multiply, fetch = slice_cycles(rates, tile, element_bytes)
+    epilogue = tile_m * tile_n * stored_bytes / _STORE_BYTES_PER_CYCLE
+    return waves * (slices * max(multiply, fetch) + epilogue + _TILE_START_CYCLES)
+
+
+def slice_cycles(rates: Rates, tile: tuple[int, int, int], element_bytes: int) -> tuple[float, float]:
+    """(tensor-core cycles, L2 cycles) of one slice of the contracted axis."""
+    tile_m, tile_n, tile_k = tile
     # A wgmma narrower than 64 columns is bound by reading A, which does not shrink with n.
     multiply = 2 * tile_m * max(tile_n, 64) * tile_k / rates.operations_per_cycle
     fetch = (tile_m + tile_n) * tile_k * element_bytes / rates.l2_bytes_per_cycle
-    epilogue = tile_m * tile_n * stored_bytes / _STORE_BYTES_PER_CYCLE
-    return waves * (slices * max(multiply, fetch) + epilogue + _TILE_START_CYCLES)
+    return multiply, fetch
 
 
 def raster_group(rates: Rates, tile_m: int, tile_n: int) -> int:
