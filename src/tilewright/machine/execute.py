@@ -21,7 +21,6 @@ from tilewright.machine.step import Control, Signal, Step
 def run_warp(warp: Warp, program: Program, quantum: int) -> int:
     """Run `warp` for about `quantum` instructions, or until it blocks or exits. Returns how many it executed."""
     if not warp.select():
-        _check_stuck(warp, program)
         return 0
     executed = 0
     while executed < quantum:
@@ -48,8 +47,6 @@ def run_warp(warp: Warp, program: Program, quantum: int) -> int:
         if not going:
             break
     warp.steps += executed
-    if warp.strands and not executed:
-        _check_stuck(warp, program)
     return executed
 
 
@@ -135,8 +132,8 @@ def _exit(warp: Warp, strand: Strand, step: Step) -> bool:
     return False
 
 
-def _check_stuck(warp: Warp, program: Program) -> None:
-    """A warp all of whose strands wait for lanes of their own warp can never move: those lanes are elsewhere."""
+def check_stuck(warp: Warp, program: Program) -> None:
+    """Raise MachineFault if all strands of a warp wait for lanes of the same warp: those lanes are elsewhere."""
     if warp.strands and all(strand.converging for strand in warp.strands):
         lines = ", ".join(
             f"{strand.mask.bit_count()} lanes at {program.steps[strand.pc].span}" for strand in warp.strands

@@ -10,7 +10,7 @@ Checked by: tests/machine/test_run.py.
 
 from __future__ import annotations
 
-from tilewright.machine.execute import run_warp
+from tilewright.machine.execute import check_stuck, run_warp
 from tilewright.machine.fault import MachineHang, Waiter
 from tilewright.machine.state import Cluster, Warp
 
@@ -49,6 +49,7 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
         counts.instructions += run_warp(warp, program, random.choice(_QUANTA))
         if warp.done or not warp.select():
             runnable.remove(warp)
+            check_stuck(warp, program)
         if counts.instructions > step_limit:
             raise MachineHang("LV002", f"still running after {step_limit} warp instructions", _waiters(cluster))
     counts.turns += turns
