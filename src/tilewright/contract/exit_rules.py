@@ -1,0 +1,145 @@
+"""What may a cluster leave behind when it ends? Nothing that outlives its memory.
+
+At a thread's exit its bulk stores must have been read; at a warp's, its wgmmas be done; at a CTA's, every copy into
+its shared memory must be known to one of its warps, and so must every access by peers. What a warp knows at its exit is
+certain in every interleaving, whatever happened in this one. Source: PTX ISA 9.7.9.25 (async groups), 9.7.15.7, 2.2.2.
+Checked by: tests/contract/test_happens_before.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.contract import phase_ledger
+from tilewright.contract.replay_codes import RunFindings
+from tilewright.contract.run_state import BulkThread, ClusterState, WarpState, name_of
+from tilewright.contract.vector_clock import VectorClock
+
+_WARPGROUP_WARPS = 4
+
+
+def check_exit(cluster: ClusterState, findings: RunFindings) -> None:
+    """Judge a cluster all of whose warps have exited."""
+    for warp in cluster.warps.values():
+        if warp.exit_span is None:
+            findings.doubt(f"{name_of(warp.actor)} does not exit in the run that was judged")
+        for thread in warp.bulk.values():
+            _check_bulk(warp, thread, findings)
+    _check_copies(cluster, findings)
+    _check_wgmmas(cluster, findings)
+    _check_remote(cluster, findings)
+    _check_budgets(cluster, findings)
+    for barriers in cluster.barriers.values():
+        for barrier in barriers.values():
+            phase_ledger.at_exit(cluster, barrier, findings)
+    for barrier in cluster.ended_barriers:
+        phase_ledger.at_exit(cluster, barrier, findings)
+
+
+def _check_bulk(warp: WarpState, thread: BulkThread, findings: RunFindings) -> None:
+    who = name_of(warp.actor)
+    for copy in thread.uncommitted:
+        findings.report(
+            "BG101",
+            f"{name_of(copy.actor, warp.actor)} is in no committed bulk group when its thread exits",
+            copy.span,
+            warp.exit_span,
+            (
+                f"{who} issues the copy ({copy.span})",
+                "no cp.async.bulk.commit_group follows, so no wait covers it",
+                f"{who} exits ({warp.exit_span}) while the copy may still read shared memory",
+            ),
+        )
+    if thread.read_waited < thread.groups:
+        findings.report(
+            "BG102",
+            f"{who} exits with {thread.groups - thread.read_waited} bulk group(s) whose sources may still be read",
+            thread.last_span,
+            warp.exit_span,
+            (
+                f"{who} issues and commits bulk stores ({thread.last_span})",
+                f"its waits cover {thread.read_waited} of {thread.groups} groups",
+                f"{who} exits ({warp.exit_span}); shared memory goes to another CTA while a store reads it",
+            ),
+        )
+
+
+def _check_copies(cluster: ClusterState, findings: RunFindings) -> None:
+    known: dict[int, VectorClock] = {}
+    for copy in cluster.copies:
+        for cta, done in copy.writes.items():
+            clock = known.get(cta)
+            if clock is None:
+                clock = known[cta] = cluster.known_in(cta)
+            if done.track < 0 or clock.at(done.track) < done.value:
+                findings.report(
+                    "TM103",
+                    f"{name_of(copy.actor, copy.issuer.actor)} may still write into CTA {cta} when that has ended",
+                    copy.span,
+                    None,
+                    (
+                        f"{name_of(copy.issuer.actor)} issues a copy into CTA {cta} ({copy.span})",
+                        f"no warp of CTA {cta} waits for the phase that the copy completes",
+                        f"all warps of CTA {cta} exit, and its shared memory goes to another CTA",
+                        "the copy writes there",
+                    ),
+                )
+
+
+def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
+    for (cta, index), group in cluster.warpgroups.items():
+        warps = [
+            warp
+            for actor, warp in cluster.warps.items()
+            if actor.cta == cta and actor.warp // _WARPGROUP_WARPS == index
+        ]
+        waited = min((warp.clock.at(group.track) for warp in warps), default=0)
+        for operation in group.operations:
+            who = name_of(operation.actor, operation.issuer.actor)
+            if len(operation.issues) < _WARPGROUP_WARPS:
+                findings.doubt(f"{operation.span}: {who} was not issued by all four warps of its warpgroup")
+            if operation.done.track < 0:
+                findings.report(
+                    "WG102",
+                    f"{who} is in no committed wgmma group when its warp exits",
+                    operation.span,
+                    operation.issuer.exit_span,
+                    (f"{who} is issued ({operation.span})", "no wgmma.commit_group follows", "its warps exit"),
+                )
+            elif operation.done.value > waited:
+                findings.report(
+                    "WG103",
+                    f"{who} may be in flight when its warps exit",
+                    operation.span,
+                    operation.issuer.exit_span,
+                    (
+                        f"{who} is issued ({operation.span})",
+                        f"it is in group {operation.done.value - 1}, and wgmma.wait_group has covered {waited} groups",
+                        "its warps exit",
+                    ),
+                )
+
+
+def _check_remote(cluster: ClusterState, findings: RunFindings) -> None:
+    for (cta, _), mark in cluster.remote.items():
+        if not mark.known_to(cluster.known_in(cta)):
+            phase_ledger.report_after_exit(mark, f"reaches into CTA {cta}", cta, findings)
+
+
+def _check_budgets(cluster: ClusterState, findings: RunFindings) -> None:
+    groups: dict[tuple[int, int], list[WarpState]] = {}
+    for actor, warp in cluster.warps.items():
+        groups.setdefault((actor.cta, actor.warp // _WARPGROUP_WARPS), []).append(warp)
+    for warps in groups.values():
+        first = warps[0]
+        for warp in warps[1:]:
+            if [budget[:2] for budget in warp.budgets] != [budget[:2] for budget in first.budgets]:
+                at = (warp.budgets or first.budgets)[0][2]
+                findings.report(
+                    "SR101",
+                    f"{name_of(warp.actor)} and {name_of(first.actor)}, of one warpgroup, execute different setmaxnreg",
+                    at,
+                    (first.budgets or warp.budgets)[0][2],
+                    (
+                        f"{name_of(first.actor)} executes {[budget[0] for budget in first.budgets]}",
+                        f"{name_of(warp.actor)} executes {[budget[0] for budget in warp.budgets]}",
+                    ),
+                )

@@ -1,0 +1,376 @@
+"""Do the mbarriers of a cluster count what they should, in the phases they should, in every interleaving?
+
+The machine's run shows one order. What makes it stand for all orders, barrier by barrier:
+
+- every use is ordered after init (and, from a peer CTA, after the fence that publishes it);
+- every arrival and every copy that counts in phase p knows that phase p-1 has ended, so it can't count earlier;
+- phase p cannot end without all its contributions, since arrivals equal the count and bytes expected equal bytes
+  completed, and every bare expect_tx is followed by an arrival of the phase, which holds it open;
+- a waiter for phase p knows that phase p-1 has ended (so the parity names no older phase), and phase p+1 ends only
+  after that wait (so the parity names no younger one).
+
+Then each contribution and each wait has the same phase in every interleaving. Source: PTX ISA 9.7.13.15.
+Checked by: tests/contract/test_happens_before.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.base.diagnostic import Level
+from tilewright.base.span import Span
+from tilewright.contract.replay_codes import RunFindings
+from tilewright.contract.run_state import BarrierState, ClusterState, CopyState, Mark, PhaseState, WarpState, name_of
+from tilewright.contract.vector_clock import VectorClock
+from tilewright.machine.event import (
+    BarrierArrive,
+    BarrierComplete,
+    BarrierExpect,
+    BarrierInit,
+    BarrierInvalidate,
+    BarrierWait,
+    PhaseEnd,
+)
+
+BARRIER_BYTES = 8
+
+
+def initialise(cluster: ClusterState, warp: WarpState, event: BarrierInit, findings: RunFindings) -> None:
+    """mbarrier.init."""
+    live = cluster.barriers.setdefault(event.cta, {})
+    old = live.get(event.address)
+    mark = warp.mark(event.span)
+    if old is not None:
+        findings.report(
+            "MB103",
+            f"{old} is initialised again while it is live",
+            event.span,
+            old.init.span,
+            (f"{name_of(old.init.actor)} initialises it ({old.init.span})", f"{name_of(warp.actor)} does so again"),
+        )
+        cluster.ended_barriers.append(old)
+    generation = cluster.barrier_generations.get((event.cta, event.address), 0)
+    cluster.barrier_generations[event.cta, event.address] = generation + 1
+    track = cluster.tracks.of(("barrier", event.cta, event.address, generation))
+    live[event.address] = BarrierState(event.cta, event.address, track, mark, event.count, event.count)
+
+
+def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate, findings: RunFindings) -> None:
+    """mbarrier.inval: must follow every other use."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    for use in barrier.users.values():
+        if not cluster.has_passed(use, warp.clock):
+            findings.report(
+                "MB103",
+                f"{barrier} is invalidated while {name_of(use.actor)} may still use it",
+                event.span,
+                use.span,
+                _steps(
+                    f"{name_of(warp.actor)} invalidates it ({event.span})",
+                    f"nothing orders that after {name_of(use.actor)}",
+                    f"{name_of(use.actor)} uses it ({use.span})",
+                ),
+            )
+    del cluster.barriers[event.cta][event.address]
+    cluster.ended_barriers.append(barrier)
+
+
+def arrive(cluster: ClusterState, warp: WarpState, event: BarrierArrive, findings: RunFindings) -> None:
+    """mbarrier.arrive in its forms."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    _check_phase(barrier, event.phase, findings)
+    _check_arrival(barrier, warp, event.span, findings)
+    mark = warp.mark(event.span)
+    phase = barrier.current
+    phase.arrivals += event.count
+    phase.expected_bytes += event.expect_bytes
+    phase.contributors[warp.track] = mark
+    phase.last_span = event.span
+    phase.ordered.join(warp.clock)
+    phase.arrived.join(warp.clock)
+    if not event.relaxed:
+        phase.published.join(warp.clock)
+    if event.drop:
+        barrier.next_count -= event.count
+
+
+def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, findings: RunFindings) -> None:
+    """mbarrier.expect_tx."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    _check_phase(barrier, event.phase, findings)
+    _check_arrival(barrier, warp, event.span, findings)
+    barrier.current.expected_bytes += event.expect_bytes
+    barrier.current.expects.append(warp.mark(event.span))
+    barrier.current.last_span = event.span
+
+
+def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, findings: RunFindings) -> None:
+    """A copy's bytes are counted: the copy is done, for whoever knows that this phase has ended."""
+    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    if barrier is None:
+        findings.report(
+            "MB101", f"bulk copy {event.actor.copy} signals +{event.address:#x}, no live mbarrier", event.span
+        )
+        return
+    check_init(cluster, barrier, copy.clock, copy.issuer, event.span, findings)
+    _check_phase(barrier, event.phase, findings)
+    if copy.clock.at(barrier.track) < barrier.phase:
+        last = barrier.before.last_span if barrier.before is not None else None
+        findings.report(
+            "TX102",
+            f"bytes of {name_of(copy.actor, copy.issuer.actor)} for phase {barrier.phase} of {barrier} may arrive in "
+            f"phase {barrier.phase - 1}",
+            event.span,
+            last,
+            _steps(
+                f"{name_of(copy.issuer.actor)} issues the copy ({event.span}) without knowing that phase "
+                f"{barrier.phase - 1} has ended",
+                f"the copy completes while phase {barrier.phase - 1} is current",
+                f"its {event.bytes} bytes are subtracted there, and phase {barrier.phase} lacks them",
+            ),
+        )
+    phase = barrier.current
+    phase.completed_bytes += event.bytes
+    phase.ordered.join(copy.clock)
+    phase.last_span = event.span
+    done = copy.writes.get(event.cta)
+    if done is None:
+        findings.doubt(f"{event.span}: bulk copy {event.actor.copy} completes in CTA {event.cta}, no destination of it")
+        return
+    done.track, done.value = barrier.track, event.phase + 1
+
+
+def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> None:
+    """A phase has ended: its books are closed."""
+    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    if barrier is None:
+        findings.report("MB101", f"a phase ends at +{event.address:#x} of CTA {event.cta}, no live mbarrier", None)
+        return
+    _check_phase(barrier, event.phase, findings)
+    phase = barrier.current
+    if phase.arrivals != barrier.count:
+        findings.report(
+            "MB106",
+            f"phase {barrier.phase} of {barrier} ends with {phase.arrivals} arrivals; its count is {barrier.count}",
+            phase.last_span,
+            barrier.init.span,
+        )
+    if phase.expected_bytes != phase.completed_bytes:
+        _report_bytes(barrier, phase, "ends with", findings)
+    for mark in phase.expects:
+        if not mark.known_to(phase.arrived):
+            findings.report(
+                "TX103",
+                f"phase {barrier.phase} of {barrier} may end before {name_of(mark.actor)} performs expect_tx",
+                mark.span,
+                phase.last_span,
+                _steps(
+                    f"all {barrier.count} arrivals of phase {barrier.phase} come in",
+                    "the phase ends",
+                    f"{name_of(mark.actor)} performs expect_tx ({mark.span}), in phase {barrier.phase + 1}",
+                ),
+            )
+    for mark in barrier.waits.values():
+        if not cluster.has_passed(mark, phase.ordered):
+            findings.report(
+                "MB108",
+                f"{name_of(mark.actor)} may wait for phase {barrier.phase - 1} of {barrier} only after phase "
+                f"{barrier.phase} has ended as well",
+                mark.span,
+                phase.last_span,
+                _steps(
+                    f"phase {barrier.phase - 1} of {barrier} ends; {name_of(mark.actor)} is late",
+                    f"phase {barrier.phase} ends, though {name_of(mark.actor)} has not waited ({phase.last_span})",
+                    f"{name_of(mark.actor)} waits for parity {(barrier.phase - 1) & 1} ({mark.span}): phase "
+                    f"{barrier.phase + 1} has that parity and is not complete, so the wait blocks",
+                ),
+            )
+    barrier.published = phase.published
+    barrier.before = phase
+    barrier.current = PhaseState()
+    barrier.phase += 1
+    barrier.count = barrier.next_count
+    barrier.waits = {}
+
+
+def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: RunFindings) -> None:
+    """A wait that succeeded: acquires what the phase published."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    _check_phase(barrier, event.phase + 1, findings)
+    if event.phase > 0 and warp.clock.at(barrier.track) < event.phase:
+        last = barrier.before.last_span if barrier.before is not None else None
+        findings.report(
+            "MB108",
+            f"{name_of(warp.actor)} waits for phase {event.phase} of {barrier} and may be let through by phase "
+            f"{event.phase - 2}",
+            event.span,
+            last,
+            _steps(
+                f"phase {event.phase - 2} of {barrier} has ended, phase {event.phase - 1} has not, and "
+                f"{name_of(warp.actor)} does not know",
+                f"{name_of(warp.actor)} waits for parity {event.parity} ({event.span}): the phase before the current "
+                "one has that parity, so the wait passes at once",
+                f"{name_of(warp.actor)} goes on as if phase {event.phase} had ended",
+            ),
+        )
+    barrier.waits[warp.track] = warp.mark(event.span)
+    if not event.relaxed:
+        if barrier.published is not None:
+            warp.clock.join(barrier.published)
+        warp.clock.advance(barrier.track, barrier.phase)
+
+
+def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings) -> None:
+    """What a barrier is left with when its cluster has ended."""
+    phase = barrier.current
+    if phase.expected_bytes != phase.completed_bytes:
+        _report_bytes(barrier, phase, "is left with", findings)
+    elif phase.arrivals:
+        findings.report(
+            "MB110",
+            f"phase {barrier.phase} of {barrier} is left with {phase.arrivals} of {barrier.count} arrivals",
+            phase.last_span,
+            barrier.init.span,
+            level=Level.REVIEW,
+        )
+    if barrier.remote:
+        known = cluster.known_in(barrier.cta)
+        for mark in barrier.remote.values():
+            if not mark.known_to(known):
+                report_after_exit(mark, f"uses {barrier}", barrier.cta, findings)
+
+
+def report_after_exit(mark: Mark, action: str, cta: int, findings: RunFindings) -> None:
+    """A remote access that nothing orders before the owner's end."""
+    findings.report(
+        "CL103",
+        f"{name_of(mark.actor)} {action} and CTA {cta} may have ended by then",
+        mark.span,
+        None,
+        _steps(
+            f"all warps of CTA {cta} exit; none of them waits for {name_of(mark.actor)} here",
+            "its shared memory is given to another CTA",
+            f"{name_of(mark.actor)} {action} ({mark.span})",
+        ),
+    )
+
+
+def check_init(
+    cluster: ClusterState,
+    barrier: BarrierState,
+    clock: VectorClock,
+    user: WarpState,
+    span: Span,
+    findings: RunFindings,
+    always_fenced: bool = False,
+) -> None:
+    """Is the init visible to a use by `user` (or an engine that works for it) that knows `clock`?"""
+    init = barrier.init
+    remote = user.actor.cta != barrier.cta
+    fenced = cluster.at(clock, ("init", init.track)) >= init.epoch
+    who = name_of(user.actor)
+    if not fenced and not init.known_to(clock):
+        findings.report(
+            "MB104",
+            f"{who} may use {barrier} before it is initialised",
+            span,
+            init.span,
+            _steps(
+                f"{who} reaches {span} before {name_of(init.actor)} reaches {init.span}: nothing orders them",
+                f"{who} uses 8 bytes that hold no mbarrier",
+                f"{name_of(init.actor)} initialises them",
+            ),
+        )
+    elif not fenced and (remote or always_fenced):
+        findings.report(
+            "MB105",
+            f"{who} uses {barrier}, whose init no fence.mbarrier_init publishes to the cluster",
+            span,
+            init.span,
+            _steps(
+                f"{name_of(init.actor)} initialises {barrier} ({init.span}) and synchronizes, without a fence",
+                f"{who} uses the barrier ({span}), possibly before the init has reached the cluster",
+            ),
+        )
+
+
+def _used(
+    cluster: ClusterState,
+    warp: WarpState,
+    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierInvalidate,
+    findings: RunFindings,
+) -> BarrierState | None:
+    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    if barrier is None:
+        findings.report(
+            "MB101",
+            f"{name_of(warp.actor)} uses +{event.address:#x} of CTA {event.cta}, which holds no live mbarrier",
+            event.span,
+        )
+        return None
+    check_init(cluster, barrier, warp.clock, warp, event.span, findings)
+    mark = warp.mark(event.span)
+    barrier.users[warp.track] = mark
+    if warp.actor.cta != barrier.cta:
+        barrier.remote[warp.track] = mark
+    return barrier
+
+
+def _check_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> None:
+    if phase != barrier.phase:
+        findings.doubt(
+            f"{barrier}: an event names phase {phase}, the events before it make phase {barrier.phase} current"
+        )
+
+
+def _check_arrival(barrier: BarrierState, warp: WarpState, span: Span, findings: RunFindings) -> None:
+    """Does the warp know that the phase before the current one has ended?"""
+    clock, before = warp.clock, barrier.before
+    if before is None or clock.at(barrier.track) >= barrier.phase:
+        return
+    if not before.completed_bytes and all(mark.known_to(clock) for mark in before.contributors.values()):
+        findings.report(
+            "MB109",
+            f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and no wait on phase "
+            f"{barrier.phase - 1} comes before",
+            span,
+            before.last_span,
+            level=Level.REVIEW,
+        )
+        return
+    findings.report(
+        "MB107",
+        f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and may do so in phase {barrier.phase - 1}",
+        span,
+        before.last_span,
+        _steps(
+            f"phase {barrier.phase - 1} of {barrier} still lacks a contribution ({before.last_span})",
+            f"{name_of(warp.actor)}, which does not wait for it, signals ({span})",
+            f"the signal counts in phase {barrier.phase - 1}, which ends too early; phase {barrier.phase} lacks it",
+        ),
+    )
+
+
+def _report_bytes(barrier: BarrierState, phase: PhaseState, verb: str, findings: RunFindings) -> None:
+    findings.report(
+        "TX101",
+        f"phase {barrier.phase} of {barrier} {verb} {phase.expected_bytes} bytes expected and {phase.completed_bytes} "
+        "completed",
+        phase.last_span,
+        barrier.init.span,
+        _steps(
+            f"arrivals of phase {barrier.phase} expect {phase.expected_bytes} bytes",
+            f"copies complete {phase.completed_bytes} bytes",
+            "the transaction count is not zero, so the phase can't end and its waiters wait for ever",
+        ),
+    )
+
+
+def _steps(*lines: str) -> tuple[str, ...]:
+    return lines

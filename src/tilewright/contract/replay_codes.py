@@ -1,0 +1,195 @@
+"""Which rules does the judge of runs enforce, why, and what mends a violation? One row per code, numbered from 101.
+
+The rows are of the same kind as the typestate proof's (`codes`); numbers are disjoint, since the same hardware rule is
+broken by a program in one and by two events in the other. Section numbers are of PTX ISA 9.1.
+Checked by: tests/contract/test_happens_before.py (each code has a stream of events that breaks it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.base.diagnostic import Diagnostic, Level, Repair
+from tilewright.base.span import Span
+from tilewright.contract.codes import Rule
+
+_MBARRIER = "PTX ISA 9.7.13.15 (mbarrier)"
+_TRACKING = "PTX ISA 9.7.13.15 (mbarrier: tracking asynchronous operations)"
+_PHASES = "PTX ISA 9.7.13.15 (mbarrier: phases, parity waits)"
+_BULK_GROUP = "PTX ISA 9.7.9.25.1, 9.7.9.27.2 (bulk async-groups)"
+_PROXY = "PTX ISA 9.7.9.25.2, 8.6, 8.9.5 (async proxy, fence.proxy.async)"
+_WGMMA = "PTX ISA 9.7.15.7 (wgmma.fence, commit_group, wait_group)"
+_NAMED = "PTX ISA 9.7.13.1 (bar, barrier)"
+_CLUSTER = "PTX ISA 9.7.13.3 (barrier.cluster), 2.2.2 (clusters)"
+_MODEL = "PTX ISA 8.9 (memory consistency model, causality order)"
+_REGISTERS = "PTX ISA 9.7.19.5 (setmaxnreg)"
+
+REPLAY_RULES: dict[str, Rule] = {
+    rule.code: rule
+    for rule in (
+        Rule("MB101", "barrier-not-live", "an mbarrier is used that was not initialised",
+             "Any mbarrier operation except init on an uninitialised object is undefined.", _MBARRIER + ": lifecycle",
+             "A warp waits at an address that no mbarrier.init named.", "Initialise the barrier before its first use."),
+        Rule("MB102", "barrier-bytes-touched", "an ordinary access touches the bytes of a live mbarrier",
+             "Non-mbarrier operations on a live mbarrier object are undefined.", _MBARRIER + ": init, inval",
+             "st.shared writes the eight bytes of a barrier.", "Place barriers apart from data, or invalidate first."),
+        Rule("MB103", "barrier-ended-in-use", "an mbarrier is initialised again or invalidated while in use",
+             "init on a live object is undefined; inval must come after every other use of the object.",
+             _MBARRIER + ": inval", "A warp invalidates a barrier on which another may still wait.",
+             "Synchronize all users before the invalidation."),
+        Rule("MB104", "init-not-ordered", "an mbarrier may be used before it is initialised",
+             "The first use by another thread must be ordered after init.", _MBARRIER + ": init",
+             "No bar.sync stands between init and the consumers' first wait.",
+             "Synchronize the CTA (the cluster, if peers use it) after the inits."),
+        Rule("MB105", "init-not-fenced", "initialisation is not made visible to the agent that uses the barrier",
+             "fence.mbarrier_init by the initialising thread, then a cluster barrier, publish inits to peer CTAs and "
+             "the engines that signal for them.", "PTX ISA 9.7.13.4 (fence.mbarrier_init)",
+             "A peer arrives on a barrier whose init was followed by a relaxed cluster barrier alone.",
+             "Put fence.mbarrier_init.release.cluster after the inits."),
+        Rule("MB106", "phase-arrivals", "a phase ends with another number of arrivals than its count",
+             "A phase completes when exactly the expected arrivals have come.", _MBARRIER + ": arrive",
+             "Two threads arrive in a phase of count 1.", "Initialise the barrier with the number of arrivals."),
+        Rule("MB107", "arrival-phase-ambiguous", "an arrival may count in an earlier phase",
+             "An arrival counts in whatever phase is current: it must be ordered after the end of the phase before.",
+             _PHASES, "A consumer releases a slot twice without waiting in between.",
+             "Wait for the phase before (directly, or for something that follows it)."),
+        Rule("MB108", "phase-parity-aliased", "a wait may see a phase two away from the one it means",
+             "A parity names the current or the preceding phase: a waiter must know all phases before the one it waits "
+             "for, and the next phase must not end before the wait.", _PHASES,
+             "A producer laps a consumer that has not waited yet; the consumer then waits for ever.",
+             "Let the waiter's release be part of the next phase of what it waits for."),
+        Rule("MB109", "phase-not-waited", "a phase is followed by arrivals though nobody waited for it",
+             "At least one wait must return true for each phase before an arrival of the next.", _PHASES,
+             "A thread arrives on its own barrier again and again.", "Wait once per phase."),
+        Rule("MB110", "phase-incomplete-at-exit", "a barrier is left with some of a phase's arrivals",
+             "Some participants signalled a phase that never ended; whoever waits for it would wait for ever.", _PHASES,
+             "One of two consumers does not release the last slot.", "Let every participant arrive, or none."),
+        Rule("MB111", "copy-not-awaited", "bytes of a copy are used before the phase that reports them",
+             "A bulk copy's writes are visible to who waited for the phase in which it completed.", _TRACKING,
+             "A consumer reads a slot without waiting on its full barrier, or waits with the wrong parity.",
+             "Wait for the copy's phase before the use."),
+        Rule("TX101", "transaction-bytes", "bytes expected and bytes completed differ",
+             "A phase completes only when its transaction count is zero again.", _TRACKING,
+             "16384 bytes are expected and copies bring 8192.", "Expect the sum of the copies' bytes."),
+        Rule("TX102", "transaction-phase-ambiguous", "a copy's bytes may count in an earlier phase",
+             "complete_tx counts in whatever phase is current: the copy must be issued after the phase before ended.",
+             _TRACKING, "A copy for the next fill is issued before the fill before was complete.",
+             "Issue the copy after waiting for the slot to be released."),
+        Rule("TX103", "expect-after-end", "a phase may end before its bytes are expected",
+             "A pending arrival must hold the phase open until expect_tx has been performed.", _TRACKING,
+             "One thread performs expect_tx while another, unordered, makes the last arrival.",
+             "Use arrive.expect_tx, or order the expect_tx before an arrival of the same phase."),
+        Rule("BG101", "bulk-group-not-committed", "a bulk copy is in no committed group when its thread exits",
+             "wait_group covers committed groups only.", _BULK_GROUP,
+             "A store is issued and the thread exits.", "Commit the group and wait for it."),
+        Rule("BG102", "bulk-source-at-exit", "a thread exits while its bulk stores may still read shared memory",
+             "Shared memory must stay until wait_group.read has reported that the sources were read.", _BULK_GROUP,
+             "The last wait leaves one group pending.", "End with cp.async.bulk.wait_group.read 0."),
+        Rule("BG103", "bulk-bytes-in-use", "bytes of a bulk store are used before its group is waited for",
+             "The source may be overwritten after wait_group.read, the destination be used after wait_group, by the "
+             "issuing thread; other threads need a synchronization after it.", _BULK_GROUP,
+             "A staging buffer is rewritten while the store before may still read it.",
+             "Wait for the group, then synchronize, then rewrite."),
+        Rule("TM101", "async-access-unordered", "an ordinary access and an engine's of the same bytes are unordered",
+             "A bulk copy or wgmma is ordered after what its issuing thread knows, and nothing else.", _MODEL,
+             "A warp writes a tile and another issues its store, with no barrier between.",
+             "Synchronize the writers with the issuing thread."),
+        Rule("TM102", "overlapping-copies", "two bulk copies use the same bytes and are unordered",
+             "Copies are ordered only by waiting for the first one's completion.", _TRACKING,
+             "Two boxes of one fill overlap.", "Give each copy bytes of its own, or wait in between."),
+        Rule("TM103", "copy-in-flight-at-exit", "a copy may write into the shared memory of a CTA that has ended",
+             "A CTA must not end before every copy into it was reported by a phase that it waited for.", _TRACKING,
+             "The producer fills one slot more than the consumers read.", "Wait for every fill before the CTA ends."),
+        Rule("PX101", "write-not-fenced", "an engine reads bytes of ordinary stores without a proxy fence",
+             "Each writer executes fence.proxy.async after its writes and before the synchronization with the issuer.",
+             _PROXY, "st.shared, bar.sync, then a bulk store, with no fence.",
+             "Put fence.proxy.async.shared::cta between the writes and the barrier."),
+        Rule("PX102", "access-not-fenced-before-refill", "an engine overwrites bytes in ordinary use without a fence",
+             "Ordinary accesses are ordered before a later asynchronous write by fence.proxy.async.",
+             _PROXY, "ld.shared, release of the slot, then a bulk copy into it.",
+             "Put fence.proxy.async between the accesses and the release."),
+        Rule("WG101", "wgmma-not-fenced", "a warp starts a wgmma without wgmma.fence",
+             "wgmma.fence comes before the first wgmma and whenever ordinary instructions touched its registers.",
+             _WGMMA, "A kernel without wgmma.fence.", "Put wgmma.fence.sync.aligned before the first wgmma."),
+        Rule("WG102", "wgmma-not-committed", "a wgmma is in no committed group when its warp exits",
+             "wait_group covers committed groups only.", _WGMMA, "No wgmma.commit_group follows the last wgmma.",
+             "Commit, then wait."),
+        Rule("WG103", "wgmma-not-awaited", "a wgmma may be in flight when its warps exit",
+             "Operands and accumulators belong to the wgmma until wait_group covers it.", _WGMMA,
+             "The last wait leaves one group pending.", "End with wgmma.wait_group 0."),
+        Rule("WG104", "register-in-flight", "a register of a wgmma in flight is touched",
+             "Accumulators and A fragments may be touched only after wait_group covers their wgmma.", _WGMMA,
+             "The epilogue reads accumulators after wait_group 1.", "Wait with pending 0."),
+        Rule("WG105", "operand-overwritten", "shared memory is overwritten while a wgmma may still read it",
+             "Operands may be overwritten after wait_group covers the wgmma, by whoever learnt of that.", _WGMMA,
+             "A slot is released before wait_group covers the wgmma that reads it.",
+             "Wait for the wgmma, then arrive on the empty barrier."),
+        Rule("NB101", "shared-race", "two warps touch the same shared memory, one writes, and nothing orders them",
+             "Conflicting ordinary accesses must be ordered by a barrier or an mbarrier.", _MODEL,
+             "A warp reads what another wrote, with no bar.sync between.", "Synchronize between write and read."),
+        Rule("NB102", "barrier-generation-ambiguous", "an arrival at a named barrier may count in the use before",
+             "A barrier must have completed, as far as the arriving warp knows, before it takes part again.", _NAMED,
+             "A warp runs bar.arrive twice on one barrier without waiting in between.",
+             "Alternate two barriers, or synchronize between the uses."),
+        Rule("CL101", "global-race", "two CTAs touch the same global memory, one writes",
+             "CTAs of one launch are unordered, unless they are of one cluster and synchronize.", _MODEL,
+             "Two CTAs write the same tile of the output.", "Give each CTA its own output, or use two launches."),
+        Rule("CL102", "remote-before-start", "a CTA reaches into a peer that may not have started",
+             "A peer's shared memory exists from its start: synchronize the cluster before the first remote access.",
+             _CLUSTER, "A remote arrive without a barrier.cluster before it.", "Synchronize the cluster at entry."),
+        Rule("CL103", "remote-after-exit", "a CTA reaches into a peer that may have ended",
+             "A CTA's shared memory exists until its exit, which must come after every remote access.", _CLUSTER,
+             "A consumer releases a slot of a peer whose producer has returned.",
+             "Synchronize the cluster before the CTAs return."),
+        Rule("SR101", "register-budgets-differ", "warps of one warpgroup execute different setmaxnreg",
+             "All warps of a warpgroup execute the same setmaxnreg.", _REGISTERS,
+             "Three warps raise to 240, one to 232.", "Execute setmaxnreg by the whole warpgroup."),
+        Rule("LV101", "claim-differs", "the text does something else than its proof says",
+             "What was proven of the program must be what its text does.", "derived: the proof's claims",
+             "The proof says 4 stages and the text uses 3 barriers.", "Report this: the emitted text is wrong."),
+    )
+}  # fmt: skip
+"""Every rule of the judge by its code."""
+
+_FINDINGS_KEPT = 200
+
+
+@dataclass(slots=True)
+class RunFindings:
+    """Findings of a run, one per rule and pair of places, in the order of discovery; and reasons for doubt."""
+
+    found: dict[tuple[str, Span | None, Span | None], Diagnostic] = field(
+        default_factory=dict[tuple[str, Span | None, Span | None], Diagnostic]
+    )
+    doubts: list[str] = field(default_factory=list[str])
+
+    def report(
+        self,
+        code: str,
+        message: str,
+        primary: Span | None,
+        other: Span | None = None,
+        steps: tuple[str, ...] = (),
+        level: Level = Level.ERROR,
+    ) -> None:
+        """Record that rule `code` is broken at `primary`, in conflict with `other`; steps: a run that shows it."""
+        key = (code, primary, other)
+        if key in self.found or len(self.found) >= _FINDINGS_KEPT:
+            return
+        rule = REPLAY_RULES[code]
+        self.found[key] = Diagnostic(
+            code=code,
+            name=rule.name,
+            message=message,
+            primary=primary,
+            conflicts_with=other,
+            interleaving=steps,
+            source=rule.source,
+            repair=Repair(rule.remedy),
+            level=level,
+        )
+
+    def doubt(self, reason: str) -> None:
+        """Record why the run can't stand for all interleavings."""
+        if reason not in self.doubts:
+            self.doubts.append(reason)

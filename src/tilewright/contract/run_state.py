@@ -1,0 +1,240 @@
+"""What does the judge remember of a running cluster? Warps and their clocks, engines' operations, barriers, memory.
+
+Plain records, mutated by `happens_before` and `phase_ledger`; nothing here knows a rule. A warp's epoch counts its
+events from 1; epoch e of a warp is known to a clock that holds at least e on the warp's track.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tilewright.base.span import Span
+from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
+from tilewright.contract.vector_clock import Tracks, VectorClock
+from tilewright.machine.event import Actor, CopyActor, TensorCoreActor, WarpActor
+
+ALL_LANES = 0xFFFF_FFFF
+Space = Literal["shared", "global"]
+
+
+def name_of(actor: Actor, issuer: Actor | None = None) -> str:
+    """An actor in words."""
+    tail = f" of {name_of(issuer)}" if issuer is not None else ""
+    match actor:
+        case WarpActor(cta, warp):
+            return f"CTA {cta} warp {warp}"
+        case CopyActor(copy):
+            return f"bulk copy {copy}{tail}"
+        case TensorCoreActor(operation):
+            return f"wgmma {operation}{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One event of a warp, to be found again in clocks."""
+
+    actor: WarpActor
+    track: int
+    epoch: int
+    span: Span
+
+    def known_to(self, clock: VectorClock) -> bool:
+        """Is the event, and all that it made visible, known?"""
+        return clock.at(self.track) >= self.epoch
+
+
+@dataclass(slots=True)
+class BulkThread:
+    """Bulk groups of one thread. read_waited: groups whose sources it knows to have been read."""
+
+    read_track: int
+    write_track: int
+    uncommitted: list[CopyState] = field(default_factory=list["CopyState"])
+    groups: int = 0
+    read_waited: int = 0
+    last_span: Span | None = None
+
+
+@dataclass(slots=True)
+class WarpState:
+    """One warp: its clock (own epoch included) and what it has under way."""
+
+    actor: WarpActor
+    track: int
+    clock: VectorClock
+    epoch: int = 0
+    bulk: dict[int, BulkThread] = field(default_factory=dict[int, BulkThread])
+    wgmma_fenced: bool = False
+    cluster_generation: int = -1
+    budgets: list[tuple[int, bool, Span]] = field(default_factory=list[tuple[int, bool, Span]])
+    exit_span: Span | None = None
+
+    def tick(self) -> int:
+        """Begin the warp's next event."""
+        self.epoch += 1
+        self.clock.advance(self.track, self.epoch)
+        return self.epoch
+
+    def mark(self, span: Span) -> Mark:
+        """The current event."""
+        return Mark(self.actor, self.track, self.epoch, span)
+
+
+@dataclass(slots=True)
+class CopyState:
+    """One bulk copy. clock: what its issuer knew. writes: completion in each destination CTA of a load; reads and
+    written: completions of a store's source and destination."""
+
+    actor: CopyActor
+    issuer: WarpState
+    cluster: ClusterState
+    direction: Literal["load", "store"]
+    clock: VectorClock
+    span: Span
+    barrier_address: int | None = None
+    writes: dict[int, Completion] = field(default_factory=dict[int, Completion])
+    reads: Completion = field(default_factory=Completion)
+    written: Completion = field(default_factory=Completion)
+
+
+@dataclass(slots=True)
+class OperationState:
+    """One wgmma: done, for whoever knows enough of its warpgroup's groups. issues: the event of each warp that issued
+    it, by the warp's track; clocks: what each then knew, until all have issued."""
+
+    actor: TensorCoreActor
+    issuer: WarpState
+    done: Completion
+    span: Span
+    issues: dict[int, int] = field(default_factory=dict[int, int])
+    clocks: list[VectorClock] = field(default_factory=list[VectorClock])
+
+
+@dataclass(slots=True)
+class WarpgroupState:
+    """wgmma groups of four warps. committed: groups so far, by the warp that commits; last: the last wgmma of each group
+    that has one."""
+
+    track: int
+    committed: dict[WarpActor, int] = field(default_factory=dict[WarpActor, int])
+    last: dict[int, OperationState] = field(default_factory=dict[int, OperationState])
+    operations: list[OperationState] = field(default_factory=list[OperationState])
+
+
+@dataclass(slots=True)
+class NamedState:
+    """A named barrier: the current use (generation), who arrived in it and what they published."""
+
+    track: int
+    clock: VectorClock
+    generation: int = 0
+    arrivals: dict[WarpActor, Span] = field(default_factory=dict[WarpActor, Span])
+    previous: Span | None = None
+
+
+@dataclass(slots=True)
+class PhaseState:
+    """A phase under way.
+
+    published: what releasing arrivals know; ordered: what any contribution knows, relaxed arrivals and copies' issuers
+    included; expects: bare expect_tx that an arrival must follow; contributors: the newest arrival of each warp.
+    """
+
+    published: VectorClock = field(default_factory=VectorClock)
+    ordered: VectorClock = field(default_factory=VectorClock)
+    arrived: VectorClock = field(default_factory=VectorClock)
+    arrivals: int = 0
+    expected_bytes: int = 0
+    completed_bytes: int = 0
+    expects: list[Mark] = field(default_factory=list[Mark])
+    contributors: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    last_span: Span | None = None
+
+
+@dataclass(slots=True)
+class BarrierState:
+    """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; users: the newest use
+    of each warp; remote: the newest use of each warp of another CTA."""
+
+    cta: int
+    address: int
+    track: int
+    init: Mark
+    count: int
+    next_count: int
+    phase: int = 0
+    current: PhaseState = field(default_factory=PhaseState)
+    before: PhaseState | None = None
+    published: VectorClock | None = None
+    waits: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    users: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    remote: dict[int, Mark] = field(default_factory=dict[int, Mark])
+
+    def __str__(self) -> str:
+        return f"mbarrier +{self.address:#x} of CTA {self.cta}"
+
+
+class ClusterState:
+    """The CTAs that may synchronize with each other."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.tracks = Tracks()
+        self.warps: dict[WarpActor, WarpState] = {}
+        self.shared: dict[int, ShadowMemory] = {}
+        self.global_memory = ShadowMemory()
+        self.barriers: dict[int, dict[int, BarrierState]] = {}
+        self.barrier_generations: dict[tuple[int, int], int] = {}
+        self.barrier_bounds: dict[int, tuple[int, int]] = {}
+        self.ended_barriers: list[BarrierState] = []
+        self.named: dict[tuple[int, int], NamedState] = {}
+        self.warpgroups: dict[tuple[int, int], WarpgroupState] = {}
+        self.copies: list[CopyState] = []
+        self.remote: dict[tuple[int, int], Mark] = {}
+        self.arriving = VectorClock()
+        self.cluster_generation = 0
+        self.cluster_published: dict[int, VectorClock] = {}
+
+    def warp(self, actor: WarpActor) -> WarpState:
+        """The state of a warp, which begins with its first event."""
+        state = self.warps.get(actor)
+        if state is None:
+            clock = VectorClock()
+            clock.advance(self.tracks.of(("start", actor.cta)), 1)
+            state = self.warps[actor] = WarpState(actor, self.tracks.of(("warp", actor)), clock)
+        return state
+
+    def shared_memory(self, cta: int) -> ShadowMemory:
+        memory = self.shared.get(cta)
+        if memory is None:
+            memory = self.shared[cta] = ShadowMemory()
+        return memory
+
+    def known_in(self, cta: int) -> VectorClock:
+        """What the warps of a CTA know together: once they have all exited, what happened before the CTA's end."""
+        clock = VectorClock()
+        for actor, warp in self.warps.items():
+            if actor.cta == cta:
+                clock.join(warp.clock)
+        return clock
+
+    def advance(self, clock: VectorClock, key: Hashable, value: int) -> None:
+        clock.advance(self.tracks.of(key), value)
+
+    def has_passed(self, mark: Mark, clock: VectorClock) -> bool:
+        """Is it known that the event has happened, whether or not what it did is visible?"""
+        return mark.known_to(clock) or self.at(clock, ("passed", mark.track)) >= mark.epoch
+
+    def at(self, clock: VectorClock, key: Hashable) -> int:
+        track = self.tracks.known(key)
+        return 0 if track is None else clock.at(track)
+
+
+def is_ordered(earlier: Record, clock: VectorClock) -> bool:
+    """Does `clock` know that the access is done?"""
+    done = earlier.completion
+    if done is None:
+        return clock.at(earlier.warp_track) >= earlier.epoch
+    return done.track >= 0 and clock.at(done.track) >= done.value
