@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, DenseArrayBase, DictionaryAttr, IntAttr, ModuleOp, StringAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntAttr, ModuleOp, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 
-from tilewright.ir import ac
-from tilewright.ir.tier import ExecutionAttr, MemoryType, Tier, int_array
+from tilewright.ir import ac, context
+from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 TILE_N, TILE_K = 128, 64
 INDEX = ac.IndexType()
@@ -136,7 +135,7 @@ def gemm(shape: Shape = DEFAULT) -> ModuleOp:
             "grid": int_array([128, 1, 1]),
             "cluster": int_array([shape.cluster, 1, 1]),
             "block": int_array([128 * (1 + shape.consumers), 1, 1]),
-            **_ints(dynamic_smem_bytes=shape.smem_bytes, launch_registers=168),
+            **_ints(dynamic_smem_bytes=shape.smem_bytes, launch_registers=128 if shape.consumers == 3 else 168),
         },
         regions=[Region(body)],
     )
@@ -309,7 +308,7 @@ def _wgmma_wait(block: Block, pending: int, reading: SSAValue, running: SSAValue
 
 
 def _consumer(body: Block, shape: Shape, shared: _Shared) -> None:
-    registers = {1: 232, 2: 232, 3: 160}[shape.consumers]
+    registers = {1: 232, 2: 232, 3: 152}[shape.consumers]
     role = _role(body, "consumer", "warpgroup128", shape.consumers, 128, registers)
     unit = role.args[0]
     tiles, _ = _tiles(role, _start(role, shared.ring, "full"))
@@ -383,14 +382,6 @@ def _epilogue(
             ),
         )
         _add(block, ac.BulkCommitOp.create(operands=[unit]))
-
-
-def context() -> Context:
-    """A parsing context with the dialects that the program uses."""
-    dialects = Context()
-    for dialect in (Builtin, ac.Ac, Tier):
-        dialects.load_dialect(dialect)
-    return dialects
 
 
 def reparsed(module: ModuleOp) -> ModuleOp:

@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation
 from tilewright.base.element import parse_element
 from tilewright.contract.footprint import box_extent_bytes
 from tilewright.contract.program import Buffer, integers, type_of
+from tilewright.contract.summary import StorePlace
 from tilewright.contract.token import (
     Fragment,
     Index,
@@ -37,10 +38,7 @@ def epilogue_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it concerns fragments, staging, bulk stores or global memory."""
     match op:
         case ac.AffineOp():
-            walk.require_indices(op, list(op.operands_))
-            if len(op.coefficients.data) != len(op.operands_):
-                walk.findings.doubt("an affine function with other coefficients than operands", op)
-            walk.give(op, op.result, Index())
+            _affine(walk, op)
             return True
         case ac.FragmentLoadOp():
             _load(walk, op)
@@ -105,9 +103,24 @@ def _slots(slots: frozenset[tuple[str, int]]) -> str:
 # ---------------------------------------------------------------- fragments and global memory
 
 
+def _affine(walk: RoleWalk, op: ac.AffineOp) -> None:
+    operands, coefficients = walk.indices(op, list(op.operands_)), integers(op.coefficients)
+    if len(coefficients) != len(operands):
+        walk.findings.doubt("an affine function with other coefficients than operands", op)
+        walk.give(op, op.result, None)
+        return
+    terms: dict[str, int] = {}
+    constant = op.constant.data
+    for coefficient, operand in zip(coefficients, operands, strict=True):
+        constant += coefficient * operand.constant
+        for atom, factor in operand.terms:
+            terms[atom] = terms.get(atom, 0) + coefficient * factor
+    walk.give(op, op.result, Index(tuple(sorted((atom, factor) for atom, factor in terms.items() if factor)), constant))
+
+
 def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
     source = walk.global_of(op, op.source)
-    walk.require_indices(op, [op.row, op.column])
+    walk.indices(op, [op.row, op.column])
     if source is not None and walk.recording:
         walk.summary.reads_global.setdefault(source.buffer.data, op)
     kind = type_of(op.result)
@@ -155,11 +168,14 @@ def _fragment(walk: RoleWalk, op: ac.GlobalStoreOp | ac.StageWriteOp) -> Fragmen
 
 
 def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
-    _fragment(walk, op)
-    destination = walk.global_of(op, op.destination)
-    walk.require_indices(op, [op.row, op.column])
+    fragment, destination = _fragment(walk, op), walk.global_of(op, op.destination)
+    row, column = walk.indices(op, [op.row, op.column])
     if destination is not None and walk.recording:
         walk.summary.writes_global.setdefault(destination.buffer.data, op)
+        if fragment is not None:
+            walk.summary.places.append(
+                StorePlace(op, destination.buffer.data, (row, column), (fragment.m, fragment.n), walk.around)
+            )
 
 
 def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
@@ -350,7 +366,7 @@ def _unfenced(walk: RoleWalk, op: Operation, token: Staged) -> None:
 
 def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
     buffer, tensor_map, token = _staging_buffer(walk, op), walk.map_of(op, op.descriptor), walk.take(op, op.staged)
-    walk.require_indices(op, list(op.coordinates))
+    coordinates = walk.indices(op, list(op.coordinates))
     if not isinstance(token, Staged) or buffer is None or tensor_map is None:
         if token is not None and not isinstance(token, Staged):
             walk.report("LV008", op, f"{op.name} cannot store {describe(token)}")
@@ -399,3 +415,7 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
     if walk.recording:
         walk.summary.stores.append((buffer.name, tensor_map.box_bytes))
         walk.summary.writes_global.setdefault(tensor_map.buffer, op)
+        # Outermost first, as plain stores count.
+        walk.summary.places.append(
+            StorePlace(op, tensor_map.buffer, coordinates[::-1], tensor_map.box[::-1], walk.around)
+        )

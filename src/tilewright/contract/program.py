@@ -70,6 +70,7 @@ class Map:
     name: str
     buffer: str
     box: tuple[int, ...]
+    element: str
     element_bytes: int
     swizzle: str
     interleave: str
@@ -125,6 +126,23 @@ class Kernel:
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
     return tuple(item.data for item in attribute.data)
+
+
+def reaches_peers(kernel: ac.KernelOp) -> bool:
+    """Whether any operation writes to, or arrives on, another CTA of the cluster."""
+    return any(
+        (isinstance(op, ac.CopyIssueOp) and op.multicast.data > 1)
+        or (isinstance(op, ac.ArriveOp) and op.peers.data > 1)
+        for op in kernel.walk()
+    )
+
+
+def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
+    extents = [integers(item) for item in (op.grid, op.cluster, op.block)]
+    if any(len(extent) != 3 or min(extent) < 1 for extent in extents):
+        findings.doubt("grid, cluster and block are not three positive integers each", op)
+    elif any(grid % cluster for grid, cluster in zip(extents[0], extents[1], strict=True)):
+        findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
 
 
 def type_of(value: SSAValue) -> Attribute:
@@ -190,7 +208,8 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
             case _:
                 findings.doubt("is not understood in a kernel's body", inner)
     cluster_ctas = prod(integers(op.cluster))
-    _check_setup(sequence, rings, declared, cluster_ctas, op, findings)
+    _check_extents(op, findings)
+    _check_setup(sequence, rings, declared, cluster_ctas > 1 and reaches_peers(op), op, findings)
     symbols, minima = _counts(op.symbols, op, findings), _counts(op.minima, op, findings)
     for name, value in symbols.items():
         if value < minima.get(name, 0):
@@ -260,7 +279,7 @@ def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
     if not len(box) == len(dims) == kind.rank.data:
         findings.report("TX008", op, f"rank {kind.rank.data}, but {len(dims)} extents and {len(box)} box extents")
     tensor_map = Map(
-        op.sym_name.data, op.buffer.data, box, element.bytes, kind.swizzle.data, kind.interleave.data, op
+        op.sym_name.data, op.buffer.data, box, element.value, element.bytes, kind.swizzle.data, kind.interleave.data, op
     )  # fmt: skip
     span = SWIZZLE_SPAN_BYTES[tensor_map.swizzle]
     if span and tensor_map.row_bytes > span:
@@ -281,7 +300,7 @@ def _check_setup(
     sequence: Iterable[Operation],
     rings: Mapping[str, Ring],
     declared: Mapping[SSAValue, object],
-    cluster_ctas: int,
+    reaches: bool,
     kernel: Operation,
     findings: Findings,
 ) -> None:
@@ -315,9 +334,7 @@ def _check_setup(
             case _:
                 if first_role is None:
                     first_role = op
-                    _check_initialised(
-                        op, rings, initialised, fenced, ordered, ordered_in_cluster, cluster_ctas, findings
-                    )
+                    _check_initialised(op, rings, initialised, fenced, ordered, ordered_in_cluster, reaches, findings)
     if rings and first_role is None:
         findings.doubt("a kernel with rings and no roles", kernel)
 
@@ -329,7 +346,7 @@ def _check_initialised(
     fenced: set[str],
     ordered: set[str],
     ordered_in_cluster: set[str],
-    cluster_ctas: int,
+    reaches: bool,
     findings: Findings,
 ) -> None:
     """When the first role begins, every ring must be ready for every thread that may touch it."""
@@ -348,7 +365,7 @@ def _check_initialised(
             findings.report(
                 "MB004", init, f"roles may begin before ring {name} is initialised", against=role, steps=steps
             )
-        elif cluster_ctas > 1 and name in fenced and name not in ordered_in_cluster:
+        elif reaches and name in fenced and name not in ordered_in_cluster:
             steps = (
                 "CTA 1 of the cluster has not started",
                 f"CTA 0 passes its own synchronization and reaches ring {name} of CTA 1",

@@ -172,7 +172,7 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
 def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
     filling = walk.take(op, op.tx)
     buffer, tensor_map = walk.buffer_of(op, op.buffer), walk.map_of(op, op.descriptor)
-    walk.require_indices(op, list(op.coordinates))
+    walk.indices(op, list(op.coordinates))
     if not isinstance(filling, Filling) or buffer is None or tensor_map is None:
         _wrong(walk, op, filling if not isinstance(filling, Filling) else None)
         return
@@ -198,6 +198,8 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
             f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}",
             against=tensor_map.op,
         )
+    if tensor_map.element != buffer.element:
+        walk.findings.doubt(f"copies {tensor_map.element} into a buffer of {buffer.element}", op)
     width = op.multicast.data
     if width != 1 and width != walk.kernel.cluster_ctas:
         walk.report("CL002", op, f"multicast to {width} CTAs in a cluster of {walk.kernel.cluster_ctas}")

@@ -27,6 +27,7 @@ from tilewright.contract.finding import Findings
 from tilewright.contract.footprint import overlap, size
 from tilewright.contract.polynomial import Polynomial
 from tilewright.contract.program import Kernel, Ring
+from tilewright.contract.store_places import check_places
 from tilewright.contract.summary import FillSite, RoleSummary
 
 
@@ -38,6 +39,7 @@ def check_roles(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findings
     if len(used) > 1:
         findings.doubt(f"{len(used)} rings: circles of waits through several rings are not decided")
     _check_sharing(roles, findings)
+    check_places(roles, findings)
     _check_cluster(kernel, roles, findings)
 
 

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from tilewright.contract.footprint import Ranges
 from tilewright.contract.polynomial import Polynomial
 from tilewright.contract.program import Role
+from tilewright.contract.token import Index
 from tilewright.ir import ac
 
 
@@ -36,6 +37,18 @@ class ReadSite:
     ranges: Ranges
 
 
+@dataclass(frozen=True, slots=True)
+class StorePlace:
+    """One place that stores a box of elements to global memory: its first coordinates and its extents, outermost
+    first. loops: atoms of the loops around it."""
+
+    op: Operation
+    buffer: str
+    origin: tuple[Index, ...]
+    extents: tuple[int, ...]
+    loops: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class RoleSummary:
     """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
@@ -50,6 +63,7 @@ class RoleSummary:
     releases: dict[str, dict[Operation, int]] = field(default_factory=dict[str, "dict[Operation, int]"])
     multicasts: list[ac.CopyIssueOp] = field(default_factory=list[ac.CopyIssueOp])
     stores: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    places: list[StorePlace] = field(default_factory=list[StorePlace])
     staging: dict[str, Operation] = field(default_factory=dict[str, Operation])
     named_barriers: dict[int, Operation] = field(default_factory=dict[int, Operation])
     reads_global: dict[str, Operation] = field(default_factory=dict[str, Operation])

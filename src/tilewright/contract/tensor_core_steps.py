@@ -118,6 +118,8 @@ def _operand(
     steps: tuple[int, ...],
 ) -> None:
     major, extent, leading, stride = shape
+    if buffer.element != op.element.data:
+        walk.findings.doubt(f"multiplies {op.element.data} from a buffer of {buffer.element}", op)
     if ring and buffer.ring != ring:
         walk.report("MB007", op, f"reads buffer {buffer.name} of {buffer.ring or 'no ring'} on a slot of ring {ring}")
     if major not in ("K", "MN"):

@@ -11,11 +11,12 @@ Linear records stand for obligations; `is_linear` tells them apart. Checked by: 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, TypeVar, cast
+from typing import TypeVar, cast
 
 from tilewright.contract.polynomial import Polynomial
 
-Side = Literal["empty", "full"]
+UNIT = "unit"
+"""The atom that is a unit's number within its role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,15 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A 32-bit index. unit: true for exactly the role's own unit number."""
+    """A 32-bit index: constant + sum of coefficient * atom. Atoms are named: "unit", the role's unit number; a loop's
+    arguments, by their loop."""
 
-    unit: bool = False
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+
+    @property
+    def is_unit(self) -> bool:
+        return self.terms == ((UNIT, 1),) and self.constant == 0
 
 
 @dataclass(frozen=True, slots=True)

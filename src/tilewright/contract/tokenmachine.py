@@ -23,7 +23,7 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import Kernel, Map, Ring, Role
+from tilewright.contract.program import Kernel, Map, Ring, Role, reaches_peers
 from tilewright.ir import ac
 
 _RUNS = 24
@@ -344,7 +344,8 @@ def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:
-        least = kernel.minima.get(name, 0)
+        # A symbol without a minimum is doubted elsewhere; its own value is all that may be run.
+        least = kernel.minima.get(name, kernel.symbols[name])
         wanted = {0, 1, 2, 3} if name in outer else {1, stages - 1, stages, stages + 1, 2 * stages + 1}
         options.append(sorted({least, *(value for value in wanted if value > least)}))
     points = [dict(zip(names, values, strict=True)) for values in product(*options)]
@@ -363,7 +364,7 @@ def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
     if not kernel.rings:
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
-        kernel = replace(kernel, cluster_ctas=1) if not _reaches_peers(kernel) else kernel
+        kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.op) else kernel
     for number, symbols in enumerate(boundary_counts(kernel)):
         try:
             _Machine(kernel, symbols, eager=number % 2 == 1, trace=None).run()
@@ -374,14 +375,6 @@ def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
         except _Violation as violation:
             _tell(kernel, symbols, number % 2 == 1, violation, findings)
             return
-
-
-def _reaches_peers(kernel: Kernel) -> bool:
-    return any(
-        (isinstance(op, ac.CopyIssueOp) and op.multicast.data > 1)
-        or (isinstance(op, ac.ArriveOp) and op.peers.data > 1)
-        for op in kernel.op.walk()
-    )
 
 
 def _tell(kernel: Kernel, symbols: Mapping[str, int], eager: bool, violation: _Violation, findings: Findings) -> None:

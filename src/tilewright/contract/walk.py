@@ -24,6 +24,7 @@ from tilewright.contract.polynomial import Polynomial, variable
 from tilewright.contract.program import Buffer, Kernel, Map, Ring, Role
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.token import (
+    UNIT,
     Accumulating,
     Cursor,
     Filling,
@@ -51,7 +52,8 @@ _GROWTH_LIMIT = 200
 
 @dataclass(slots=True)
 class RoleWalk:
-    """One role being walked. env: what each value stands for; None where an earlier finding spoiled it."""
+    """One role being walked. env: what each value stands for; None where an earlier finding spoiled it. around: names
+    of the indices of the loops around the operation being walked."""
 
     kernel: Kernel
     role: Role
@@ -64,6 +66,7 @@ class RoleWalk:
     block: Block | None = None
     ordinals: dict[Operation, str] = field(default_factory=dict[Operation, str])
     counters: int = 0
+    around: tuple[str, ...] = ()
 
     # ------------------------------------------------------------ values
 
@@ -99,12 +102,11 @@ class RoleWalk:
         token = self.look(op, value)
         if token is None or not is_linear(token):
             return token
-        if value in self.used:
-            self.report("LV002", op, f"{describe(token)} is used a second time", against=self.used[value])
-            return token
-        self.used[value] = op
         if _home(value) is not self.block:
             self.report("LV003", op, f"{describe(token)} comes from outside the loop and is not carried by it")
+        elif value in self.used:
+            self.report("LV002", op, f"{describe(token)} is used a second time", against=self.used[value])
+        self.used.setdefault(value, op)
         return token
 
     def give(self, op: Operation, value: SSAValue, token: Token | None) -> None:
@@ -146,15 +148,19 @@ class RoleWalk:
     def require_unit(self, op: Operation, value: SSAValue) -> None:
         """The operand must be the role's unit number: it picks the unit's own memory and barrier."""
         token = self.look(op, value)
-        if not isinstance(token, Index) or not token.unit:
+        if not isinstance(token, Index) or not token.is_unit:
             self.findings.doubt("its unit operand is not the role's unit number", op)
 
-    def require_indices(self, op: Operation, values: Sequence[SSAValue]) -> None:
+    def indices(self, op: Operation, values: Sequence[SSAValue]) -> tuple[Index, ...]:
+        """The indices that `values` are; a doubt, and an unknown constant 0, for what is none."""
+        found: list[Index] = []
         for value in values:
-            if value in self.env and not isinstance(self.env[value], Index):
+            token = self.look(op, value)
+            if not isinstance(token, Index):
                 self.findings.doubt("takes something that is no index", op)
-            else:
-                self.look(op, value)
+                token = Index()
+            found.append(token)
+        return tuple(found)
 
     # ------------------------------------------------------------ blocks and loops
 
@@ -164,7 +170,7 @@ class RoleWalk:
         if len(block.args) != 1:
             self.findings.doubt("a role's region has one argument", self.role.op)
             return self.summary
-        self.run_block(block, [Index(unit=True)], self.role.op)
+        self.run_block(block, [Index(((UNIT, 1),))], self.role.op)
         self.summary.totals = dict(self.state.counts)
         return self.summary
 
@@ -207,7 +213,9 @@ class RoleWalk:
         elif minimum < begin:
             self.findings.doubt(f"{symbol} may be {minimum}, less than the loop's first index {begin}", op)
         entry = [self.take(op, value) for value in carried]
-        leading: list[Token | None] = [Index() for _ in range(indices)]
+        atoms = tuple(f"{self.name_of(op)}.{number}" for number in range(indices))
+        leading: list[Token | None] = [Index(((atom, 1),)) for atom in atoms]
+        outer, self.around = self.around, (*self.around, *atoms)
 
         was_muted, self.findings.muted = self.findings.muted, True
         entry_state = self.state
@@ -237,6 +245,7 @@ class RoleWalk:
                 )
         last, last_end = self._iterate(op, at_counter, leading + general)
         self._check_inductive(op, (entry, yielded, last), (head, end, last_end), counter)
+        self.around = outer
         trips = variable(symbol) - begin
         self.state = _state_at(head, end, trips)
         for result, old, new in zip(op.outputs, entry, yielded, strict=True):
