@@ -2,7 +2,7 @@
 
 An opcode belongs to the row whose key is its longest dotted prefix; the rest are modifiers. A row's forms are sequences
 of groups; one pass over the modifiers with a set of possible positions decides membership, so a form may hold ambiguous
-optional groups. Checked: modifiers in order, operands in number and kind, vector lengths, PTX version and target. Not
+optional groups. Checked: modifiers, operands in number and kind, vector lengths, PTX version and target. Not
 checked: register widths (the machine does), and pairs of modifiers that no form separates. Source: PTX ISA 8.8, chapter
 Instruction Set. `tests/targets/test_ptx_table.py` lets ptxas assemble every row's example.
 """
@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, cast, get_args
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.targets.ptx_fragment import fragment_registers
 
 Effect = Literal["plain", "async_start", "async_wait", "fence", "barrier", "control"]
 
@@ -42,21 +43,26 @@ Shape = Literal[
 _ACCEPTS: dict[str, frozenset[str]] = {
     "destination": frozenset({"register", "sink"}),
     "register": frozenset({"register"}),
-    "source": frozenset({"register", "integer", "float", "symbol", "symbol_offset"}),
+    "source": frozenset({"register", "integer", "float"}),
+    "symbolic": frozenset({"register", "integer", "float", "symbol", "symbol_offset"}),
     "immediate": frozenset({"integer"}),
     "predicate": frozenset({"register", "integer"}),
     "negatable": frozenset({"register", "integer", "negated"}),
-    "pair": frozenset({"register", "sink", "pair"}),
+    "sink": frozenset({"sink"}),
+    "pair": frozenset({"pair"}),
     "address": frozenset({"address"}),
     "tensor": frozenset({"tensor"}),
     "vector": frozenset({"vector"}),
     "loaded": frozenset({"register", "sink", "vector"}),
-    "stored": frozenset({"register", "integer", "float", "symbol", "symbol_offset", "vector"}),
+    "stored": frozenset({"register", "integer", "float", "vector"}),
     "label": frozenset({"symbol"}),
     "arguments": frozenset({"arguments"}),
 }
 _VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8, "x1": 1, "x2": 2, "x4": 4}
 _DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
+# Modifiers whose order among themselves has a meaning: types, state spaces, cache levels, layouts.
+_TYPE = re.compile(r"(?:u|s|b|f|bf|tf|e)[0-9].*|pred")
+_SPACES = frozenset({"const", "global", "local", "param", "shared", "shared::cta", "shared::cluster", "L2"})
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
 
@@ -137,15 +143,25 @@ def _row(key: str, entry: dict[str, Any], sets: dict[str, str]) -> InstructionRo
         modifiers, separator, operands = str(fields["form"]).partition(" :")
         if not separator:
             raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
-        forms.append(
-            Form(
-                tuple(_modifier_group(word, sets) for word in modifiers.split()),
-                tuple(_operand_group(word, key) for word in operands.split()),
-                _version(fields.get("ptx", entry.get("ptx", "1.0"))),
-                tuple(fields.get("targets", entry.get("targets", ()))),
+        for spelling in _alternatives(modifiers):
+            forms.append(
+                Form(
+                    tuple(_modifier_group(word, sets) for word in spelling.split()),
+                    tuple(_operand_group(word, key) for word in operands.split()),
+                    _version(fields.get("ptx", entry.get("ptx", "1.0"))),
+                    tuple(fields.get("targets", entry.get("targets", ()))),
+                )
             )
-        )
     return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
+
+
+def _alternatives(modifiers: str) -> list[str]:
+    """`a <b; c d> e` as `a b e` and `a c d e`."""
+    match = re.search(r"<([^<>]*)>", modifiers)
+    if match is None:
+        return [modifiers]
+    head, tail = modifiers[: match.start()], modifiers[match.end() :]
+    return [spelling for choice in match[1].split(";") for spelling in _alternatives(head + choice + tail)]
 
 
 def _version(text: str) -> tuple[int, int]:
@@ -221,41 +237,87 @@ def check(
     targets: tuple[str, ...] = (),
     span: Span | None = None,
 ) -> tuple[InstructionRow, tuple[str, ...]]:
-    """The row and modifiers of an instruction whose operands have `shapes`, checked against the row's forms.
+    """The row of an instruction whose operands have `shapes`, and its modifiers in the order of the form that fits.
 
     version and targets: the module's, None and empty to leave them unchecked. Raises TilewrightError at `span`: unknown
     instruction or modifier, missing modifier, wrong number or kind of operands, or an older version or another target.
     """
-    row, modifiers = instruction_row(opcode, span)
-    problem = _problem(opcode, shapes, version, targets)
-    if problem is not None:
-        raise TilewrightError(problem[0], span=span, remedy=problem[1])
-    return row, modifiers
+    row, _ = instruction_row(opcode, span)
+    verdict = _judge(opcode, shapes, version, targets)
+    if isinstance(verdict, _Problem):
+        raise TilewrightError(verdict.message, span=span, remedy=verdict.remedy)
+    return row, verdict
+
+
+class _Problem(NamedTuple):
+    message: str
+    remedy: str
 
 
 @lru_cache(maxsize=65536)
-def _problem(
+def _judge(
     opcode: str, shapes: tuple[OperandShape, ...], version: tuple[int, int] | None, targets: tuple[str, ...]
-) -> tuple[str, str] | None:
-    """Message and remedy, or None if some form fits."""
-    row, modifiers = instruction_row(opcode)
-    spelled = [form for form in row.forms if _reach(form.modifiers, modifiers)[0] == "all"]
+) -> tuple[str, ...] | _Problem:
+    """The modifiers in a form's order, or what is wrong."""
+    row, written = instruction_row(opcode)
+    spelled = [(form, modifiers) for form in row.forms if (modifiers := _arrange(form.modifiers, written)) is not None]
     if not spelled:
-        return _modifier_problem(opcode, row, modifiers)
-    fitting = [form for form in spelled if _operands_fit(form.operands, modifiers, shapes)]
+        return _modifier_problem(opcode, row, written)
+    fitting = [(form, modifiers) for form, modifiers in spelled if _operands_fit(form.operands, modifiers, shapes)]
     if not fitting:
-        return _operand_problem(opcode, spelled, modifiers, shapes)
+        return _operand_problem(opcode, [form for form, _ in spelled], written, shapes)
+    vectors = [shape.length for shape in shapes if shape.kind == "vector"]
+    for name, have, needed in zip("dabc", vectors, fragment_registers(row.key, written), strict=False):
+        if have != needed:
+            return _Problem(f"fragment {name} of {opcode} has {have} registers", f"it takes {needed}")
     if version is not None:
-        present = [form for form in fitting if form.ptx <= version]
+        present = [(form, modifiers) for form, modifiers in fitting if form.ptx <= version]
         if not present:
-            needed = min(form.ptx for form in fitting)
-            message = f"{opcode} needs PTX {needed[0]}.{needed[1]}; the module says {version[0]}.{version[1]}"
-            return message, f"write .version {needed[0]}.{needed[1]} or later"
+            major, minor = min(form.ptx for form, _ in fitting)
+            message = f"{opcode} needs PTX {major}.{minor}; the module says {version[0]}.{version[1]}"
+            return _Problem(message, f"write .version {major}.{minor} or later")
         fitting = present
-    if targets and not any(_is_available(form.targets, targets) for form in fitting):
-        needed_targets = sorted({name for form in fitting for name in form.targets})
-        return f"{opcode} does not exist for {', '.join(targets)}", f"it needs .target {' or '.join(needed_targets)}"
-    return None
+    if targets:
+        present = [(form, modifiers) for form, modifiers in fitting if _is_available(form.targets, targets)]
+        if not present:
+            needed_targets = sorted({name for form, _ in fitting for name in form.targets})
+            remedy = f"it needs .target {' or '.join(needed_targets)}"
+            return _Problem(f"{opcode} does not exist for {', '.join(targets)}", remedy)
+        fitting = present
+    return fitting[0][1]
+
+
+def _arrange(groups: Sequence[ModifierGroup], modifiers: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The modifiers in the form's order, or None if they are not this form's.
+
+    The ISA writes one order; ptxas takes most others, and compilers use them (`atom.global.acq_rel.gpu.cas.b32`).
+    """
+    if _reach(groups, modifiers)[0] == "all":
+        return modifiers
+    left, arranged = list(modifiers), list[str]()
+    for group in groups:
+        found = next((modifier for modifier in left if modifier in group.alternatives), None)
+        if found is not None:
+            left.remove(found)
+            arranged.append(found)
+        elif group.required:
+            return None
+    if left or any(_in_kind(arranged, kind) != _in_kind(modifiers, kind) for kind in range(4)):
+        return None
+    return tuple(arranged)
+
+
+def _in_kind(modifiers: Sequence[str], kind: int) -> list[str]:
+    """Those of one kind whose order has a meaning: 0 types, 1 spaces, 2 cache levels, 3 layouts."""
+    match kind:
+        case 0:
+            return [modifier for modifier in modifiers if _TYPE.fullmatch(modifier)]
+        case 1:
+            return [modifier for modifier in modifiers if modifier in _SPACES]
+        case 2:
+            return [modifier for modifier in modifiers if modifier.startswith("L2::evict")]
+        case _:
+            return [modifier for modifier in modifiers if modifier in ("row", "col")]
 
 
 def _is_available(needed: tuple[str, ...], targets: tuple[str, ...]) -> bool:
@@ -299,19 +361,19 @@ def _reach(groups: Sequence[ModifierGroup], modifiers: tuple[str, ...]) -> tuple
     return "short", len(modifiers), frozenset(missing)
 
 
-def _modifier_problem(opcode: str, row: InstructionRow, modifiers: tuple[str, ...]) -> tuple[str, str]:
+def _modifier_problem(opcode: str, row: InstructionRow, modifiers: tuple[str, ...]) -> _Problem:
     reached = [_reach(form.modifiers, modifiers) for form in row.forms]
     furthest = max(taken for _, taken, _ in reached)
     expected = sorted({name for _, taken, names in reached if taken == furthest for name in names})
     choices = ", ".join(f".{name}" for name in expected[:16]) + (", ..." if len(expected) > 16 else "")
     remedy = f"{row.source}: expected {choices}" if expected else f"{row.source}: nothing may follow"
     if furthest == len(modifiers):
-        return f"{opcode} lacks a modifier", remedy
+        return _Problem(f"{opcode} lacks a modifier", remedy)
     modifier = modifiers[furthest]
     near = difflib.get_close_matches(modifier, expected, n=1, cutoff=0.75)
     if near and near[0] != modifier:
         remedy = f"did you mean .{near[0]}?"
-    return f"modifier .{modifier} of {opcode} is not known in this place", remedy
+    return _Problem(f"modifier .{modifier} of {opcode} is not known in this place", remedy)
 
 
 def _operands_fit(
@@ -344,7 +406,7 @@ def _kind_fits(kind: str, modifiers: tuple[str, ...], shape: OperandShape) -> bo
 
 def _operand_problem(
     opcode: str, forms: list[Form], modifiers: tuple[str, ...], shapes: tuple[OperandShape, ...]
-) -> tuple[str, str]:
+) -> _Problem:
     signatures: list[str] = []
     counts: set[int] = set()
     for form in forms:
@@ -356,9 +418,9 @@ def _operand_problem(
     remedy = f"it takes {'; or '.join(signatures)}"
     if len(shapes) not in counts:
         plural = "" if len(shapes) == 1 else "s"
-        return f"{opcode} has {len(shapes)} operand{plural}", remedy
+        return _Problem(f"{opcode} has {len(shapes)} operand{plural}", remedy)
     written = ", ".join(f"{shape.kind} of {shape.length}" if shape.length else shape.kind for shape in shapes)
-    return f"{opcode} does not take operands of these kinds: {written}", remedy
+    return _Problem(f"{opcode} does not take operands of these kinds: {written}", remedy)
 
 
 def no_such_register(name: str, span: Span | None) -> NoReturn:

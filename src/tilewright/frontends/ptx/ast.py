@@ -117,8 +117,8 @@ class Instruction:
     """One instruction.
 
     opcode: the whole dotted text (`ld.shared.v4.b32`); row: the key of its row in the instruction table (`ld`,
-    `cp.async.bulk.tensor`, `wgmma.mma_async`); modifiers: the dotted parts after the row's key, in order and without
-    dots (`("shared", "v4", "b32")`; a part such as `shared::cta` stays one string).
+    `cp.async.bulk.tensor`, `wgmma.mma_async`); modifiers: the dotted parts after the row's key, without dots and in the
+    ISA's order, whatever order the text has (`("shared", "v4", "b32")`; a part such as `shared::cta` stays one string).
     """
 
     opcode: str

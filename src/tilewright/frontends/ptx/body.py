@@ -162,7 +162,9 @@ class _BodyReader:
                 if name not in labels:
                     raise TilewrightError(f"{name} is not a label", span=table.span, remedy="list labels of this body")
         for item in self.items:
-            if isinstance(item, Instruction) and item.row in ("bra", "brx.idx"):
+            if isinstance(item, Label):
+                continue
+            if item.row in ("bra", "brx.idx"):
                 goal = item.operands[-1]
                 if not isinstance(goal, Symbol) or goal.name not in (labels if item.row == "bra" else tables):
                     what = "a label" if item.row == "bra" else "a table made by .branchtargets"
@@ -171,6 +173,8 @@ class _BodyReader:
                         span=item.span,
                         remedy="branch within the function",
                     )
+            elif any(isinstance(operand, Symbol) and operand.name in labels for operand in item.operands):
+                raise TilewrightError(f"{item.opcode} takes no label", span=item.span, remedy="only branches do")
 
     # Labels and directives
 

@@ -28,6 +28,7 @@ from tilewright.frontends.ptx.scope import Names
 from tilewright.targets.ptx import OperandShape, no_such_register, ptx_table
 
 SINK = Register("_")
+_WARP_SIZE = 32
 
 _REGISTER = OperandShape("register")
 _SINK = OperandShape("sink")
@@ -101,6 +102,8 @@ class OperandReader:
             return PairOfPredicates(found, self.register()), _PAIR
         if isinstance(found, Register):
             return found, _SINK if found is SINK else _REGISTER
+        if name == "WARP_SZ" and found is None:
+            return Immediate(_WARP_SIZE), _INTEGER
         symbol = self._symbol(name, found, index)
         if cursor.kind in ("+", "-"):
             return SymbolOffset(symbol, self._offset()), _SYMBOL_OFFSET
@@ -109,8 +112,7 @@ class OperandReader:
     def _symbol(self, name: str, found: Symbol | None, index: int) -> Symbol:
         if found is not None:
             return found
-        if name != "WARP_SZ":
-            self._note(name, index)
+        self._note(name, index)
         return Symbol(name)
 
     def _offset(self) -> int:
