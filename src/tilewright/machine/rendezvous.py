@@ -2,7 +2,7 @@
 
 Theory: PTX ISA, `bar`/`barrier.cta`: 16 barriers a CTA; a warp's arrival counts 32 threads; without a thread count all
 threads that have not exited take part. `barrier.cluster`: every thread of the cluster that has not exited arrives, then
-waits. `setmaxnreg`: registers given back go to the CTA's pool, an increase waits until the pool has enough.
+waits. `setmaxnreg`: registers given back go to the CTA's pool, an increase waits until the pool has enough; only `.dec` gives registers back, an exit does not.
 
 Not handled: `barrier.red`. A `barrier.sync` without `.aligned` still waits for the warp's live lanes to meet. Checked
 by: tests/machine/test_barriers.py.
@@ -177,15 +177,13 @@ def _try_complete_cluster(cluster: Cluster, span: Span) -> None:
 
 
 def warp_exited(warp: Warp, span: Span) -> None:
-    """A warp is done: barriers that wait for all live threads may complete, its registers return to the pool."""
+    """A warp is done: barriers that wait for all live threads may complete. Its registers do not return to the pool."""
     cta = warp.cta
     cta.cluster.live_warps -= 1
     for barrier, state in enumerate(cta.named):
         if state.active and state.expected is None:
             _try_complete_named(cta, barrier, span)
     _try_complete_cluster(cta.cluster, span)
-    cta.free_registers += warp.registers * WARP_SIZE
-    cta.cluster.wake(cta.register_waiters)
 
 
 def set_registers(warp: Warp, registers: int, increase: bool, span: Span) -> Signal | None:

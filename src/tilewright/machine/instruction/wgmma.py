@@ -15,7 +15,7 @@ from tilewright.machine.event import TensorCoreActor, WgmmaCommit, WgmmaFence, W
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.hazard import report_register_hazard
 from tilewright.machine.instruction.barriers import uniform
-from tilewright.machine.lanes import FULL, UNINITIALISED, predicate_mask
+from tilewright.machine.lanes import FULL, UNINITIALISED, poison, predicate_mask
 from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
 from tilewright.machine.warpgroup import (
@@ -172,6 +172,8 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
                 "MF003", "uninitialised-register", "wgmma reads an accumulator or A register that was never written",
                 instruction.span,
             )  # fmt: skip
+        if not scale and chained is None:
+            _define(warp, state, accumulator)
         same_shape = chained is not None and chained.instruction.n == n
         operation = group.issue(warp, text, scale, a_descriptor, b_descriptor, vectors, a_values)
         state.in_flight.append(operation)
@@ -186,6 +188,15 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, merged_ranges(shared), instruction.span))
 
     return Control(act, converged=True)
+
+
+def _define(warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...]) -> None:
+    """Give never-written accumulator registers bits that nobody may rely on, until the result is written back."""
+    for slot in accumulator:
+        if warp.r[slot] is UNINITIALISED:
+            warp.r[slot] = poison(WORD32.raw)
+            if state.fenced is not None:
+                state.fenced[slot] = warp.r[slot]
 
 
 def merged_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
