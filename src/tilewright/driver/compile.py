@@ -18,6 +18,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
+from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.reproof import reprove
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -173,21 +174,13 @@ def operations_of(module: ModuleOp) -> int:
 
 def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, dict[str, ProtocolClaims]]:
     """Typestate proof of every kernel of a program, with the claims of those that have a protocol."""
-    from tilewright.contract.typestate import verify
-
     lines: list[str] = []
     claims: dict[str, ProtocolClaims] = {}
     for entry, module in modules.items():
         proven = accept(verify(module), f"kernel {entry} of {name}")
         lines.extend(proven.claims)
-        claims[entry] = claims_of(module)
+        (claims[entry],) = protocol_claims(module)
     return Proven("all trip counts", claims=tuple(lines)), claims
-
-
-def claims_of(module: ModuleOp) -> ProtocolClaims:
-    from tilewright.contract.typestate import claims_of as derive
-
-    return derive(module)
 
 
 def accept(verdict: Verdict, what: str) -> Proven:

@@ -19,7 +19,7 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Refuted, Verdict
 from tilewright.contract.typestate import verify
 from tilewright.driver.compile import Compilation, compile_kernel
-from tilewright.driver.ready import matmul_kernel
+from tilewright.driver.library import matmul_kernel
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.run import CompiledKernel, run_on_machine
 from tilewright.driver.small import small_instance

@@ -12,24 +12,14 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver import cache
 from tilewright.driver.compile import Progress, compile_kernel, elements_of
+from tilewright.driver.library import matmul_kernel
 from tilewright.driver.run import CompiledKernel
-from tilewright.frontends.tile import language as tw
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.runtime.arrays import ArrayView, view_array
 from tilewright.runtime.assemble import find_ptxas
+from tilewright.runtime.bundle import Bundle
 from tilewright.synth.decide import Wanted
-
-
-@tw.kernel
-def matmul_kernel(a: tw.Tensor[M, K], b: tw.Tensor[K, N], c: tw.Tensor[M, N]) -> None:  # noqa: F821
-    """c = a @ b."""
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], b[k, j])
-    c[i, j] = acc
-
 
 _memory: dict[str, CompiledKernel] = {}
 _by_arguments: dict[tuple[object, ...], CompiledKernel] = {}
@@ -43,6 +33,7 @@ def compile(  # the verb's name, as users write it: tw.compile
     strides: Mapping[str, tuple[int, ...]] | None = None,
     tile: tuple[int, int] | None = None,
     stages: int | None = None,
+    cluster: tuple[int, int] | None = None,
     cached: bool = True,
     progress: Progress | None = None,
     **dims: int,
@@ -50,29 +41,40 @@ def compile(  # the verb's name, as users write it: tw.compile
     """Compile and prove `kernel` for extents given by axis name, as in `tw.compile(matmul, M=4096, N=4096, K=4096)`.
 
     dtype: one for all parameters, or by parameter name; strides: in elements, for parameters that are not row-major;
-    tile, stages: fix a decision instead of leaving it to the synthesiser; cached: use and fill the cache on disk.
-    Raises TilewrightError at the author's line.
+    tile, stages, cluster: fix a decision instead of leaving it to the synthesiser; cached: use and fill the cache on
+    disk. Raises TilewrightError at the author's line.
     """
-    if not isinstance(kernel, Kernel):
-        raise TilewrightError(f"{kernel!r} is no kernel", remedy="decorate the function with @tw.kernel")
-    wanted = Wanted(tile, stages)
+    return compile_for(kernel, dims, target, dtype, strides, Wanted(tile, stages, cluster), cached, progress)
+
+
+def compile_for(
+    kernel: Kernel,
+    dims: Mapping[str, int],
+    target: str = "sm_90a",
+    dtype: str | Element | Mapping[str, str | Element] = "bf16",
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    wanted: Wanted | None = None,
+    cached: bool = True,
+    progress: Progress | None = None,
+) -> CompiledKernel:
+    """`compile` with the extents as a mapping."""
+
+    def fresh() -> Bundle:
+        return compile_kernel(
+            kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, progress=progress
+        ).bundle()
+
     if not cached:
-        return CompiledKernel(
-            compile_kernel(
-                kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, progress=progress
-            ).bundle()
-        )
+        return CompiledKernel(fresh())
     # Tracing is where an author's mistakes show, so it is never skipped; it takes about a millisecond.
     digest = fingerprint(trace(kernel, dims, elements_of(kernel, dtype), strides))
-    key = cache.cache_key(digest, target, repr(wanted), str(find_ptxas().version))
+    key = cache.cache_key(digest, target, repr(wanted or Wanted()), find_ptxas().version)
     found = _memory.get(key)
     if found is not None:
         return found
     bundle = cache.fetch(key)
     if bundle is None:
-        bundle = compile_kernel(
-            kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, progress=progress
-        ).bundle()
+        bundle = fresh()
         cache.keep(key, bundle)
     return _memory.setdefault(key, CompiledKernel(bundle))
 
@@ -96,7 +98,7 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
         if given is not None:
             strides["c"] = given
         extents = {"M": left.shape[0], "N": right.shape[1], "K": left.shape[1]}
-        kernel = compile(matmul_kernel, dtype=left.element, strides=strides, **extents)
+        kernel = compile_for(matmul_kernel, extents, dtype=left.element, strides=strides)
         _by_arguments[key] = kernel
     return kernel(a, b, out=out)
 
@@ -125,13 +127,8 @@ def _with_positive_strides(array: Any, view: ArrayView, name: str) -> tuple[Any,
     if rows == 1:
         row_stride = max(1, columns * column_stride)
     if row_stride < 1 or column_stride < 1:
-        if isinstance(array, np.ndarray):
-            array = np.ascontiguousarray(array)
-        elif hasattr(array, "contiguous"):
-            array = array.contiguous()
-        else:
-            array = array.copy()
-        return array, view_array(array, name=name)
+        dense: Any = array.contiguous() if hasattr(array, "contiguous") else np.copy(array, order="C")
+        return dense, view_array(dense, name=name)
     return array, replace(view, strides=(row_stride, column_stride))
 
 
@@ -173,5 +170,5 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
             span=kernel.span,
             remedy="pass every input, in the order of the parameters",
         )
-    compiled = compile(kernel, dtype=dtypes, strides=strides, **dims)
+    compiled = compile_for(kernel, dims, dtype=dtypes, strides=strides)
     return compiled(*arguments, out=keywords.get("out"))

@@ -15,7 +15,7 @@ from tilewright.base.plan import Launch, LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
-from tilewright.contract.typestate import claims_of
+from tilewright.contract.typestate import protocol_claims
 from tilewright.driver.small import same_but_for_extents, small_instance
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
@@ -41,7 +41,7 @@ def reprove(program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[in
             "LV090", "text-is-not-the-proven-text", f"the text differs from its small instance: {difference}"
         )
         return Refuted((finding,))
-    claims = {entry: claims_of(module) for entry, module in modules.items()}
+    claims = {entry: protocol_claims(module)[0] for entry, module in modules.items()}
     return replay_plan(small, launch_plan(lowered), claims, seeds)
 
 

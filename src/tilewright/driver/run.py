@@ -75,12 +75,12 @@ def run_on_machine(
     run_text(bundle, arrays, seed=seed, progress=progress)
     results = [_array(arrays[buffer.name], buffer) for buffer in outputs]
     if out is not None:
-        targets = cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
+        targets: tuple[object, ...] = cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
         for result, target, buffer in zip(results, targets, outputs, strict=True):
             view = view_array(target, name=buffer.name)
             require_match(view, buffer)
             view.numpy()[...] = result
-        return out
+        return cast("Any", out)
     return results[0] if len(results) == 1 else tuple(results)
 
 

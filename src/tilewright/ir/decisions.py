@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute
@@ -126,7 +126,7 @@ def to_attribute(value: Any) -> Attribute:
     if isinstance(value, str):
         return StringAttr(value)
     if isinstance(value, tuple):
-        return ArrayAttr([to_attribute(item) for item in value])
+        return ArrayAttr([to_attribute(item) for item in cast("tuple[Any, ...]", value)])
     if is_dataclass(value) and type(value).__name__ in _CLASSES:
         entries: dict[str, Attribute] = {"kind": StringAttr(type(value).__name__)}
         for item in fields(value):
@@ -164,5 +164,5 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value):
         return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple):
-        return [to_json(item) for item in value]
+        return [to_json(item) for item in cast("tuple[Any, ...]", value)]
     return value

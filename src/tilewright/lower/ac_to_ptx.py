@@ -65,7 +65,11 @@ def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
 
 def _entry_text(kernel: ac.KernelOp) -> str:
     text = Text()
-    symbols = {name: value.data for name, value in kernel.symbols.data.items() if isinstance(value, IntAttr)}
+    symbols: dict[str, int] = {}
+    for name in kernel.symbols.data:
+        count = kernel.symbols.data[name]
+        assert isinstance(count, IntAttr)
+        symbols[name] = count.data
     cluster = integers(kernel.cluster)
     size = cluster[0] * cluster[1] * cluster[2]
     lowering = Lowering(text, {}, symbols, size, kernel.launch_registers.data)

@@ -8,10 +8,14 @@ frontend refuses larger arrays).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text, float_bits
 from tilewright.lower.epilogue import ELEMENT_BYTES, load_as_float, store_from_float
+from tilewright.lower.lowering import integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.scalar import emit_round, emit_scalar
 
@@ -87,25 +91,27 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
                 raise AssertionError(f"{inner.name} cannot stand in an element-by-element body")
 
 
-def _scalar(values: Places, value: object) -> str:
-    place = values[value]  # type: ignore[index]
+def _scalar(values: Places, value: SSAValue) -> str:
+    place = values[value]
     assert isinstance(place, ScalarPlace)
     return place.register
 
 
 def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:
     total = text.into("b32", "mov.u32", op.constant.data)
-    for coefficient, operand in zip(op.coefficients, op.operands_, strict=True):
+    for coefficient, operand in zip(integers(op.coefficients), op.operands_, strict=True):
         place = values[operand]
         assert isinstance(place, IndexPlace)
-        total = text.into("b32", "mad.lo.s32", place.register, coefficient.data, total)
+        total = text.into("b32", "mad.lo.s32", place.register, coefficient, total)
     return total
 
 
-def _address(text: Text, values: Places, array: GlobalPlace, indices: object, *, check: bool) -> tuple[str, str]:
+def _address(
+    text: Text, values: Places, array: GlobalPlace, indices: Sequence[SSAValue], *, check: bool
+) -> tuple[str, str]:
     """64-bit address of an element, and a predicate that it lies inside the array (empty when not asked for)."""
     position, inside = array.register, ""
-    for value, extent, stride in zip(indices, array.shape, array.strides, strict=True):  # type: ignore[call-overload]
+    for value, extent, stride in zip(indices, array.shape, array.strides, strict=True):
         place = values[value]
         assert isinstance(place, IndexPlace)
         if check:

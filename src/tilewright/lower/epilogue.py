@@ -8,7 +8,10 @@ registers are freed as they are consumed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text, float_bits, float_literal
@@ -119,12 +122,12 @@ def _mapped_value(places: Places, lanes: _Lanes, fragment: MappedFragmentPlace, 
     return evaluate_scalars(lanes.text, scalars, list(body.ops))
 
 
-def evaluate_scalars(text: Text, scalars: Places, ops: list[object]) -> str:
+def evaluate_scalars(text: Text, scalars: Places, ops: Sequence[Operation]) -> str:
     """Emit a region of scalar ops; returns the register of the (last) yielded value."""
     result = ""
 
-    def register(value: object) -> str:
-        place = scalars[value]  # type: ignore[index]
+    def register(value: SSAValue) -> str:
+        place = scalars[value]
         assert isinstance(place, ScalarPlace)
         return place.register
 

@@ -63,7 +63,7 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     module, build = new_kernel(program.sym_name.data, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, 0, 0)
     globals_ = {buffer.name: global_array(build, buffer) for buffer in parameters_of(program)}
     body, role = _points(build, decisions.threads, extents)
-    places = dict(zip(grid.axis_names, body.args, strict=True))
+    places: dict[str, SSAValue] = dict(zip(grid.axis_names, body.args, strict=True))
     inner = role.inside(body)
     for store in stores_of(program):
         value = element_body(inner, Expression(store.value), places, sources_of(program, globals_))
@@ -109,7 +109,7 @@ def _materialize(
     destination = global_array(build, workspace)
     body, role = _points(build, decisions.fill_threads, extents)
     inner = role.inside(body)
-    places = {outer_axis: body.args[0], inner_axis: body.args[1]}
+    places: dict[str, SSAValue] = {outer_axis: body.args[0], inner_axis: body.args[1]}
     result = element_body(inner, Expression(value), places, sources_of(program, globals_))
     inner.add(ac.ElementStoreOp.create(operands=[result, destination, *body.args]))
     return LoweredKernel(name, module), workspace

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -139,8 +139,9 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     stores = tuple(
         _store(program, store, (rows, columns), tile_m // consumers, target, reasons) for store in _stores(program)
     )
-    return _fit(program, (rows, columns, contracted), swapped, (tile_m, tile_n, consumers), cluster, a, b, stores, rates,
-                target, wanted, reasons)  # fmt: skip
+    shape = (tile_m, tile_n, consumers)
+    axes = (rows, columns, contracted)
+    return _fit(program, axes, swapped, shape, cluster, a, b, stores, rates, target, wanted, reasons)
 
 
 def _tensor(store: tile.StoreOp) -> tile.TensorType:
@@ -260,7 +261,7 @@ def _preferred_major(value: SSAValue, contracted: str) -> str:
             strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
             if len(strides) == 2 and contracted in strides:
                 return "K" if strides[contracted] == min(strides.values()) else "MN"
-        elif not isinstance(owner, tile.LoopOp) and hasattr(owner, "operands") and id(owner) not in seen:
+        elif isinstance(owner, Operation) and not isinstance(owner, tile.LoopOp) and id(owner) not in seen:
             seen.add(id(owner))
             pending.extend(owner.operands)
     return "K"
