@@ -1,0 +1,267 @@
+"""Named barriers, mbarriers, cluster barriers and register budgets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_kernels import run_into
+
+from tilewright.machine.event import (
+    BarrierArrive,
+    BarrierWait,
+    ClusterBarrier,
+    ClusterWait,
+    Event,
+    NamedBarrier,
+    NamedBarrierArrive,
+)
+from tilewright.machine.fault import MachineFault, MachineHang
+
+TRANSPOSE = """
+.shared .align 16 .b8 tile[4096];
+ld.param.u64 %rd1, [out];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, tile;
+mad.lo.u32 %r3, %r1, 4, %r2;
+mad.wide.u32 %rd2, %r1, 4, %rd1;
+ld.global.u32 %r4, [%rd2];
+st.shared.u32 [%r3], %r4;
+bar.sync 0;
+shr.u32 %r5, %r1, 5;
+and.b32 %r6, %r1, 31;
+mad.lo.u32 %r7, %r6, 32, %r5;
+mad.lo.u32 %r7, %r7, 4, %r2;
+ld.shared.u32 %r8, [%r7];
+st.global.u32 [%rd2], %r8;
+ret;
+"""
+
+
+def test_transpose_through_shared_memory() -> None:
+    for seed in range(5):
+        out = np.arange(1024, dtype=np.uint32).reshape(32, 32)
+        run_into(TRANSPOSE, out, threads=1024, seed=seed)
+        assert np.array_equal(out, np.arange(1024).reshape(32, 32).T)
+
+
+def test_a_missing_barrier_shows_in_some_interleaving() -> None:
+    wrong = 0
+    for seed in range(5):
+        out = np.arange(1024, dtype=np.uint32).reshape(32, 32)
+        run_into(TRANSPOSE.replace("bar.sync 0;\n", ""), out, threads=1024, seed=seed)
+        wrong += not np.array_equal(out, np.arange(1024).reshape(32, 32).T)
+    assert wrong
+
+
+HAND_OVER = """
+.shared .align 16 .b8 cell[128];
+ld.param.u64 %rd1, [out];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, cell;
+and.b32 %r3, %r1, 31;
+mad.lo.u32 %r4, %r3, 4, %r2;
+setp.ge.u32 %p1, %r1, 32;
+@%p1 bra READER;
+st.shared.u32 [%r4], 77;
+bar.arrive 5, 64;
+bra DONE;
+READER:
+bar.sync 5, 64;
+ld.shared.u32 %r5, [%r4];
+mad.wide.u32 %rd2, %r3, 4, %rd1;
+st.global.u32 [%rd2], %r5;
+DONE:
+ret;
+"""
+
+
+def test_arrive_and_sync_on_a_named_barrier() -> None:
+    events: list[Event] = []
+    for seed in range(5):
+        out = np.zeros(32, np.uint32)
+        events.clear()
+        run_into(HAND_OVER, out, threads=64, seed=seed, observe=events.append)
+        assert (out == 77).all()
+    arrivals = {event.actor.warp: event.waits for event in events if isinstance(event, NamedBarrierArrive)}
+    assert arrivals == {0: False, 1: True}
+    (done,) = [event for event in events if isinstance(event, NamedBarrier)]
+    assert [actor.warp for actor in done.synchronized] == [1] and [actor.warp for actor in done.arrived] == [0]
+
+
+def test_a_named_barrier_that_lacks_threads_hangs() -> None:
+    with pytest.raises(MachineHang) as caught:
+        run_into(HAND_OVER.replace("bar.arrive 5, 64;", ""), np.zeros(32, np.uint32), threads=64)
+    (waiter,) = caught.value.waiters
+    assert "named barrier 5: 32 of 64 threads are there (waiting: warp 1; arrived: none)" in waiter.reason
+
+
+def test_named_barrier_counts_must_agree() -> None:
+    with pytest.raises(MachineFault, match="NB002"):
+        run_into(HAND_OVER.replace("bar.sync 5, 64", "bar.sync 5, 96"), np.zeros(32, np.uint32), threads=64)
+    with pytest.raises(MachineFault, match="NB001"):
+        run_into("bar.sync 16;\nret;", np.zeros(1, np.uint32))
+    with pytest.raises(MachineFault, match="NB001"):
+        run_into("bar.sync 1, 33;\nret;", np.zeros(1, np.uint32))
+
+
+def test_barrier_without_count_ignores_exited_warps() -> None:
+    run_into(
+        "mov.u32 %r1, %tid.x;\nsetp.ge.u32 %p1, %r1, 32;\n@%p1 exit;\nbar.sync 0;\nret;",
+        np.zeros(1, np.uint32),
+        threads=96,
+    )
+
+
+PING = """
+.shared .align 8 .b64 bar;
+ld.param.u64 %rd1, [out];
+mov.u32 %r1, %tid.x;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra READY;
+mbarrier.init.shared::cta.b64 [bar], 64;
+READY:
+bar.sync 0;
+mov.u32 %r2, 0;
+mov.u32 %r3, 0;
+ROUND:
+mbarrier.arrive.shared::cta.b64 %rd3, [bar];
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], %r3;
+@!%p2 bra WAIT;
+xor.b32 %r3, %r3, 1;
+add.u32 %r2, %r2, 1;
+setp.lt.u32 %p3, %r2, 7;
+@%p3 bra ROUND;
+mad.wide.u32 %rd2, %r1, 4, %rd1;
+st.global.u32 [%rd2], %r2;
+ret;
+"""
+
+
+def test_mbarrier_rounds_by_parity_and_by_state() -> None:
+    by_state = PING.replace(
+        "try_wait.parity.shared::cta.b64 %p2, [bar], %r3", "try_wait.shared::cta.b64 %p2, [bar], %rd3"
+    )
+    for text in (PING, by_state, PING.replace("try_wait", "test_wait")):
+        for seed in range(4):
+            events: list[Event] = []
+            out = np.zeros(64, np.uint32)
+            report = run_into(text, out, threads=64, seed=seed, observe=events.append)
+            assert (out == 7).all() and report.phases == 7
+            waits = [event for event in events if isinstance(event, BarrierWait)]
+            assert sorted({event.phase for event in waits}) == list(range(7))
+            arrivals = [event for event in events if isinstance(event, BarrierArrive)]
+            assert sum(event.count for event in arrivals) == 64 * 7
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("mbarrier.init.shared::cta.b64 [bar], 64;", "", "MB002"),
+        ("[bar], 64;", "[bar], 64;\nmbarrier.init.shared::cta.b64 [bar], 64;", "MB003"),
+        ("[bar], 64;", "[bar], 0;", "MB001"),
+        ("ROUND:", "ROUND:\nmbarrier.arrive.shared::cta.b64 _, [bar], 70;", "MB009"),
+        ("[bar], %r3;", "[bar], 2;", "MB012"),
+        ("bar.sync 0;", "bar.sync 0;\nmbarrier.test_wait.parity.shared::cta.b64 %p2, [bar+4], 0;", "MF002"),
+    ],
+)
+def test_mbarrier_misuse(old: str, new: str, code: str) -> None:
+    with pytest.raises(MachineFault) as caught:
+        run_into(PING.replace(old, new, 1), np.zeros(64, np.uint32), threads=64)
+    assert caught.value.code == code
+    assert caught.value.span is not None and "mbarrier" in caught.value.span.text
+
+
+def test_invalidate_and_reinitialise() -> None:
+    run_into(
+        PING.replace(
+            "[bar], 64;", "[bar], 3;\nmbarrier.inval.shared::cta.b64 [bar];\nmbarrier.init.shared::cta.b64 [bar], 64;"
+        ),
+        np.zeros(64, np.uint32),
+        threads=64,
+    )
+
+
+REMOTE = """
+.shared .align 8 .b64 bar;
+.shared .align 16 .b8 cell[128];
+ld.param.u64 %rd1, [out];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, %cluster_ctarank;
+mov.u32 %r3, cell;
+mov.u32 %r4, bar;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra READY;
+mbarrier.init.shared::cta.b64 [%r4], 32;
+fence.mbarrier_init.release.cluster;
+READY:
+barrier.cluster.arrive.release.aligned;
+barrier.cluster.wait.acquire.aligned;
+xor.b32 %r5, %r2, 1;
+mapa.shared::cluster.u32 %r6, %r3, %r5;
+mapa.shared::cluster.u32 %r7, %r4, %r5;
+mad.lo.u32 %r8, %r1, 4, %r6;
+mad.lo.u32 %r9, %r2, 100, %r1;
+st.shared::cluster.u32 [%r8], %r9;
+mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];
+WAIT:
+mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r4], 0;
+@!%p2 bra WAIT;
+mad.lo.u32 %r10, %r1, 4, %r3;
+ld.shared.u32 %r11, [%r10];
+mov.u32 %r12, %ctaid.x;
+mad.lo.u32 %r13, %r12, 32, %r1;
+mad.wide.u32 %rd2, %r13, 4, %rd1;
+st.global.u32 [%rd2], %r11;
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+ret;
+"""
+
+
+def test_remote_arrivals_and_stores_in_a_cluster() -> None:
+    events: list[Event] = []
+    for seed in range(6):
+        events.clear()
+        out = np.zeros((4, 32), np.uint32)
+        run_into(REMOTE, out, grid=4, cluster=2, seed=seed, observe=events.append)
+        lanes = np.arange(32)
+        assert np.array_equal(out, [100 + lanes, lanes, 100 + lanes, lanes])
+    arrivals = [event for event in events if isinstance(event, BarrierArrive)]
+    assert all(event.cta == event.actor.cta ^ 1 and event.count == 32 for event in arrivals)
+    assert sum(isinstance(event, ClusterBarrier) for event in events) == 4
+    assert sum(isinstance(event, ClusterWait) for event in events) == 8
+
+
+def test_waiting_on_a_remote_barrier_is_a_fault() -> None:
+    with pytest.raises(MachineFault, match="MB011"):
+        run_into(REMOTE.replace("%p2, [%r4], 0", "%p2, [%r7], 0"), np.zeros((2, 32), np.uint32), grid=2, cluster=2)
+
+
+def test_cluster_barrier_misuse() -> None:
+    with pytest.raises(MachineFault, match="CL001"):
+        run_into("barrier.cluster.wait.aligned;\nret;", np.zeros(1, np.uint32))
+    with pytest.raises(MachineFault, match="CL001"):
+        run_into("barrier.cluster.arrive.aligned;\nbarrier.cluster.arrive.aligned;\nret;", np.zeros(1, np.uint32))
+
+
+BUDGET = """
+mov.u32 %r1, %tid.x;
+setp.ge.u32 %p1, %r1, 128;
+@%p1 bra SECOND;
+setmaxnreg.dec.sync.aligned.u32 40;
+bra DONE;
+SECOND:
+setmaxnreg.inc.sync.aligned.u32 200;
+DONE:
+ret;
+"""
+
+
+def test_register_budget() -> None:
+    for seed in range(4):
+        run_into(BUDGET, np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120", seed=seed)
+    with pytest.raises(MachineHang, match=r"waits for 2816 registers \(setmaxnreg.inc 208\)"):
+        run_into(BUDGET.replace("200", "208"), np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120")
+    with pytest.raises(MachineFault, match="SR001"):
+        run_into(BUDGET.replace("200", "104"), np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120")
