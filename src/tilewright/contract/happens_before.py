@@ -146,6 +146,11 @@ class HappensBefore:
         }
 
     @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """Findings so far, before anything is judged that only the end can show."""
+        return tuple(self._findings.found.values())
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         return tuple(self._findings.doubts)
 
@@ -160,7 +165,7 @@ class HappensBefore:
             for cluster in self._clusters.values():
                 check_exit(cluster, self._findings)
             self._weigh_strong_accesses()
-        return tuple(self._findings.found.values())
+        return self.findings
 
     def _weigh_strong_accesses(self) -> None:
         """Where a program synchronizes through memory, what looks like a race may be ordered: doubt, not refutation."""

@@ -101,8 +101,11 @@ class CopyState:
 
 @dataclass(slots=True)
 class OperationState:
-    """One wgmma: done, for whoever knows enough of its warpgroup's groups. issues: the event of each warp that issued
-    it, by the warp's track; clocks: what each then knew, until all have issued."""
+    """One wgmma: done, for whoever knows enough of its group.
+
+    issues: the event of each warp that issued it, by the warp's track; clocks: what each then knew, until all have
+    issued.
+    """
 
     actor: TensorCoreActor
     issuer: WarpState

@@ -2,9 +2,9 @@
 
 Theory: Lamport's happens-before as vector clocks (Fidge, Mattern). Besides one component for each warp's own events
 there are components for facts that only grow and that synchronization passes on: "this mbarrier's phases before the
-k-th are complete", "this thread's first k bulk groups have been read", "this warpgroup's first k wgmma groups are done",
-"this warp's events up to the k-th lie before its proxy fence". An asynchronous operation needs no component of its own
-then: it is done, for whoever knows enough of the fact that reports its completion.
+k-th are complete", "this thread's first k bulk groups have been read", "this warpgroup's first k wgmma groups are
+done", "this warp's events up to the k-th lie before its proxy fence". An asynchronous operation needs no component of
+its own then: it is done, for whoever knows enough of the fact that reports its completion.
 
 A component is a track, an index into the clock; tracks are given out as they turn up, and a clock that is shorter than
 a track knows nothing of it. Checked by: tests/contract/test_happens_before.py.

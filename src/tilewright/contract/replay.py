@@ -1,0 +1,132 @@
+"""Does a kernel's text keep the asynchronous protocol for this launch, and do what was proven of its program?
+
+The text is run by `machine`, once for each seed, with the judge of `happens_before` watching; a finding, a fault or a
+hang refutes. Without any, the partial order admits no other behaviour than the one that was run, so the verdict holds
+for every interleaving of this launch (not for other sizes: `typestate` proves those, where the program is known). More
+seeds are a check on the machine and the judge, not needed for the argument. What the judge can't follow gives Unknown.
+
+With `claims`, what happened is compared with what the typestate proof promised: barrier addresses, arrivals, bytes,
+phases, slots, stores, registers. Nothing here knows who wrote the text.
+Checked by: tests/contract/test_replay.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.diagnostic import Diagnostic, Level, Repair
+from tilewright.base.plan import Launch
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.claims import ProtocolClaims
+from tilewright.contract.events import Tally, differences
+from tilewright.contract.happens_before import ASSUMPTIONS, HappensBefore, Readings
+from tilewright.contract.replay_codes import REPLAY_RULES
+from tilewright.frontends.ptx.ast import Module
+from tilewright.machine.event import Event
+from tilewright.machine.fault import MachineFault, MachineHang
+from tilewright.machine.run import STEP_LIMIT, RunReport, run_launch
+
+_LIMIT_CODE = "LV002"
+
+
+def replay(
+    module: Module,
+    launch: Launch,
+    buffers: Mapping[str, NDArray[np.uint8]],
+    *,
+    claims: ProtocolClaims | None = None,
+    seeds: Sequence[int] = (0,),
+    readings: Readings | None = None,
+    step_limit: int = STEP_LIMIT,
+    progress: Callable[[float], None] | None = None,
+) -> Verdict:
+    """Judge one launch of a PTX module.
+
+    buffers: bytes of every buffer that the launch names; left as the last run leaves them, while each run starts from
+    what they held at the call. Raises TilewrightError where the text can't be run at all (an unknown instruction, a
+    launch that does not fit).
+    """
+    if not seeds:
+        return Unknown(("no run was asked for",))
+    before = {name: data.copy() for name, data in buffers.items()}
+    verdicts: list[Proven] = []
+    doubts: list[str] = []
+    for seed in seeds:
+        for name, data in before.items():
+            buffers[name][...] = data
+        verdict = _judge_run(module, launch, buffers, claims, seed, readings, step_limit, progress)
+        match verdict:
+            case Refuted():
+                return verdict
+            case Unknown(reasons):
+                doubts.extend(reason for reason in reasons if reason not in doubts)
+            case Proven():
+                verdicts.append(verdict)
+    if doubts:
+        return Unknown(tuple(doubts))
+    assumptions = dict.fromkeys(line for verdict in verdicts for line in verdict.assumptions)
+    return Proven("this launch", tuple(assumptions), verdicts[0].claims)
+
+
+def _judge_run(
+    module: Module,
+    launch: Launch,
+    buffers: Mapping[str, NDArray[np.uint8]],
+    claims: ProtocolClaims | None,
+    seed: int,
+    readings: Readings | None,
+    step_limit: int,
+    progress: Callable[[float], None] | None,
+) -> Verdict:
+    judge = HappensBefore(launch, readings)
+    tally = Tally()
+
+    def observe(event: Event) -> None:
+        judge.feed(event)
+        tally.feed(event)
+
+    try:
+        report = run_launch(
+            module, launch, buffers, seed=seed, observe=observe, step_limit=step_limit, progress=progress
+        )
+    except MachineFault as fault:
+        return Refuted((fault.diagnostic, *_errors(judge)))
+    except MachineHang as hang:
+        if hang.code == _LIMIT_CODE:
+            errors = _errors(judge)
+            return Refuted(errors) if errors else Unknown((hang.message,))
+        return Refuted((hang.diagnostic, *_errors(judge)))
+    findings = judge.finish()
+    errors = tuple(finding for finding in findings if finding.level is Level.ERROR)
+    if claims is not None:
+        errors += _unlike_claims(tally, claims)
+    if errors:
+        return Refuted(errors)
+    if judge.doubts:
+        return Unknown(judge.doubts)
+    reviews = tuple(f"{finding.code} {finding.message} ({finding.primary})" for finding in findings)
+    return Proven("this launch", (*ASSUMPTIONS, *reviews), _facts(launch, report, claims))
+
+
+def _errors(judge: HappensBefore) -> tuple[Diagnostic, ...]:
+    """What was wrong before the run broke off: not what is left at an exit that never came."""
+    return tuple(finding for finding in judge.findings if finding.level is Level.ERROR)
+
+
+def _unlike_claims(tally: Tally, claims: ProtocolClaims) -> tuple[Diagnostic, ...]:
+    rule = REPLAY_RULES["LV101"]
+    return tuple(
+        Diagnostic(rule.code, rule.name, f"{claims.kernel}: {line}", source=rule.source, repair=Repair(rule.remedy))
+        for line in differences(tally, claims)
+    )
+
+
+def _facts(launch: Launch, report: RunReport, claims: ProtocolClaims | None) -> tuple[str, ...]:
+    ran = (
+        f"{launch.entry}: {report.phases} mbarrier phases, {report.copies} bulk copies and {report.wgmmas} wgmmas are "
+        "ordered in every interleaving"
+    )
+    return (ran,) if claims is None else (ran, *(f"as run: {line}" for line in claims.lines()))
