@@ -1,0 +1,139 @@
+"""How does a page become one HTML file that needs nothing else?
+
+The style stands in `style.css` and is written into the file; there are no scripts and no links to elsewhere. Every text
+is escaped. Light and dark follow the reader's system; printing works. Checked by: tests/report/test_html.py, which
+parses the page and looks for resources from elsewhere.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import resources
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.span import Span
+from tilewright.report.figure import LaneChart, MemoryMap, draw
+from tilewright.report.page import (
+    Badge,
+    Block,
+    Column,
+    Excerpt,
+    Facts,
+    FindingCard,
+    Folded,
+    Items,
+    Page,
+    Paragraph,
+    Section,
+    SideBySide,
+    SourceLine,
+    Table,
+)
+from tilewright.report.text import repair_words
+
+
+def render_page(page: Page) -> str:
+    """The page as a whole HTML document."""
+    style = resources.files("tilewright.report").joinpath("style.css").read_text(encoding="utf-8")
+    badges = "".join(_badge(badge) for badge in page.badges)
+    links = "".join(
+        f'<a href="#s{number}">{escape(section.title)}</a>' for number, section in enumerate(page.sections, start=1)
+    )
+    sections = "".join(_section(section, number) for number, section in enumerate(page.sections, start=1))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(page.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{escape(page.title)}</h1><p>{escape(page.subtitle)}</p><p>{badges}</p><nav>{links}</nav></header>\n"
+        f"<main>\n{sections}</main>\n<footer>{escape(page.footer)}</footer>\n</body>\n</html>\n"
+    )
+
+
+def _section(section: Section, number: int) -> str:
+    badge = f" {_badge(section.badge)}" if section.badge is not None else ""
+    lead = f'<p class="lead">{escape(section.lead)}</p>' if section.lead else ""
+    blocks = "".join(_block(block) for block in section.blocks)
+    return f'<section id="s{number}"><h2>{escape(section.title)}{badge}</h2>{lead}{blocks}</section>\n'
+
+
+def _badge(badge: Badge) -> str:
+    return f'<span class="badge {badge.tone}">{escape(badge.text)}</span>'
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(text):
+            return f"<p>{escape(text)}</p>"
+        case Facts(rows):
+            body = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
+            return f"<dl>{body}</dl>"
+        case Table():
+            return _table(block)
+        case Items(items):
+            return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
+        case Excerpt():
+            return _excerpt(block)
+        case FindingCard(finding):
+            return _finding(finding)
+        case Folded(title, text):
+            return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
+        case SideBySide(columns):
+            return '<div class="columns">' + "".join(_column(column) for column in columns) + "</div>"
+        case MemoryMap() | LaneChart():
+            caption = f" {escape(block.caption)}" if block.caption else ""
+            return f"<figure>{draw(block)}<figcaption><b>{escape(block.title)}.</b>{caption}</figcaption></figure>"
+
+
+def _table(table: Table) -> str:
+    def row(cells: tuple[str, ...], tag: str) -> str:
+        classes = [' class="number"' if index in table.numeric else "" for index in range(len(cells))]
+        body = (f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(classes, cells, strict=True))
+        return f"<tr>{''.join(body)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in table.rows)
+    return f'<div class="wide"><table><thead>{row(table.header, "th")}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _excerpt(excerpt: Excerpt) -> str:
+    parts: list[str] = []
+    previous: int | None = None
+    for line in excerpt.lines:
+        if line.number is not None and previous is not None and line.number > previous + 1:
+            parts.append('<span class="gap">&#8942;</span>')
+        parts.append(_source_line(line))
+        previous = line.number if line.number is not None else previous
+    return f'<div class="code"><div class="name">{escape(excerpt.title)}</div><pre>{"".join(parts)}</pre></div>'
+
+
+_SIGNS = {"": " ", "primary": ">", "conflict": "*", "removed": "-", "added": "+"}
+
+
+def _source_line(line: SourceLine) -> str:
+    number = "" if line.number is None else str(line.number)
+    kind = f" {line.mark}" if line.mark else ""
+    sign = escape(_SIGNS[line.mark])
+    return f'<span class="line{kind}"><i>{number:>5} {sign}</i> {escape(line.text.expandtabs(4))}\n</span>'
+
+
+def _finding(finding: Diagnostic) -> str:
+    rule = f"<b>{escape(finding.code)}</b> <code>{escape(finding.name)}</code>"
+    head = f"<p>{rule} {escape(finding.message)}</p>"
+    places = "".join(
+        _place(word, span) for word, span in (("at", finding.primary), ("against", finding.conflicts_with)) if span
+    )
+    steps = "".join(f"<li>{escape(step)}</li>" for step in finding.interleaving)
+    run = f"<p>A run that shows it:</p><ol>{steps}</ol>" if steps else ""
+    source = f"<p><b>Rule:</b> {escape(finding.source)}</p>" if finding.source else ""
+    repair = f"<p><b>Repair:</b> {escape(repair_words(finding.repair))}</p>" if finding.repair is not None else ""
+    return f'<div class="finding {finding.level.value}">{head}{places}{run}{source}{repair}</div>'
+
+
+def _place(word: str, span: Span) -> str:
+    code = f"<code>{escape(span.text.strip())}</code>" if span.text.strip() else ""
+    return f'<p class="place">{word} {escape(str(span))} {code}</p>'
+
+
+def _column(column: Column) -> str:
+    blocks = "".join(_block(block) for block in column.blocks)
+    return f"<div><h3>{escape(column.title)} {_badge(column.badge)}</h3>{blocks}</div>"
