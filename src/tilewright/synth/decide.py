@@ -193,6 +193,11 @@ def _cluster(
         if wanted.cluster not in _CLUSTERS:
             known = ", ".join(f"{m}x{n}" for m, n in _CLUSTERS)
             raise TilewrightError(f"no cluster shape {wanted.cluster}", remedy=f"choose one of {known}")
+        if tile_shape[1] // wanted.cluster[0] % 64 or tile_shape[0] // wanted.cluster[1] % 64:
+            raise TilewrightError(
+                f"a cluster {wanted.cluster} cannot share a tile {tile_shape}",
+                remedy="each CTA loads a part of the shared operand, which must be a multiple of 64",
+            )
         reasons.append(f"cluster {wanted.cluster[0]}x{wanted.cluster[1]}: as asked for")
         return wanted.cluster
     multiply, fetch = slice_cycles(rates, (*tile_shape, TILE_K), element_bytes)
@@ -370,8 +375,12 @@ def _fit(
     stage_bytes = (tile_m + tile_n) * TILE_K * element_bytes
     limit = target.limit("cta.shared_bytes_max")
     slot_bytes = (tile_m // consumers) * 128 if any(store.path == "tma" for store in stores) else 0
+    # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with a
+    # slot whose store is the newest, which a wait for all but the newest does not cover.
+    chunks = sum(tile_n // store.chunk_columns for store in stores if store.path == "tma")
+    choices = [count for count in (2, 1) if chunks % count == 0] if slot_bytes else [0]
     slots, stages = 0, 0
-    for slots in (2, 1) if slot_bytes else (0,):
+    for slots in choices:
         stages = min(_MOST_STAGES, (limit - slots * slot_bytes * consumers) // (stage_bytes + 16))
         if stages >= 4:
             break

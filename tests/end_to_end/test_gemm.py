@@ -1,0 +1,152 @@
+"""The whole path without a GPU: compiled, proved, run on the CPU machine, compared with NumPy."""
+
+from __future__ import annotations
+
+import time
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.end_to_end import kernels
+from tilewright.base.element import Element
+from tilewright.driver.compile import compile_kernel
+from tilewright.driver.run import CompiledKernel, run_on_machine
+from tilewright.frontends.tile.reference import evaluate
+from tilewright.runtime.arrays import numpy_dtype
+from tilewright.synth.decide import Wanted
+
+SHAPES = ((512, 512, 512), (384, 640, 192), (128, 256, 64), (257, 129, 72), (64, 64, 100), (1, 8, 16))
+
+
+def random_inputs(compilation, seed=0):
+    """Normal random arrays for every input of a compilation, in order, by name."""
+    random = np.random.default_rng(seed)
+    return {
+        buffer.name: random.standard_normal(buffer.shape).astype(numpy_dtype(buffer.element))
+        for buffer in compilation.plan.buffers
+        if buffer.role == "input"
+    }
+
+
+def relative_error(result, reference):
+    difference = result.astype(np.float64) - np.asarray(reference, np.float64)
+    return np.linalg.norm(difference) / np.linalg.norm(np.asarray(reference, np.float64))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_bias_gelu_agrees_with_numpy(shape, dtype):
+    m, n, k = shape
+    compilation = compile_kernel(
+        kernels.matmul_bias_gelu, dims={"M": m, "N": n, "K": k}, dtype=dtype, rerun=False, assembled=False
+    )
+    inputs = random_inputs(compilation)
+    begin = time.perf_counter()
+    result = run_on_machine(compilation.bundle(), tuple(inputs.values()))
+    assert time.perf_counter() - begin < 30
+    wide = {name: array.astype(np.float64) for name, array in inputs.items()}
+    exact = gelu(wide["a"] @ wide["b"] + wide["bias"])
+    assert relative_error(result, exact) < 1e-2
+    single = {name: array.astype(np.float32) for name, array in inputs.items()}
+    rounded = gelu(single["a"] @ single["b"] + single["bias"]).astype(numpy_dtype(Element(dtype)))
+    assert relative_error(result, rounded) < 2e-3
+
+
+def test_ten_seeds_of_adversarial_order_give_the_same_bits():
+    compilation = compile_kernel(
+        kernels.matmul_bias_gelu, dims={"M": 257, "N": 129, "K": 72}, rerun=False, assembled=False
+    )
+    inputs = tuple(random_inputs(compilation).values())
+    results = [run_on_machine(compilation.bundle(), inputs, seed=seed).tobytes() for seed in range(10)]
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "dtype", "wanted"),
+    [
+        (kernels.scaled_residual, {"M": 200, "N": 136, "K": 96}, "bf16", None),
+        (kernels.scaled_residual, {"M": 200, "N": 135, "K": 91}, {"r": "f32", "c": "f32"}, None),
+        (kernels.operand_expression, {"M": 70, "N": 64, "K": 130}, "bf16", None),
+        (kernels.elementwise, {"M": 33, "N": 45}, "f16", None),
+        (kernels.matmul, {"M": 300, "N": 520, "K": 200}, "bf16", Wanted(tile=(128, 128), cluster=(2, 1))),
+        (kernels.matmul, {"M": 300, "N": 520, "K": 200}, "bf16", Wanted(tile=(128, 128), cluster=(1, 2), stages=3)),
+        (kernels.matmul, {"M": 300, "N": 264, "K": 72}, "bf16", Wanted(tile=(256, 128))),
+        (kernels.matmul, {"M": 130, "N": 200, "K": 72}, "bf16", Wanted(tile=(128, 192), stages=1)),
+        (kernels.matmul, {"M": 130, "N": 264, "K": 72}, "f16", Wanted(tile=(64, 256), stages=2)),
+    ],
+)
+def test_programs_and_decisions_agree_with_the_reference(kernel, dims, dtype, wanted):
+    compilation = compile_kernel(kernel, dims=dims, dtype=dtype, wanted=wanted, rerun=False, assembled=False)
+    inputs = random_inputs(compilation)
+    result = run_on_machine(compilation.bundle(), tuple(inputs.values()))
+    (reference,) = evaluate(compilation.tile, inputs, rounded=False).values()
+    assert relative_error(result, reference) < 1e-2
+
+
+def test_strides_of_every_kind():
+    random = np.random.default_rng(0)
+    base = random.standard_normal((150, 200)).astype(ml_dtypes.bfloat16)
+    other = random.standard_normal((200, 90)).astype(ml_dtypes.bfloat16)
+    cases = [
+        (base, other),
+        (base, np.ascontiguousarray(other.T).T),
+        (np.ascontiguousarray(base.T).T, other),
+        (base[::2, ::2], other[::2]),
+        (base[::-1], other),
+        (np.broadcast_to(base[:1], base.shape), other),
+        (base[:1], other[:, :1]),
+    ]
+    for a, b in cases:
+        result = tw.matmul(a, b)
+        assert result.dtype == ml_dtypes.bfloat16
+        assert result.shape == (a.shape[0], b.shape[1])
+        assert relative_error(result, a.astype(np.float64) @ b.astype(np.float64)) < 1e-2
+
+
+def test_out_is_written_in_place():
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
+    out = np.zeros((64, 64), np.float16, order="F")
+    assert tw.matmul(a, b, out=out) is out
+    assert relative_error(out, a.astype(np.float64) @ b.astype(np.float64)) < 1e-2
+
+
+def test_calling_a_kernel_compiles_it_for_its_arrays(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((64, 64)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    bias = random.standard_normal(64).astype(ml_dtypes.bfloat16)
+    result = kernels.matmul_bias_gelu(a, b, bias)
+    assert relative_error(result, gelu(a.astype(float) @ b.astype(float) + bias.astype(float))) < 1e-2
+    assert len(list(tmp_path.glob("*.twb"))) == 1
+
+
+def test_a_compiled_kernel_refuses_other_arrays():
+    compilation = compile_kernel(kernels.matmul, dims={"M": 64, "N": 64, "K": 64}, rerun=False, assembled=False)
+    compiled = CompiledKernel(compilation.bundle())
+    square = np.zeros((64, 64), ml_dtypes.bfloat16)
+    with pytest.raises(tw.TilewrightError, match="shape"):
+        compiled(square[:32], square)
+    with pytest.raises(tw.TilewrightError, match="elements f16"):
+        compiled(square.astype(np.float16), square)
+    with pytest.raises(tw.TilewrightError, match="takes 2 arrays"):
+        compiled(square)
+
+
+def test_products_that_do_not_multiply():
+    square = np.zeros((4, 4), np.float16)
+    for a, b, words in (
+        (square, square[:3], "inner extents"),
+        (square, square.astype(ml_dtypes.bfloat16), "convert one"),
+        (square[0], square, "two matrices"),
+        (square[:0], square, "at least one"),
+        (square.astype(np.float32), square.astype(np.float32), "bf16"),
+    ):
+        with pytest.raises(tw.TilewrightError, match=words):
+            tw.matmul(a, b)
