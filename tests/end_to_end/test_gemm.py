@@ -77,7 +77,7 @@ def test_ten_seeds_of_adversarial_order_give_the_same_bits():
         (kernels.matmul, {"M": 300, "N": 520, "K": 200}, "bf16", Wanted(tile=(128, 128), cluster=(2, 1))),
         (kernels.matmul, {"M": 300, "N": 520, "K": 200}, "bf16", Wanted(tile=(128, 128), cluster=(1, 2), stages=3)),
         (kernels.matmul, {"M": 300, "N": 264, "K": 72}, "bf16", Wanted(tile=(256, 128))),
-        (kernels.matmul, {"M": 130, "N": 200, "K": 72}, "bf16", Wanted(tile=(128, 192), stages=1)),
+        (kernels.matmul, {"M": 130, "N": 200, "K": 72}, "bf16", Wanted(tile=(128, 192), stages=2)),
         (kernels.matmul, {"M": 130, "N": 264, "K": 72}, "f16", Wanted(tile=(64, 256), stages=2)),
     ],
 )
@@ -87,6 +87,30 @@ def test_programs_and_decisions_agree_with_the_reference(kernel, dims, dtype, wa
     result = run_on_machine(compilation.bundle(), tuple(inputs.values()))
     (reference,) = evaluate(compilation.tile, inputs, rounded=False).values()
     assert relative_error(result, reference) < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Wanted(stages=1), "1 stages of 49152 bytes do not make a pipeline"),
+        (Wanted(stages=5), "use 2 to 4 stages"),
+        (Wanted(tile=(128, 100)), "no tile shape"),
+        (Wanted(cluster=(4, 1)), "no cluster shape"),
+        (Wanted(tile=(128, 192), cluster=(2, 1)), "cannot share a tile"),
+    ],
+)
+def test_decisions_that_cannot_be_had(wanted, words):
+    dims = {"M": 4096, "N": 4096, "K": 4096}
+    with pytest.raises(tw.TilewrightError, match=words):
+        compile_kernel(kernels.matmul, dims=dims, wanted=wanted, rerun=False, assembled=False)
+
+
+def test_tiles_with_one_staged_box_are_proved_over_many_tiles():
+    """Two staging slots used in turn would begin the next tile with the slot whose store is newest."""
+    dims = {"M": 1000, "N": 1000, "K": 64}
+    compilation = compile_kernel(kernels.matmul, dims=dims, wanted=Wanted(tile=(64, 64)), assembled=False)
+    assert compilation.proof.scope == "all trip counts"
+    assert compilation.text_proof is not None
 
 
 def test_strides_of_every_kind():

@@ -49,6 +49,8 @@ _SHAPES: tuple[tuple[int, int, int], ...] = (
 """(tile_m, tile_n, consumer warpgroups). Accumulators take tile_m * tile_n / (128 * consumers) <= 128 registers."""
 
 _MOST_STAGES = 8
+_LEAST_STAGES = 2
+"""A slot is released one slice late, so with a single slot the producer would wait for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,9 +387,10 @@ def _fit(
         if stages >= 4:
             break
     if wanted.stages is not None:
-        if not 1 <= wanted.stages <= stages:
+        if not _LEAST_STAGES <= wanted.stages <= stages:
             raise TilewrightError(
-                f"{wanted.stages} stages of {stage_bytes} bytes do not fit", remedy=f"use 1 to {stages} stages"
+                f"{wanted.stages} stages of {stage_bytes} bytes do not make a pipeline",
+                remedy=f"use {_LEAST_STAGES} to {stages} stages",
             )
         stages = wanted.stages
     reasons.append(
