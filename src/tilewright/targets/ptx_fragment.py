@@ -2,7 +2,7 @@
 
 A fragment's elements are dealt evenly to the lanes that execute the instruction: 128 for wgmma, 32 for mma. Elements
 narrower than a register are packed into 32-bit ones; a 64-bit element has a 64-bit register. Source: PTX ISA 8.8,
-Matrix Fragments for mma; Register Fragments for wgmma.mma_async. `tests/targets/test_ptx_table.py` lets ptxas confirm it.
+Matrix Fragments for mma; Register Fragments for wgmma.mma_async. `tests/targets/test_ptx_table.py` asks ptxas.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ class _ModuleReader:
             names.append(cursor.expect("word", "a target"))
         if not names[0].startswith("sm_"):
             cursor.fail(f"{names[0]} is not an architecture", "name one such as sm_90a first", index)
-        self.target = tuple(names)
+        # `debug` says that DWARF sections follow; they are dropped, and so is it.
+        self.target = tuple(name for name in names if name != "debug")
         if cursor.at(".address_size"):
             cursor.take()
             index = cursor.index

@@ -1,0 +1,311 @@
+"""The instruction table against the ISA's grammar, and against ptxas: every row's example, every form's spellings."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.reader import read
+from tilewright.targets.ptx import Form, InstructionRow, OperandShape, check, instruction_row, ptx_table
+from tilewright.targets.ptx_fragment import fragment_registers
+
+ROWS = ptx_table().rows
+REGISTER, ADDRESS, INTEGER = OperandShape("register"), OperandShape("address"), OperandShape("integer")
+
+
+def test_every_row_has_a_source_and_its_own_example() -> None:
+    assert len(ROWS) > 140
+    for key, row in ROWS.items():
+        assert row.source.startswith("PTX ISA 8.8, "), key
+        assert row.example.endswith(";"), key
+        assert row.forms, key
+        assert instruction_row(row.example.rstrip(";").split()[0])[0] is row, key
+
+
+@pytest.mark.parametrize(
+    ("opcode", "key", "modifiers"),
+    [
+        (
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster",
+            "cp.async.bulk.tensor",
+            ("2d", "shared::cluster", "global", "tile", "mbarrier::complete_tx::bytes", "multicast::cluster"),
+        ),
+        ("mbarrier.arrive.expect_tx.shared::cta.b64", "mbarrier.arrive.expect_tx", ("shared::cta", "b64")),
+        ("mbarrier.arrive.noComplete.shared.b64", "mbarrier.arrive", ("noComplete", "shared", "b64")),
+        ("mbarrier.try_wait.parity.shared::cta.b64", "mbarrier.try_wait", ("parity", "shared::cta", "b64")),
+        (
+            "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
+            "wgmma.mma_async",
+            ("sync", "aligned", "m64n256k16", "f32", "bf16", "bf16"),
+        ),
+        ("cp.async.bulk.wait_group.read", "cp.async.bulk.wait_group", ("read",)),
+        ("cp.async.cg.shared.global", "cp.async", ("cg", "shared", "global")),
+        ("fence.proxy.async.shared::cta", "fence.proxy.async", ("shared::cta",)),
+        ("fence.acq_rel.gpu", "fence", ("acq_rel", "gpu")),
+    ],
+)
+def test_row_is_the_longest_prefix(opcode: str, key: str, modifiers: tuple[str, ...]) -> None:
+    row, found = instruction_row(opcode)
+    assert (row.key, found) == (key, modifiers)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "shapes", "modifiers"),
+    [
+        ("atom.global.acq_rel.gpu.cas.b32", (REGISTER, ADDRESS, REGISTER, REGISTER), "acq_rel gpu global cas b32"),
+        ("ld.global.acquire.gpu.b32", (REGISTER, ADDRESS), "acquire gpu global b32"),
+        ("cvt.f32.s32.rn", (REGISTER, REGISTER), "rn f32 s32"),
+    ],
+)
+def test_other_orders_are_put_in_the_isas(opcode: str, shapes: tuple[OperandShape, ...], modifiers: str) -> None:
+    assert check(opcode, shapes)[1] == tuple(modifiers.split())
+
+
+@pytest.mark.parametrize(
+    ("opcode", "shapes", "message"),
+    [
+        ("mbarier.init.b64", (), "mbarier.init.b64 is not an instruction"),
+        ("ld.gloabl.b32", (REGISTER, ADDRESS), "modifier .gloabl"),
+        ("ld.global", (REGISTER, ADDRESS), "lacks a modifier"),
+        ("cvt.s32.f32.rn", (REGISTER, REGISTER), "cvt.s32.f32.rn"),
+        ("mma.sync.aligned.m16n8k16.col.row.f32.bf16.bf16.f32", (), "modifier .col"),
+        ("cp.async.bulk.global.shared::cluster.bulk_group", (ADDRESS, ADDRESS, REGISTER), "modifier .shared::cluster"),
+        ("add.s32", (REGISTER, REGISTER), "has 2 operands"),
+        ("add.s32", (REGISTER, REGISTER, OperandShape("symbol")), "does not take operands of these kinds"),
+        ("ld.shared.b32", (REGISTER, REGISTER), "does not take operands of these kinds"),
+        ("ld.shared.v4.b32", (OperandShape("vector", 2), ADDRESS), "does not take operands of these kinds"),
+        ("ld.shared.b32", (OperandShape("vector", 2), ADDRESS), "does not take operands of these kinds"),
+        (
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes",
+            (ADDRESS, OperandShape("tensor", 2), ADDRESS),
+            "does not take operands of these kinds",
+        ),
+        (
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
+            (ADDRESS, OperandShape("tensor", 2), ADDRESS),
+            "has 3 operands",
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16",
+            (OperandShape("vector", 4), REGISTER, REGISTER, REGISTER, INTEGER, INTEGER, INTEGER, INTEGER),
+            "fragment d of",
+        ),
+        ("mbarrier.arrive.release.cluster.shared::cluster.b64", (REGISTER, ADDRESS), "does not take operands"),
+    ],
+)
+def test_refusals_name_what_is_wrong(opcode: str, shapes: tuple[OperandShape, ...], message: str) -> None:
+    span = Span("kernel.ptx", 3, 5, "the line")
+    with pytest.raises(TilewrightError, match=re.escape(message)) as caught:
+        check(opcode, shapes, span=span)
+    assert caught.value.span == span
+    assert caught.value.remedy
+
+
+def test_version_and_target_are_checked() -> None:
+    shapes = (REGISTER, INTEGER)
+    assert check("elect.sync", (OperandShape("pair"), INTEGER), (8, 0), ("sm_90a",))[0].key == "elect.sync"
+    with pytest.raises(TilewrightError, match=r"needs PTX 8\.0; the module says 7\.8"):
+        check("elect.sync", (OperandShape("pair"), INTEGER), (7, 8), ("sm_90",))
+    with pytest.raises(TilewrightError, match="does not exist for sm_90"):
+        check("setmaxnreg.dec.sync.aligned.u32", shapes[1:], (8, 0), ("sm_90",))
+    with pytest.raises(TilewrightError, match="does not exist for sm_80"):
+        check("mapa.u32", (REGISTER, REGISTER, REGISTER), (8, 0), ("sm_80",))
+    assert check("mapa.u32", (REGISTER, REGISTER, REGISTER), (8, 0), ("sm_100",))[1] == ("u32",)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "registers"),
+    [
+        ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", (128, 4)),
+        ("wgmma.mma_async.sync.aligned.m64n64k16.f16.f16.f16", (16, 4)),
+        ("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e5m2", (64, 4)),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", (4, 4, 2, 4)),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", (4, 4, 2, 4)),
+        ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", (2, 1, 1, 2)),
+        ("add.s32", ()),
+    ],
+)
+def test_fragment_registers(opcode: str, registers: tuple[int, ...]) -> None:
+    row, modifiers = instruction_row(opcode)
+    assert fragment_registers(row.key, modifiers) == registers
+
+
+# ---------------------------------------------------------------- against ptxas
+
+
+def _ptxas() -> Path | None:
+    spec = find_spec("nvidia")
+    for root in spec.submodule_search_locations or () if spec is not None else ():
+        path = Path(root) / "cuda_nvcc" / "bin" / "ptxas"
+        if path.exists():
+            return path
+    return None
+
+
+PTXAS = _ptxas()
+needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
+
+
+def _module(lines: list[str], version: tuple[int, int], target: str) -> str:
+    wide = ".reg .b128 %q<3>;" if version >= (8, 3) else ""
+    body = "\n".join(lines)
+    return f""".version {version[0]}.{version[1]}
+.target {target}
+.address_size 64
+.func (.param .b32 out) callee(.param .b32 in) {{ .reg .b32 %r<2>; ld.param.b32 %r1, [in]; st.param.b32 [out], %r1; }}
+.visible .entry kernel() .reqntid 128, 1, 1 .maxnreg 168
+{{
+.reg .b16 %rs<10>; .reg .b32 %r<10>; .reg .b64 %rd<10>; .reg .f32 %f<10>; .reg .f64 %fd<10>; .reg .pred %p<5>; {wide}
+.param .b32 in; .param .b32 out;
+table: .branchtargets done;
+{body}
+done:
+ret;
+}}
+"""
+
+
+def _refused_lines(text: str, target: str, folder: Path) -> dict[int, str]:
+    """What ptxas says against each line of `text`."""
+    source = folder / "module.ptx"
+    source.write_text(text)
+    done = subprocess.run(
+        [str(PTXAS), f"-arch={target}", "-o", str(folder / "module.cubin"), str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found: dict[int, str] = {}
+    for line in (done.stdout + done.stderr).splitlines():
+        match = re.search(r"line (\d+); error *: (.*)", line)
+        if match is not None:
+            found.setdefault(int(match[1]), match[2])
+    return found
+
+
+def _build(form: Form) -> tuple[tuple[int, int], str]:
+    """The least version and a target that have a form."""
+    if not form.targets or any(re.fullmatch(r"sm_[3-8]\d|sm_90a?", name) for name in form.targets):
+        return max((8, 0), form.ptx), "sm_90a"
+    return max((8, 6), form.ptx), "sm_100a"
+
+
+@needs_ptxas
+def test_ptxas_assembles_every_example(tmp_path: Path) -> None:
+    by_build: dict[tuple[tuple[int, int], str], list[str]] = {}
+    for row in ROWS.values():
+        by_build.setdefault(_build(row.forms[0]), []).append(row.example)
+    for (version, target), examples in by_build.items():
+        # A later version than the least, so that one module holds the examples of several forms of a row.
+        text = _module(examples, max(version, (8, 6)), target)
+        assert read(text).kernels[0].name == "kernel"
+        assert not _refused_lines(text, target, tmp_path)
+
+
+_TYPE = re.compile(r"(?:pred|(?:b|u|s|f|bf|tf)(8|16|32|64|128)(?:x2)?|e[45]m[23]x2)")
+_BANK = {"8": "%rs", "16": "%rs", "32": "%r", "64": "%rd", "128": "%q"}
+# Sizes that an instruction takes as constants.
+_CONSTANTS = {"cp.async": "16", "wgmma.mma_async": "1", "setmaxnreg": "128", "discard": "128", "applypriority": "128"}
+
+
+def _register(kind: str, number: int) -> str:
+    match = _TYPE.fullmatch(kind)
+    if kind == "pred":
+        return f"%p{number % 4 + 1}"
+    if kind in ("f32", "f64"):
+        return f"%f{'d' if kind == 'f64' else ''}{number}"
+    if kind.startswith("e"):
+        return f"%rs{number}"
+    if kind.endswith("x2"):
+        return f"%rd{number}" if kind == "f32x2" else f"%r{number}"
+    width = match[1] if match is not None else "32"
+    return f"{_BANK[width]}{number % 2 + 1 if width == '128' else number}"
+
+
+def _spelling(row: InstructionRow, form: Form, modifiers: tuple[str, ...]) -> str:
+    types = [modifier for modifier in modifiers if _TYPE.fullmatch(modifier)] or ["b32"]
+    length = next((int(name[1]) for name in modifiers if re.fullmatch(r"[vx][1248]", name)), 0)
+    fragments = list(fragment_registers(row.key, modifiers))
+    operands: list[str] = []
+    for number, group in enumerate(form.operands, 1):
+        if (group.present_with and group.present_with.isdisjoint(modifiers)) or not group.required:
+            continue
+        match group.kinds[0]:
+            case "destination" if row.key == "setp":
+                operands.append("%p2|%p3" if types[0].endswith("x2") else "%p2")
+            case "destination":
+                operands.append(_register(types[0], number))
+            case "sink":
+                operands.append("_")
+            case "pair":
+                operands.append("_|%p1" if row.key == "elect.sync" else "%r1|%p1" if row.key != "lop3" else "%r1|%p2")
+            case "source" | "symbolic" if group.present_with:
+                operands.append("%rs5" if "multicast::cluster" in group.present_with else "%rd5")
+            case "source" | "symbolic":
+                operands.append("%rd3" if row.key.startswith("wgmma") else _register(types[-1], number))
+            case "loaded" | "stored" if length:
+                operands.append("{" + ", ".join(_register(types[-1], item + 1) for item in range(length)) + "}")
+            case "loaded" | "stored":
+                operands.append(_register(types[-1], number))
+            case "vector":
+                count = fragments.pop(0) if fragments else length or 2
+                kind = "f64" if "f64" in types else "f32" if fragments and types[0] == "f32" else "b32"
+                operands.append("{" + ", ".join(_register(kind, item % 9 + 1) for item in range(count)) + "}")
+            case "immediate":
+                default = "128" if "proxy" in row.key else "0"
+                operands.append(_CONSTANTS.get(row.key, default))
+            case "predicate" | "negatable":
+                operands.append("%p1")
+            case "tensor":
+                rank = next(int(name[0]) for name in modifiers if re.fullmatch(r"[1-5]d", name))
+                operands.append("[%rd1, {" + ", ".join(["%r1"] * rank) + "}]")
+            case "address":
+                operands.append("[%rd1]")
+            case kind:
+                raise AssertionError(f"{row.key}: no operand of kind {kind} is made here")
+    return f"{'.'.join((row.key, *modifiers))} {', '.join(operands)};"
+
+
+def _samples(form: Form) -> Iterator[tuple[str, ...]]:
+    """Each alternative once with the other groups at their least, and twenty spellings at random."""
+    least = [min(group.alternatives) if group.required else "" for group in form.modifiers]
+    choice = random.Random(len(form.modifiers))
+    for index, group in enumerate(form.modifiers):
+        for name in sorted(group.alternatives):
+            yield tuple(word for word in (*least[:index], name, *least[index + 1 :]) if word)
+    for _ in range(20):
+        words = [
+            choice.choice(sorted(group.alternatives)) if group.required or choice.random() < 0.5 else ""
+            for group in form.modifiers
+        ]
+        yield tuple(word for word in words if word)
+
+
+@needs_ptxas
+def test_ptxas_knows_every_form(tmp_path: Path) -> None:
+    """No spelling of a form draws an error about its modifiers, version or target from ptxas.
+
+    Errors about the registers chosen here ("Arguments mismatch") say nothing of the table.
+    """
+    control_flow = {"bra", "brx.idx", "call"}
+    wrong: list[str] = []
+    by_build: dict[tuple[tuple[int, int], str], list[str]] = {}
+    for key, row in ROWS.items():
+        for form in row.forms if key not in control_flow else ():
+            lines = by_build.setdefault(_build(form), [])
+            lines += [_spelling(row, form, modifiers) for modifiers in sorted(set(_samples(form)))]
+    for (version, target), lines in by_build.items():
+        text = _module(lines, version, target)
+        first = text.split("\n").index(lines[0]) + 1
+        for line, message in _refused_lines(text, target, tmp_path).items():
+            if not message.startswith("Arguments mismatch"):
+                wrong.append(f"{lines[line - first]}  {message}")
+    assert not wrong, "\n".join(wrong[:20])
