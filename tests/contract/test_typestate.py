@@ -47,7 +47,7 @@ def test_correct_program_is_proven_for_all_trip_counts(shape: Shape) -> None:
 
 
 @given(
-    stages=st.integers(2, 6),
+    stages=st.integers(2, 4),
     consumers=st.integers(1, 3),
     store=st.sampled_from(["bulk", "plain"]),
     staging=st.integers(1, 2),

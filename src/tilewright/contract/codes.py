@@ -188,7 +188,7 @@ RULES: dict[str, Rule] = {
         Rule("NB002", "barrier-thread-count", "a named barrier counts other threads than take part",
              "The count must equal the threads that arrive, a multiple of 32.", _NAMED,
              "128 threads sync on a barrier of 256.", "Count the unit's threads."),
-        Rule("NB003", "barrier-shared", "two roles use the same named barrier",
+        Rule("NB003", "barrier-shared", "two roles, or two units, use the same named barrier",
              "Arrivals of unrelated threads complete each other's barrier.", _NAMED,
              "Roles load and math both use barrier 1.", "Give each role its own numbers."),
         Rule("NB004", "store-not-synchronised", "a bulk store may start before all threads have staged their bytes",

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation
 
 from tilewright.base.element import parse_element
 from tilewright.contract.footprint import box_extent_bytes
-from tilewright.contract.program import Buffer, integers, type_of
+from tilewright.contract.program import TARGET, Buffer, integers, type_of
 from tilewright.contract.summary import StorePlace
 from tilewright.contract.token import (
     Fragment,
@@ -29,9 +29,6 @@ from tilewright.contract.token import (
 )
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
-
-_BARRIERS = 16
-"""Named barriers of a CTA (PTX ISA 9.7.13.1)."""
 
 
 def epilogue_step(walk: RoleWalk, op: Operation) -> bool:
@@ -312,7 +309,7 @@ def _fence(walk: RoleWalk, op: ac.FenceProxyOp) -> None:
 def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
     walk.require_unit(op, op.unit)
     first, count = op.first_barrier.data, walk.role.count
-    if first < 1 or first + count > _BARRIERS:
+    if first < 1 or first + count > TARGET.limit("cta.named_barriers"):
         walk.report("NB001", op, f"barriers {first} to {first + count - 1} for {count} units")
     unit_threads = walk.role.threads // max(1, count)
     if op.threads.data != unit_threads:
@@ -329,8 +326,8 @@ def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
             ),
         )
     if walk.recording:
-        for number in range(first, first + count):
-            walk.summary.named_barriers.setdefault(number, op)
+        for unit in range(count):
+            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
     walk.state.bulk_unit = walk.state.bulk_issuer
     if op.staged is None:
         if op.result is not None:

@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
 from tilewright.contract.codes import RULES
+from tilewright.legal.violation import Violation
 
 Places = Callable[[Operation], Span]
 
@@ -61,6 +62,18 @@ class Findings:
                 interleaving=steps,
                 source=rule.source,
                 repair=Repair(rule.remedy),
+            )
+        )
+
+    def illegal(self, violation: Violation, operation: Operation) -> None:
+        """Record that the tensor map of `operation` breaks a rule of the encoder."""
+        self.found.append(
+            Diagnostic(
+                code=violation.code,
+                name=violation.name,
+                message=violation.message,
+                primary=self.places(operation),
+                source=violation.source,
             )
         )
 

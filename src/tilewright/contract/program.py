@@ -12,14 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.base.element import parse_element
+from tilewright.base.element import Element, parse_element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import Swizzle, TensorMap
 from tilewright.contract.finding import Findings
 from tilewright.ir import ac
 from tilewright.ir.tier import UNITS, MemoryType
+from tilewright.legal.tensormap import violations
+from tilewright.targets import target
+
+TARGET = target("sm_90a")
+"""The architecture whose operations the dialect has."""
 
 SWIZZLE_SPAN_BYTES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 """Width of a swizzled row (PTX ISA 5.5.7). The pattern repeats every 8 spans' worth of 128-byte lines."""
@@ -143,6 +151,23 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
         findings.doubt("grid, cluster and block are not three positive integers each", op)
     elif any(grid % cluster for grid, cluster in zip(extents[0], extents[1], strict=True)):
         findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
+    elif prod(extents[1]) > TARGET.limit("cluster.ctas_max"):
+        findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
+    elif (threads := prod(extents[2])) > TARGET.limit("cta.threads_max") or threads % 32:
+        findings.doubt(f"a CTA of {threads} threads", op)
+    _check_tile_orders(op, findings)
+
+
+def _check_tile_orders(op: ac.KernelOp, findings: Findings) -> None:
+    """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
+    orders: dict[str, tuple[int, int, int]] = {}
+    for tiles in op.walk():
+        if isinstance(tiles, ac.TilesOp):
+            order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data)
+            if min(order) < 1:
+                findings.doubt(f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]}", tiles)
+            if orders.setdefault(tiles.symbol.data, order) != order:
+                findings.doubt("goes through the tiles in another order than another role", tiles)
 
 
 def type_of(value: SSAValue) -> Attribute:
@@ -278,15 +303,27 @@ def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
         return None
     if not len(box) == len(dims) == kind.rank.data:
         findings.report("TX008", op, f"rank {kind.rank.data}, but {len(dims)} extents and {len(box)} box extents")
+    _check_legal(op, element, kind.swizzle.data, findings)
     tensor_map = Map(
         op.sym_name.data, op.buffer.data, box, element.value, element.bytes, kind.swizzle.data, kind.interleave.data, op
     )  # fmt: skip
-    span = SWIZZLE_SPAN_BYTES[tensor_map.swizzle]
-    if span and tensor_map.row_bytes > span:
-        findings.report("AL005", op, f"a box row of {tensor_map.row_bytes} bytes is wider than the {span}-byte swizzle")
-    if tensor_map.row_bytes % 16:
-        findings.report("TX002", op, f"a box row of {tensor_map.row_bytes} bytes is no multiple of 16 bytes")
     return tensor_map
+
+
+def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, findings: Findings) -> None:
+    """The encoder's own rules, by `legal`: what it would refuse at launch must not be called proven."""
+    try:
+        described = TensorMap(
+            element=element,
+            dims=integers(op.dims),
+            strides_bytes=integers(op.strides_bytes),
+            box=integers(op.box),
+            swizzle=cast("Swizzle", swizzle),
+        )
+        for violation in violations(described, TARGET):
+            findings.illegal(violation, op)
+    except TilewrightError as problem:
+        findings.doubt(problem.message, op)
 
 
 def _role(op: ac.RoleOp) -> Role:

@@ -4,7 +4,7 @@ Everything here is arithmetic on declared numbers, independent of what the roles
 disjointness, and one sum: registers per thread after `setmaxnreg`, over all warpgroups, must not exceed what the launch
 allocated (PTX ISA 9.7.19.5: `inc` blocks until the pool has them). The pool is counted in multiples of 8 per thread.
 
-Not handled: the limit of shared memory per CTA (the launch refuses more), static shared memory.
+Not handled: static shared memory.
 Checked by: tests/contract/test_typestate_mutations.py.
 """
 
@@ -15,16 +15,10 @@ from itertools import pairwise
 from xdsl.ir import Operation
 
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Kernel, Role
+from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, TARGET, Kernel, Role
 from tilewright.ir.tier import UNITS
 
-REGISTER_FILE = 65536
-"""32-bit registers of one multiprocessor, all that a CTA can have (CUDA C++ Programming Guide, compute
-capabilities)."""
-
-WARPGROUP_THREADS = 128
-ARRIVAL_LIMIT = 2**20 - 1
-"""Largest expected arrival count and transaction count of an mbarrier (PTX ISA 9.7.13.15.1)."""
+WARPGROUP_THREADS = TARGET.limit("warpgroup.threads")
 
 
 def check_resources(kernel: Kernel, findings: Findings) -> None:
@@ -36,12 +30,16 @@ def check_resources(kernel: Kernel, findings: Findings) -> None:
 
 def _check_shared_memory(kernel: Kernel, findings: Findings) -> None:
     ranges: list[tuple[int, int, str, Operation]] = []
+    barrier_alignment, most_arrivals = TARGET.limit("mbarrier.alignment_bytes"), TARGET.limit("mbarrier.count_max")
+    most_bytes = TARGET.limit("cta.shared_bytes_max")
+    if not 0 <= kernel.dynamic_smem_bytes <= most_bytes:
+        findings.report("AL004", kernel.op, f"asks for {kernel.dynamic_smem_bytes} bytes; a CTA can have {most_bytes}")
     for ring in kernel.rings.values():
         ranges.append((ring.address, ring.address + ring.bytes, f"ring {ring.name}", ring.op))
-        if ring.address % 8:
+        if ring.address % barrier_alignment:
             findings.report("AL001", ring.op, f"ring {ring.name} is at byte {ring.address}")
         for side, count in (("full", ring.full_arrivals), ("empty", ring.empty_arrivals)):
-            if not 1 <= count <= ARRIVAL_LIMIT:
+            if not 1 <= count <= most_arrivals:
                 findings.report("MB010", ring.op, f"ring {ring.name}: {side} barriers count {count} arrivals")
     for buffer in kernel.buffers.values():
         ranges.append((buffer.address, buffer.address + buffer.bytes, f"buffer {buffer.name}", buffer.op))
@@ -117,20 +115,22 @@ def _check_threads(kernel: Kernel, findings: Findings) -> None:
 
 def _check_registers(kernel: Kernel, findings: Findings) -> None:
     changed = [role for role in kernel.roles if role.registers]
+    least, most = TARGET.limit("setmaxnreg.registers_min"), TARGET.limit("setmaxnreg.registers_max")
+    step = TARGET.limit("setmaxnreg.registers_step")
     for role in changed:
-        if role.registers % 8 or not 24 <= role.registers <= 256:
+        if role.registers % step or not least <= role.registers <= most:
             findings.report("SR001", role.op, f"role {role.name} asks for {role.registers} registers per thread")
-    launch = kernel.launch_registers
+    launch, registers = kernel.launch_registers, TARGET.limit("cta.registers_max")
     if launch < 0 or (changed and launch == 0):
         findings.doubt("setmaxnreg without a known number of registers at launch", kernel.op)
         return
-    if kernel.block_threads * launch > REGISTER_FILE:
+    if kernel.block_threads * launch > registers:
         findings.report(
-            "SR002", kernel.op, f"{kernel.block_threads} threads of {launch} registers exceed {REGISTER_FILE} at launch"
+            "SR002", kernel.op, f"{kernel.block_threads} threads of {launch} registers exceed {registers} at launch"
         )
     if not changed:
         return
-    pool = kernel.block_threads * (launch // 8 * 8)
+    pool = kernel.block_threads * (launch // step * step)
     claimed = sum(role.threads for role in kernel.roles)
     wanted = sum(_registers(role, launch) for role in kernel.roles) + (kernel.block_threads - claimed) * launch
     if wanted > pool:

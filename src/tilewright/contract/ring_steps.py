@@ -15,8 +15,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.footprint import box_extent_bytes, box_ranges, merged, overlap, size
 from tilewright.contract.polynomial import Polynomial
-from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, Buffer, Map
-from tilewright.contract.resources import ARRIVAL_LIMIT
+from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, TARGET, Buffer, Map
 from tilewright.contract.summary import FillSite
 from tilewright.contract.token import Cursor, Filling, Slot, describe
 from tilewright.contract.walk import RoleWalk
@@ -154,8 +153,9 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
         walk.report("MB012", op, f"fills {describe(slot)}")
     if walk.role.unit != "thread1":
         walk.report("TX007", op, f"{walk.role.unit} units announce and issue copies: every thread would")
-    if not 0 < op.bytes.data <= ARRIVAL_LIMIT:
-        walk.report("TX003", op, f"announces {op.bytes.data} bytes; a phase counts 1 to {ARRIVAL_LIMIT}")
+    most = TARGET.limit("mbarrier.transaction_bytes_max")
+    if not 0 < op.bytes.data <= most:
+        walk.report("TX003", op, f"announces {op.bytes.data} bytes; a phase counts 1 to {most}")
     event = f"fill:{slot.ring}"
     if slot.position != walk.state.count(event):
         walk.report(

@@ -231,7 +231,16 @@ def _check_sharing(roles: Sequence[RoleSummary], findings: Findings) -> None:
     staging: dict[str, RoleSummary] = {}
     written: dict[str, tuple[RoleSummary, Operation]] = {}
     for role in roles:
-        for number, op in role.named_barriers.items():
+        for number, units in role.named_barriers.items():
+            first, op = next(iter(units)), next(iter(units.values()))
+            if len(units) > 1:
+                second = next(unit for unit in units if unit != first)
+                findings.report(
+                    "NB003",
+                    units[second],
+                    f"units {first} and {second} of {role.role.name} both use barrier {number}",
+                    against=op,
+                )
             if number in barriers:
                 other, other_op = barriers[number]
                 findings.report(

@@ -65,7 +65,7 @@ class RoleSummary:
     stores: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     places: list[StorePlace] = field(default_factory=list[StorePlace])
     staging: dict[str, Operation] = field(default_factory=dict[str, Operation])
-    named_barriers: dict[int, Operation] = field(default_factory=dict[int, Operation])
+    named_barriers: dict[int, dict[int, Operation]] = field(default_factory=dict[int, "dict[int, Operation]"])
     reads_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
     writes_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
 

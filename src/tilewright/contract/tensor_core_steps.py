@@ -15,16 +15,13 @@ from xdsl.ir import Operation
 
 from tilewright.contract.footprint import operand_ranges
 from tilewright.contract.polynomial import Polynomial
-from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
+from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, TARGET, Buffer, integers
 from tilewright.contract.summary import ReadSite
 from tilewright.contract.token import Accumulating, Reading, Settled, Slot, describe
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
-_DESCRIPTOR_LIMIT = 1 << 18
-"""Byte offsets in a matrix descriptor have 14 bits in units of 16 (PTX ISA 9.7.15.5.1.2.2)."""
-
-_ROWS = 64
+_ROWS = TARGET.limit("wgmma.m")
 """Rows of one wgmma."""
 
 
@@ -70,7 +67,8 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
             ),
         )
     walk.require_unit(op, op.unit)
-    if m < _ROWS or m % _ROWS or not 8 <= n <= 256 or n % 8 or op.element.data not in ("bf16", "f16"):
+    least, most, step = (TARGET.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
+    if m < _ROWS or m % _ROWS or not least <= n <= most or n % step or op.element.data not in ("bf16", "f16"):
         walk.report("WG010", op, f"no wgmma computes {m} x {n} of {op.element.data}")
     else:
         _operands(walk, op, slot)
@@ -126,8 +124,10 @@ def _operand(
         walk.findings.doubt(f"unknown major {major!r}", op)
         return
     span, period = SWIZZLE_SPAN_BYTES[buffer.swizzle], SWIZZLE_PERIOD_BYTES[buffer.swizzle]
+    end = TARGET.limit("matrix_descriptor.offset_limit_bytes")
+    unit = TARGET.limit("matrix_descriptor.offset_multiple_bytes")
     for name, value in (("leading", leading), ("stride", stride)):
-        if not 0 <= value < _DESCRIPTOR_LIMIT or value % 16:
+        if not 0 <= value < end or value % unit:
             walk.report("WG008", op, f"{buffer.name}: a {name} offset of {value} bytes")
             return
     if span and (stride % period or (major == "MN" and 2 * extent > span and leading % period)):

@@ -350,7 +350,7 @@ def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
         options.append(sorted({least, *(value for value in wanted if value > least)}))
     points = [dict(zip(names, values, strict=True)) for values in product(*options)]
     points.sort(key=lambda point: (prod(max(1, value) for value in point.values()), sum(point.values())))
-    limit = _RUNS if kernel.cluster_ctas == 1 else _RUNS // 2
+    limit = max(4, _RUNS // kernel.cluster_ctas)
     if len(points) <= limit:
         return points
     # Keep the smallest, which give the shortest runs, and spread the rest over the larger ones.
@@ -361,7 +361,7 @@ def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
 
 def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
     """Run the kernel's roles at boundary counts. A violation becomes a finding, or the run of an earlier one."""
-    if not kernel.rings:
+    if not kernel.rings or any(ring.stages < 1 for ring in kernel.rings.values()):
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
         kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.op) else kernel

@@ -23,6 +23,7 @@ second proof of the emitted text, which shares none of this code.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.error import TilewrightError
@@ -78,7 +79,8 @@ def protocol_claims(module: ModuleOp) -> tuple[ProtocolClaims, ...]:
 def _judge(module: ModuleOp, source: Places | None) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
     findings = Findings(source or ordinal_places(module))
     claims: list[ProtocolClaims] = []
-    _check_structure(module, findings)
+    if not _is_well_formed(module, findings):
+        return Unknown(tuple(findings.doubts)), ()
     for op in module.body.block.ops:
         if isinstance(op, ac.KernelOp):
             claims.append(_judge_kernel(op, findings))
@@ -94,8 +96,10 @@ def _judge(module: ModuleOp, source: Places | None) -> tuple[Verdict, tuple[Prot
     return Proven(SCOPE, ASSUMPTIONS, lines), tuple(claims)
 
 
-def _check_structure(module: ModuleOp, findings: Findings) -> None:
-    """Doubt operations whose operands or properties are not of the dialect's shape."""
+def _is_well_formed(module: ModuleOp, findings: Findings) -> bool:
+    """Doubt operations whose operands or properties are not of the dialect's shape; False where one lacks a
+    property."""
+    complete = True
     for op in module.walk():
         for name in op.attributes:
             if name != "place":
@@ -104,6 +108,13 @@ def _check_structure(module: ModuleOp, findings: Findings) -> None:
             op.verify(verify_nested_ops=False)
         except VerifyException as problem:
             findings.doubt(f"is malformed: {str(problem).strip().splitlines()[-1]}", op)
+        if isinstance(op, IRDLOperation) and op.name.startswith("ac."):
+            definition = op.get_irdl_definition()
+            needed = {name for name, kind in definition.properties.items() if not isinstance(kind, OptionalDef)}
+            complete = complete and needed <= op.properties.keys()
+            complete = complete and len(op.regions) == len(definition.regions)
+            complete = complete and all(len(region.blocks) == 1 for region in op.regions)
+    return complete
 
 
 def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
