@@ -1,0 +1,124 @@
+"""Matrix products on a GPU: against float64, at 20 shapes, through every way in."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilewright as tw
+from tests.end_to_end import kernels
+
+pytestmark = pytest.mark.gpu
+
+SHAPES = (
+    (512, 512, 512),
+    (384, 640, 192),
+    (128, 256, 64),
+    (257, 129, 72),
+    (64, 64, 100),
+    (1, 8, 16),
+    (1, 1, 1),
+    (3, 5, 7),
+    (1, 4096, 4096),
+    (4096, 1, 4096),
+    (16, 14336, 4096),
+    (128, 14336, 4096),
+    (1024, 1024, 1024),
+    (1000, 1001, 1002),
+    (2048, 2048, 2048),
+    (4096, 4096, 4096),
+    (4096, 14336, 4096),
+    (4097, 4095, 4096),
+    (8192, 512, 8192),
+    (8192, 8192, 8192),
+)
+
+
+def relative_error(result, reference):
+    return ((result.double() - reference.double()).norm() / reference.double().norm()).item()
+
+
+def poisoned(torch, *shape, dtype):
+    return torch.full(shape, float("nan"), device="cuda", dtype=dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+def test_products_agree_with_float64(torch, shape):
+    m, n, k = shape
+    torch.manual_seed(0)
+    a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
+    out = poisoned(torch, m, n, dtype=torch.bfloat16)
+    tw.matmul(a, b, out=out)
+    large = m * n * k > 1 << 36
+    reference = a.float() @ b.float() if large else a.double() @ b.double()
+    assert relative_error(out, reference) < 1e-2
+    assert relative_error(out, (a.float() @ b.float()).to(torch.bfloat16)) < 2e-3
+
+
+@pytest.mark.parametrize("shape", [(512, 512, 512), (257, 129, 72), (4097, 4095, 4096), (2048, 4096, 1024)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_bias_gelu_epilogue(torch, shape, dtype):
+    m, n, k = shape
+    kind = getattr(torch, dtype)
+    torch.manual_seed(1)
+    a, b = torch.randn(m, k, device="cuda", dtype=kind), torch.randn(k, n, device="cuda", dtype=kind)
+    bias = torch.randn(n, device="cuda", dtype=kind)
+    out = poisoned(torch, m, n, dtype=kind)
+    kernels.matmul_bias_gelu(a, b, bias, out=out)
+    exact = torch.nn.functional.gelu(a.double() @ b.double() + bias.double(), approximate="tanh")
+    assert relative_error(out, exact) < 1e-2
+    single = torch.nn.functional.gelu(a.float() @ b.float() + bias.float(), approximate="tanh").to(kind)
+    assert relative_error(out, single) < 2e-3
+
+
+def test_strides_of_every_kind(torch):
+    torch.manual_seed(2)
+    a = torch.randn(300, 400, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(400, 200, device="cuda", dtype=torch.bfloat16)
+    cases = [
+        (a, b),
+        (a, b.T.contiguous().T),
+        (a.T.contiguous().T, b),
+        (a[::2, ::2], b[::2]),
+        (a[:1].expand(300, 400), b),
+        (a[:, 1:], b[1:]),
+    ]
+    for left, right in cases:
+        assert relative_error(tw.matmul(left, right), left.double() @ right.double()) < 1e-2
+
+
+@pytest.mark.parametrize("tile", [(256, 128), (128, 192), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64)])
+@pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
+def test_every_tile_and_cluster(torch, tile, cluster):
+    if tile[1] // cluster[0] % 64 or tile[0] // cluster[1] % 64:
+        pytest.skip("such a tile cannot be shared")
+    torch.manual_seed(3)
+    a = torch.randn(1000, 776, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(776, 1032, device="cuda", dtype=torch.bfloat16)
+    compiled = tw.compile(kernels.matmul, M=1000, N=1032, K=776, tile=tile, cluster=cluster)
+    out = poisoned(torch, 1000, 1032, dtype=torch.bfloat16)
+    compiled(a, b, out=out)
+    assert relative_error(out, a.double() @ b.double()) < 1e-2
+
+
+def test_numpy_arrays_on_the_gpu(torch):
+    compiled = tw.compile(kernels.matmul, M=100, N=72, K=40, dtype="f16")
+    a = torch.randn(100, 40, dtype=torch.float16).numpy()
+    b = torch.randn(40, 72, dtype=torch.float16).numpy()
+    assert (compiled(a, b, on="gpu") == compiled(a, b, on="cpu")).mean() > 0.98
+
+
+def test_out_of_memory_is_one_message(torch):
+    compiled = tw.compile(kernels.matmul, M=64, N=1 << 24, K=100)
+    free = torch.cuda.mem_get_info()[0]
+    hog = torch.empty(max(0, free - (6 << 30)), device="cuda", dtype=torch.uint8)
+    try:
+        a = torch.zeros(64, 100, device="cuda", dtype=torch.bfloat16)
+        b = torch.zeros(100, 1 << 24, device="cuda", dtype=torch.bfloat16)
+        extra = torch.empty(max(0, torch.cuda.mem_get_info()[0] - (256 << 20)), device="cuda", dtype=torch.uint8)
+        with pytest.raises((tw.TilewrightError, torch.cuda.OutOfMemoryError), match="memory"):
+            compiled(a, b)
+        del extra
+    finally:
+        del hog
+        torch.cuda.empty_cache()
