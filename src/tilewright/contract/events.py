@@ -123,15 +123,16 @@ def merged(ranges: set[Range]) -> tuple[Range, ...]:
     return tuple(joined)
 
 
-def differences(tally: Tally, claims: ProtocolClaims) -> tuple[str, ...]:
-    """Where a run departs from what was proven, one line each."""
+def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, ...]:
+    """Where a run of `ctas` CTAs departs from what was proven, one line each."""
     found: list[str] = []
     symbols = dict(claims.symbols)
+    most_tiles = 0
     claimed = sorted(
         address for ring in claims.rings for address in (*ring.full_addresses, *ring.empty_addresses)
     )  # fmt: skip
-    for number, cta in sorted(tally.ctas.items()):
-        where = f"CTA {number}"
+    for number in range(ctas):
+        where, cta = f"CTA {number}", tally.cta(number)
         seen = sorted(cta.barriers)
         shift = seen[0] - claimed[0] if seen and claimed else 0
         if [address - shift for address in seen] != claimed:
@@ -141,10 +142,13 @@ def differences(tally: Tally, claims: ProtocolClaims) -> tuple[str, ...]:
         if tiles is None:
             found.append(f"{where}: no number of tiles explains how often its rings are filled")
             continue
+        most_tiles = max(most_tiles, tiles)
         own = {**symbols, _TILES: tiles} if _TILES in symbols else symbols
         for ring in claims.rings:
             found.extend(f"{where}: ring {ring.name}: {line}" for line in _ring(cta, ring, shift, own))
         found.extend(f"{where}: {line}" for line in (*_stores(cta, claims, own), *_roles(cta, claims)))
+    if not found and most_tiles != symbols.get(_TILES, 0):
+        found.append(f"no CTA has more than {most_tiles} tiles, claimed are up to {symbols[_TILES]}")
     return tuple(found)
 
 

@@ -125,6 +125,16 @@ def _check_remote(cluster: ClusterState, findings: RunFindings) -> None:
 
 
 def _check_budgets(cluster: ClusterState, findings: RunFindings) -> None:
+    taken: dict[int, int] = {}
+    for actor, warp in cluster.warps.items():
+        taken[actor.cta] = taken.get(actor.cta, 0) + warp.registers_taken
+    for cta, registers in taken.items():
+        if registers > 0:
+            # The run went through because warps had exited, or the launch left registers over.
+            findings.doubt(
+                f"setmaxnreg takes {32 * registers} registers more than it gives back in CTA {cta}; whether every "
+                "order of the increases ends is not decided"
+            )
     groups: dict[tuple[int, int], list[WarpState]] = {}
     for actor, warp in cluster.warps.items():
         groups.setdefault((actor.cta, actor.warp // _WARPGROUP_WARPS), []).append(warp)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 from tilewright.base.diagnostic import Diagnostic
@@ -83,7 +84,9 @@ WARPGROUP_WARPS = 4
 ASSUMPTIONS = (
     "lanes of one warp are ordered among themselves by program order and reconvergence",
     "a wait on an mbarrier that fails is tried again, and has no other effect",
+    "no value that steers control or addresses comes from a clock",
 )
+_WARP_THREADS = 32
 _WIDE_SCOPES = ("cluster", "gpu", "sys")
 
 
@@ -116,6 +119,8 @@ class HappensBefore:
         self._between_clusters = ShadowMemory(readers_kept=2)
         self._strong: set[Space] = set()
         self._current: ClusterState | None = None
+        self._retired: set[int] = set()
+        self._warps_in_cluster = prod(launch.cluster) * -(-prod(launch.block) // _WARP_THREADS)
         self._finished = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             Access: self._access,
@@ -191,9 +196,25 @@ class HappensBefore:
             return current
         found = self._clusters.get(index)
         if found is None:
+            self._retire()
+            if index in self._retired:
+                self._findings.doubt(f"cluster {index} goes on after all of its warps have exited")
             found = self._clusters[index] = ClusterState(index)
         self._current = found
         return found
+
+    def _retire(self) -> None:
+        """Judge the end of clusters all of whose warps have exited, and forget them."""
+        for index, cluster in list(self._clusters.items()):
+            if cluster.exited >= self._warps_in_cluster:
+                check_exit(cluster, self._findings)
+                self._retired.add(index)
+                del self._clusters[index]
+                for copy in cluster.copies:
+                    del self._copies[copy.actor.copy]
+                for group in cluster.warpgroups.values():
+                    for operation in group.operations:
+                        del self._operations[operation.actor.operation]
 
     def _step(self, actor: WarpActor) -> tuple[ClusterState, WarpState]:
         """A warp's next event begins."""
@@ -647,6 +668,7 @@ class HappensBefore:
     def _register_budget(self, event: RegisterBudget) -> None:
         cluster, warp = self._step(event.actor)
         warp.budgets.append((event.registers, event.increase, event.span))
+        warp.registers_taken += event.registers - event.before
         key = ("raised", event.actor.cta)
         if event.increase:
             cluster.advance(warp.clock, key, cluster.at(warp.clock, key) + 1)
@@ -657,5 +679,6 @@ class HappensBefore:
             )
 
     def _exit(self, event: Exit) -> None:
-        _, warp = self._step(event.actor)
+        cluster, warp = self._step(event.actor)
         warp.exit_span = event.span
+        cluster.exited += 1

@@ -13,6 +13,7 @@ Checked by: tests/contract/test_replay.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ def _judge_run(
     findings = judge.finish()
     errors = tuple(finding for finding in findings if finding.level is Level.ERROR)
     if claims is not None:
-        errors += _unlike_claims(tally, claims)
+        errors += _unlike_claims(tally, claims, prod(launch.grid))
     if errors:
         return Refuted(errors)
     if judge.doubts:
@@ -116,11 +117,11 @@ def _errors(judge: HappensBefore) -> tuple[Diagnostic, ...]:
     return tuple(finding for finding in judge.findings if finding.level is Level.ERROR)
 
 
-def _unlike_claims(tally: Tally, claims: ProtocolClaims) -> tuple[Diagnostic, ...]:
+def _unlike_claims(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[Diagnostic, ...]:
     rule = REPLAY_RULES["LV101"]
     return tuple(
         Diagnostic(rule.code, rule.name, f"{claims.kernel}: {line}", source=rule.source, repair=Repair(rule.remedy))
-        for line in differences(tally, claims)
+        for line in differences(tally, claims, ctas)
     )
 
 

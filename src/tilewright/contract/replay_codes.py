@@ -7,6 +7,7 @@ Checked by: tests/contract/test_happens_before.py (each code has a stream of eve
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
@@ -152,15 +153,20 @@ REPLAY_RULES: dict[str, Rule] = {
 """Every rule of the judge by its code."""
 
 _FINDINGS_KEPT = 200
+_CONFLICTS_KEPT = 3
 
 
 @dataclass(slots=True)
 class RunFindings:
-    """Findings of a run, one per rule and pair of places, in the order of discovery; and reasons for doubt."""
+    """Findings of a run, one per rule and pair of places, in the order of discovery; and reasons for doubt.
+
+    A place is told of a few of its conflicts by one rule, since one missing synchronization shows at many instructions.
+    """
 
     found: dict[tuple[str, Span | None, Span | None], Diagnostic] = field(
         default_factory=dict[tuple[str, Span | None, Span | None], Diagnostic]
     )
+    told: Counter[tuple[str, Span]] = field(default_factory=Counter[tuple[str, Span]])
     doubts: list[str] = field(default_factory=list[str])
 
     def report(
@@ -176,6 +182,10 @@ class RunFindings:
         key = (code, primary, other)
         if key in self.found or len(self.found) >= _FINDINGS_KEPT:
             return
+        if primary is not None and self.told[code, primary] >= _CONFLICTS_KEPT:
+            return
+        if primary is not None:
+            self.told[code, primary] += 1
         rule = REPLAY_RULES[code]
         self.found[key] = Diagnostic(
             code=code,

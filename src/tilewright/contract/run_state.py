@@ -59,7 +59,8 @@ class BulkThread:
 
 @dataclass(slots=True)
 class WarpState:
-    """One warp: its clock (own epoch included) and what it has under way."""
+    """One warp: its clock (own epoch included) and what it has under way. registers_taken: by setmaxnreg, per thread,
+    beyond those of the launch (negative: given back)."""
 
     actor: WarpActor
     track: int
@@ -69,6 +70,7 @@ class WarpState:
     wgmma_fenced: bool = False
     cluster_generation: int = -1
     budgets: list[tuple[int, bool, Span]] = field(default_factory=list[tuple[int, bool, Span]])
+    registers_taken: int = 0
     exit_span: Span | None = None
 
     def tick(self) -> int:
@@ -117,8 +119,8 @@ class OperationState:
 
 @dataclass(slots=True)
 class WarpgroupState:
-    """wgmma groups of four warps. committed: groups so far, by the warp that commits; last: the last wgmma of each group
-    that has one."""
+    """wgmma groups of four warps. committed: groups so far, by the warp that commits; last: the last wgmma of each
+    group that has one."""
 
     track: int
     committed: dict[WarpActor, int] = field(default_factory=dict[WarpActor, int])
@@ -199,6 +201,7 @@ class ClusterState:
         self.arriving = VectorClock()
         self.cluster_generation = 0
         self.cluster_published: dict[int, VectorClock] = {}
+        self.exited = 0
 
     def warp(self, actor: WarpActor) -> WarpState:
         """The state of a warp, which begins with its first event."""

@@ -197,8 +197,8 @@ class WgmmaFence:
 @dataclass(frozen=True, slots=True)
 class WgmmaIssue:
     """One wgmma.mma_async, issued by one of its four warps: there are four events for each operation. accumulator: the
-    register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand registers,
-    if any."""
+    register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand
+    registers, if any."""
 
     actor: WarpActor
     operation: TensorCoreActor
@@ -256,7 +256,8 @@ class MemoryFence:
 
 @dataclass(frozen=True, slots=True)
 class NamedBarrierArrive:
-    """A warp reached bar.sync / bar.arrive on named barrier `barrier`; its earlier work is what the barrier publishes."""
+    """A warp reached bar.sync / bar.arrive on named barrier `barrier`; its earlier work is what the barrier
+    publishes."""
 
     actor: WarpActor
     cta: int
@@ -288,7 +289,8 @@ class ClusterArrive:
 
 @dataclass(frozen=True, slots=True)
 class ClusterBarrier:
-    """barrier.cluster completed a phase for all warps of the cluster (arrive .release, wait .acquire unless relaxed)."""
+    """barrier.cluster completed a phase for all warps of the cluster (arrive .release, wait .acquire unless
+    relaxed)."""
 
     cluster: int
     warps: tuple[WarpActor, ...]
@@ -307,12 +309,13 @@ class ClusterWait:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBudget:
-    """setmaxnreg took effect for a warp."""
+    """setmaxnreg took effect for a warp. before: the registers of each of its threads until then."""
 
     actor: WarpActor
     registers: int
     increase: bool
     span: Span
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Theory: PTX ISA, `bar`/`barrier.cta`: 16 barriers a CTA; a warp's arrival counts 32 threads; without a thread count all
 threads that have not exited take part. `barrier.cluster`: every thread of the cluster that has not exited arrives, then
-waits. `setmaxnreg`: registers given back go to the CTA's pool, an increase waits until the pool has enough; only `.dec` gives registers back, an exit does not.
+waits. `setmaxnreg`: registers given back go to the CTA's pool, an increase waits until the pool has enough; only `.dec`
+gives registers back, an exit does not.
 
 Not handled: `barrier.red`. A `barrier.sync` without `.aligned` still waits for the warp's live lanes to meet. Checked
 by: tests/machine/test_barriers.py.
@@ -207,10 +208,10 @@ def set_registers(warp: Warp, registers: int, increase: bool, span: Span) -> Sig
         cta.register_waiters.append((warp, strand))
         return Signal.BLOCK
     cta.free_registers -= delta
-    warp.registers = registers
+    before, warp.registers = warp.registers, registers
     observe = cta.cluster.observe
     if observe is not None:
-        observe(RegisterBudget(warp.actor, registers, increase, span))
+        observe(RegisterBudget(warp.actor, registers, increase, span, before))
     if delta < 0:
         cta.cluster.wake(cta.register_waiters)
     return None
