@@ -7,9 +7,9 @@ import time
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.end_to_end import kernels
 
 import tilewright as tw
-from tests.end_to_end import kernels
 from tilewright.base.element import Element
 from tilewright.driver.compile import compile_kernel
 from tilewright.driver.run import CompiledKernel, run_on_machine

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.end_to_end import kernels
 
 import tilewright as tw
-from tests.end_to_end import kernels
 
 pytestmark = pytest.mark.gpu
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-
 from tests.end_to_end import kernels
+
 from tilewright.driver.compile import compile_kernel
 from tilewright.driver.run import CompiledKernel
 from tilewright.synth.decide import Wanted
@@ -45,7 +45,7 @@ def _inputs(compilation, exact):
 def test_exact_sums_give_equal_bits(torch, kernel, dims, dtype, wanted):
     compilation = compile_kernel(kernel, dims=dims, dtype=dtype, wanted=wanted, rerun=False)
     compiled = CompiledKernel(compilation.bundle())
-    inputs = _inputs(compilation, exact=kernel is not kernels.elementwise and kernel is not kernels.operand_expression)
+    inputs = _inputs(compilation, exact=kernel not in (kernels.elementwise, kernels.operand_expression))
     machine, hardware = compiled(*inputs, on="cpu"), compiled(*inputs, on="gpu")
     if kernel is kernels.operand_expression:  # exp makes sums inexact: only the order of addition may show
         _at_most_one_unit_apart(machine, hardware)
@@ -66,7 +66,8 @@ def test_random_sums_differ_by_the_order_of_addition_alone(torch, kernel, dims, 
 
 
 def _at_most_one_unit_apart(machine, hardware):
-    """Neighbouring values of a 16-bit float type have neighbouring images; near zero the sums' absolute error counts."""
+    """Neighbouring values of a 16-bit float type have neighbouring images; near zero the sums' absolute error
+    counts."""
     images = [array.view(np.int16).astype(np.int32) for array in (machine, hardware)]
     ordered = [np.where(image < 0, -32768 - image, image) for image in images]
     apart = np.abs(ordered[0] - ordered[1])
