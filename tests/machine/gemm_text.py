@@ -1,6 +1,6 @@
 """A warp-specialized bf16 matrix product in PTX, written for tests: C[M, N] = A[M, K] @ B[N, K]^T.
 
-Warps 0 to 3 are consumer warpgroup 0, warps 4 to 7 consumer 1, warp 8 on the producer. Tiles are `2 x 64` by `n`; a ring
+Warps 0 to 3 are consumer warpgroup 0, warps 4 to 7 consumer 1, warp 8 the producer. Tiles are `2 x 64` by `n`; a ring
 of `stages` slots of 64 K-columns is filled by tensor copies with 128-byte swizzle; the grid is persistent.
 """
 
@@ -43,6 +43,7 @@ def gemm_text(n: int, stages: int, *, consumer_registers: int = 232) -> str:
             f"    cvt.rn.bf16x2.f32 %packed, {high[1]}, {high[0]};\n"
             f"    st.global.b32 [%row8+{16 * group}], %packed;"
         )
+    load = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     epilogue = "\n".join(stores)
     return f"""
 .version 8.0
@@ -107,8 +108,8 @@ EMPTY:
     mad.lo.u32 %r8, %stage, {slot_bytes}, %r6;
     add.u32 %r9, %r8, {a_bytes};
     shl.b32 %r10, %k, 6;
-    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r8], [%map_a, {{%r10, %r4}}], [%r7];
-    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r9], [%map_b, {{%r10, %r5}}], [%r7];
+    {load} [%r8], [%map_a, {{%r10, %r4}}], [%r7];
+    {load} [%r9], [%map_b, {{%r10, %r5}}], [%r7];
     add.u32 %stage, %stage, 1;
     setp.eq.u32 %p4, %stage, {stages};
     selp.b32 %stage, 0, %stage, %p4;

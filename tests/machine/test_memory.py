@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -239,7 +241,7 @@ def test_merged_ranges_cover_exactly_the_bytes(starts: list[int], size: int) -> 
     ranges = merge_ranges(np.array(starts), size)
     covered = [byte for begin, end in ranges for byte in range(begin, end)]
     assert covered == sorted({start + index for start in starts for index in range(size)})
-    assert all(left[1] < right[0] for left, right in zip(ranges, ranges[1:], strict=False))
+    assert all(left[1] < right[0] for left, right in pairwise(ranges))
 
 
 def test_generic_address_tests_and_ranks() -> None:

@@ -85,6 +85,6 @@ def merge(old: Any, new: Any, mask: int) -> Lanes:
     """`new` in the lanes of `mask`, `old` elsewhere."""
     if new is UNINITIALISED:
         raise TypeError("uninitialised register")
-    if old is UNINITIALISED:
-        old = poison(new.dtype)
-    return np.where(selector(mask), new, old)
+    written: Lanes = new
+    kept: Lanes = poison(written.dtype) if old is UNINITIALISED else old
+    return np.where(selector(mask), written, kept)

@@ -29,6 +29,14 @@ class Signal(Enum):
 
 FullFunction = Callable[[Registers], None]
 MaskedFunction = Callable[[Registers, int], None]
+LaneFunction = (
+    Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+)
+"""A function of lane vectors."""
+
 ActFunction = Callable[["Warp", int], "int | Signal | None"]
 
 
@@ -85,8 +93,9 @@ def guarded(body: Plain, guard: int, negated: bool) -> Plain:
     return Plain(full, masked)
 
 
-def compute(function: Callable[..., Any], target: int, sources: tuple[int, ...]) -> Plain:
-    """A plain step: `target` becomes `function` of the source registers, lane by lane."""
+def compute(lane_function: LaneFunction, target: int, sources: tuple[int, ...]) -> Plain:
+    """A plain step: `target` becomes `lane_function` of the source registers, lane by lane."""
+    function: Callable[..., Any] = lane_function
     match sources:
         case (a,):
 

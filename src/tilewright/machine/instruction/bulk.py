@@ -321,7 +321,7 @@ def _commit(_decoder: Decoder, instruction: Instruction, _modifiers: Modifiers) 
 
 
 def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    read = modifiers.flag("read") or instruction.row.endswith(".read")
+    read = modifiers.flag("read")
     (operand,) = expect_operands(instruction, 1)
     pending = decoder.static_value(decoder.source(instruction, operand, WORD32))
     if pending is None:
@@ -352,5 +352,4 @@ HANDLERS = {
     "cp.reduce.async.bulk": _bulk_reduce,
     "cp.async.bulk.commit_group": _commit,
     "cp.async.bulk.wait_group": _wait,
-    "cp.async.bulk.wait_group.read": _wait,
 }

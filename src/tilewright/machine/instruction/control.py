@@ -35,11 +35,13 @@ def _trap(_decoder: Decoder, instruction: Instruction, _modifiers: Modifiers) ->
 
 def _nanosleep(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     declared = modifiers.take_type()
-    decoder.source(instruction, *expect_operands(instruction, 1), declared)
+    (duration,) = expect_operands(instruction, 1)
+    decoder.source(instruction, duration, declared)
     return Control(lambda _warp, _mask: Signal.YIELD)
 
 
 def _hint(_decoder: Decoder, _instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """Caching hints and launch-dependency hints change no value and no order that the machine models."""
     modifiers.left.clear()
     return nothing()
 
@@ -51,7 +53,6 @@ HANDLERS = {
     "trap": _trap,
     "brkpt": _trap,
     "nanosleep": _nanosleep,
-    "griddepcontrol": _hint,
     "griddepcontrol.wait": _hint,
     "griddepcontrol.launch_dependents": _hint,
     "prefetch": _hint,

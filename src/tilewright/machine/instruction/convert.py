@@ -16,7 +16,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine import conversion
 from tilewright.machine.decoder import WORD16, Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
 from tilewright.machine.lanes import Lanes
-from tilewright.machine.step import Plain, compute
+from tilewright.machine.step import LaneFunction, Plain, compute
 
 _F32 = TypeName("f32", 32)
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -28,14 +28,24 @@ def _narrowed(value: Lanes, declared: TypeName) -> Lanes:
     return value if value.dtype == declared.raw else value.astype(declared.raw)
 
 
-def _widened(function: Callable[..., Lanes], declared: TypeName, target: TypeName) -> Callable[..., Lanes]:
+def _widened(lane_function: LaneFunction, declared: TypeName, target: TypeName) -> LaneFunction:
     """Extend results to a wider destination register: sign-extended for signed types."""
+    function: Callable[..., Any] = lane_function
     if declared.width_bits == target.width_bits:
         return function
+    view = declared.raw
     if declared.is_signed:
-        wide = TypeName(f"s{target.width_bits}", target.width_bits)
-        return lambda *lanes: function(*lanes).view(declared.view).astype(wide.view).view(target.raw)
-    return lambda *lanes: function(*lanes).astype(target.raw)
+        view = declared.view
+
+    def extended(*lanes: Lanes) -> Lanes:
+        return function(*lanes).view(view).astype(_same_kind(view, target)).view(target.raw)
+
+    return extended
+
+
+def _same_kind(view: np.dtype[Any], target: TypeName) -> np.dtype[Any]:
+    """The integer dtype of the target's width that is signed if `view` is."""
+    return np.dtype(f"{view.kind}{target.bytes}")
 
 
 def bf16_from_f32(a: Lanes) -> Lanes:
@@ -86,13 +96,13 @@ def _cvt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pl
 
 
 def _bind(
-    decoder: Decoder, instruction: Instruction, target: TypeName, source: TypeName, function: Callable[..., Lanes]
+    decoder: Decoder, instruction: Instruction, target: TypeName, source: TypeName, function: LaneFunction
 ) -> Plain:
     to_operand, from_operand = expect_operands(instruction, 2)
     at = decoder.source(instruction, from_operand, source, wider=True)
     to = decoder.destination(instruction, to_operand, target, wider=True)
     if decoder.type_of(at).width_bits != source.width_bits:
-        inner = function
+        inner: Callable[..., Any] = function
 
         def from_wider(a: Lanes) -> Lanes:
             return inner(_narrowed(a, source))
@@ -106,7 +116,7 @@ def _bind(
 def _function(
     instruction: Instruction, target: Any, source: Any, rounding: Any, to_integral: Any, ftz: bool, saturate: bool,
     relu: bool, satfinite: bool,
-) -> Callable[..., Lanes]:  # fmt: skip
+) -> Callable[[Any], Any]:  # fmt: skip
     integral_target, integral_source = target not in _FLOATS, source not in _FLOATS
     if (integral_target and target[0] not in "us") or (integral_source and source[0] not in "us"):
         raise unsupported(instruction, "untyped bits are not converted")
@@ -135,7 +145,7 @@ def _function(
 def _float_to_float(
     instruction: Instruction, target: Any, source: Any, rounding: Any, ftz: bool, saturate: bool, relu: bool,
     satfinite: bool,
-) -> Callable[..., Lanes]:  # fmt: skip
+) -> Callable[[Any], Any]:  # fmt: skip
     plain = not (ftz or saturate or relu or satfinite)
     width = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
     if width[target] < width[source] and rounding is None:

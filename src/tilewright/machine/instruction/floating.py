@@ -19,7 +19,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine import arithmetic
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
 from tilewright.machine.lanes import Lanes
-from tilewright.machine.step import Plain, compute
+from tilewright.machine.step import LaneFunction, Plain, compute
 
 _KINDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "f16x2": "f16", "bf16x2": "bf16"}
 _CANONICAL = np.uint32(0x7FFF_FFFF)
@@ -40,8 +40,9 @@ def kind_of(instruction: Instruction, declared: TypeName) -> Any:
     return kind
 
 
-def _packed(declared: TypeName, function: Callable[..., Any]) -> Callable[..., Any]:
+def _packed(declared: TypeName, lane_function: LaneFunction) -> LaneFunction:
     """For `.f16x2` and `.bf16x2`: run on twice as many 16-bit lanes."""
+    function: Callable[..., Any] = lane_function
     if not declared.name.endswith("x2"):
         return function
 
@@ -51,9 +52,7 @@ def _packed(declared: TypeName, function: Callable[..., Any]) -> Callable[..., A
     return halves
 
 
-def _bind(
-    decoder: Decoder, instruction: Instruction, declared: TypeName, function: Callable[..., Any], count: int
-) -> Plain:
+def _bind(decoder: Decoder, instruction: Instruction, declared: TypeName, function: LaneFunction, count: int) -> Plain:
     target, *operands = expect_operands(instruction, count + 1)
     to = decoder.destination(instruction, target, declared)
     sources = tuple(decoder.source(instruction, operand, declared) for operand in operands)

@@ -25,7 +25,7 @@ from tilewright.machine.decoder import (
 )
 from tilewright.machine.instruction import floating
 from tilewright.machine.lanes import WARP_SIZE, Lanes
-from tilewright.machine.step import Plain, compute, compute_many
+from tilewright.machine.step import LaneFunction, Plain, compute, compute_many
 
 Operation = Callable[..., Any]
 
@@ -34,14 +34,15 @@ def _operation(
     decoder: Decoder,
     instruction: Instruction,
     declared: TypeName,
-    function: Operation,
+    lane_function: LaneFunction,
     count: int,
     *,
     view: bool = False,
     last: TypeName | None = None,
     result: TypeName | None = None,
 ) -> Plain:
-    """Bind `function` to `count` sources. view: it gets and yields signed lanes where the type is signed."""
+    """Bind `lane_function` to `count` sources. view: it gets and yields signed lanes where the type is signed."""
+    function: Operation = lane_function
     target, *operands = expect_operands(instruction, count + 1)
     to = decoder.destination(instruction, target, result or declared)
     types = [declared] * count
@@ -315,7 +316,7 @@ def _shift(left: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
     return handler
 
 
-def _shift_by(decoder: Decoder, instruction: Instruction, declared: TypeName, function: Operation) -> Plain:
+def _shift_by(decoder: Decoder, instruction: Instruction, declared: TypeName, function: LaneFunction) -> Plain:
     target, value, _ = expect_operands(instruction, 3)
     to = decoder.destination(instruction, target, declared)
     return compute(function, to, (decoder.source(instruction, value, declared),))
@@ -323,8 +324,7 @@ def _shift_by(decoder: Decoder, instruction: Instruction, declared: TypeName, fu
 
 def _funnel(left: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
     def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-        if modifiers.flag("l") != left:
-            modifiers.take("r")
+        modifiers.take("l", "r")
         mode = modifiers.take("clamp", "wrap")
         declared = modifiers.take_type()
 
@@ -493,10 +493,16 @@ def _setp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
 
     if pair:
         return compute_many(together, targets, tuple(sources))
-    return compute(lambda *lanes: together(*lanes)[0], targets[0], tuple(sources))
+
+    def first_only(*lanes: Lanes) -> Lanes:
+        return together(*lanes)[0]
+
+    return compute(first_only, targets[0], tuple(sources))
 
 
-def comparison_of(instruction: Instruction, comparison: str, declared: TypeName, ftz: bool) -> Operation:
+def comparison_of(
+    instruction: Instruction, comparison: str, declared: TypeName, ftz: bool
+) -> Callable[[Any, Any], Any]:
     """The function that compares lanes of type `declared`."""
     if declared.is_float:
         kind = floating.kind_of(instruction, declared)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction, Operand, PairOfPredicates, Register
-from tilewright.machine import mbarrier, signals
+from tilewright.machine import copies, mbarrier, signals
 from tilewright.machine.decoder import (
     PREDICATE,
     WORD32,
@@ -115,7 +115,7 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
     def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
         expecting = "expect_tx" in instruction.opcode
         modifiers.flag("expect_tx")
-        no_complete = modifiers.flag("noComplete") or "noComplete" in instruction.row
+        no_complete = modifiers.flag("noComplete")
         relaxed = modifiers.take(*_ORDERS) == "relaxed"
         modifiers.take("cta", "cluster")
         operands = list(instruction.operands)
@@ -185,9 +185,28 @@ def _expect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
     return Control(act)
 
 
+def _complete(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    """`mbarrier.complete_tx`: simulates a copy's completion, so it counts as a copy without bytes moved."""
+    modifiers.take("relaxed")
+    modifiers.take("cta", "cluster")
+    address, count = expect_operands(instruction, 2)
+    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    modifiers.flag("b64")
+    slot = decoder.source(instruction, count, WORD32)
+
+    def act(warp: Warp, mask: int) -> None:
+        for key, lanes in operand.of(warp, mask).items():
+            cta, offset = _object(warp, key)
+            for lane in lanes:
+                issued = copies.issue(warp, lane, instruction.span)
+                signals.complete(issued.copy, cta, offset, int(warp.r[slot][lane]), instruction.span)
+
+    return Control(act)
+
+
 def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
     def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-        by_parity = modifiers.flag("parity") or "parity" in instruction.row
+        by_parity = modifiers.flag("parity")
         relaxed = modifiers.take("acquire", "relaxed") == "relaxed"
         modifiers.take("cta", "cluster")
         operands = expect_operands(instruction, 3, 4) if blocking else expect_operands(instruction, 3)
@@ -275,14 +294,11 @@ HANDLERS = {
     "mbarrier.inval": _inval,
     "mbarrier.arrive": _arrive(False),
     "mbarrier.arrive.expect_tx": _arrive(False),
-    "mbarrier.arrive.noComplete": _arrive(False),
     "mbarrier.arrive_drop": _arrive(True),
     "mbarrier.arrive_drop.expect_tx": _arrive(True),
-    "mbarrier.arrive_drop.noComplete": _arrive(True),
     "mbarrier.expect_tx": _expect,
+    "mbarrier.complete_tx": _complete,
     "mbarrier.test_wait": _wait(False),
-    "mbarrier.test_wait.parity": _wait(False),
     "mbarrier.try_wait": _wait(True),
-    "mbarrier.try_wait.parity": _wait(True),
     "mbarrier.pending_count": _pending_count,
 }

@@ -357,7 +357,7 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
         if len(operands) != expected:
             raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
         slot, offset = decoder.address(instruction, operands[0])
-        values = tuple(decoder.source(instruction, operand, element) for operand in operands[1:])
+        values = [decoder.source(instruction, operand, element) for operand in operands[1:]]
         place = _Place(decoder, instruction, space, slot, offset, element, 1, True)
         bits, dtype = element.width_bits, element.raw
         signed = element.is_signed
@@ -432,14 +432,12 @@ def _fence_proxy(decoder: Decoder, instruction: Instruction, modifiers: Modifier
 
 HANDLERS = {
     "ld": _ld,
-    "ld.global.nc": _ld,
     "st": _st,
     "atom": _atomic(True),
     "red": _atomic(False),
     "membar": _fence,
     "fence": _fence,
     "fence.mbarrier_init": _fence,
-    "fence.proxy": _fence_proxy,
     "fence.proxy.async": _fence_proxy,
     "fence.proxy.alias": _fence_proxy,
 }

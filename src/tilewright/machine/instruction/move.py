@@ -212,7 +212,16 @@ def _prmt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     return compute(permute, to, sources)
 
 
+def _createpolicy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """A cache policy is opaque: zero here, and nothing depends on it."""
+    modifiers.left.clear()
+    to = decoder.destination(instruction, instruction.operands[0], TypeName("b64", 64))
+    zero = decoder.constant(0, TypeName("b64", 64))
+    return compute(lambda a: a, to, (zero,))
+
+
 HANDLERS = {
+    "createpolicy": _createpolicy,
     "mov": _mov,
     "cvta": _cvta,
     "isspacep": _isspacep,

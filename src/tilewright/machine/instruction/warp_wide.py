@@ -149,8 +149,7 @@ def _activemask(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
 
 
 def _match(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    modifiers.flag("sync")
-    every = modifiers.take("any", "all") == "all"
+    every = instruction.row == "match.all.sync"
     declared = modifiers.take_type()
     target, operand, member_operand = expect_operands(instruction, 3)
     first = target.first if isinstance(target, PairOfPredicates) else target
@@ -207,14 +206,10 @@ def _redux(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
 
 HANDLERS: dict[str, Callable[[Decoder, Instruction, Modifiers], Plain | Control]] = {
     "elect.sync": _elect,
-    "elect": _elect,
     "shfl.sync": _shfl,
-    "shfl": _shfl,
     "vote.sync": _vote,
-    "vote": _vote,
     "activemask": _activemask,
-    "match.sync": _match,
-    "match": _match,
+    "match.any.sync": _match,
+    "match.all.sync": _match,
     "redux.sync": _redux,
-    "redux": _redux,
 }
