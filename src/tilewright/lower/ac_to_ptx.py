@@ -12,6 +12,7 @@ what is seen of a small instance holds for a large one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -65,11 +66,7 @@ def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
 
 def _entry_text(kernel: ac.KernelOp) -> str:
     text = Text()
-    symbols: dict[str, int] = {}
-    for name in kernel.symbols.data:
-        count = kernel.symbols.data[name]
-        assert isinstance(count, IntAttr)
-        symbols[name] = count.data
+    symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
     cluster = integers(kernel.cluster)
     size = cluster[0] * cluster[1] * cluster[2]
     lowering = Lowering(text, {}, symbols, size, kernel.launch_registers.data)

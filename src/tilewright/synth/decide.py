@@ -377,8 +377,8 @@ def _fit(
     stage_bytes = (tile_m + tile_n) * TILE_K * element_bytes
     limit = target.limit("cta.shared_bytes_max")
     slot_bytes = (tile_m // consumers) * 128 if any(store.path == "tma" for store in stores) else 0
-    # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with a
-    # slot whose store is the newest, which a wait for all but the newest does not cover.
+    # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
+    # a slot whose store is the newest, which a wait for all but the newest does not cover.
     chunks = sum(tile_n // store.chunk_columns for store in stores if store.path == "tma")
     choices = [count for count in (2, 1) if chunks % count == 0] if slot_bytes else [0]
     slots, stages = 0, 0
