@@ -106,7 +106,8 @@ class OperandReader:
             return Immediate(_WARP_SIZE), _INTEGER
         symbol = self._symbol(name, found, index)
         if cursor.kind in ("+", "-"):
-            return SymbolOffset(symbol, self._offset()), _SYMBOL_OFFSET
+            offset = self._offset()
+            return (SymbolOffset(symbol, offset), _SYMBOL_OFFSET) if offset else (symbol, _SYMBOL)
         return symbol, _SYMBOL
 
     def _symbol(self, name: str, found: Symbol | None, index: int) -> Symbol:
