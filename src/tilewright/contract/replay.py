@@ -94,14 +94,14 @@ def _judge_run(
             module, launch, buffers, seed=seed, observe=observe, step_limit=step_limit, progress=progress
         )
     except MachineFault as fault:
-        return Refuted((fault.diagnostic, *_errors(judge)))
+        return Refuted((fault.diagnostic, *judge.findings))
     except MachineHang as hang:
         if hang.code == _LIMIT_CODE:
-            errors = _errors(judge)
+            errors = _errors(judge.findings)
             return Refuted(errors) if errors else Unknown((hang.message,))
-        return Refuted((hang.diagnostic, *_errors(judge)))
+        return Refuted((hang.diagnostic, *judge.findings))
     findings = judge.finish()
-    errors = tuple(finding for finding in findings if finding.level is Level.ERROR)
+    errors = _errors(findings)
     if claims is not None:
         errors += _unlike_claims(tally, claims, prod(launch.grid))
     if errors:
@@ -112,9 +112,8 @@ def _judge_run(
     return Proven("this launch", (*ASSUMPTIONS, *reviews), _facts(launch, report, claims))
 
 
-def _errors(judge: HappensBefore) -> tuple[Diagnostic, ...]:
-    """What was wrong before the run broke off: not what is left at an exit that never came."""
-    return tuple(finding for finding in judge.findings if finding.level is Level.ERROR)
+def _errors(findings: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    return tuple(finding for finding in findings if finding.level is Level.ERROR)
 
 
 def _unlike_claims(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[Diagnostic, ...]:
