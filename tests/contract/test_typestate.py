@@ -179,6 +179,46 @@ def test_symbol_below_its_minimum() -> None:
     assert [finding.code for finding in verdict.findings] == ["LV009"]
 
 
+def test_two_rings_are_unknown() -> None:
+    """A circle of waits may pass through both; that is not decided yet."""
+    module = gemm(Shape(store="plain"))
+    kernel = module.body.block.first_op
+    assert isinstance(kernel, ac.KernelOp)
+    ring = next(op for op in module.walk() if isinstance(op, ac.RingOp))
+    name, address = StringAttr("other"), ring.address.data + 16 * ring.stages.data
+    other = ac.RingOp.create(
+        properties={**ring.properties, "sym_name": name, "address": IntAttr(address)},
+        result_types=[ac.RingType(name, ring.stages)],
+    )
+    kernel.body.block.insert_op_after(other, ring)
+    init = next(op for op in module.walk() if isinstance(op, ac.BarrierInitOp))
+    kernel.body.block.insert_op_after(ac.BarrierInitOp.create(operands=[other.result]), init)
+    kernel.properties["dynamic_smem_bytes"] = IntAttr(address + 16 * ring.stages.data)
+    for number, side in enumerate(("empty", "full")):
+        block = _role(module, number).body.block
+        cursor = ac.CursorStartOp.create(
+            operands=[other.result], properties={"side": StringAttr(side)}, result_types=[ac.CursorType(name)]
+        )
+        wait = ac.BarrierWaitOp.create(
+            operands=[other.result, cursor.result],
+            properties={"side": StringAttr(side), "invert_parity": IntAttr(1 - number)},
+            result_types=[ac.PhaseType(name, StringAttr(side))],
+        )
+        if side == "empty":
+            announce = ac.ArriveExpectOp.create(
+                operands=[wait.result],
+                properties={"bytes": IntAttr(0)},
+                result_types=[ac.TransactionType(name, IntAttr(0))],
+            )
+            ends: list[Operation] = [announce, ac.TransactionCloseOp.create(operands=[announce.result])]
+        else:
+            ends = [ac.ArriveOp.create(operands=[wait.result], properties={"peers": IntAttr(1)})]
+        assert block.first_op is not None
+        block.insert_ops_before([cursor, wait, *ends], block.first_op)
+    reasons = _unknown(module)
+    assert len(reasons) == 1 and "several rings" in reasons[0]
+
+
 def test_output_that_is_also_an_input_is_unknown() -> None:
     module = gemm()
     for op in module.walk():

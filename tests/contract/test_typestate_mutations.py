@@ -8,10 +8,12 @@ from typing import TypeVar
 
 import pytest
 from gemm_program import RING, Shape, gemm
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from tilewright.base.verdict import Proven, Refuted
+from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.codes import RULES
 from tilewright.contract.typestate import verify
 from tilewright.ir import ac
@@ -402,6 +404,22 @@ def swapped_releases(module: ModuleOp) -> None:
     wait.operands[0], last.operands[2] = newly, held
 
 
+def commit_moved_into_the_loop(module: ModuleOp) -> None:
+    """The loop begins with an uncommitted wgmma, and ends without."""
+    remove(first(module, ac.WgmmaCommitOp))
+
+
+def stores_a_phase(module: ModuleOp) -> None:
+    """A bulk store of a slot of the ring."""
+    waits = every(module, ac.BarrierWaitOp)
+    first(module, ac.CopyStoreOp).operands[3] = waits[1].result
+
+
+def fewer_tiles_than_promised(module: ModuleOp) -> None:
+    kernel = first(module, ac.KernelOp)
+    kernel.properties["symbols"] = DictionaryAttr({"K": IntAttr(0), "tiles": IntAttr(8)})
+
+
 def type_of_bytes(module: ModuleOp) -> None:
     retype(first(module, ac.ArriveExpectOp), ac.TransactionType(RING, IntAttr(4)))
 
@@ -541,6 +559,9 @@ MUTANTS = [
     Mutant("LV006", type_of_bytes),
     Mutant("LV006", type_of_ring),
     Mutant("LV006", type_of_phase),
+    Mutant("LV007", commit_moved_into_the_loop),
+    Mutant("LV008", stores_a_phase),
+    Mutant("LV009", fewer_tiles_than_promised),
     Mutant("AL001", edit(ac.RingOp, address=DUAL.barrier_address - 4), note="ring-address"),
     Mutant("AL002", edit(ac.BufferOp, address=512), note="buffer-address"),
     Mutant("AL002", edit_buffer("b", slot_bytes=DUAL.b_bytes + 128), note="slot-bytes"),
@@ -575,7 +596,30 @@ def test_mutant_is_refuted_by_its_rule(mutant: Mutant) -> None:
 
 
 def test_every_rule_has_a_mutant() -> None:
-    assert set(RULES) - {mutant.code for mutant in MUTANTS} <= {"LV007", "LV008", "LV009"}
+    assert set(RULES) == {mutant.code for mutant in MUTANTS}
+
+
+def numbers_of(op: Operation) -> list[str]:
+    return sorted(name for name, value in op.properties.items() if isinstance(value, IntAttr))
+
+
+EDITABLE = [(number, name) for number, op in enumerate(gemm(CLUSTER).walk()) for name in numbers_of(op)]
+
+
+@given(st.sampled_from(EDITABLE), st.sampled_from([-1, 0, 1, 2, 3, 7, 16, 100, 1024, 1 << 20]))
+@settings(max_examples=120, deadline=None)
+def test_any_number_gets_a_verdict(place: tuple[int, str], value: int) -> None:
+    """Whatever stands in a property, the answer is a verdict: nothing is raised, and findings carry rules."""
+    module = gemm(CLUSTER)
+    number, name = place
+    list(module.walk())[number].properties[name] = IntAttr(value)
+    match verify(module):
+        case Refuted(findings):
+            assert findings and all(finding.code and finding.source for finding in findings)
+        case Unknown(reasons):
+            assert reasons
+        case Proven(scope):
+            assert scope == "all trip counts"
 
 
 # ---------------------------------------------------------------- harmless edits

@@ -154,8 +154,8 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
     if walk.role.unit != "thread1":
         walk.report("TX007", op, f"{walk.role.unit} units announce and issue copies: every thread would")
     most = TARGET.limit("mbarrier.transaction_bytes_max")
-    if not 0 < op.bytes.data <= most:
-        walk.report("TX003", op, f"announces {op.bytes.data} bytes; a phase counts 1 to {most}")
+    if not 0 <= op.bytes.data <= most:
+        walk.report("TX003", op, f"announces {op.bytes.data} bytes; a phase counts 0 to {most}")
     event = f"fill:{slot.ring}"
     if slot.position != walk.state.count(event):
         walk.report(
@@ -204,7 +204,7 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
     if width != 1 and width != walk.kernel.cluster_ctas:
         walk.report("CL002", op, f"multicast to {width} CTAs in a cluster of {walk.kernel.cluster_ctas}")
     if width > 1 and walk.recording:
-        walk.summary.multicasts.append(op)
+        walk.summary.multicasts.append((op, filling.ring))
     # What arrives is the map's box, whatever the operation claims.
     left = filling.bytes_left - tensor_map.box_bytes * max(width, 1)
     if left < 0:

@@ -86,13 +86,14 @@ def _check_ring(kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], findin
             "MB008",
             ring.op,
             f"full barriers of ring {ring.name} count {ring.full_arrivals} arrivals; each fill makes 1",
-            against=next(iter(filler.fills.values())).op if filler.fills else None,
+            against=sites[0].op if sites else None,
             steps=(
                 f"{filler.role.name} arrives once on full[0] and its copies complete",
                 f"the barrier waits for {ring.full_arrivals - 1} more arrivals: its readers hang",
             ),
         )
-    if len({site.bytes for site in filler.fills.values()}) > 1:
+    sites = fill_sites(ring, [filler])
+    if len({site.bytes for site in sites}) > 1:
         findings.doubt(f"ring {ring.name} is filled with different numbers of bytes", ring.op)
     _check_releases(ring, readers, findings)
     _check_contents(ring, roles, findings)
@@ -264,25 +265,25 @@ def _check_sharing(roles: Sequence[RoleSummary], findings: Findings) -> None:
 def _check_cluster(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findings) -> None:
     if kernel.cluster_ctas == 1:
         return
-    multicasts = [op for role in roles for op in role.multicasts]
+    multicasts = [(op, ring) for role in roles for op, ring in role.multicasts]
     releases = [
         (role, ring, op, width) for role in roles for ring, ops in role.releases.items() for op, width in ops.items()
     ]
-    shared = {site.ring for role in roles for site in role.fills.values() if role.multicasts}
+    shared = {ring for _, ring in multicasts}
     for role, ring, op, width in releases:
         if ring in shared and width == 1:
             findings.report(
                 "CL003",
                 op,
                 f"{role.role.name} releases a slot of ring {ring}, which peers fill, to its own CTA only",
-                against=multicasts[0],
+                against=multicasts[0][0],
                 steps=(
                     f"CTA 0's readers release slot 0 of ring {ring}; CTA 1's still read theirs",
                     "CTA 0's filler multicasts the next contents of slot 0 to both",
                     "CTA 1's readers read bytes being overwritten",
                 ),
             )
-    remote = multicasts or [op for _, _, op, width in releases if width > 1]
+    remote = [op for op, _ in multicasts] or [op for _, _, op, width in releases if width > 1]
     if remote and kernel.exit_sync is None:
         findings.report(
             "CL001",

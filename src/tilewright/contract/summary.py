@@ -61,7 +61,7 @@ class RoleSummary:
     reads: list[ReadSite] = field(default_factory=list[ReadSite])
     waits: dict[tuple[str, str], Operation] = field(default_factory=dict[tuple[str, str], Operation])
     releases: dict[str, dict[Operation, int]] = field(default_factory=dict[str, "dict[Operation, int]"])
-    multicasts: list[ac.CopyIssueOp] = field(default_factory=list[ac.CopyIssueOp])
+    multicasts: list[tuple[ac.CopyIssueOp, str]] = field(default_factory=list[tuple[ac.CopyIssueOp, str]])
     stores: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     places: list[StorePlace] = field(default_factory=list[StorePlace])
     staging: dict[str, Operation] = field(default_factory=dict[str, Operation])

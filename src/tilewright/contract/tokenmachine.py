@@ -361,7 +361,7 @@ def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
 
 def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
     """Run the kernel's roles at boundary counts. A violation becomes a finding, or the run of an earlier one."""
-    if not kernel.rings or any(ring.stages < 1 for ring in kernel.rings.values()):
+    if kernel.cluster_ctas < 1 or not kernel.rings or any(ring.stages < 1 for ring in kernel.rings.values()):
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
         kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.op) else kernel

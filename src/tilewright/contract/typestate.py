@@ -160,7 +160,7 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
 
 def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary]) -> RingClaim:
     sites = fill_sites(ring, summaries)
-    fills = next(total for summary in summaries if (total := summary.total(f"fill:{ring.name}")).terms or summary.fills)
+    fills = next(summary.total(f"fill:{ring.name}") for summary in summaries if fill_sites(ring, [summary]))
     slot_ranges: list[tuple[tuple[int, int], ...]] = []
     for stage in range(ring.stages):
         ranges: list[tuple[int, int]] = []
