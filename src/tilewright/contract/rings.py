@@ -79,6 +79,7 @@ def _check_ring(kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], findin
         )
         return
     filler = fillers[0]
+    sites = fill_sites(ring, [filler])
     fills = filler.total(f"fill:{ring.name}")
     _check_totals(kernel, ring, filler, readers, fills, findings)
     if ring.full_arrivals != 1:
@@ -92,7 +93,6 @@ def _check_ring(kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], findin
                 f"the barrier waits for {ring.full_arrivals - 1} more arrivals: its readers hang",
             ),
         )
-    sites = fill_sites(ring, [filler])
     if len({site.bytes for site in sites}) > 1:
         findings.doubt(f"ring {ring.name} is filled with different numbers of bytes", ring.op)
     _check_releases(ring, readers, findings)
