@@ -14,26 +14,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from xdsl.ir import Operation, SSAValue
-
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
     Decisions,
     ElementwiseDecisions,
-    MapDecision,
     OperandDecision,
     PipelineDecisions,
     StoreDecision,
     to_attribute,
 )
-from tilewright.legal.tensormap import violations
 from tilewright.synth.model import Rates, pipeline_cycles, raster_group, rates_of, slice_cycles
+from tilewright.synth.operands import TILE_K, decide_operand, decide_store, stored_tensor
 from tilewright.targets import Target
-
-TILE_K = 64
-"""64 elements of 16 bits make rows of 128 bytes, the widest swizzle span."""
 
 _PRODUCER_REGISTERS = 40
 _SHAPES: tuple[tuple[int, int, int], ...] = (
@@ -96,11 +90,6 @@ def _stores(program: tile.ProgramOp) -> list[tile.StoreOp]:
     return [op for op in program.body.block.ops if isinstance(op, tile.StoreOp)]
 
 
-def _name(program: tile.ProgramOp, tensor: SSAValue) -> str:
-    pairs = zip(program.parameters, program.body.block.args, strict=True)
-    return next(name.data for name, argument in pairs if argument is tensor)
-
-
 def _fill_shape(points: int, target: Target) -> tuple[int, int]:
     """(CTAs, threads) of an element-by-element kernel: four points a thread, at most eight CTAs a multiprocessor."""
     threads = 256
@@ -132,29 +121,24 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
         reasons.append(f"transposed product: the output is contiguous along {columns}")
     rates = rates_of(target)
     extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
-    stored_bytes = sum(_tensor(store).element_kind.bytes for store in _stores(program))
+    stored_bytes = sum(stored_tensor(store).element_kind.bytes for store in _stores(program))
     tile_m, tile_n, consumers = _tile_shape(rates, extents, left.element_kind.bytes, stored_bytes, wanted, reasons)
     cluster = _cluster(rates, (tile_m, tile_n), left.element_kind.bytes, wanted, reasons)
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
-    a = _operand(program, sides[0], contracted, tile_m // cluster[1], target, reasons)
-    b = _operand(program, sides[1], contracted, tile_n // cluster[0], target, reasons)
+    a = decide_operand(program, sides[0], contracted, tile_m // cluster[1], target, reasons)
+    b = decide_operand(program, sides[1], contracted, tile_n // cluster[0], target, reasons)
     stores = tuple(
-        _store(program, store, (rows, columns), tile_m // consumers, target, reasons) for store in _stores(program)
+        decide_store(program, store, (rows, columns), tile_m // consumers, target, reasons)
+        for store in _stores(program)
     )
     shape = (tile_m, tile_n, consumers)
     axes = (rows, columns, contracted)
     return _fit(program, axes, swapped, shape, cluster, a, b, stores, rates, target, wanted, reasons)
 
 
-def _tensor(store: tile.StoreOp) -> tile.TensorType:
-    tensor = store.tensor.type
-    assert isinstance(tensor, tile.TensorType)
-    return tensor
-
-
 def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
     """True if the first stored tensor is contiguous along the rows and not along the columns."""
-    tensor = _tensor(_stores(program)[0])
+    tensor = stored_tensor(_stores(program)[0])
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
     return strides[columns] != 1 and 1 in strides.values()
 
@@ -208,153 +192,6 @@ def _cluster(
         + ("so multicast would save nothing" if fetch <= multiply else "but sharing a slot would couple two CTAs")
     )
     return (1, 1)
-
-
-def _operand(
-    program: tile.ProgramOp,
-    side: tuple[str, SSAValue, str],
-    contracted: str,
-    extent: int,
-    target: Target,
-    reasons: list[str],
-) -> OperandDecision:
-    """A tensor map on the operand itself where one is legal; else on a workspace with padded rows."""
-    name, value, outer = side
-    why: list[str] = []
-    source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
-    if isinstance(source.owner, tile.LoadOp):
-        direct = _direct_operand(program, name, source.owner, outer, contracted, extent, target, why)
-        if direct is not None:
-            return direct
-    else:
-        why.append("it is computed elementwise")
-    kind = value.type
-    assert isinstance(kind, tile.ValueType)
-    element_bytes = kind.element_kind.bytes
-    major = _preferred_major(value, contracted)
-    inner_axis, outer_axis = (contracted, outer) if major == "K" else (outer, contracted)
-    inner, count = program.extents[inner_axis], program.extents[outer_axis]
-    row_bytes = _round_up(inner * element_bytes, 16)
-    workspace = f"{name}_operand"
-    plan = MapDecision(kind.element_kind.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B")
-    broken = violations(plan.tensor_map(), target)
-    if broken:
-        words = "; ".join(str(item.message) for item in broken)
-        raise TilewrightError(f"no legal tensor map for the {name} operand: {words}", remedy="use smaller extents")
-    reasons.append(
-        f"{name} operand: {'; '.join(why)}; first copied into rows of {row_bytes} bytes "
-        f"({count * row_bytes} bytes of workspace)"
-    )
-    return OperandDecision(name, workspace, 1, major, plan, 0)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
-def _box(major: str, extent: int) -> tuple[int, int]:
-    """K-major: TILE_K by the tile's extent in one box; MN-major: boxes of one swizzle span (64 elements) by TILE_K."""
-    return (TILE_K, extent) if major == "K" else (64, TILE_K)
-
-
-def _preferred_major(value: SSAValue, contracted: str) -> str:
-    """The major of the first load behind a value, so that a copy reads along its source's rows."""
-    pending, seen = [value], set[int]()
-    while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, tile.LoadOp):
-            tensor = owner.tensor.type
-            assert isinstance(tensor, tile.TensorType)
-            strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-            if len(strides) == 2 and contracted in strides:
-                return "K" if strides[contracted] == min(strides.values()) else "MN"
-        elif isinstance(owner, Operation) and not isinstance(owner, tile.LoopOp) and id(owner) not in seen:
-            seen.add(id(owner))
-            pending.extend(owner.operands)
-    return "K"
-
-
-def _shift(index: SSAValue) -> int:
-    owner = index.owner
-    return owner.offset.value.data + _shift(owner.index) if isinstance(owner, tile.ShiftOp) else 0
-
-
-def _direct_operand(
-    program: tile.ProgramOp,
-    side: str,
-    load: tile.LoadOp,
-    outer: str,
-    contracted: str,
-    extent: int,
-    target: Target,
-    why: list[str],
-) -> OperandDecision | None:
-    tensor = load.tensor.type
-    assert isinstance(tensor, tile.TensorType)
-    shifts = {axis: _shift(index) for axis, index in zip(tensor.axis_names, load.indices, strict=True)}
-    if shifts[contracted]:
-        why.append(f"it is displaced along {contracted}, where elements past the end must not count")
-        return None
-    sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    element_bytes = tensor.element_kind.bytes
-    for major, inner_axis, outer_axis in (("K", contracted, outer), ("MN", outer, contracted)):
-        if strides[inner_axis] != 1 and sizes[inner_axis] != 1:
-            continue
-        if major == "MN" and shifts[outer] * element_bytes % 16:
-            why.append(f"its displacement of {shifts[outer]} elements is not a multiple of 16 bytes")
-            continue
-        stride_bytes = strides[outer_axis] * element_bytes
-        if sizes[outer_axis] == 1:  # a single row has no stride to speak of
-            stride_bytes = _round_up(sizes[inner_axis] * element_bytes, 16)
-        plan = MapDecision(
-            tensor.element_kind.value,
-            (sizes[inner_axis], sizes[outer_axis]),
-            (stride_bytes,),
-            _box(major, extent),
-            "128B",
-            "128B",
-        )
-        broken = violations(plan.tensor_map(), target)
-        if not broken:
-            return OperandDecision(side, _name(program, load.tensor), 0, major, plan, shifts[outer])
-        why.extend(item.message for item in broken)
-    if not why:
-        why.append(f"neither axis of {_name(program, load.tensor)} is contiguous")
-    return None
-
-
-def _store(
-    program: tile.ProgramOp,
-    store: tile.StoreOp,
-    axes: tuple[str, str],
-    unit_rows: int,
-    target: Target,
-    reasons: list[str],
-) -> StoreDecision:
-    tensor = _tensor(store)
-    name = _name(program, store.tensor)
-    sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    rows, columns = axes
-    element_bytes = tensor.element_kind.bytes
-    chunk = 128 // element_bytes
-    stride_bytes = strides[rows] * element_bytes
-    if sizes[rows] == 1:
-        stride_bytes = _round_up(sizes[columns] * element_bytes, 16)
-    plan = MapDecision(
-        tensor.element_kind.value, (sizes[columns], sizes[rows]), (stride_bytes,), (chunk, unit_rows), "128B", "none"
-    )
-    why = [item.message for item in violations(plan.tensor_map(), target)]
-    if strides[columns] != 1 and sizes[columns] != 1:
-        why.append(f"{name} is not contiguous along {columns}")
-    if sizes[columns] * element_bytes % 16:
-        # The copy engine clips in units of 16 bytes and would write past the end of a row.
-        why.append(f"its rows of {sizes[columns] * element_bytes} bytes are not a multiple of 16")
-    if why:
-        reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
-        return StoreDecision(name, "direct", chunk, plan)
-    return StoreDecision(name, "tma", chunk, plan)
 
 
 def _fit(
