@@ -11,8 +11,11 @@ from collections.abc import Callable
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers
 from tilewright.machine.instruction import (
+    atomic,
     barriers,
+    bits,
     bulk,
+    compare,
     control,
     convert,
     floating,
@@ -30,11 +33,14 @@ Handler = Callable[[Decoder, Instruction, Modifiers], Plain | Control]
 
 HANDLERS: dict[str, Handler] = {
     **integer.HANDLERS,
+    **bits.HANDLERS,
+    **compare.HANDLERS,
     **floating.HANDLERS,
     **convert.HANDLERS,
     **move.HANDLERS,
     **control.HANDLERS,
     **memory_access.HANDLERS,
+    **atomic.HANDLERS,
     **warp_wide.HANDLERS,
     **barriers.HANDLERS,
     **mbarriers.HANDLERS,

@@ -1,4 +1,4 @@
-"""Loads, stores, atomics and fences, through the generic proxy.
+"""Loads and stores, through the generic proxy.
 
 Unobserved accesses of a whole warp take a short way: the instruction remembers the buffer that it met last, the byte
 offset is rotated right by the alignment's bits, so that a misaligned address becomes a huge index, and NumPy's bounds
@@ -6,30 +6,27 @@ check finds both kinds of error; anything unusual goes the careful way, which na
 
 Lanes that store to the same bytes in one instruction: the highest lane wins (the ISA leaves it open). Memory order
 modifiers (`.relaxed`, `.acquire`, `.release`, `.volatile`) add nothing here: warps interleave at instructions.
-Source: PTX ISA, Data Movement and Conversion Instructions; `atom`, `red`, `membar`, `fence`. Not handled: `.local`,
-`ldu`, 128-bit and vector atomics. Checked by: tests/machine/test_memory.py.
+Source: PTX ISA, `ld`, `st`. Not handled: `.local`, `ldu`, 128-bit elements. Checked by: tests/machine/test_memory.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import arithmetic
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.event import Access, MemoryFence, ProxyFence
+from tilewright.machine.event import Access
 from tilewright.machine.lanes import FULL, UNINITIALISED, WARP_SIZE, Lanes, Registers, indices, merge, poison, to_bits
 from tilewright.machine.memory import PARAM_WINDOW, Region, locate, merge_ranges
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain
 
 _SPACES = ("shared", "shared::cta", "shared::cluster", "global", "const", "param", "local")
-_ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
-_SCOPES = ("cta", "cluster", "gpu", "sys")
+ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
+SCOPES = ("cta", "cluster", "gpu", "sys")
 _CACHE = (
     "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc",
     "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
@@ -39,7 +36,8 @@ _CACHE = (
 Space = Literal["shared::cta", "shared::cluster", "global", "const", "param", "generic"]
 
 
-def _space(instruction: Instruction, modifiers: Modifiers) -> Space:
+def space_of(instruction: Instruction, modifiers: Modifiers) -> Space:
+    """Take the state-space modifier; none means generic addresses."""
     match modifiers.take(*_SPACES):
         case None:
             return "generic"
@@ -59,8 +57,8 @@ def _space(instruction: Instruction, modifiers: Modifiers) -> Space:
 
 def _order(modifiers: Modifiers) -> bool:
     """Take the memory-order, scope and cache modifiers. True for a strong (not weak) access."""
-    order = modifiers.take(*_ORDERS)
-    modifiers.take(*_SCOPES)
+    order = modifiers.take(*ORDERS)
+    modifiers.take(*SCOPES)
     while modifiers.take(*_CACHE):
         pass
     return order not in (None, "weak")
@@ -74,9 +72,10 @@ def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
     return base[indices(mask)].astype(np.uint64) + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
 
 
-def _emit(
+def report_access(
     warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, atomic: bool, mask: int
 ) -> None:
+    """Yield the event of one access: `offsets` in region `found`, by the lanes in `mask`."""
     observe = warp.cta.cluster.observe
     if observe is None:
         return
@@ -88,7 +87,7 @@ def _emit(
         observe(Access(warp.actor, "global", -1, ranges, write, "generic", span, atomic, to_bits(mask)))
 
 
-class _Place:
+class Place:
     """Where one load or store instruction points, and the buffer that it met last."""
 
     def __init__(
@@ -172,7 +171,7 @@ def _load_parts(
 
 def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
     strong = _order(modifiers)
-    space = _space(instruction, modifiers)
+    space = space_of(instruction, modifiers)
     _order(modifiers)
     if modifiers.take("L2::cache_hint"):
         expect_operands(instruction, 3)
@@ -184,7 +183,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         folded = _parameter(decoder, instruction, slot, offset, element, slots, types)
         if folded is not None:
             return folded
-    place = _Place(decoder, instruction, space, slot, offset, element, len(slots), strong)
+    place = Place(decoder, instruction, space, slot, offset, element, len(slots), strong)
     single = slots[0] if len(slots) == 1 and types[0].width_bits == element.width_bits else -1
     pairs = tuple(zip(slots, types, strict=True))
 
@@ -217,7 +216,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
             for index, (_, declared) in enumerate(pairs):
                 loaded[index][lanes] = _extended(words[first + index], element, declared)
             if place.space not in ("param", "const"):
-                _emit(warp, region, offsets, place.size_bytes, False, place.span, place.atomic, mask)
+                report_access(warp, region, offsets, place.size_bytes, False, place.span, place.atomic, mask)
         for (target, _), value in zip(pairs, loaded, strict=True):
             r[target] = value
 
@@ -256,7 +255,7 @@ def _parameter(
 
 def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
     strong = _order(modifiers)
-    space = _space(instruction, modifiers)
+    space = space_of(instruction, modifiers)
     _order(modifiers)
     if space in ("param", "const"):
         raise unsupported(instruction, f"stores to .{space}")
@@ -269,7 +268,7 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
     if len(sources) != count:
         raise unsupported(instruction, f"{len(sources)} registers for {count} elements")
     slot, offset = decoder.address(instruction, operands[0])
-    place = _Place(decoder, instruction, space, slot, offset, element, count, strong)
+    place = Place(decoder, instruction, space, slot, offset, element, count, strong)
     dtype = element.raw
     narrow = tuple(decoder.type_of(source).width_bits > element.width_bits for source in sources)
     pairs = tuple(zip(sources, narrow, strict=True))
@@ -302,142 +301,9 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
             first = offsets // steps
             for index, value in enumerate(values):
                 words[first + index] = value[lanes]
-            _emit(warp, region, offsets, place.size_bytes, True, place.span, place.atomic, mask)
+            report_access(warp, region, offsets, place.size_bytes, True, place.span, place.atomic, mask)
 
     return Plain(full, masked)
 
 
-def _wrapped(function: Callable[[int, int], int]) -> Callable[[int, int, int, int], int]:
-    return lambda old, b, _c, _bits: function(old, b)
-
-
-_ATOMIC_INTEGER: dict[str, Callable[[int, int, int, int], int]] = {
-    "add": _wrapped(lambda old, b: old + b),
-    "and": _wrapped(lambda old, b: old & b),
-    "or": _wrapped(lambda old, b: old | b),
-    "xor": _wrapped(lambda old, b: old ^ b),
-    "exch": _wrapped(lambda _old, b: b),
-    "min": _wrapped(min),
-    "max": _wrapped(max),
-    "inc": _wrapped(lambda old, b: 0 if old >= b else old + 1),
-    "dec": _wrapped(lambda old, b: b if old == 0 or old > b else old - 1),
-    "cas": lambda old, b, c, _bits: c if old == b else old,
-}
-
-
-def _atomic_function(
-    instruction: Instruction, operation: str, element: TypeName
-) -> Callable[[int, int, int, int], int]:
-    if element.is_float:
-        kinds: dict[str, Any] = {"f32": "f32", "f64": "f64", "f16": "f16", "bf16": "bf16"}
-        kind = kinds.get(element.name)
-        if kind is None or operation != "add":
-            raise unsupported(instruction, f"atomic {operation} of .{element.name}")
-        dtype = element.raw
-        return lambda old, b, _c, _bits: int(arithmetic.add(kind, np.array([old], dtype), np.array([b], dtype))[0])
-    return _ATOMIC_INTEGER[operation]
-
-
-def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
-    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-        modifiers.take(*_ORDERS)
-        operation = modifiers.take(*_ATOMIC_INTEGER)
-        modifiers.take(*_SCOPES)
-        space = _space(instruction, modifiers)
-        modifiers.take(*_SCOPES)
-        operation = operation or modifiers.take(*_ATOMIC_INTEGER)
-        modifiers.flag("noftz")
-        element = modifiers.take_type()
-        if operation is None or element.width_bits not in (16, 32, 64) or element.name.endswith("x2"):
-            raise unsupported(instruction, "only scalar 16-, 32- and 64-bit atomics")
-        function = _atomic_function(instruction, operation, element)
-        operands = list(instruction.operands)
-        target = decoder.destination(instruction, operands.pop(0), element) if returns else -1
-        expected = 3 if operation == "cas" else 2
-        if len(operands) != expected:
-            raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
-        slot, offset = decoder.address(instruction, operands[0])
-        values = [decoder.source(instruction, operand, element) for operand in operands[1:]]
-        place = _Place(decoder, instruction, space, slot, offset, element, 1, True)
-        bits, dtype = element.width_bits, element.raw
-        signed = element.is_signed
-
-        def read(value: Any) -> int:
-            number = int(value)
-            return number - (1 << bits) if signed and number >> (bits - 1) else number
-
-        def masked(r: Registers, mask: int) -> None:
-            warp: Warp = r[0]
-            before = np.array(poison(dtype) if target < 0 or r[target] is UNINITIALISED else r[target])
-            for region, offsets, lanes in place.careful(r, mask):
-                words = region.words[place.element_bytes]
-                for offset_bytes, lane in zip(offsets, lanes, strict=True):
-                    at = int(offset_bytes) // place.element_bytes
-                    old = words[at]
-                    b = read(r[values[0]][lane])
-                    c = read(r[values[1]][lane]) if len(values) > 1 else 0
-                    words[at] = dtype.type(function(read(old), b, c, bits) & ((1 << bits) - 1))
-                    before[lane] = old
-                _emit(warp, region, offsets, place.element_bytes, True, place.span, True, mask)
-            if target >= 0:
-                r[target] = before
-
-        return Plain(lambda r: masked(r, FULL), masked)
-
-    return handler
-
-
-def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    """`fence`, `membar` and `fence.mbarrier_init`: events only, since warps interleave at instructions."""
-    initial = "mbarrier_init" in instruction.opcode
-    modifiers.take("mbarrier_init")
-    modifiers.take("sc", "acq_rel", "acquire", "release")
-    scope = modifiers.take("cta", "cluster", "gpu", "sys", "gl")
-    expect_operands(instruction, 0)
-    observe = decoder.observe
-    if observe is None:
-        return Plain(lambda _r: None, lambda _r, _mask: None)
-    watch = observe
-
-    def masked(r: Registers, _mask: int) -> None:
-        kind = "mbarrier_init" if initial else "fence"
-        watch(MemoryFence(r[0].actor, kind, {"gl": "gpu", None: "cta"}.get(scope, str(scope)), instruction.span))
-
-    return Plain(lambda r: masked(r, FULL), masked)
-
-
-def _fence_proxy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    modifiers.flag("proxy")
-    kind = modifiers.take("async", "alias", "async.global", "async.shared::cta", "async.shared::cluster")
-    space = modifiers.take("global", "shared::cta", "shared::cluster")
-    kind = kind or instruction.row.removeprefix("fence.proxy.")
-    if not kind.startswith("async") and kind != "alias":
-        raise unsupported(instruction, "only fence.proxy.async and fence.proxy.alias")
-    expect_operands(instruction, 0)
-    observe = decoder.observe
-    if observe is None or kind == "alias":
-        return Plain(lambda _r: None, lambda _r, _mask: None)
-    watch = observe
-    covered: Literal["all", "shared", "global"] = "all"
-    if "shared" in kind or (space or "").startswith("shared"):
-        covered = "shared"
-    elif "global" in kind or space == "global":
-        covered = "global"
-
-    def masked(r: Registers, mask: int) -> None:
-        watch(ProxyFence(r[0].actor, covered, instruction.span, to_bits(mask)))
-
-    return Plain(lambda r: masked(r, FULL), masked)
-
-
-HANDLERS = {
-    "ld": _ld,
-    "st": _st,
-    "atom": _atomic(True),
-    "red": _atomic(False),
-    "membar": _fence,
-    "fence": _fence,
-    "fence.mbarrier_init": _fence,
-    "fence.proxy.async": _fence_proxy,
-    "fence.proxy.alias": _fence_proxy,
-}
+HANDLERS = {"ld": _ld, "st": _st}

@@ -1,0 +1,203 @@
+"""Logic, shifts, bit fields and bit counts.
+
+Shifts by the width or more give 0, or the sign. Source: PTX ISA, Logic and Shift Instructions; `bfe`, `bfi`, `popc`,
+`clz`, `brev`, `bfind`. Not handled: `bmsk`, `szext`, `fns`. Checked by: tests/machine/test_instructions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontends.ptx.ast import Immediate, Instruction
+from tilewright.machine import integer
+from tilewright.machine.decoder import WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.instruction.integer import Operation, operation, refuse_float
+from tilewright.machine.lanes import WARP_SIZE, Lanes
+from tilewright.machine.step import LaneFunction, Plain, compute
+
+
+def _logic(function: Operation, boolean: Operation, count: int) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+        declared = modifiers.take_type()
+        refuse_float(instruction, declared)
+        return operation(decoder, instruction, declared, boolean if declared.name == "pred" else function, count)
+
+    return handler
+
+
+def _cnot(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    return operation(decoder, instruction, declared, lambda a: (a == 0).astype(declared.raw), 1)
+
+
+def _lop3(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    target, *operands, table = expect_operands(instruction, 5)
+    value = getattr(table, "value", None)
+    if not isinstance(value, int) or declared.width_bits != 32:
+        raise unsupported(instruction, "lop3 needs .b32 and a constant table")
+    to = decoder.destination(instruction, target, declared)
+    sources = tuple(decoder.source(instruction, operand, declared) for operand in operands)
+    rows = [index for index in range(8) if value >> index & 1]
+
+    def look_up(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        result = np.zeros(WARP_SIZE, np.uint32)
+        for row in rows:
+            result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+        return result
+
+    return compute(look_up, to, sources)
+
+
+def _shift(left: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+        declared = modifiers.take_type()
+        refuse_float(instruction, declared)
+        width, raw, view = declared.width_bits, declared.raw, declared.view
+        amount = instruction.operands[-1]
+        if isinstance(amount, Immediate) and 0 <= amount.value < width:
+            constant, signed_constant = raw.type(amount.value), view.type(amount.value)
+            if left:
+                return _shift_by(decoder, instruction, declared, lambda a: a << constant)
+            if declared.is_signed:
+                return _shift_by(decoder, instruction, declared, lambda a: (a.view(view) >> signed_constant).view(raw))
+            return _shift_by(decoder, instruction, declared, lambda a: a >> constant)
+        if left:
+            return operation(decoder, instruction, declared, integer.shift_left, 2, last=WORD32)
+        kind: Any = declared.name if declared.is_signed else f"u{width}"
+        return operation(decoder, instruction, declared, lambda a, b: integer.shift_right(kind, a, b), 2, last=WORD32)
+
+    return handler
+
+
+def _shift_by(decoder: Decoder, instruction: Instruction, declared: TypeName, function: LaneFunction) -> Plain:
+    target, value, _ = expect_operands(instruction, 3)
+    to = decoder.destination(instruction, target, declared)
+    return compute(function, to, (decoder.source(instruction, value, declared),))
+
+
+def _funnel(left: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+        modifiers.take("l", "r")
+        mode = modifiers.take("clamp", "wrap")
+        declared = modifiers.take_type()
+
+        def funnel(low: Lanes, high: Lanes, amount: Lanes) -> Lanes:
+            if mode == "clamp":
+                count = np.minimum(amount, np.uint32(32)).astype(np.uint64)
+            else:
+                count = (amount & np.uint32(31)).astype(np.uint64)
+            whole = high.astype(np.uint64) << np.uint64(32) | low
+            if left:
+                # Shifting 64 bits left by up to 32 keeps the wanted high word intact.
+                return ((whole << count) >> np.uint64(32)).astype(np.uint32)
+            return (whole >> count).astype(np.uint32)
+
+        return operation(decoder, instruction, declared, funnel, 3)
+
+    return handler
+
+
+def _shf(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    return _funnel("l" in modifiers.left)(decoder, instruction, modifiers)
+
+
+def _bfe(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    target, value, position, length = expect_operands(instruction, 4)
+    to = decoder.destination(instruction, target, declared)
+    sources = (
+        decoder.source(instruction, value, declared),
+        decoder.source(instruction, position, WORD32),
+        decoder.source(instruction, length, WORD32),
+    )
+    width, signed = declared.width_bits, declared.is_signed
+
+    def extract(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        found: list[int] = []
+        for bits, at, size in zip(a.tolist(), (b & 0xFF).tolist(), (c & 0xFF).tolist(), strict=True):
+            sign = (bits >> min(at + size - 1, width - 1)) & 1 if signed and size else 0
+            field = bits >> at & ((1 << size) - 1)
+            present = max(0, min(size, width - at))
+            found.append((field | -(sign << present)) & ((1 << width) - 1))
+        return np.array(found, declared.raw)
+
+    return compute(extract, to, sources)
+
+
+def _bfi(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    target, field, into, position, length = expect_operands(instruction, 5)
+    to = decoder.destination(instruction, target, declared)
+    sources = (
+        decoder.source(instruction, field, declared),
+        decoder.source(instruction, into, declared),
+        decoder.source(instruction, position, WORD32),
+        decoder.source(instruction, length, WORD32),
+    )
+    whole = (1 << declared.width_bits) - 1
+
+    def insert(a: Lanes, b: Lanes, c: Lanes, d: Lanes) -> Lanes:
+        found: list[int] = []
+        for bits, under, at, size in zip(a.tolist(), b.tolist(), (c & 0xFF).tolist(), (d & 0xFF).tolist(), strict=True):
+            hole = ((1 << size) - 1) << at & whole
+            found.append(under & ~hole | bits << at & hole)
+        return np.array(found, declared.raw)
+
+    return compute(insert, to, sources)
+
+
+def _count(name: str) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+        shift_amount = modifiers.flag("shiftamt")
+        declared = modifiers.take_type()
+        width = declared.width_bits
+
+        def one(value: int) -> int:
+            match name:
+                case "popc":
+                    return value.bit_count()
+                case "clz":
+                    return width - value.bit_length()
+                case "brev":
+                    return int(f"{value:0{width}b}"[::-1], 2)
+                case _:
+                    if declared.is_signed and value >> (width - 1):
+                        value = ~value & ((1 << width) - 1)
+                    if not value:
+                        return 0xFFFF_FFFF
+                    top = value.bit_length() - 1
+                    return width - 1 - top if shift_amount else top
+
+        result = declared if name == "brev" else WORD32
+        if name != "bfind" and shift_amount:
+            raise unsupported(instruction, ".shiftamt is for bfind")
+
+        def count(a: Lanes) -> Lanes:
+            return np.array([one(value) for value in a.tolist()], result.raw)
+
+        return operation(decoder, instruction, declared, count, 1, result=result)
+
+    return handler
+
+
+HANDLERS = {
+    "and": _logic(np.bitwise_and, np.logical_and, 2),
+    "or": _logic(np.bitwise_or, np.logical_or, 2),
+    "xor": _logic(np.bitwise_xor, np.logical_xor, 2),
+    "not": _logic(np.invert, np.logical_not, 1),
+    "cnot": _cnot,
+    "lop3": _lop3,
+    "shl": _shift(True),
+    "shr": _shift(False),
+    "shf": _shf,
+    "bfe": _bfe,
+    "bfi": _bfi,
+    "popc": _count("popc"),
+    "clz": _count("clz"),
+    "brev": _count("brev"),
+    "bfind": _count("bfind"),
+}
