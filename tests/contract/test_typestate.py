@@ -219,6 +219,36 @@ def test_two_rings_are_unknown() -> None:
     assert len(reasons) == 1 and "several rings" in reasons[0]
 
 
+def test_fragments_do_not_outlive_their_tile() -> None:
+    """A fragment's registers are overwritten by the next tile's wgmma."""
+    module = gemm(Shape(store="plain"))
+    tiles = [op for op in module.walk() if isinstance(op, ac.TilesOp)][1]
+    fragment = next(op for op in module.walk() if isinstance(op, ac.MapOp)).result
+    start = tiles.carried[0]
+    made = ac.FragmentLoadOp.create(
+        operands=[next(op for op in module.walk() if isinstance(op, ac.GlobalOp)).result],
+        result_types=[fragment.type],
+    )
+    row = ac.AffineOp.create(
+        properties={"coefficients": int_array([]), "constant": IntAttr(0)}, result_types=[ac.IndexType()]
+    )
+    made.operands = [made.operands[0], row.result, row.result]
+    block, last = tiles.parent_block(), tiles.body.block.last_op
+    assert block is not None and last is not None
+    block.insert_ops_before([row, made], tiles)
+    tiles.body.block.insert_arg(fragment.type, len(tiles.body.block.args))
+    last.operands = [*last.operands, fragment]
+    wider = ac.TilesOp.create(
+        operands=[start, made.result],
+        result_types=[start.type, fragment.type],
+        properties=tiles.properties,
+        regions=[tiles.detach_region(tiles.body)],
+    )
+    block.insert_op_after(wider, tiles)
+    tiles.detach()
+    assert any("from one iteration to the next" in reason for reason in _unknown(module))
+
+
 def test_output_that_is_also_an_input_is_unknown() -> None:
     module = gemm()
     for op in module.walk():

@@ -213,6 +213,9 @@ class RoleWalk:
         elif minimum < begin:
             self.findings.doubt(f"{symbol} may be {minimum}, less than the loop's first index {begin}", op)
         entry = [self.take(op, value) for value in carried]
+        if any(isinstance(token, Settled | Fragment) for token in entry):
+            # Its registers belong to a wgmma of the body, which the next iteration issues again.
+            self.findings.doubt("carries the values of an accumulator from one iteration to the next", op)
         atoms = tuple(f"{self.name_of(op)}.{number}" for number in range(indices))
         leading: list[Token | None] = [Index(((atom, 1),)) for atom in atoms]
         outer, self.around = self.around, (*self.around, *atoms)
