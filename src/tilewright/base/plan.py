@@ -44,11 +44,15 @@ class TensorMap:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes that one copy adds to its mbarrier's transaction count (the full box, whatever is out of bounds)."""
-        count = 1
+        """Bytes that one copy adds to its mbarrier's transaction count: the full box, whatever is out of bounds.
+
+        Raises ValueError for an interleaved map.
+        """
+        if self.interleave != "none":
+            raise ValueError("an interleaved box moves in slices; the copy engine's model counts them")
         strides = self.element_strides or (1,) * self.rank
-        for index, extent in enumerate(self.box):
-            stride = 1 if index == 0 and self.interleave == "none" else strides[index]
+        count = self.box[0]
+        for extent, stride in zip(self.box[1:], strides[1:], strict=True):
             count *= -(-extent // stride)
         return count * self.element.bytes
 
