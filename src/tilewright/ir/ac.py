@@ -9,7 +9,8 @@ What a value of each type means:
   "retired": was read and nothing reads it any more. Linear: used exactly once.
 - `!ac.tx<ring, bytes>`: a slot being filled, of which `bytes` bytes are announced and not yet issued. Linear.
 - `!ac.reading<ring>`: a slot that a wgmma in flight reads. Linear.
-- `!ac.inflight<m, n>` and `!ac.acc<m, n>`: an accumulator owned by the tensor core, and by the threads. Linear.
+- `!ac.inflight<m, n>` and `!ac.acc<m, n>`: an accumulator owned by the tensor core (linear), and by the
+  threads (read as often as they like).
 - `!ac.fragment<axes, element>`: values distributed over a warpgroup's registers like an accumulator.
 - `!ac.staged<buffer, state>`: bytes of an output tile in shared memory: "written" by generic stores, "fenced" towards
   the async proxy, "ready" for the copy engine. Linear.

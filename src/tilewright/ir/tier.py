@@ -18,7 +18,7 @@ UNITS = {"thread1": 1, "warp32": 32, "warpgroup128": 128}
 
 @irdl_attr_definition
 class MemoryType(ParametrizedAttribute, TypeAttribute):
-    """`slots` slots of `slot_bytes` bytes in a tier, each with rows of `row_bytes` bytes under a swizzle."""
+    """`slots` slots of `slot_bytes` bytes in a tier, under a swizzle (a bulk copy's; rows are as its box has them)."""
 
     name = "tier.mem"
 
