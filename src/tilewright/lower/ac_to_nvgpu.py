@@ -86,7 +86,7 @@ def _function(kernel: ac.KernelOp) -> list[str]:
     for op in kernel.body.block.ops:
         _write_top_level(state, op)
     block = ", ".join(str(extent) for extent in _integers(kernel.block))
-    attributes = [f"known_block_size = array<i32: {block}>", f"nvvm.reqntid = array<i32: {block}>"]
+    attributes = [f"nvvm.reqntid = array<i32: {block}>"]
     if state.cluster_size > 1:
         attributes.append(f"nvvm.cluster_dim = array<i32: {', '.join(str(extent) for extent in state.cluster)}>")
     if kernel.launch_registers.data:
@@ -207,8 +207,8 @@ def _write_top_level(state: Nvgpu, op: Operation) -> None:
         case ac.CtaSyncOp():
             text.line("gpu.barrier")
         case ac.ClusterSyncOp():
-            text.line("nvvm.cluster.arrive {aligned}")
-            text.line("nvvm.cluster.wait {aligned}")
+            text.line("nvvm.cluster.arrive")
+            text.line("nvvm.cluster.wait")
         case ac.RoleOp():
             _write_role(state, op)
         case _:
