@@ -174,3 +174,14 @@ def test_products_that_do_not_multiply():
     ):
         with pytest.raises(tw.TilewrightError, match=words):
             tw.matmul(a, b)
+
+
+def test_arrays_at_odd_addresses_go_round_the_tensor_map():
+    wanted = Wanted(misaligned=("b", "c"))
+    compilation = compile_kernel(kernels.matmul, dims={"M": 64, "N": 64, "K": 64}, wanted=wanted, assembled=False)
+    assert compilation.decisions.b.materialized
+    assert not compilation.decisions.a.materialized
+    assert compilation.decisions.stores[0].path == "direct"
+    inputs = random_inputs(compilation)
+    result = run_on_machine(compilation.bundle(), tuple(inputs.values()))
+    assert relative_error(result, inputs["a"].astype(float) @ inputs["b"].astype(float)) < 1e-2

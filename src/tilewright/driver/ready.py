@@ -90,17 +90,26 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
     _check_product(left, right)
     a, left = _with_positive_strides(a, left, "a")
     b, right = _with_positive_strides(b, right, "b")
-    given = view_array(out, name="out").strides if out is not None else None
-    key = (left.shape, left.strides, right.shape, right.strides, left.element, given)
+    result = view_array(out, name="out") if out is not None else None
+    given = result.strides if result is not None else None
+    misaligned = misaligned_names({"a": left, "b": right, **({"c": result} if result is not None else {})})
+    key = (left.shape, left.strides, right.shape, right.strides, left.element, given, misaligned)
     kernel = _by_arguments.get(key)
     if kernel is None:
         strides: dict[str, tuple[int, ...]] = {"a": left.strides, "b": right.strides}
         if given is not None:
             strides["c"] = given
         extents = {"M": left.shape[0], "N": right.shape[1], "K": left.shape[1]}
-        kernel = compile_for(matmul_kernel, extents, dtype=left.element, strides=strides)
+        kernel = compile_for(
+            matmul_kernel, extents, dtype=left.element, strides=strides, wanted=Wanted(misaligned=misaligned)
+        )
         _by_arguments[key] = kernel
     return kernel(a, b, out=out)
+
+
+def misaligned_names(views: Mapping[str, ArrayView]) -> tuple[str, ...]:
+    """Arrays on a GPU that do not begin at a multiple of 16 bytes. (CPU arrays are copied to aligned memory.)"""
+    return tuple(name for name, view in views.items() if view.device == "cuda" and view.pointer % 16)
 
 
 def _check_product(left: ArrayView, right: ArrayView) -> None:
@@ -170,5 +179,6 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
             span=kernel.span,
             remedy="pass every input, in the order of the parameters",
         )
-    compiled = compile_for(kernel, dims, dtype=dtypes, strides=strides)
+    misaligned = misaligned_names({item.name: view for item, view in zip(inputs, views, strict=False)})
+    compiled = compile_for(kernel, dims, dtype=dtypes, strides=strides, wanted=Wanted(misaligned=misaligned))
     return compiled(*arguments, out=keywords.get("out"))

@@ -26,7 +26,7 @@ from tilewright.ir.decisions import (
     to_attribute,
 )
 from tilewright.synth.model import Rates, pipeline_cycles, raster_group, rates_of, slice_cycles
-from tilewright.synth.operands import TILE_K, decide_operand, decide_store, stored_tensor
+from tilewright.synth.operands import TILE_K, Site, decide_operand, decide_store, stored_tensor
 from tilewright.targets import Target
 
 _PRODUCER_REGISTERS = 40
@@ -49,11 +49,15 @@ _LEAST_STAGES = 2
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Choices fixed from outside (by a user or a tuner); None leaves one to the synthesiser."""
+    """Choices fixed from outside (by a user or a tuner); None leaves one to the synthesiser.
+
+    misaligned: parameters whose arrays do not begin at a multiple of 16 bytes, which no tensor map can describe.
+    """
 
     tile: tuple[int, int] | None = None
     stages: int | None = None
     cluster: tuple[int, int] | None = None
+    misaligned: tuple[str, ...] = ()
 
 
 def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None) -> Decisions:
@@ -125,12 +129,10 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     tile_m, tile_n, consumers = _tile_shape(rates, extents, left.element_kind.bytes, stored_bytes, wanted, reasons)
     cluster = _cluster(rates, (tile_m, tile_n), left.element_kind.bytes, wanted, reasons)
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
-    a = decide_operand(program, sides[0], contracted, tile_m // cluster[1], target, reasons)
-    b = decide_operand(program, sides[1], contracted, tile_n // cluster[0], target, reasons)
-    stores = tuple(
-        decide_store(program, store, (rows, columns), tile_m // consumers, target, reasons)
-        for store in _stores(program)
-    )
+    site = Site(program, target, wanted.misaligned, reasons)
+    a = decide_operand(site, sides[0], contracted, tile_m // cluster[1])
+    b = decide_operand(site, sides[1], contracted, tile_n // cluster[0])
+    stores = tuple(decide_store(site, store, (rows, columns), tile_m // consumers) for store in _stores(program))
     shape = (tile_m, tile_n, consumers)
     axes = (rows, columns, contracted)
     return _fit(program, axes, swapped, shape, cluster, a, b, stores, rates, target, wanted, reasons)

@@ -8,6 +8,8 @@ leaves its reason.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
@@ -21,20 +23,29 @@ TILE_K = 64
 """64 elements of 16 bits make rows of 128 bytes, the widest swizzle span."""
 
 
-def decide_operand(
-    program: tile.ProgramOp,
-    side: tuple[str, SSAValue, str],
-    contracted: str,
-    extent: int,
-    target: Target,
-    reasons: list[str],
-) -> OperandDecision:
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What every question here is about: the program, the target, and the parameters whose arrays do not begin at a
+    multiple of 16 bytes. `reasons` gathers why each detour was taken."""
+
+    program: tile.ProgramOp
+    target: Target
+    misaligned: tuple[str, ...]
+    reasons: list[str]
+
+    def broken(self, plan: MapDecision, buffer: str) -> list[str]:
+        """The rules of tensor maps that a map of this buffer breaks, in words."""
+        address = 1 if buffer in self.misaligned else 0
+        return [item.message for item in violations(plan.tensor_map(), self.target, global_address=address)]
+
+
+def decide_operand(site: Site, side: tuple[str, SSAValue, str], contracted: str, extent: int) -> OperandDecision:
     """A tensor map on the operand itself where one is legal; else on a workspace with padded rows."""
     name, value, outer = side
     why: list[str] = []
     source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
     if isinstance(source.owner, tile.LoadOp):
-        direct = _direct_operand(program, name, source.owner, outer, contracted, extent, target, why)
+        direct = _direct_operand(site, name, source.owner, outer, contracted, extent, why)
         if direct is not None:
             return direct
     else:
@@ -44,15 +55,15 @@ def decide_operand(
     element_bytes = kind.element_kind.bytes
     major = _preferred_major(value, contracted)
     inner_axis, outer_axis = (contracted, outer) if major == "K" else (outer, contracted)
-    inner, count = program.extents[inner_axis], program.extents[outer_axis]
+    inner, count = site.program.extents[inner_axis], site.program.extents[outer_axis]
     row_bytes = _round_up(inner * element_bytes, 16)
     workspace = f"{name}_operand"
     plan = MapDecision(kind.element_kind.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B")
-    broken = violations(plan.tensor_map(), target)
+    broken = site.broken(plan, workspace)
     if broken:
-        words = "; ".join(str(item.message) for item in broken)
+        words = "; ".join(broken)
         raise TilewrightError(f"no legal tensor map for the {name} operand: {words}", remedy="use smaller extents")
-    reasons.append(
+    site.reasons.append(
         f"{name} operand: {'; '.join(why)}; first copied into rows of {row_bytes} bytes "
         f"({count * row_bytes} bytes of workspace)"
     )
@@ -91,15 +102,9 @@ def _shift(index: SSAValue) -> int:
 
 
 def _direct_operand(
-    program: tile.ProgramOp,
-    side: str,
-    load: tile.LoadOp,
-    outer: str,
-    contracted: str,
-    extent: int,
-    target: Target,
-    why: list[str],
+    site: Site, side: str, load: tile.LoadOp, outer: str, contracted: str, extent: int, why: list[str]
 ) -> OperandDecision | None:
+    """A tensor map of the loaded array itself, or None, with the reasons added to `why`."""
     tensor = load.tensor.type
     assert isinstance(tensor, tile.TensorType)
     shifts = {axis: _shift(index) for axis, index in zip(tensor.axis_names, load.indices, strict=True)}
@@ -126,25 +131,19 @@ def _direct_operand(
             "128B",
             "128B",
         )
-        broken = violations(plan.tensor_map(), target)
+        broken = site.broken(plan, parameter_name(site.program, load.tensor))
         if not broken:
-            return OperandDecision(side, parameter_name(program, load.tensor), 0, major, plan, shifts[outer])
-        why.extend(item.message for item in broken)
+            return OperandDecision(side, parameter_name(site.program, load.tensor), 0, major, plan, shifts[outer])
+        why.extend(broken)
     if not why:
-        why.append(f"neither axis of {parameter_name(program, load.tensor)} is contiguous")
+        why.append(f"neither axis of {parameter_name(site.program, load.tensor)} is contiguous")
     return None
 
 
-def decide_store(
-    program: tile.ProgramOp,
-    store: tile.StoreOp,
-    axes: tuple[str, str],
-    unit_rows: int,
-    target: Target,
-    reasons: list[str],
-) -> StoreDecision:
+def decide_store(site: Site, store: tile.StoreOp, axes: tuple[str, str], unit_rows: int) -> StoreDecision:
+    """Bulk stores of boxes of `unit_rows` rows where the array allows them, else plain stores."""
     tensor = stored_tensor(store)
-    name = parameter_name(program, store.tensor)
+    name = parameter_name(site.program, store.tensor)
     sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
     rows, columns = axes
@@ -156,14 +155,14 @@ def decide_store(
     plan = MapDecision(
         tensor.element_kind.value, (sizes[columns], sizes[rows]), (stride_bytes,), (chunk, unit_rows), "128B", "none"
     )
-    why = [item.message for item in violations(plan.tensor_map(), target)]
+    why = site.broken(plan, name)
     if strides[columns] != 1 and sizes[columns] != 1:
         why.append(f"{name} is not contiguous along {columns}")
     if sizes[columns] * element_bytes % 16:
         # The copy engine clips in units of 16 bytes and would write past the end of a row.
         why.append(f"its rows of {sizes[columns] * element_bytes} bytes are not a multiple of 16")
     if why:
-        reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
+        site.reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
         return StoreDecision(name, "direct", chunk, plan)
     return StoreDecision(name, "tma", chunk, plan)
 
