@@ -96,11 +96,11 @@ def test_a_named_barrier_that_lacks_threads_hangs() -> None:
 
 
 def test_named_barrier_counts_must_agree() -> None:
-    with pytest.raises(MachineFault, match="NB002"):
+    with pytest.raises(MachineFault, match="NB202"):
         run_into(HAND_OVER.replace("bar.sync 5, 64", "bar.sync 5, 96"), np.zeros(32, np.uint32), threads=64)
-    with pytest.raises(MachineFault, match="NB001"):
+    with pytest.raises(MachineFault, match="NB201"):
         run_into("bar.sync 16;\nret;", np.zeros(1, np.uint32))
-    with pytest.raises(MachineFault, match="NB001"):
+    with pytest.raises(MachineFault, match="NB201"):
         run_into("bar.sync 1, 33;\nret;", np.zeros(1, np.uint32))
 
 
@@ -157,11 +157,11 @@ def test_mbarrier_rounds_by_parity_and_by_state() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
-        ("mbarrier.init.shared::cta.b64 [bar], 64;", "", "MB002"),
-        ("[bar], 64;", "[bar], 64;\nmbarrier.init.shared::cta.b64 [bar], 64;", "MB003"),
-        ("[bar], 64;", "[bar], 0;", "MB001"),
-        ("ROUND:", "ROUND:\nmbarrier.arrive.shared::cta.b64 _, [bar], 70;", "MB009"),
-        ("[bar], %r3;", "[bar], 2;", "MB012"),
+        ("mbarrier.init.shared::cta.b64 [bar], 64;", "", "MB202"),
+        ("[bar], 64;", "[bar], 64;\nmbarrier.init.shared::cta.b64 [bar], 64;", "MB203"),
+        ("[bar], 64;", "[bar], 0;", "MB201"),
+        ("ROUND:", "ROUND:\nmbarrier.arrive.shared::cta.b64 _, [bar], 70;", "MB209"),
+        ("[bar], %r3;", "[bar], 2;", "MB212"),
         ("bar.sync 0;", "bar.sync 0;\nmbarrier.test_wait.parity.shared::cta.b64 %p2, [bar+4], 0;", "MF002"),
     ],
 )
@@ -234,14 +234,14 @@ def test_remote_arrivals_and_stores_in_a_cluster() -> None:
 
 
 def test_waiting_on_a_remote_barrier_is_a_fault() -> None:
-    with pytest.raises(MachineFault, match="MB011"):
+    with pytest.raises(MachineFault, match="MB211"):
         run_into(REMOTE.replace("%p2, [%r4], 0", "%p2, [%r7], 0"), np.zeros((2, 32), np.uint32), grid=2, cluster=2)
 
 
 def test_cluster_barrier_misuse() -> None:
-    with pytest.raises(MachineFault, match="CL001"):
+    with pytest.raises(MachineFault, match="CL201"):
         run_into("barrier.cluster.wait.aligned;\nret;", np.zeros(1, np.uint32))
-    with pytest.raises(MachineFault, match="CL001"):
+    with pytest.raises(MachineFault, match="CL201"):
         run_into("barrier.cluster.arrive.aligned;\nbarrier.cluster.arrive.aligned;\nret;", np.zeros(1, np.uint32))
 
 
@@ -263,5 +263,5 @@ def test_register_budget() -> None:
         run_into(BUDGET, np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120", seed=seed)
     with pytest.raises(MachineHang, match=r"waits for 2816 registers \(setmaxnreg.inc 208\)"):
         run_into(BUDGET.replace("200", "208"), np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120")
-    with pytest.raises(MachineFault, match="SR001"):
+    with pytest.raises(MachineFault, match="SR201"):
         run_into(BUDGET.replace("200", "104"), np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120")

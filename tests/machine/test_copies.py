@@ -78,7 +78,7 @@ def test_broken_protocols_hang_and_say_why(old: str, new: str, lacks: str) -> No
         _, _, buffers = tile_buffers()
         with pytest.raises(MachineHang) as caught:
             run_launch(kernel, copy_launch(), buffers, seed=seed)
-        assert caught.value.code == "LV001"
+        assert caught.value.code == "LV201"
         assert len(caught.value.waiters) == 2
         for waiter in caught.value.waiters:
             assert "waits on mbarrier" in waiter.reason and "+0x2000, parity 0: phase 0" in waiter.reason

@@ -84,7 +84,7 @@ def test_states() -> None:
     assert mbarrier.token_complete(barrier, state)
     with pytest.raises(ProtocolFault) as caught:
         mbarrier.token_complete(mbarrier.arrive(barrier, 3), state)
-    assert caught.value.code == "MB019"
+    assert caught.value.code == "MB219"
 
 
 READY = Mbarrier(expected=2, pending=1)
@@ -93,22 +93,22 @@ READY = Mbarrier(expected=2, pending=1)
 @pytest.mark.parametrize(
     ("code", "misuse"),
     [
-        ("MB001", lambda: mbarrier.initialize(None, 0)),
-        ("MB001", lambda: mbarrier.initialize(None, COUNT_LIMIT + 1)),
-        ("MB001", lambda: mbarrier.arrive(READY, 0)),
-        ("MB001", lambda: mbarrier.expect(mbarrier.expect(READY, COUNT_LIMIT), 1)),
-        ("MB001", lambda: mbarrier.complete(mbarrier.complete(READY, COUNT_LIMIT), 1)),
-        ("MB002", lambda: mbarrier.arrive(None)),
-        ("MB002", lambda: mbarrier.expect(None, 16)),
-        ("MB002", lambda: mbarrier.complete(None, 16)),
-        ("MB002", lambda: mbarrier.parity_complete(None, 0)),
-        ("MB002", lambda: mbarrier.invalidate(None)),
-        ("MB003", lambda: mbarrier.initialize(READY, 1)),
-        ("MB009", lambda: mbarrier.arrive(READY, 2)),
-        ("MB009", lambda: mbarrier.arrive(Mbarrier(1, 0, transaction_bytes=16))),
-        ("MB010", lambda: mbarrier.arrive(READY, 1, no_complete=True)),
-        ("MB012", lambda: mbarrier.parity_complete(READY, 2)),
-        ("MB017", lambda: mbarrier.arrive_drop(READY, 2)),
+        ("MB201", lambda: mbarrier.initialize(None, 0)),
+        ("MB201", lambda: mbarrier.initialize(None, COUNT_LIMIT + 1)),
+        ("MB201", lambda: mbarrier.arrive(READY, 0)),
+        ("MB201", lambda: mbarrier.expect(mbarrier.expect(READY, COUNT_LIMIT), 1)),
+        ("MB201", lambda: mbarrier.complete(mbarrier.complete(READY, COUNT_LIMIT), 1)),
+        ("MB202", lambda: mbarrier.arrive(None)),
+        ("MB202", lambda: mbarrier.expect(None, 16)),
+        ("MB202", lambda: mbarrier.complete(None, 16)),
+        ("MB202", lambda: mbarrier.parity_complete(None, 0)),
+        ("MB202", lambda: mbarrier.invalidate(None)),
+        ("MB203", lambda: mbarrier.initialize(READY, 1)),
+        ("MB209", lambda: mbarrier.arrive(READY, 2)),
+        ("MB209", lambda: mbarrier.arrive(Mbarrier(1, 0, transaction_bytes=16))),
+        ("MB210", lambda: mbarrier.arrive(READY, 1, no_complete=True)),
+        ("MB212", lambda: mbarrier.parity_complete(READY, 2)),
+        ("MB217", lambda: mbarrier.arrive_drop(READY, 2)),
     ],
 )
 def test_misuse_names_its_rule(code: str, misuse: Callable[[], object]) -> None:

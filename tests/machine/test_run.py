@@ -216,7 +216,7 @@ def test_lanes_that_wait_for_lanes_of_the_same_warp_make_progress() -> None:
 def test_step_limit_is_reported_as_such() -> None:
     with pytest.raises(MachineHang) as caught:
         run_into("LOOP:\nbra LOOP;\nret;", np.zeros(1, np.uint32), step_limit=10_000)
-    assert caught.value.code == "LV002"
+    assert caught.value.code == "LV202"
 
 
 def test_cluster_order_and_special_registers() -> None:

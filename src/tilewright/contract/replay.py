@@ -30,7 +30,7 @@ from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.run import STEP_LIMIT, RunReport, run_launch
 
-_LIMIT_CODE = "LV002"
+_LIMIT_CODE = "LV202"
 
 
 def replay(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class EngineFault(Exception):
-    """A misuse of an engine. code: `MF001`, `MB009`, ...; name: kebab-case; message: one line with the values."""
+    """A misuse of an engine. code: `MF001`, `MB209`, ...; name: kebab-case; message: one line with the values."""
 
     def __init__(self, code: str, name: str, message: str) -> None:
         self.code = code

@@ -1,9 +1,7 @@
 """How a run ends badly: a fault (an instruction did what the ISA forbids) or a hang (nobody can ever move again).
 
-Both carry the place in the PTX text. Codes: `MF001` memory out of bounds, `MF002` misaligned address, `MF003`
-uninitialised register, `MF004` register of a wgmma in flight, `MF005` divergence where convergence is required,
-`MF006` protocol misuse that no barrier code covers, `MF007` illegal instruction operand, `MF008` trap; barrier faults
-keep the code of the rule that `mbarrier` names. A hang is `LV001`, a run past its step limit `LV002`.
+Both carry the place in the PTX text and a code that `rules` explains: `MF` for the machine's own family, numbers from
+201 for protocol families. A hang is `LV201`; a run past its step limit, which proves nothing, `LV202`.
 """
 
 from __future__ import annotations

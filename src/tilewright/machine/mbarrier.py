@@ -6,8 +6,8 @@ parity; this model keeps the absolute index, from 0, so that a caller can tell p
 
 States are values; each operation takes one (None for memory that holds no valid object) and returns the next. An
 operation ended a phase exactly if `after.phase != before.phase`. Misuse raises `ProtocolFault`, whose code names the
-rule: MB001 ranges, MB002 not initialised, MB003 initialised twice, MB009 more arrivals than pending, MB010 a
-`.noComplete` arrival that would complete, MB012 a parity that is none, MB017 expected count dropped to zero, MB019 a
+rule: MB201 ranges, MB202 not initialised, MB203 initialised twice, MB209 more arrivals than pending, MB210 a
+`.noComplete` arrival that would complete, MB212 a parity that is none, MB217 expected count dropped to zero, MB219 a
 state of a phase long past.
 
 Not handled: memory order (events carry it), the `.layout` v1 object with conditional phases (PTX 9.3), remote forms (a
@@ -26,14 +26,14 @@ COUNT_LIMIT = (1 << 20) - 1
 
 
 _NAMES = {
-    "MB001": "mbarrier-range",
-    "MB002": "mbarrier-not-initialized",
-    "MB003": "mbarrier-initialized-twice",
-    "MB009": "mbarrier-over-arrival",
-    "MB010": "mbarrier-no-complete",
-    "MB012": "mbarrier-parity",
-    "MB017": "mbarrier-dropped-to-zero",
-    "MB019": "mbarrier-stale-state",
+    "MB201": "mbarrier-range",
+    "MB202": "mbarrier-not-initialized",
+    "MB203": "mbarrier-initialized-twice",
+    "MB209": "mbarrier-over-arrival",
+    "MB210": "mbarrier-no-complete",
+    "MB212": "mbarrier-parity",
+    "MB217": "mbarrier-dropped-to-zero",
+    "MB219": "mbarrier-stale-state",
 }
 
 
@@ -60,16 +60,16 @@ class Mbarrier:
 
 
 def initialize(barrier: Mbarrier | None, count: int) -> Mbarrier:
-    """`mbarrier.init`: `barrier` is what the memory held before. Raises MB003 over a valid object, MB001 on `count`."""
+    """`mbarrier.init`: `barrier` is what the memory held before. Raises MB203 over a valid object, MB201 on `count`."""
     if barrier is not None:
-        raise ProtocolFault("MB003", "mbarrier.init on an object that is already valid; mbarrier.inval comes first")
+        raise ProtocolFault("MB203", "mbarrier.init on an object that is already valid; mbarrier.inval comes first")
     if not 1 <= count <= COUNT_LIMIT:
-        raise ProtocolFault("MB001", f"mbarrier.init with count {count}, outside 1..{COUNT_LIMIT}")
+        raise ProtocolFault("MB201", f"mbarrier.init with count {count}, outside 1..{COUNT_LIMIT}")
     return Mbarrier(expected=count, pending=count)
 
 
 def invalidate(barrier: Mbarrier | None) -> None:
-    """`mbarrier.inval`: the memory holds no object afterwards. Raises MB002 where it held none."""
+    """`mbarrier.inval`: the memory holds no object afterwards. Raises MB202 where it held none."""
     _valid(barrier, "mbarrier.inval")
 
 
@@ -88,23 +88,23 @@ def complete(barrier: Mbarrier | None, byte_count: int) -> Mbarrier:
 def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, no_complete: bool = False) -> Mbarrier:
     """`mbarrier.arrive[.expect_tx][.noComplete]`: first adds `expect_bytes`, then takes `count` arrivals.
 
-    Raises MB009 if fewer than `count` arrivals are pending: they would count in a phase that has not begun. A warp
+    Raises MB209 if fewer than `count` arrivals are pending: they would count in a phase that has not begun. A warp
     whose lanes arrive in one instruction, each with count c, may end several phases: call once a lane.
     """
     before = _valid(barrier, "mbarrier.arrive")
     if not 1 <= count <= COUNT_LIMIT:
-        raise ProtocolFault("MB001", f"mbarrier.arrive with count {count}, outside 1..{COUNT_LIMIT}")
+        raise ProtocolFault("MB201", f"mbarrier.arrive with count {count}, outside 1..{COUNT_LIMIT}")
     if expect_bytes:
         before = _with_transaction(before, expect_bytes, "mbarrier.arrive.expect_tx")
     if count > before.pending:
         raise ProtocolFault(
-            "MB009",
+            "MB209",
             f"mbarrier.arrive takes {count} arrival(s) in phase {before.phase}, which has {before.pending} pending "
             f"of {before.expected}",
         )
     after = _advance(replace(before, pending=before.pending - count))
     if no_complete and after.phase != before.phase:
-        raise ProtocolFault("MB010", f"mbarrier.arrive.noComplete would complete phase {before.phase}")
+        raise ProtocolFault("MB210", f"mbarrier.arrive.noComplete would complete phase {before.phase}")
     return after
 
 
@@ -114,7 +114,7 @@ def arrive_drop(
     """`mbarrier.arrive_drop`: as `arrive`, and every later phase expects `count` arrivals fewer."""
     before = _valid(barrier, "mbarrier.arrive_drop")
     if count >= before.expected:
-        raise ProtocolFault("MB017", f"mbarrier.arrive_drop of {count} leaves none of {before.expected} expected")
+        raise ProtocolFault("MB217", f"mbarrier.arrive_drop of {count} leaves none of {before.expected} expected")
     return arrive(replace(before, expected=before.expected - count), count, expect_bytes, no_complete=no_complete)
 
 
@@ -125,7 +125,7 @@ def parity_complete(barrier: Mbarrier | None, parity: int) -> bool:
     """
     current = _valid(barrier, "mbarrier.test_wait")
     if parity not in (0, 1):
-        raise ProtocolFault("MB012", f"phase parity {parity} is neither 0 nor 1")
+        raise ProtocolFault("MB212", f"phase parity {parity} is neither 0 nor 1")
     return current.phase & 1 != parity
 
 
@@ -149,19 +149,19 @@ def token_pending(state: int) -> int:
 
 
 def token_complete(barrier: Mbarrier | None, state: int) -> bool:
-    """`mbarrier.test_wait` on a state: is its phase complete? Raises MB019 on an older one."""
+    """`mbarrier.test_wait` on a state: is its phase complete? Raises MB219 on an older one."""
     current = _valid(barrier, "mbarrier.test_wait")
     phase = state >> 20
     if phase not in (current.phase, current.phase - 1):
         raise ProtocolFault(
-            "MB019", f"a state of phase {phase} is waited for in phase {current.phase}: not current, not preceding"
+            "MB219", f"a state of phase {phase} is waited for in phase {current.phase}: not current, not preceding"
         )
     return phase != current.phase
 
 
 def _valid(barrier: Mbarrier | None, operation: str) -> Mbarrier:
     if barrier is None:
-        raise ProtocolFault("MB002", f"{operation} on memory that holds no valid mbarrier object")
+        raise ProtocolFault("MB202", f"{operation} on memory that holds no valid mbarrier object")
     return barrier
 
 
@@ -169,7 +169,7 @@ def _with_transaction(barrier: Mbarrier, byte_count: int, operation: str) -> Mba
     count = barrier.transaction_bytes + byte_count
     if abs(byte_count) > COUNT_LIMIT or abs(count) > COUNT_LIMIT:
         raise ProtocolFault(
-            "MB001",
+            "MB201",
             f"{operation} of {abs(byte_count)} bytes takes the transaction count to {count}, beyond +-{COUNT_LIMIT}",
         )
     return replace(barrier, transaction_bytes=count)

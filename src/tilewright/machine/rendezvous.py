@@ -34,11 +34,11 @@ def arrive_named(warp: Warp, barrier: int, threads: int | None, waits: bool, spa
     strand = warp.current
     if not 0 <= barrier < len(cta.named):
         raise MachineFault(
-            "NB001", "barrier-number", f"named barrier {barrier} is not one of 0 to 15", span, _NAMED_SOURCE
+            "NB201", "barrier-number", f"named barrier {barrier} is not one of 0 to 15", span, _NAMED_SOURCE
         )
     if threads is not None and (threads % WARP_SIZE or threads <= 0):
         raise MachineFault(
-            "NB001", "barrier-count", f"thread count {threads} is not a positive multiple of 32", span, _NAMED_SOURCE
+            "NB201", "barrier-count", f"thread count {threads} is not a positive multiple of 32", span, _NAMED_SOURCE
         )
     state = cta.named[barrier]
     if warp.released_barrier == (barrier, strand.pc):
@@ -47,7 +47,7 @@ def arrive_named(warp: Warp, barrier: int, threads: int | None, waits: bool, spa
         return None
     if state.active and state.expected != threads:
         raise MachineFault(
-            "NB002",
+            "NB202",
             "barrier-count-differs",
             f"named barrier {barrier} was entered for {_count(state.expected)} threads, and now for {_count(threads)}",
             span,
@@ -61,7 +61,7 @@ def arrive_named(warp: Warp, barrier: int, threads: int | None, waits: bool, spa
     state.arrived_threads += WARP_SIZE
     if threads is not None and state.arrived_threads > threads:
         raise MachineFault(
-            "NB003",
+            "NB203",
             "barrier-overrun",
             f"named barrier {barrier} takes {threads} threads, and {state.arrived_threads} arrived",
             span,
@@ -123,7 +123,7 @@ def cluster_arrive(warp: Warp, relaxed: bool, span: Span) -> None:
     cluster = warp.cta.cluster
     if warp.cluster_arrived is not None:
         raise MachineFault(
-            "CL001", "cluster-arrive-twice", "barrier.cluster.arrive twice without a wait between", span,
+            "CL201", "cluster-arrive-twice", "barrier.cluster.arrive twice without a wait between", span,
             "PTX ISA, barrier.cluster",
         )  # fmt: skip
     if cluster.observe is not None:
@@ -140,7 +140,7 @@ def cluster_wait(warp: Warp, span: Span) -> Signal | None:
     arrived = warp.cluster_arrived
     if arrived is None:
         raise MachineFault(
-            "CL001", "cluster-wait-first", "barrier.cluster.wait without an arrive before", span,
+            "CL201", "cluster-wait-first", "barrier.cluster.wait without an arrive before", span,
             "PTX ISA, barrier.cluster",
         )  # fmt: skip
     if cluster.cluster_generation > arrived:
@@ -194,7 +194,7 @@ def set_registers(warp: Warp, registers: int, increase: bool, span: Span) -> Sig
     delta = (registers - warp.registers) * WARP_SIZE
     if (increase and delta < 0) or (not increase and delta > 0):
         raise MachineFault(
-            "SR001",
+            "SR201",
             "setmaxnreg-direction",
             f"setmaxnreg.{'inc' if increase else 'dec'} to {registers}, but the warp has {warp.registers}",
             span,

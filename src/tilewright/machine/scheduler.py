@@ -51,7 +51,7 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
             runnable.remove(warp)
             check_stuck(warp, program)
         if counts.instructions > step_limit:
-            raise MachineHang("LV002", f"still running after {step_limit} warp instructions", _waiters(cluster))
+            raise MachineHang("LV202", f"still running after {step_limit} warp instructions", _waiters(cluster))
     counts.turns += turns
 
 
@@ -71,7 +71,7 @@ def _relax(cluster: Cluster) -> bool:
 def _hang(cluster: Cluster) -> MachineHang:
     stuck = sum(not warp.done for cta in cluster.ctas for warp in cta.warps)
     summary = f"the kernel hangs: {stuck} warp{'s wait' if stuck != 1 else ' waits'} and nothing is in flight"
-    return MachineHang("LV001", summary, _waiters(cluster))
+    return MachineHang("LV201", summary, _waiters(cluster))
 
 
 def _waiters(cluster: Cluster) -> tuple[Waiter, ...]:

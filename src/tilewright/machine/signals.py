@@ -25,7 +25,7 @@ def owner(cta: Cta, address: int, span: Span, *, cluster: bool) -> tuple[Cta, in
     else:
         if rank not in (0, cta.rank):
             raise MachineFault(
-                "MB011", "remote-barrier", f"mbarrier at {address:#x} belongs to CTA rank {rank} of the cluster", span,
+                "MB211", "remote-barrier", f"mbarrier at {address:#x} belongs to CTA rank {rank} of the cluster", span,
                 "PTX ISA, mbarrier: remote objects take arrive, expect_tx and complete_tx only",
             )  # fmt: skip
         found = cta

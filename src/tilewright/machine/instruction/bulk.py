@@ -99,7 +99,7 @@ def _barrier(warp: Warp, address: int, destination: Cta, instruction: Instructio
     cta, offset = signals.owner(warp.cta, address, instruction.span, cluster=True)
     if cta is not destination:
         raise MachineFault(
-            "TX002", "barrier-elsewhere",
+            "TX202", "barrier-elsewhere",
             f"the copy writes CTA rank {destination.rank}, its mbarrier is in CTA rank {cta.rank}", instruction.span,
             "PTX ISA, cp.async.bulk: the mbarrier is in the same CTA as the destination",
         )  # fmt: skip

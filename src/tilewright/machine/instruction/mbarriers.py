@@ -71,7 +71,7 @@ def _object(warp: Warp, key: tuple[int, int]) -> tuple[Cta, int]:
 def _own(warp: Warp, key: tuple[int, int], instruction: Instruction) -> tuple[Cta, int]:
     if key[0] != warp.cta.rank:
         raise MachineFault(
-            "MB011", "remote-barrier", f"{instruction.opcode} on another CTA's mbarrier", instruction.span, _SOURCE
+            "MB211", "remote-barrier", f"{instruction.opcode} on another CTA's mbarrier", instruction.span, _SOURCE
         )
     return _object(warp, key)
 
@@ -136,7 +136,7 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
                 cta, offset = _object(warp, key)
                 if state != SINK_SLOT and key[0] != warp.cta.rank:
                     raise MachineFault(
-                        "MB011", "remote-barrier", "a remote arrive returns no state", instruction.span, _SOURCE
+                        "MB211", "remote-barrier", "a remote arrive returns no state", instruction.span, _SOURCE
                     )
                 amounts = [1] * len(lanes) if value < 0 else [int(warp.r[value][lane]) for lane in lanes]
                 groups = (
