@@ -91,10 +91,10 @@ def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
             for actor, warp in cluster.warps.items()
             if actor.cta == cta and actor.warp // _WARPGROUP_WARPS == index
         ]
-        waited = min((warp.clock.at(group.track) for warp in warps), default=0)
+        waited = min((warp.order.at(group.track) for warp in warps), default=0)
         for operation in group.operations:
             who = name_of(operation.actor, operation.issuer.actor)
-            if len(operation.issues) < _WARPGROUP_WARPS:
+            if len(operation.issuers) < _WARPGROUP_WARPS:
                 findings.doubt(f"{operation.span}: {who} was not issued by all four warps of its warpgroup")
             if operation.done.track < 0:
                 findings.report(

@@ -15,7 +15,7 @@ interleaving, and no access races, then values and control flow are the same too
 What is taken on trust, and named in `ASSUMPTIONS`: the lanes of a warp are ordered among themselves; a wait that fails
 is tried again. Atomics and strong accesses synchronize in ways that are not followed: they make the judge doubt. Not
 handled: non-bulk cp.async, tensor maps changed by the kernel, scopes narrower than the cluster, tcgen05.
-Checked by: tests/contract/test_happens_before.py, tests/contract/test_happens_before_mutations.py.
+Checked by: tests/contract/test_happens_before.py, tests/contract/test_happens_before_rules.py.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ class HappensBefore:
 
     def _remote(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
         """A warp reaches into a peer CTA: it must have started, and must not end before."""
-        if not cluster.at(warp.clock, ("start", cta)):
+        if not cluster.at(warp.order, ("start", cta)):
             self._findings.report(
                 "CL102",
                 f"{name_of(warp.actor)} reaches into CTA {cta}, which may not have started",
@@ -420,8 +420,10 @@ class HappensBefore:
 
     def _copy_issue(self, event: CopyIssue) -> None:
         cluster, warp = self._step(event.actor)
-        clock = warp.clock.copy()
-        copy = CopyState(event.copy, warp, cluster, event.direction, clock, event.span, event.barrier_address)
+        copy = CopyState(
+            event.copy, warp, cluster, event.direction, warp.clock.copy(), warp.order.copy(), event.span,
+            event.barrier_address,
+        )  # fmt: skip
         self._copies[event.copy.copy] = copy
         cluster.copies.append(copy)
         if event.direction == "store":
@@ -479,9 +481,9 @@ class HappensBefore:
         done = thread.groups - event.pending
         if done > 0:
             thread.read_waited = max(thread.read_waited, done)
-            warp.clock.advance(thread.read_track, done)
+            warp.advance(thread.read_track, done)
             if not event.read:
-                warp.clock.advance(thread.write_track, done)
+                warp.advance(thread.write_track, done)
 
     # ---------------------------------------------------------------- wgmma
 
@@ -515,9 +517,10 @@ class HappensBefore:
             operation = self._operations[number] = OperationState(event.operation, warp, Completion(), event.span)
             self._warpgroup(cluster, event.actor).operations.append(operation)
         # The tensor core may start once all four warps have issued; it knows what all of them know.
-        operation.issues[warp.track] = warp.epoch
+        operation.issuers.add(warp.actor)
+        operation.order.join(warp.order)
         operation.clocks.append(warp.clock.copy())
-        if len(operation.issues) < WARPGROUP_WARPS:
+        if len(operation.issuers) < WARPGROUP_WARPS:
             return
         clocks, operation.clocks = operation.clocks, []
         if not event.shared:
@@ -554,12 +557,11 @@ class HappensBefore:
         done = group.committed.get(warp.actor, 0) - event.pending
         if done <= 0:
             return
-        warp.clock.advance(group.track, done)
+        warp.advance(group.track, done)
         # A wgmma is done only after all four warps have come to it, though that makes none of their writes visible.
         last = next((group.last[number] for number in range(done - 1, -1, -1) if number in group.last), None)
         if last is not None:
-            for track, epoch in last.issues.items():
-                cluster.advance(warp.clock, ("passed", track), epoch)
+            warp.order.join(last.order)
 
     def _register_hazard(self, event: RegisterHazard) -> None:
         _, warp = self._step(event.actor)
@@ -602,14 +604,14 @@ class HappensBefore:
     def _named(self, cluster: ClusterState, cta: int, barrier: int) -> NamedState:
         state = cluster.named.get((cta, barrier))
         if state is None:
-            state = cluster.named[cta, barrier] = NamedState(cluster.tracks.of(("named", cta, barrier)), VectorClock())
+            state = cluster.named[cta, barrier] = NamedState(cluster.tracks.of(("named", cta, barrier)))
         return state
 
     def _named_arrive(self, event: NamedBarrierArrive) -> None:
         cluster, warp = self._step(event.actor)
         state = self._named(cluster, event.cta, event.barrier)
         twice = state.arrivals.get(warp.actor)
-        if twice is not None or warp.clock.at(state.track) < state.generation:
+        if twice is not None or warp.order.at(state.track) < state.generation:
             self._findings.report(
                 "NB102",
                 f"{name_of(warp.actor)} arrives at named barrier {event.barrier} of CTA {event.cta} without knowing "
@@ -624,27 +626,30 @@ class HappensBefore:
             )
         state.arrivals[warp.actor] = event.span
         state.clock.join(warp.clock)
+        state.order.join(warp.order)
 
     def _named_barrier(self, event: NamedBarrier) -> None:
         cluster = self._cluster_of(event.cta)
         state = self._named(cluster, event.cta, event.barrier)
         state.generation += 1
         for actor in event.synchronized:
-            clock = cluster.warp(actor).clock
-            clock.join(state.clock)
-            clock.advance(state.track, state.generation)
+            warp = cluster.warp(actor)
+            warp.clock.join(state.clock)
+            warp.order.join(state.order)
+            warp.advance(state.track, state.generation)
         state.clock = VectorClock()
+        state.order = VectorClock()
         state.arrivals = {}
         state.previous = event.span
 
     def _cluster_arrive(self, event: ClusterArrive) -> None:
         cluster, warp = self._step(event.actor)
         warp.cluster_generation = cluster.cluster_generation
+        cluster.arriving_order.join(warp.order)
         if not event.relaxed:
             cluster.arriving.join(warp.clock)
             return
-        # A relaxed arrival publishes that the CTA runs, and inits that fence.mbarrier_init has released.
-        cluster.advance(cluster.arriving, ("start", event.actor.cta), 1)
+        # A relaxed arrival publishes the inits that fence.mbarrier_init has released, and nothing else.
         init = ("init", warp.track)
         cluster.advance(cluster.arriving, init, cluster.at(warp.clock, init))
 
@@ -652,10 +657,10 @@ class HappensBefore:
         if not event.warps:
             return
         cluster = self._cluster_of(event.warps[0].cta)
-        cluster.cluster_published[cluster.cluster_generation] = cluster.arriving
+        cluster.cluster_published[cluster.cluster_generation] = (cluster.arriving, cluster.arriving_order)
         cluster.cluster_published.pop(cluster.cluster_generation - 2, None)
         cluster.cluster_generation += 1
-        cluster.arriving = VectorClock()
+        cluster.arriving, cluster.arriving_order = VectorClock(), VectorClock()
 
     def _cluster_wait(self, event: ClusterWait) -> None:
         cluster, warp = self._step(event.actor)
@@ -663,7 +668,8 @@ class HappensBefore:
         if published is None:
             self._findings.doubt(f"{event.span}: a cluster wait passes before its barrier is complete")
             return
-        warp.clock.join(published)
+        warp.clock.join(published[0])
+        warp.order.join(published[1])
 
     def _register_budget(self, event: RegisterBudget) -> None:
         cluster, warp = self._step(event.actor)
@@ -671,8 +677,8 @@ class HappensBefore:
         warp.registers_taken += event.registers - event.before
         key = ("raised", event.actor.cta)
         if event.increase:
-            cluster.advance(warp.clock, key, cluster.at(warp.clock, key) + 1)
-        elif cluster.at(warp.clock, key):
+            cluster.advance(warp.order, key, cluster.at(warp.order, key) + 1)
+        elif cluster.at(warp.order, key):
             self._findings.doubt(
                 f"{event.span}: registers are given back after others were taken; whether every order of setmaxnreg "
                 "ends is not decided"

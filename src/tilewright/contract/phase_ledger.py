@@ -59,7 +59,7 @@ def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate,
     if barrier is None:
         return
     for use in barrier.users.values():
-        if not cluster.has_passed(use, warp.clock):
+        if not use.known_to(warp.order):
             findings.report(
                 "MB103",
                 f"{barrier} is invalidated while {name_of(use.actor)} may still use it",
@@ -88,8 +88,8 @@ def arrive(cluster: ClusterState, warp: WarpState, event: BarrierArrive, finding
     phase.expected_bytes += event.expect_bytes
     phase.contributors[warp.track] = mark
     phase.last_span = event.span
-    phase.ordered.join(warp.clock)
-    phase.arrived.join(warp.clock)
+    phase.order.join(warp.order)
+    phase.arrived.join(warp.order)
     if not event.relaxed:
         phase.published.join(warp.clock)
     if event.drop:
@@ -118,7 +118,7 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
         return
     check_init(cluster, barrier, copy.clock, copy.issuer, event.span, findings)
     _check_phase(barrier, event.phase, findings)
-    if copy.clock.at(barrier.track) < barrier.phase:
+    if copy.order.at(barrier.track) < barrier.phase:
         last = barrier.before.last_span if barrier.before is not None else None
         findings.report(
             "TX102",
@@ -135,7 +135,7 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
         )
     phase = barrier.current
     phase.completed_bytes += event.bytes
-    phase.ordered.join(copy.clock)
+    phase.order.join(copy.order)
     phase.last_span = event.span
     done = copy.writes.get(event.cta)
     if done is None:
@@ -175,7 +175,7 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
                 ),
             )
     for mark in barrier.waits.values():
-        if not cluster.has_passed(mark, phase.ordered):
+        if not mark.known_to(phase.order):
             findings.report(
                 "MB108",
                 f"{name_of(mark.actor)} may wait for phase {barrier.phase - 1} of {barrier} only after phase "
@@ -189,7 +189,6 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
                     f"{barrier.phase + 1} has that parity and is not complete, so the wait blocks",
                 ),
             )
-    barrier.published = phase.published
     barrier.before = phase
     barrier.current = PhaseState()
     barrier.phase += 1
@@ -203,7 +202,7 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
     if barrier is None:
         return
     _check_phase(barrier, event.phase + 1, findings)
-    if event.phase > 0 and warp.clock.at(barrier.track) < event.phase:
+    if event.phase > 0 and warp.order.at(barrier.track) < event.phase:
         last = barrier.before.last_span if barrier.before is not None else None
         findings.report(
             "MB108",
@@ -220,9 +219,12 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
             ),
         )
     barrier.waits[warp.track] = warp.mark(event.span)
+    if barrier.before is None:
+        return
+    warp.order.join(barrier.before.order)
+    warp.order.advance(barrier.track, barrier.phase)
     if not event.relaxed:
-        if barrier.published is not None:
-            warp.clock.join(barrier.published)
+        warp.clock.join(barrier.before.published)
         warp.clock.advance(barrier.track, barrier.phase)
 
 
@@ -331,10 +333,10 @@ def _check_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> No
 
 def _check_arrival(barrier: BarrierState, warp: WarpState, span: Span, findings: RunFindings) -> None:
     """Does the warp know that the phase before the current one has ended?"""
-    clock, before = warp.clock, barrier.before
-    if before is None or clock.at(barrier.track) >= barrier.phase:
+    order, before = warp.order, barrier.before
+    if before is None or order.at(barrier.track) >= barrier.phase:
         return
-    if not before.completed_bytes and all(mark.known_to(clock) for mark in before.contributors.values()):
+    if not before.completed_bytes and all(mark.known_to(order) for mark in before.contributors.values()):
         findings.report(
             "MB109",
             f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and no wait on phase "

@@ -2,7 +2,7 @@
 
 The rows are of the same kind as the typestate proof's (`codes`); numbers are disjoint, since the same hardware rule is
 broken by a program in one and by two events in the other. Section numbers are of PTX ISA 9.1.
-Checked by: tests/contract/test_happens_before.py (each code has a stream of events that breaks it).
+Checked by: tests/contract/test_happens_before_rules.py (each code has a stream of events that breaks it).
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Plain records, mutated by `happens_before` and `phase_ledger`; nothing here knows a rule. A warp's epoch counts its
 events from 1; epoch e of a warp is known to a clock that holds at least e on the warp's track.
+
+A warp has two clocks. `clock` says what is visible to it, by release and acquire. `order` says what has happened for
+certain, visible or not, and so knows more: that a phase has ended means that the copies it counts were issued, and that
+a wgmma is done means that four warps came to it, though neither publishes what those warps had written. Data are judged
+by the first; phases of barriers, and lifetimes of memory, by the second.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ class Mark:
     span: Span
 
     def known_to(self, clock: VectorClock) -> bool:
-        """Is the event, and all that it made visible, known?"""
+        """Does the clock hold the event?"""
         return clock.at(self.track) >= self.epoch
 
 
@@ -65,6 +70,7 @@ class WarpState:
     actor: WarpActor
     track: int
     clock: VectorClock
+    order: VectorClock
     epoch: int = 0
     bulk: dict[int, BulkThread] = field(default_factory=dict[int, BulkThread])
     wgmma_fenced: bool = False
@@ -76,8 +82,13 @@ class WarpState:
     def tick(self) -> int:
         """Begin the warp's next event."""
         self.epoch += 1
-        self.clock.advance(self.track, self.epoch)
+        self.advance(self.track, self.epoch)
         return self.epoch
+
+    def advance(self, track: int, value: int) -> None:
+        """Learn a fact in both senses."""
+        self.clock.advance(track, value)
+        self.order.advance(track, value)
 
     def mark(self, span: Span) -> Mark:
         """The current event."""
@@ -86,14 +97,15 @@ class WarpState:
 
 @dataclass(slots=True)
 class CopyState:
-    """One bulk copy. clock: what its issuer knew. writes: completion in each destination CTA of a load; reads and
-    written: completions of a store's source and destination."""
+    """One bulk copy. clock, order: what its issuer knew. writes: completion in each destination CTA of a load; reads
+    and written: completions of a store's source and destination."""
 
     actor: CopyActor
     issuer: WarpState
     cluster: ClusterState
     direction: Literal["load", "store"]
     clock: VectorClock
+    order: VectorClock
     span: Span
     barrier_address: int | None = None
     writes: dict[int, Completion] = field(default_factory=dict[int, Completion])
@@ -105,16 +117,17 @@ class CopyState:
 class OperationState:
     """One wgmma: done, for whoever knows enough of its group.
 
-    issues: the event of each warp that issued it, by the warp's track; clocks: what each then knew, until all have
-    issued.
+    issuers: the warps that have issued it; clocks: what was visible to each, until all have; order: what had happened
+    before any of them issued it.
     """
 
     actor: TensorCoreActor
     issuer: WarpState
     done: Completion
     span: Span
-    issues: dict[int, int] = field(default_factory=dict[int, int])
+    issuers: set[WarpActor] = field(default_factory=set[WarpActor])
     clocks: list[VectorClock] = field(default_factory=list[VectorClock])
+    order: VectorClock = field(default_factory=VectorClock)
 
 
 @dataclass(slots=True)
@@ -133,7 +146,8 @@ class NamedState:
     """A named barrier: the current use (generation), who arrived in it and what they published."""
 
     track: int
-    clock: VectorClock
+    clock: VectorClock = field(default_factory=VectorClock)
+    order: VectorClock = field(default_factory=VectorClock)
     generation: int = 0
     arrivals: dict[WarpActor, Span] = field(default_factory=dict[WarpActor, Span])
     previous: Span | None = None
@@ -143,12 +157,13 @@ class NamedState:
 class PhaseState:
     """A phase under way.
 
-    published: what releasing arrivals know; ordered: what any contribution knows, relaxed arrivals and copies' issuers
-    included; expects: bare expect_tx that an arrival must follow; contributors: the newest arrival of each warp.
+    published: what is visible to releasing arrivals; order: what happened before any contribution, the issue of copies
+    included; arrived: before any arrival; expects: bare expect_tx that an arrival must follow; contributors: the newest
+    arrival of each warp.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
-    ordered: VectorClock = field(default_factory=VectorClock)
+    order: VectorClock = field(default_factory=VectorClock)
     arrived: VectorClock = field(default_factory=VectorClock)
     arrivals: int = 0
     expected_bytes: int = 0
@@ -172,7 +187,6 @@ class BarrierState:
     phase: int = 0
     current: PhaseState = field(default_factory=PhaseState)
     before: PhaseState | None = None
-    published: VectorClock | None = None
     waits: dict[int, Mark] = field(default_factory=dict[int, Mark])
     users: dict[int, Mark] = field(default_factory=dict[int, Mark])
     remote: dict[int, Mark] = field(default_factory=dict[int, Mark])
@@ -199,17 +213,18 @@ class ClusterState:
         self.copies: list[CopyState] = []
         self.remote: dict[tuple[int, int], Mark] = {}
         self.arriving = VectorClock()
+        self.arriving_order = VectorClock()
         self.cluster_generation = 0
-        self.cluster_published: dict[int, VectorClock] = {}
+        self.cluster_published: dict[int, tuple[VectorClock, VectorClock]] = {}
         self.exited = 0
 
     def warp(self, actor: WarpActor) -> WarpState:
         """The state of a warp, which begins with its first event."""
         state = self.warps.get(actor)
         if state is None:
-            clock = VectorClock()
-            clock.advance(self.tracks.of(("start", actor.cta)), 1)
-            state = self.warps[actor] = WarpState(actor, self.tracks.of(("warp", actor)), clock)
+            state = WarpState(actor, self.tracks.of(("warp", actor)), VectorClock(), VectorClock())
+            state.order.advance(self.tracks.of(("start", actor.cta)), 1)
+            self.warps[actor] = state
         return state
 
     def shared_memory(self, cta: int) -> ShadowMemory:
@@ -219,19 +234,15 @@ class ClusterState:
         return memory
 
     def known_in(self, cta: int) -> VectorClock:
-        """What the warps of a CTA know together: once they have all exited, what happened before the CTA's end."""
+        """What the warps of a CTA know to have happened: once they have all exited, before the CTA's end."""
         clock = VectorClock()
         for actor, warp in self.warps.items():
             if actor.cta == cta:
-                clock.join(warp.clock)
+                clock.join(warp.order)
         return clock
 
     def advance(self, clock: VectorClock, key: Hashable, value: int) -> None:
         clock.advance(self.tracks.of(key), value)
-
-    def has_passed(self, mark: Mark, clock: VectorClock) -> bool:
-        """Is it known that the event has happened, whether or not what it did is visible?"""
-        return mark.known_to(clock) or self.at(clock, ("passed", mark.track)) >= mark.epoch
 
     def at(self, clock: VectorClock, key: Hashable) -> int:
         track = self.tracks.known(key)

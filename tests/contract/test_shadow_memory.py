@@ -1,0 +1,67 @@
+"""Histories of granules agree with a history kept byte by byte."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.base.span import Span
+from tilewright.contract.race import overlap
+from tilewright.contract.shadow_memory import SEGMENT_BYTES, Record, ShadowMemory
+from tilewright.machine.event import Ranges, WarpActor
+
+BASE = SEGMENT_BYTES - 96
+
+
+@st.composite
+def accesses(draw: st.DrawFn) -> list[tuple[int, bool, Ranges]]:
+    unit = draw(st.sampled_from([1, 2, 4, 16]))
+    found: list[tuple[int, bool, Ranges]] = []
+    for _ in range(draw(st.integers(1, 25))):
+        finer = draw(st.sampled_from([unit, unit, 16]))
+        edges = sorted(draw(st.sets(st.integers(0, 192 // finer), min_size=2, max_size=6)))
+        pairs = zip(edges[::2], edges[1::2], strict=False)
+        ranges = tuple((BASE + finer * a, BASE + finer * b) for a, b in pairs)
+        found.append((draw(st.integers(0, 3)), draw(st.booleans()), ranges))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(accesses())
+def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Ranges]]) -> None:
+    memory = ShadowMemory()
+    writes: dict[int, Record] = {}
+    reads: dict[int, dict[int, Record]] = {}
+    for line, (agent, write, ranges) in enumerate(sequence, start=1):
+        record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges)
+        expected: set[int] = set()
+        for begin, end in ranges:
+            for byte in range(begin, end):
+                if byte in writes:
+                    expected.add(id(writes[byte]))
+                if write:
+                    expected.update(id(read) for read in reads.pop(byte, {}).values())
+                    writes[byte] = record
+                else:
+                    reads.setdefault(byte, {})[agent] = record
+        conflicts = memory.conflicts(record)
+        assert {id(each) for each in conflicts} == expected
+        assert len(conflicts) == len(expected)
+        for each in conflicts:
+            low, high = overlap(each, record)
+            assert low < high
+            for found in (each, record):
+                assert any(begin <= low and high <= end for begin, end in found.ranges)
+
+
+@settings(max_examples=100, deadline=None)
+@given(accesses())
+def test_two_readers_suffice_where_nothing_is_ordered(sequence: list[tuple[int, bool, Ranges]]) -> None:
+    full, short = ShadowMemory(), ShadowMemory(readers_kept=2)
+    for line, (agent, write, ranges) in enumerate(sequence, start=1):
+        record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges)
+
+        def races(memory: ShadowMemory, record: Record = record) -> bool:
+            return any(each.agent != record.agent for each in memory.conflicts(record))
+
+        assert races(full) == races(short)
