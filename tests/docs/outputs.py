@@ -1,0 +1,141 @@
+"""The real outputs that blocks marked `from=NAME` are held against, each made once.
+
+All are of the library's bf16 matrix product at 4096 cubed, as `tilewright compile` and `tilewright demo` make it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.docs.pages import ROOT
+from tilewright.base.plan_json import plan_to_json
+from tilewright.driver.compile import Compilation, compile_kernel
+from tilewright.driver.demo import VARIANTS, Broken, Specimen, break_it
+from tilewright.driver.library import matmul_kernel
+from tilewright.driver.listing import listing
+from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
+from tilewright.report.text import render_verdict
+
+EXTENT = 4096
+
+
+@cache
+def compilation() -> Compilation:
+    return compile_kernel(matmul_kernel, dims=dict.fromkeys("MNK", EXTENT))
+
+
+@cache
+def broken() -> tuple[Broken, ...]:
+    specimen = Specimen.of(compilation())
+    return tuple(break_it(specimen, variant, lambda _: None) for variant in VARIANTS)
+
+
+def command(*arguments: str) -> str:
+    """What `tilewright ARGUMENTS` prints on a wide terminal without colours."""
+    environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", *arguments],
+        capture_output=True, text=True, env=environment, cwd=ROOT, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _compile_command() -> str:
+    """`tilewright compile` of the README's first program, by the name that the README gives it."""
+    with TemporaryDirectory() as folder:
+        program = Path(folder, "matmul.py")
+        program.write_text(_PROGRAM, encoding="utf-8")
+        shape = ",".join(f"{axis}={EXTENT}" for axis in "MNK")
+        return command("compile", f"{program}:matmul", "--shape", shape, "-o", str(Path(folder, "matmul.twb")))
+
+
+_PROGRAM = """\
+import tilewright as tw
+
+
+@tw.kernel
+def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc
+"""
+
+
+def _proof() -> str:
+    proofs = (compilation().proof, compilation().text_proof)
+    return "\n".join(line for proof in proofs if proof is not None for line in (proof.scope, *proof.claims))
+
+
+OUTPUTS: dict[str, Callable[[], str]] = {
+    "compile": _compile_command,
+    "tile": lambda: str(compilation().tile),
+    "ac": lambda: "".join(listing(module, "matmul.ac.mlir")[0] for module in compilation().modules.values()),
+    "ptx": lambda: compilation().ptx,
+    "nvgpu": lambda: lower_to_nvgpu(list(compilation().modules.values())),
+    "plan": lambda: json.dumps(plan_to_json(compilation().plan), indent=2),
+    "reasons": lambda: "\n".join(compilation().decisions.reasons),
+    "proof": _proof,
+    "fence-dropped-program": lambda: render_verdict(broken()[0].program.verdict, limit=1),
+    "fence-dropped-text": lambda: render_verdict(broken()[0].ptx.verdict, limit=1),
+    "bytes-halved-program": lambda: render_verdict(broken()[1].program.verdict, limit=1),
+    "bytes-halved-text": lambda: render_verdict(broken()[1].ptx.verdict, limit=1),
+}
+
+
+@cache
+def output(name: str) -> tuple[str, ...]:
+    """The lines of a real output, in the form that blocks are compared in."""
+    return tuple(normal_lines(OUTPUTS[name]()))
+
+
+_PATH = re.compile(r'"[^"\n]*/([^"/\n]+\.py:\d+)"')
+_INTEGER = re.compile(r"#builtin\.int<(-?\d+)>")
+_NAME = re.compile(r"(%[a-z]*)\d+")
+_LABEL = re.compile(r"\b([a-z_]+)_\d+\b")
+_PLACE = re.compile(r"(\.(?:mlir|ptx)):\d+:\d+")
+_MARGIN = re.compile(r"^ *\d+ \|")
+_UNDERLINE = re.compile(r"(\^|-)\1{2,}")
+
+
+def normal_lines(text: str) -> Iterator[str]:
+    """Lines without what may change while the meaning stays: widths of spaces, folders, numbers of lines, registers,
+    values and labels. Integers of the IR stand as plain numbers."""
+    for line in text.splitlines():
+        line = _INTEGER.sub(r"\1", _PATH.sub(r'"\1"', line))
+        line = _LABEL.sub(r"\1", _NAME.sub(r"\1", line))
+        line = _UNDERLINE.sub(r"\1", _MARGIN.sub("|", _PLACE.sub(r"\1", line)))
+        line = " ".join(line.split())
+        if line:
+            yield line
+
+
+def first_missing(block: str, lines: tuple[str, ...]) -> str:
+    """The first line of a block that does not follow, in order, in the real output; "" if all do.
+
+    A line `...` stands for any lines; a line that ends in ` ...` for any line that begins so.
+    """
+    position = 0
+    for wanted in normal_lines(block):
+        if wanted == "...":
+            continue
+        prefix = wanted.removesuffix(" ...")
+        whole = prefix == wanted
+        while position < len(lines):
+            found = lines[position]
+            position += 1
+            if found == wanted or (not whole and found.startswith(prefix)):
+                break
+        else:
+            return wanted
+    return ""

@@ -1,0 +1,87 @@
+"""Is what the documentation shows true? Code runs, outputs are real, commands parse, links lead somewhere."""
+
+from __future__ import annotations
+
+import linecache
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.docs.outputs import OUTPUTS, first_missing, output
+from tests.docs.pages import PAGES, ROOT, all_blocks, blocks_of, links_of
+from tilewright.cli.main import build_parser
+from tilewright.contract.codes import RULES
+
+BLOCKS = all_blocks()
+
+
+def test_blocks_are_marked_with_known_words() -> None:
+    known = {"run", *(f"from={name}" for name in OUTPUTS)}
+    for block in BLOCKS:
+        assert block.words, f"{block} has no language"
+        assert set(block.words[1:]) <= known, f"{block}: {block.words}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any("run" in block.words for block in blocks_of(page))])
+def test_code_of_a_page_runs_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks_of(page):
+        if "run" in block.words:
+            # Lines count as in the page, so that an error names the page's line.
+            source = "\n" * (block.line - 1) + block.body
+            linecache.cache[page] = (len(source), None, source.splitlines(keepends=True), page)
+            exec(compile(source, page, "exec"), names)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.source], ids=str)
+def test_output_is_real(block) -> None:  # type: ignore[no-untyped-def]
+    missing = first_missing(block.body, output(block.source))
+    assert not missing, f"{block}: not in the output {block.source!r}, in this order: {missing}"
+
+
+def test_a_line_that_is_not_there_is_noticed() -> None:
+    lines = ("first", "second line", "third")
+    assert first_missing("first\n...\nthird\n", lines) == ""
+    assert first_missing("second ...\n", lines) == ""
+    assert first_missing("third\nfirst\n", lines) == "first"
+    assert first_missing("second\n", lines) == "second"
+
+
+def command_lines() -> list[str]:
+    lines: list[str] = []
+    for block in BLOCKS:
+        if block.words[0] in ("sh", "console"):
+            for line in block.body.splitlines():
+                line = line.removeprefix("$ ").split("#")[0].strip()
+                if line.startswith("tilewright "):
+                    lines.append(line)
+    return lines
+
+
+def test_commands_parse() -> None:
+    assert command_lines()
+    for line in command_lines():
+        build_parser().parse_args(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    for target in links_of(page):
+        assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+
+
+def test_codes_in_pages_exist() -> None:
+    """Every code that a page names in backquotes is one that `explain` knows or that the machine raises."""
+    import re
+
+    from tilewright.contract.replay_codes import REPLAY_RULES
+    from tilewright.machine.rules import MACHINE_RULES
+
+    machine = {"LV090", *MACHINE_RULES}
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for code in re.findall(r"`((?:MB|TX|BG|TM|PX|WG|CL|NB|SR|AL|LV|MF)\d{3})`", text):
+            assert code in RULES or code in REPLAY_RULES or code in machine, f"{page} names {code}"
