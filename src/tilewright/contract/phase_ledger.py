@@ -9,8 +9,10 @@ The machine's run shows one order. What makes it stand for all orders, barrier b
 - a waiter for phase p knows that phase p-1 has ended (so the parity names no older phase), and phase p+1 ends only
   after that wait (so the parity names no younger one).
 
-Then each contribution and each wait has the same phase in every interleaving. Source: PTX ISA 9.7.13.15.
-Checked by: tests/contract/test_happens_before.py.
+Then each contribution and each wait has the same phase in every interleaving. "Knows" is of order in time (a warp's
+`order` clock), not of visibility: a phase that ended with a copy's bytes ended after whatever the copy's issuer had
+waited for, though complete_tx publishes nothing of it (PTX ISA 8.9.1.1). Only init must be visible to its users.
+Source: PTX ISA 9.7.13.15. Checked by: tests/contract/test_happens_before_rules.py.
 """
 
 from __future__ import annotations
