@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
-from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
+
+if TYPE_CHECKING:
+    from tilewright.driver.compile import Compilation
 
 STAGES = ("tile", "ac", "nvgpu", "ptx", "cubin", "plan")
+
+EXAMPLES = """examples:
+  tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 -o gemm.twb
+  tilewright compile gemm.py:matmul --shape M=512,N=512,K=512 --dtype a=bf16,b=bf16,c=f32 --emit ac,ptx
+  tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 --tile 128x128 --stages 3 --format json
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,36 +37,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"also write these stages beside the bundle, comma-separated: {', '.join(STAGES)}",
     )
     parser.add_argument("--tile", default="", metavar="128x256", help="fix the tile instead of choosing it")
-    parser.add_argument("--stages", type=int, help="fix the number of pipeline stages")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+    parser.add_argument("--stages", type=int, metavar="N", help="fix the number of pipeline stages")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from tilewright.cli.files import write_files
+    from tilewright.cli.progress import Progress
+    from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
     from tilewright.driver.compile import compile_kernel
-    from tilewright.runtime.bundle import save
+    from tilewright.runtime.bundle import to_bytes
     from tilewright.synth.decide import Wanted
 
-    wanted_stages = [stage for stage in arguments.emit.split(",") if stage]
-    for stage in wanted_stages:
-        if stage not in STAGES:
-            raise TilewrightError(f"unknown stage {stage!r} in --emit", remedy=f"choose from {', '.join(STAGES)}")
+    stages = parse_stages(arguments.emit)
+    wanted = Wanted(parse_tile(arguments.tile), arguments.stages)
+    dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
     kernel = load_kernel(arguments.program)
-    compilation = compile_kernel(
-        kernel,
-        target=arguments.target,
-        dims=parse_shape(arguments.shape),
-        dtype=parse_dtypes(arguments.dtype),
-        wanted=Wanted(parse_tile(arguments.tile), arguments.stages),
-        progress=_progress if arguments.format == "text" else None,
-    )
+    with Progress(wanted=arguments.format == "text") as progress:
+        compilation = compile_kernel(
+            kernel, target=arguments.target, dims=dims, dtype=dtype, wanted=wanted, progress=progress.step
+        )
     bundle_path = Path(arguments.output or f"{kernel.name}.twb")
-    texts = emitted(compilation, wanted_stages)
-    save(compilation.bundle(), bundle_path)
-    written = [str(bundle_path)]
-    for suffix, content in texts.items():
-        path = bundle_path.with_suffix(f".{suffix}")
-        path.write_bytes(content)
-        written.append(str(path))
+    contents = {bundle_path: to_bytes(compilation.bundle())}
+    for suffix, content in emitted(compilation, stages).items():
+        contents[bundle_path.with_suffix(f".{suffix}")] = content
+    written = write_files(contents)
     if arguments.format == "json":
         print(json.dumps(summary(compilation, written), indent=2))
     else:
@@ -68,18 +70,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _progress(step: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{step} ...", end="", file=sys.stderr, flush=True)
+def parse_stages(text: str) -> list[str]:
+    """`ac,ptx` as stages. Raises TilewrightError, naming the nearest, for one that does not exist."""
+    from difflib import get_close_matches
+
+    stages = [stage.strip() for stage in text.split(",") if stage.strip()]
+    for stage in stages:
+        if stage not in STAGES:
+            near = get_close_matches(stage, STAGES, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(STAGES)}"
+            raise TilewrightError(f"unknown stage {stage!r} in --emit", remedy=remedy)
+    return stages
 
 
-def emitted(compilation: object, stages: list[str]) -> dict[str, bytes]:
-    """Contents by file suffix, all made before anything is written."""
+def emitted(compilation: Compilation, stages: list[str]) -> dict[str, bytes]:
+    """Contents by file suffix."""
     from tilewright.base.plan_json import plan_to_json
-    from tilewright.driver.compile import Compilation
-    from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
 
-    assert isinstance(compilation, Compilation)
+    def nvgpu() -> bytes:
+        from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
+
+        return lower_to_nvgpu(list(compilation.modules.values())).encode()
 
     def cubin() -> bytes:
         assert compilation.assembly is not None
@@ -88,7 +99,7 @@ def emitted(compilation: object, stages: list[str]) -> dict[str, bytes]:
     makers: Mapping[str, tuple[str, Callable[[], bytes]]] = {
         "tile": ("tile.mlir", lambda: f"{compilation.tile}\n".encode()),
         "ac": ("ac.mlir", lambda: "".join(f"{module}\n" for module in compilation.modules.values()).encode()),
-        "nvgpu": ("nvgpu.mlir", lambda: lower_to_nvgpu(list(compilation.modules.values())).encode()),
+        "nvgpu": ("nvgpu.mlir", nvgpu),
         "ptx": ("ptx", compilation.ptx.encode),
         "cubin": ("cubin", cubin),
         "plan": ("plan.json", lambda: (json.dumps(plan_to_json(compilation.plan), indent=2) + "\n").encode()),
@@ -96,22 +107,23 @@ def emitted(compilation: object, stages: list[str]) -> dict[str, bytes]:
     return {makers[stage][0]: makers[stage][1]() for stage in stages}
 
 
-def summary(compilation: object, written: list[str]) -> dict[str, object]:
+def summary(compilation: Compilation, written: list[str]) -> dict[str, object]:
     """What `--format json` prints."""
-    from tilewright.driver.compile import Compilation
+    from tilewright.report.findings_json import verdict_to_json
 
-    assert isinstance(compilation, Compilation)
     bundle = compilation.bundle()
+    text_proof, assembly = compilation.text_proof, compilation.assembly
     return {
         "name": compilation.name,
         "target": compilation.target,
         "decisions": dict(bundle.decisions),
-        "proof": {"verdict": "proven", "scope": compilation.proof.scope, "claims": list(compilation.proof.claims)},
-        "text_proof": None
-        if compilation.text_proof is None
-        else {"verdict": "proven", "scope": compilation.text_proof.scope},
+        "proof": verdict_to_json(compilation.proof),
+        "text_proof": verdict_to_json(text_proof) if text_proof is not None else None,
         "ptx_bytes": len(compilation.ptx.encode()),
-        "cubin_bytes": len(compilation.assembly.cubin) if compilation.assembly is not None else None,
+        "cubin_bytes": len(assembly.cubin) if assembly is not None else None,
+        "registers": assembly.registers if assembly is not None else None,
+        "spill_bytes": assembly.spill_bytes if assembly is not None else None,
+        "warnings": list(assembly.warnings) if assembly is not None else [],
         "seconds": dict(compilation.seconds),
         "written": written,
     }

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+
+EXAMPLES = """examples:
+  tilewright doctor
+  tilewright doctor --format json
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+    del parser  # it takes none of its own
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from tilewright.runtime.doctor import inspect
 
     components = inspect()

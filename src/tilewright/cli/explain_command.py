@@ -4,40 +4,97 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
 
+if TYPE_CHECKING:
+    from tilewright.contract.codes import Rule
+
+EXAMPLES = """examples:
+  tilewright explain TX001
+  tilewright explain staging-not-fenced
+  tilewright explain --format json
+  tilewright explain --write docs/rules
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("code", nargs="?", help="a finding's code, such as TX001; without it, all codes are listed")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+    parser.add_argument(
+        "code", nargs="?", help="a finding's code or name, such as TX001; without it, all rules are listed"
+    )
+    parser.add_argument("--write", metavar="FOLDER", help="write a page of Markdown for every code, and an index")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.driver.rules import all_rules, explain
-
+    if arguments.write:
+        return _write(Path(arguments.write), arguments)
     if arguments.code is None:
-        rules = all_rules()
-        if arguments.format == "json":
-            print(json.dumps([{"code": rule.code, "name": rule.name, "summary": rule.summary} for rule in rules], indent=2))
-        else:
-            for rule in rules:
-                print(f"{rule.code}  {rule.name}: {rule.summary}")
-        return 0
-    rule = explain(arguments.code)
-    if rule is None:
-        from difflib import get_close_matches
+        return _list(arguments)
+    from tilewright.driver.rules import explain
 
-        near = get_close_matches(arguments.code.upper(), [item.code for item in all_rules()], n=1)
-        remedy = f"did you mean {near[0]}?" if near else "`tilewright explain` lists them"
-        raise TilewrightError(f"there is no rule {arguments.code}", remedy=remedy)
+    rules = explain(arguments.code)
+    if not rules:
+        raise TilewrightError(f"there is no rule {arguments.code}", remedy=_nearest(arguments.code))
     if arguments.format == "json":
         from dataclasses import asdict
 
-        print(json.dumps(asdict(rule), indent=2))
-        return 0
-    print(f"{rule.code} {rule.name}\n\n{rule.summary[0].upper()}{rule.summary[1:]}.\n")
-    for title, text in (("Rule", rule.rule), ("Source", rule.source), ("Example", rule.example), ("Remedy", rule.remedy)):
-        if text:
-            print(f"{title}: {text}")
+        print(json.dumps([asdict(rule) for rule in rules], indent=2))
+    else:
+        print("\n".join(_words(rule) for rule in rules), end="")
     return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from tilewright.driver.rules import all_rules
+
+    rules = all_rules()
+    if arguments.format == "json":
+        listed = [{"code": rule.code, "name": rule.name, "summary": rule.summary} for rule in rules]
+        print(json.dumps(listed, indent=2))
+    else:
+        for rule in rules:
+            print(f"{rule.code}  {rule.name}: {rule.summary}")
+    return 0
+
+
+def _write(folder: Path, arguments: argparse.Namespace) -> int:
+    """Pages of codes that no longer exist are removed."""
+    from tilewright.cli.files import write_files
+    from tilewright.driver.rules import rule_pages
+
+    if arguments.code is not None:
+        raise TilewrightError("--write writes all rules", remedy="give no code with it")
+    pages = rule_pages()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TilewrightError(f"cannot make {folder}: {error.strerror}", remedy="choose another folder") from error
+    write_files({folder / name: text.encode() for name, text in pages.items()})
+    for path in folder.glob("[A-Z][A-Z][0-9][0-9][0-9].md"):
+        if path.name not in pages:
+            path.unlink()
+    if arguments.format == "json":
+        print(json.dumps({"written": len(pages), "folder": str(folder)}))
+    else:
+        print(f"wrote {len(pages)} pages to {folder}")
+    return 0
+
+
+def _nearest(code: str) -> str:
+    from difflib import get_close_matches
+
+    from tilewright.driver.rules import all_rules
+
+    known = [name for rule in all_rules() for name in (rule.code, rule.name)]
+    near = get_close_matches(code.upper(), known, n=1) or get_close_matches(code.lower(), known, n=1)
+    return f"did you mean {near[0]}?" if near else "`tilewright explain` lists them"
+
+
+def _words(rule: Rule) -> str:
+    from tilewright.driver.rules import sentence
+
+    rows = (("Rule", rule.rule), ("Source", rule.source), ("Example", rule.example), ("Remedy", rule.remedy))
+    lines = [f"{rule.code} {rule.name}", "", sentence(rule.summary), *(f"{title}: {text}" for title, text in rows)]
+    return "\n".join(lines) + "\n"

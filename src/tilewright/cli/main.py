@@ -1,12 +1,14 @@
 """`tilewright`: which commands there are, and what every one of them does with errors.
 
-Exit codes: 0 done; 1 something was refuted or did not match; 2 the input or the environment is at fault, with one message
-that names the place and the remedy; 3 undecided. Each command's module is imported only when it runs.
+Exit codes: 0 done; 1 something was refuted or did not match; 2 the input or the environment is at fault, with one
+message that names the place and the remedy; 3 undecided. With `--format json` such a message is a JSON object too.
+What is needed to parse arguments is light; what a command needs is imported when it runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -15,12 +17,12 @@ from importlib import import_module
 from tilewright import __version__
 from tilewright.base.error import TilewrightError
 
-_COMMANDS = {
+COMMANDS = {
     "compile": "compile a tile program to a proven kernel",
     "run": "run a compiled program on the GPU or on the CPU machine",
+    "demo": "the whole path on a real input, with broken variants refuted",
     "explain": "say what a finding's code means, and what mends it",
     "doctor": "list what is installed, what is missing and how to get it",
-    "demo": "the whole path on a real input, with a broken variant refuted",
 }
 
 
@@ -33,20 +35,37 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        import_module(f"tilewright.cli.{name}_command").add_arguments(command)
+    for name, summary in COMMANDS.items():
+        module = import_module(f"tilewright.cli.{name}_command")
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_argument("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+        module.add_arguments(command)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
-    parsed = build_parser().parse_args(arguments)
     try:
-        return int(import_module(f"tilewright.cli.{parsed.command}_command").run(parsed))
+        parsed = build_parser().parse_args(arguments)
+    except SystemExit as ending:  # argparse has said what it had to say
+        return ending.code if isinstance(ending.code, int) else 2
+    try:
+        code = int(import_module(f"tilewright.cli.{parsed.command}_command").run(parsed))
+        sys.stdout.flush()
+        return code
     except TilewrightError as error:
-        print_error(error)
-        return 2
+        if parsed.format == "json":
+            print(json.dumps(error_to_json(error), indent=2))
+        else:
+            print(error_text(error), file=sys.stderr)
+        # An error that carries findings is a check's verdict, not a mistake in the input.
+        return 1 if error.findings else 2
     except KeyboardInterrupt:
         print("tilewright: interrupted", file=sys.stderr)
         return 130
@@ -56,13 +75,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def print_error(error: TilewrightError) -> None:
-    """One message: place, what is wrong, the line, the remedy."""
+def error_text(error: TilewrightError) -> str:
+    """One message: what is wrong, the place with its line, findings if a check made them, the remedy."""
+    from tilewright.report.text import printable, render_findings
+
     place = f"{error.span}: " if error.span is not None else ""
-    print(f"{place}error: {error.message}", file=sys.stderr)
-    if error.span is not None and error.span.text.strip():
-        print(f"    {error.span.text.strip()}", file=sys.stderr)
-    for finding in error.findings[1:]:
-        print(f"  also: {finding.code} {finding.message}", file=sys.stderr)
+    lines = [f"{printable(place)}error: {printable(error.message.splitlines()[0])}"]
+    if error.findings:
+        lines.append(render_findings(error.findings, limit=3))
+    elif error.span is not None and error.span.text.strip():
+        lines.append(f"    {printable(error.span.text.strip())}")
     if error.remedy:
-        print(f"  help: {error.remedy}", file=sys.stderr)
+        lines.append(f"  help: {printable(error.remedy)}")
+    return "\n".join(lines)
+
+
+def error_to_json(error: TilewrightError) -> dict[str, object]:
+    """The same message as a JSON object."""
+    from tilewright.report.findings_json import findings_to_json
+
+    return {
+        "error": error.message,
+        "file": error.span.file if error.span is not None else None,
+        "line": error.span.line if error.span is not None else None,
+        "remedy": error.remedy,
+        "findings": findings_to_json(error.findings),
+    }

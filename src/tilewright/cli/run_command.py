@@ -1,113 +1,167 @@
-"""`tilewright run FILE.twb`: a compiled program on random or given arrays, compared with NumPy where it is small enough."""
+"""`tilewright run FILE.twb`: a compiled program on random or given arrays, compared with NumPy where that is quick."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
+import math
 import time
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 
+if TYPE_CHECKING:
+    from tilewright.runtime.bundle import Bundle
+
 _COMPARE_LIMIT_OPERATIONS = 1 << 33
+
+ERROR_LIMITS = {Element.BF16: 1e-2, Element.F16: 2e-3, Element.F32: 1e-3}
+"""Relative errors in the Frobenius norm up to which a result matches NumPy, by element of the output: rounding to
+16 bits, and for float32 the approximate functions (tanh.approx.f32 is good to 2^-11)."""
+
+EXAMPLES = """examples:
+  tilewright run gemm.twb
+  tilewright run gemm.twb --on cpu --seed 7
+  tilewright run gemm.twb --inputs arrays.npz --outputs result.npz --format json
+
+In .npz files bfloat16 stands as raw uint16, since NumPy has no name for it.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", metavar="FILE.twb", help="what `tilewright compile` wrote")
     parser.add_argument("--inputs", metavar="IN.npz", help="input arrays by parameter name (default: random)")
     parser.add_argument("--outputs", metavar="OUT.npz", help="write the outputs here, 16-bit floats as raw uint16")
-    parser.add_argument("--on", choices=("auto", "gpu", "cpu"), default="auto", help="where to run (default: a GPU if any)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs and of the CPU machine's engines")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+    parser.add_argument("--on", choices=("auto", "gpu", "cpu"), default="auto", help="where (default: a GPU if any)")
+    parser.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="of the random inputs and of the CPU machine's engines"
+    )
+
+
+def _seed(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("a seed is 0 or more")
+    return number
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from tilewright.cli.arrays import npz_bytes, random_inputs, read_inputs
+    from tilewright.cli.files import write_files
+    from tilewright.cli.progress import Progress
     from tilewright.driver.run import CompiledKernel, run_on_machine
-    from tilewright.runtime.bundle import load
     from tilewright.runtime.device import probe_libcuda
 
-    bundle = load(arguments.bundle)
-    inputs = _inputs(bundle, arguments.inputs, arguments.seed)
+    bundle = load_bundle(arguments.bundle)
+    wanted = [buffer for buffer in bundle.plan.buffers if buffer.role == "input"]
+    inputs = read_inputs(arguments.inputs, wanted) if arguments.inputs else random_inputs(wanted, arguments.seed)
     on_gpu = arguments.on == "gpu" or (arguments.on == "auto" and probe_libcuda() is None)
+    if not on_gpu:
+        require_machine_target(bundle)
     begin = time.perf_counter()
     if on_gpu:
         outputs: Any = CompiledKernel(bundle)(*inputs.values(), on="gpu")
     else:
-        show = _progress if sys.stderr.isatty() and arguments.format == "text" else None
-        outputs = run_on_machine(bundle, tuple(inputs.values()), seed=arguments.seed, progress=show)
-        if show is not None:
-            print("\r\033[K", end="", file=sys.stderr)
+        with Progress(wanted=arguments.format == "text") as progress:
+            progress.step(f"running {bundle.name} on the CPU machine")
+            outputs = run_on_machine(bundle, tuple(inputs.values()), seed=arguments.seed, progress=progress.share)
     seconds = time.perf_counter() - begin
-    names = [buffer.name for buffer in bundle.plan.buffers if buffer.role == "output"]
-    results = dict(zip(names, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
+    buffers = [buffer for buffer in bundle.plan.buffers if buffer.role == "output"]
+    arrays: tuple[Any, ...] = outputs if len(buffers) > 1 else (outputs,)
+    results = dict(zip((buffer.name for buffer in buffers), arrays, strict=True))
+    written: list[str] = []
     if arguments.outputs:
-        _save(Path(arguments.outputs), results)
-    error = _relative_error(bundle, inputs, results)
+        stream = BytesIO()
+        npz_bytes(stream, results)
+        written = write_files({Path(arguments.outputs): stream.getvalue()})
+    errors = relative_errors(bundle, inputs, results)
+    limits = {buffer.name: ERROR_LIMITS.get(buffer.element, 0.0) for buffer in buffers}
+    # An error that is no number does not match.
+    matches = None if errors is None else all(error <= limits[name] for name, error in errors.items())
     where = "GPU" if on_gpu else "CPU machine"
     if arguments.format == "json":
-        print(json.dumps({"name": bundle.name, "on": where, "seconds": seconds, "relative_error": error}))
+        shown = None if errors is None else {k: v if math.isfinite(v) else None for k, v in errors.items()}
+        document = {
+            "name": bundle.name,
+            "on": where,
+            "seconds": seconds,
+            "relative_errors": shown,
+            "matches": matches,
+            "written": written,
+        }
+        print(json.dumps(document, indent=2, allow_nan=False))
     else:
-        compared = "not compared (too large)" if error is None else f"relative error against float64 NumPy {error:.2e}"
-        print(f"{bundle.name} on the {where}: {seconds:.2f} s, {compared}")
-    return 1 if error is not None and not error < 1e-2 else 0
+        print(f"{bundle.name} on the {where}: {seconds:.2f} s")
+        if errors is None:
+            print("  not compared with NumPy: that would take too long")
+        for name, error in (errors or {}).items():
+            verdict = "matches" if error <= limits[name] else "DOES NOT MATCH"
+            print(f"  {name} {verdict} NumPy in float64: relative error {error:.2e} (limit {limits[name]:.0e})")
+        for path in written:
+            print(f"wrote {path}")
+    return 1 if matches is False else 0
 
 
-def _progress(share: float) -> None:
-    print(f"\r\033[Krunning on the CPU machine: {100 * share:.0f} %", end="", file=sys.stderr, flush=True)
+def load_bundle(path: str) -> Bundle:
+    """The bundle at `path`. Raises TilewrightError; for PTX text and Python files it says what to give instead."""
+    from tilewright.runtime.bundle import load
+
+    suffix = Path(path).suffix
+    if suffix == ".ptx":
+        refuse_ptx(path, "run")
+    if suffix == ".py" or ".py:" in path:
+        kernel = path if ".py:" in path else f"{path}:KERNEL"
+        raise TilewrightError(f"{path} is no bundle", remedy=f"compile it first: tilewright compile {kernel}")
+    return load(path)
 
 
-def _inputs(bundle: Any, path: str | None, seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    from tilewright.runtime.arrays import numpy_dtype
+def refuse_ptx(path: str, command: str) -> None:
+    """Say what is wrong with a PTX text, or, where nothing is, that this release takes none. Always raises."""
+    from tilewright.frontends.ptx.reader import read
 
-    wanted = [buffer for buffer in bundle.plan.buffers if buffer.role == "input"]
-    random = np.random.default_rng(seed)
-    if path is None:
-        return {item.name: random.standard_normal(item.shape).astype(numpy_dtype(item.element)) for item in wanted}
     try:
-        with np.load(path) as archive:
-            given = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise TilewrightError(f"cannot read {path}: {error}", remedy="give an .npz of arrays by parameter name") from error
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    for buffer in wanted:
-        if buffer.name not in given:
-            raise TilewrightError(
-                f"{path} has no array {buffer.name}", remedy=f"it needs {', '.join(item.name for item in wanted)}"
-            )
-        array, dtype = given[buffer.name], numpy_dtype(buffer.element)
-        # NumPy files cannot name bfloat16: raw 16-bit images stand for it.
-        arrays[buffer.name] = array.view(dtype) if array.dtype == np.uint16 and dtype.itemsize == 2 else array.astype(dtype)
-    return arrays
-
-
-def _save(path: Path, results: dict[str, np.ndarray[Any, Any]]) -> None:
-    raw = {name: array.view(np.uint16) if array.dtype.itemsize == 2 else array for name, array in results.items()}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.npz")
-    try:
-        np.savez(temporary, **raw)
-        os.replace(temporary, path)
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="check the file") from error
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TilewrightError(f"cannot write {path}: {error.strerror}", remedy="choose another --outputs") from error
+        raise TilewrightError(f"cannot read {path}: {error.strerror}", remedy="check the path") from error
+    read(text, path)
+    raise TilewrightError(
+        f"{path} is PTX text, which `tilewright {command}` does not take in this release",
+        remedy="give it what `tilewright compile` wrote" if command == "run" else "write FILE.py:KERNEL",
+    )
 
 
-def _relative_error(bundle: Any, inputs: dict[str, Any], results: dict[str, Any]) -> float | None:
-    """||result - reference|| / ||reference|| over all outputs, in float64; None where the reference would take too long."""
+def require_machine_target(bundle: Bundle) -> None:
+    """Raises TilewrightError for a bundle that the CPU machine has no instructions for."""
+    from tilewright.targets import target
+
+    if not target(bundle.target).supports("wgmma"):
+        raise TilewrightError(
+            f"{bundle.name} is compiled for {bundle.target}, which the CPU machine does not run",
+            remedy="compile it for sm_90a, or run it on such a GPU",
+        )
+
+
+def relative_errors(bundle: Bundle, inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, float] | None:
+    """||result - reference|| / ||reference|| of each output, in float64; None where NumPy would take too long."""
     text = bundle.facts.get("tile")
     operations = bundle.facts.get("operations", 0)
     if not isinstance(text, str) or not isinstance(operations, int) or operations > _COMPARE_LIMIT_OPERATIONS:
         return None
+    import numpy as np
     from xdsl.parser import Parser
 
     from tilewright.frontends.tile.reference import evaluate
     from tilewright.ir import context
 
     reference = evaluate(Parser(context(), text).parse_module(), inputs, np.float64, rounded=False)
-    difference = sum(float(np.sum((results[name].astype(np.float64) - reference[name]) ** 2)) for name in results)
-    scale = sum(float(np.sum(reference[name] ** 2)) for name in results)
-    return (difference / scale) ** 0.5 if scale else difference**0.5
+    errors: dict[str, float] = {}
+    for name, result in results.items():
+        scale = float(np.linalg.norm(reference[name]))
+        difference = float(np.linalg.norm(result.astype(np.float64) - reference[name]))
+        errors[name] = difference / scale if scale else difference
+    return errors

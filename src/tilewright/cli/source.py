@@ -34,9 +34,8 @@ def load_kernel(reference: str) -> Kernel:
     except TilewrightError:
         raise
     except SyntaxError as error:
-        raise TilewrightError(
-            f"{error.msg}", span=Span(file, error.lineno or 1, error.offset or 1, error.text or ""), remedy="mend the file"
-        ) from error
+        span = Span(file, error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
+        raise TilewrightError(f"{error.msg}", span=span, remedy="mend the file") from error
     except Exception as error:  # whatever the author's module raises is the author's to see
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         span = Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)

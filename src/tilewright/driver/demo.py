@@ -209,9 +209,8 @@ def _halve_expect(module: ModuleOp) -> None:
     left = arrive.bytes.data // 2
     arrive.properties["bytes"] = IntAttr(left)
     value: SSAValue = arrive.result
-    while isinstance(value.type, ac.TransactionType):
-        value = Rewriter.replace_value_with_new_type(value, ac.TransactionType(value.type.ring, IntAttr(left)))
-        (use,) = value.uses
+    while isinstance(kind := value.type, ac.TransactionType):
+        (use,) = Rewriter.replace_value_with_new_type(value, ac.TransactionType(kind.ring, IntAttr(left))).uses
         if not isinstance(use.operation, ac.CopyIssueOp):
             return
         left -= use.operation.box_bytes.data

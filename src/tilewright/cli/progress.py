@@ -1,0 +1,46 @@
+"""How the command line says what it is doing: one changing line on a terminal; on anything else a line for each step,
+or nothing. All of it goes to standard error, so that results can be piped."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+
+class Progress:
+    """Use as a context: the changing line is gone at its end. `step` names what begins, `share` how much of it is done.
+
+    wanted: False shows nothing; plain: print lines where there is no terminal.
+    """
+
+    def __init__(self, *, wanted: bool = True, plain: bool = False) -> None:
+        self._terminal = wanted and sys.stderr.isatty()
+        self._plain = wanted and plain and not self._terminal
+        self._words = ""
+        self._percent = -1
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def step(self, words: str) -> None:
+        self._words, self._percent = words, -1
+        if self._terminal:
+            self._show(words)
+        elif self._plain:
+            print(words, file=sys.stderr, flush=True)
+
+    def share(self, fraction: float) -> None:
+        percent = int(100 * fraction)
+        if self._terminal and percent != self._percent:
+            self._percent = percent
+            self._show(f"{self._words}: {percent} %")
+
+    @staticmethod
+    def _show(words: str) -> None:
+        print(f"\r\033[K{words.strip()} ", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,94 @@
+"""A compilation in words: what was decided, proved, emitted, and how long it took. Terminal and page show the same."""
+
+from __future__ import annotations
+
+from tilewright.driver.compile import Compilation
+from tilewright.driver.demo import RELATIVE_ERROR_LIMIT, Comparison
+from tilewright.ir.decisions import ElementwiseDecisions, OperandDecision, PipelineDecisions
+
+Rows = list[tuple[str, str]]
+
+
+def decision_rows(compilation: Compilation) -> Rows:
+    """What was decided, as (name, words); reasons have the name "because"."""
+    decisions = compilation.decisions
+    match decisions:
+        case ElementwiseDecisions():
+            rows = [("grid", f"{decisions.ctas} CTAs of {decisions.threads} threads")]
+        case PipelineDecisions():
+            rows = _pipeline_rows(decisions)
+    return [*rows, *(("because", reason) for reason in decisions.reasons)]
+
+
+def _pipeline_rows(d: PipelineDecisions) -> Rows:
+    rows = [
+        ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted})"),
+        ("stages", f"{d.stages} slots of {_slot_bytes(d)} bytes in a ring of full and empty mbarriers"),
+        (
+            "roles",
+            f"1 producer thread ({d.producer_registers} registers), {d.consumers} consumer "
+            f"warpgroup{'s' if d.consumers > 1 else ''} ({d.consumer_registers} registers)",
+        ),
+        ("cluster", f"{d.cluster_m} x {d.cluster_n}"),
+        ("grid", f"{d.ctas} persistent CTAs, tiles in groups of {d.raster_group} along {d.rows}"),
+        ("operand a", _operand_words(d.a)),
+        ("operand b", _operand_words(d.b)),
+    ]
+    for store in d.stores:
+        if store.path == "tma":
+            box = " x ".join(map(str, store.map.box))
+            words = f"bulk stores of {box} boxes, swizzle {store.map.swizzle}, {d.staging_slots} staging slots"
+        else:
+            words = "plain stores with bounds checks"
+        rows.append((f"store {store.parameter}", words))
+    rows.append(("shared memory", f"{d.smem_bytes} bytes"))
+    return rows
+
+
+def _slot_bytes(d: PipelineDecisions) -> int:
+    return (d.tile_m + d.tile_n) * d.tile_k * d.a.map.tensor_map().element.bytes
+
+
+def _operand_words(operand: OperandDecision) -> str:
+    source = f"copied to workspace {operand.buffer}, then " if operand.materialized else f"{operand.buffer}, "
+    box = " x ".join(map(str, operand.map.box))
+    return f"{source}{operand.major}-major, boxes of {box} {operand.map.element}, swizzle {operand.map.swizzle}"
+
+
+def proof_rows(compilation: Compilation) -> Rows:
+    """Both proofs, as (verdict, words), then what the first one claims."""
+    rows = [("proven", f"for {compilation.proof.scope}: no hang, no race")]
+    if compilation.text_proof is not None:
+        rows.append(("proven again", "on the emitted text, parsed afresh and run at a small size"))
+    return [*rows, *(("", claim) for claim in compilation.proof.claims)]
+
+
+def size_rows(compilation: Compilation) -> Rows:
+    """Bytes, registers and the assembler's remarks."""
+    rows = [("PTX", f"{len(compilation.ptx.encode())} bytes")]
+    assembly = compilation.assembly
+    if assembly is not None:
+        rows.append(("cubin", f"{len(assembly.cubin)} bytes, by ptxas {assembly.version}"))
+        rows.append(("registers", f"{assembly.registers} per thread at launch, {assembly.spill_bytes} bytes spilled"))
+        rows.extend(("warning", warning) for warning in assembly.warnings)
+    return rows
+
+
+def time_words(compilation: Compilation) -> str:
+    """Milliseconds of every step, in order."""
+    return ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in compilation.seconds.items())
+
+
+def comparison_rows(comparison: Comparison) -> Rows:
+    """A run and how it compares with NumPy."""
+    m, n, k = comparison.extents
+    return [
+        ("size", f"{m} x {n} x {k}"),
+        ("seconds", f"{comparison.seconds:.2f}, from arrays to result"),
+        (
+            "against NumPy",
+            f"relative error {comparison.relative_error:.2e} in float64 (at most {RELATIVE_ERROR_LIMIT:.0e}), largest "
+            f"{comparison.largest_error:.2e}",
+        ),
+        ("rounding", f"{100 * comparison.rounded_share:.2f} % of elements are the exact product rounded to bfloat16"),
+    ]
