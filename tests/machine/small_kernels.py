@@ -93,8 +93,7 @@ def evaluate(
     result = np.zeros(threads, dtype)
     buffers["out"] = as_bytes(result)
     store = (
-        f"ld.param.u64 %rd30, [out]; mad.wide.u32 %rd30, %r63, {width}, %rd30;"
-        f"st.global.b{8 * width} [%rd30], {output};"
+        f"ld.param.u64 %rd30, [out]; mad.wide.u32 %rd30, %r63, {width}, %rd30;st.global.b{8 * width} [%rd30], {output};"
     )
     if output.startswith("%p"):
         store = f"selp.u32 %r62, 1, 0, {output}; " + store.replace(output, "%r62")

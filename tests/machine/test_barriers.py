@@ -172,6 +172,13 @@ def test_mbarrier_misuse(old: str, new: str, code: str) -> None:
     assert caught.value.span is not None and "mbarrier" in caught.value.span.text
 
 
+def test_polling_for_ever_is_given_up() -> None:
+    text = PING.replace("try_wait", "test_wait").replace("[bar], 64;", "[bar], 65;")
+    with pytest.raises(MachineHang) as caught:
+        run_into(text, np.zeros(64, np.uint32), threads=64)
+    assert caught.value.code == "LV202" and "waits in a row failed" in caught.value.message
+
+
 def test_invalidate_and_reinitialise() -> None:
     run_into(
         PING.replace(

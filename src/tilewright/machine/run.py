@@ -21,7 +21,18 @@ import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, Param, PointerParam, ScalarParam, TensorMapParam
-from tilewright.frontends.ptx.ast import Kernel, Module, Parameter, Variable
+from tilewright.frontends.ptx.ast import (
+    Address,
+    Instruction,
+    Kernel,
+    Module,
+    Operand,
+    Parameter,
+    Symbol,
+    TensorAddress,
+    Variable,
+    Vector,
+)
 from tilewright.machine.decoder import Decoder, Observer
 from tilewright.machine.lanes import UNINITIALISED, WARP_SIZE, Registers
 from tilewright.machine.memory import PARAM_WINDOW, POISON, GlobalMemory, region
@@ -208,10 +219,13 @@ def _initial_bytes(variable: Variable) -> npt.NDArray[np.uint8]:
 
 
 def _shared_layout(module: Module, kernel: Kernel, launch: Launch) -> tuple[dict[str, int], int]:
-    """Offsets of shared variables (static ones first, then the dynamic array), and bytes in all."""
+    """Offsets of the shared variables that the kernel mentions (static first, then the dynamic array), bytes in all."""
     symbols: dict[str, int] = {}
     end = 0
-    variables = [each for each in (*module.variables, *kernel.variables) if each.space == "shared"]
+    used = {variable.name for variable in kernel.variables} | symbols_of(kernel)
+    variables = [
+        each for each in (*module.variables, *kernel.variables) if each.space == "shared" and each.name in used
+    ]
     for variable in variables:
         if variable.size_bytes is not None:
             end += -end % max(variable.align, 1)
@@ -227,6 +241,25 @@ def _shared_layout(module: Module, kernel: Kernel, launch: Launch) -> tuple[dict
             f"kernel {kernel.name} takes {end} bytes of shared memory, more than {_MAX_SHARED_BYTES}", span=kernel.span
         )
     return symbols, end
+
+
+def symbols_of(kernel: Kernel) -> set[str]:
+    """The names of variables, labels and parameters that a kernel's instructions mention."""
+    found: set[str] = set()
+    waiting: list[Operand] = [
+        operand for item in kernel.body if isinstance(item, Instruction) for operand in item.operands
+    ]
+    while waiting:
+        match waiting.pop():
+            case Symbol(name) | Address(Symbol(name)):
+                found.add(name)
+            case TensorAddress(base, coordinates):
+                waiting.extend((base, *coordinates))
+            case Vector(items):
+                waiting.extend(items)
+            case _:
+                pass
+    return found
 
 
 def _registers_at_launch(kernel: Kernel, launch: Launch) -> int:

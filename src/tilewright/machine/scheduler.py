@@ -4,7 +4,8 @@ Each turn runs one warp for a random quantum, or performs one pending action of 
 completion, a wgmma), in any order the ISA permits. The odds change now and then, so that some runs starve the engines,
 some the warps, and some one warp. A run ends when every warp has exited and nothing is pending.
 
-A hang is exact here: no warp can run, nothing is pending, and no diverged warp can be relaxed.
+A hang (LV201) is exact: no warp can run, nothing is pending, and no diverged warp can be relaxed. A kernel that polls
+for ever (`test_wait` in a loop) is given up after many failed polls in a row, as LV202, which is no proof.
 Checked by: tests/machine/test_run.py.
 """
 
@@ -16,6 +17,7 @@ from tilewright.machine.state import Cluster, Warp
 
 _EPOCH_TURNS = 64
 _ENGINE_ODDS = (0.03, 0.2, 0.5, 0.9)
+_POLL_LIMIT = 5000
 _QUANTA = (3, 24, 200, 2000, 2000)
 
 
@@ -38,6 +40,7 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
             pending[index] = pending[-1]
             pending.pop()
             action()
+            cluster.failed_polls = 0
             continue
         if not runnable:
             if not _relax(cluster):
@@ -52,6 +55,9 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
             check_stuck(warp, program)
         if counts.instructions > step_limit:
             raise MachineHang("LV202", f"still running after {step_limit} warp instructions", _waiters(cluster))
+        if cluster.failed_polls > _POLL_LIMIT * cluster.live_warps:
+            summary = f"{cluster.failed_polls} waits in a row failed, nothing is in flight and no phase ends"
+            raise MachineHang("LV202", summary, _waiters(cluster))
     counts.turns += turns
 
 

@@ -46,6 +46,7 @@ def _store(cta: Cta, offset: int, before: Mbarrier, after: Mbarrier) -> None:
         return
     cluster = cta.cluster
     cluster.counts.phases += 1
+    cluster.failed_polls = 0
     if cluster.observe is not None:
         cluster.observe(PhaseEnd(cta.linear, offset, before.phase))
     waiters = cta.barrier_waiters.pop(offset, None)

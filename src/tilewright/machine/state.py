@@ -226,6 +226,7 @@ class Cluster:
         self.cluster_relaxed = True
         self.cluster_waiters: list[tuple[Warp, Strand]] = []
         self.live_warps = 0
+        self.failed_polls = 0
 
     def wake(self, waiters: list[tuple[Warp, Strand]]) -> None:
         """Let blocked strands run again; the list is emptied."""

@@ -249,7 +249,10 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                     parity = value if by_parity else complete & 1
                     observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, instruction.span, relaxed))
             warp.r[to] = result if to == SINK_SLOT else merge(warp.r[to], result, mask)
-            return Signal.YIELD if failed is not None else None
+            if failed is None:
+                return None
+            warp.cta.cluster.failed_polls += 1
+            return Signal.YIELD
 
         return Control(act)
 
