@@ -4,8 +4,8 @@ Theory: all of them take and give float32. A lowering may approximate the transc
 enough for a bfloat16 result; the reference evaluator says what they approximate. Two choices deserve a word:
 
 - `GELU` is the tanh approximation, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), not the erf form.
-- `MAX` and `MIN` follow PTX `max.f32` and `min.f32`: where one operand is NaN the result is the other. So RELU(NaN)
-  is 0.
+- `MAX`, `MIN` and `RELU` are NaN where an operand is, like NumPy's `maximum` and PTX's `max.NaN.f32`: a kernel shows
+  that its data went wrong.
 
 Imports no xDSL, so that naming a function costs nothing. Checked by tests/frontends/test_tile_reference.py.
 """

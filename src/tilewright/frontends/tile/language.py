@@ -305,12 +305,12 @@ def dot(left: Expression, right: Expression) -> Product:
 
 
 def maximum(left: Expression | float, right: Expression | float) -> Tile:
-    """The larger, elementwise; where one is NaN, the other."""
+    """The larger, elementwise; NaN where either is."""
     return _tracer("tw.maximum").binary(Function.MAX, left, right)
 
 
 def minimum(left: Expression | float, right: Expression | float) -> Tile:
-    """The smaller, elementwise; where one is NaN, the other."""
+    """The smaller, elementwise; NaN where either is."""
     return _tracer("tw.minimum").binary(Function.MIN, left, right)
 
 

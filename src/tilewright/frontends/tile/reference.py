@@ -186,7 +186,7 @@ def _silu(x: Array) -> Array:
 
 
 def _relu(x: Array) -> Array:
-    return np.fmax(x, np.zeros_like(x))
+    return np.maximum(x, np.zeros_like(x))
 
 
 def _gelu(x: Array) -> Array:
@@ -198,8 +198,8 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.SUB: np.subtract,
     Function.MUL: np.multiply,
     Function.DIV: np.divide,
-    Function.MAX: np.fmax,
-    Function.MIN: np.fmin,
+    Function.MAX: np.maximum,
+    Function.MIN: np.minimum,
     Function.NEG: np.negative,
     Function.ABS: np.abs,
     Function.EXP: np.exp,
