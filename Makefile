@@ -45,5 +45,6 @@ bench: $(STAMP)
 	$(PYTHON) -m bench $(BENCH)
 
 lock:
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check pip-tools
 	$(VENV)/bin/pip-compile --quiet --upgrade --extra dev --allow-unsafe --strip-extras --no-emit-index-url \
 		--no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
