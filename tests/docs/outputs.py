@@ -77,13 +77,20 @@ def _proof() -> str:
     return "\n".join(line for proof in proofs if proof is not None for line in (proof.scope, *proof.claims))
 
 
+def _plan() -> dict[str, object]:
+    return plan_to_json(compilation().plan)
+
+
+_LIST = re.compile(r"\[[^][{}]*\]")
+"""A list of plain values, which is shown on one line."""
+
 OUTPUTS: dict[str, Callable[[], str]] = {
     "compile": _compile_command,
     "tile": lambda: str(compilation().tile),
     "ac": lambda: "".join(listing(module, "matmul.ac.mlir")[0] for module in compilation().modules.values()),
     "ptx": lambda: compilation().ptx,
     "nvgpu": lambda: lower_to_nvgpu(list(compilation().modules.values())),
-    "plan": lambda: json.dumps(plan_to_json(compilation().plan), indent=2),
+    "plan": lambda: _LIST.sub(lambda found: " ".join(found[0].split()), json.dumps(_plan(), indent=2)),
     "reasons": lambda: "\n".join(compilation().decisions.reasons),
     "proof": _proof,
     "fence-dropped-program": lambda: render_verdict(broken()[0].program.verdict, limit=1),
