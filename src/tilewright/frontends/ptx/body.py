@@ -88,8 +88,6 @@ class _BodyReader:
             elif kind == "}":
                 cursor.take()
                 names.pop()
-            elif kind == ";":
-                cursor.take()
             elif kind == END:
                 opened = names.opened
                 cursor.fail(
@@ -173,7 +171,7 @@ class _BodyReader:
                         span=item.span,
                         remedy="branch within the function",
                     )
-            elif any(isinstance(operand, Symbol) and operand.name in labels for operand in item.operands):
+            elif not labels.isdisjoint(name for operand in item.operands for name in _symbols(operand)):
                 raise TilewrightError(f"{item.opcode} takes no label", span=item.span, remedy="only branches do")
 
     # Labels and directives
@@ -226,6 +224,17 @@ class _BodyReader:
             read_pragma(cursor)
         else:
             cursor.fail(f"{word} is not a directive that Tilewright knows in a body", "see PTX ISA, Directives", index)
+
+
+def _symbols(operand: Operand) -> tuple[str, ...]:
+    """The names of the symbols in an operand."""
+    match operand:
+        case Symbol(name) | Address(Symbol(name)) | TensorAddress(Address(Symbol(name))):
+            return (name,)
+        case Vector(items) | Arguments(items):
+            return tuple(item.name for item in items if isinstance(item, Symbol))
+        case _:
+            return ()
 
 
 def _rename(operand: Operand, old: str, new: str) -> Operand:

@@ -30,8 +30,6 @@ TYPE_BYTES = {
     "s64": 8,
     "f16": 2,
     "f16x2": 4,
-    "bf16": 2,
-    "bf16x2": 4,
     "f32": 4,
     "f64": 8,
 }
@@ -210,7 +208,7 @@ def read_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
     """`(.param .u64 a, .param .align 64 .b8 map[128])`, the cursor at `(`. Sizes in bytes."""
     cursor.expect("(")
     parameters: list[Parameter] = []
-    while cursor.kind != ")":
+    while parameters or not cursor.at(")"):
         span = cursor.span()
         if cursor.take() != ".param":
             cursor.index -= 1

@@ -126,8 +126,8 @@ class OperandReader:
         cursor = self.cursor
         cursor.take()
         items: list[Operand] = []
-        while cursor.kind != closing:
-            if cursor.kind in ("{", "["):
+        while items or not cursor.at(closing):
+            if cursor.at("{", "["):
                 cursor.refuse("a register or a constant")
             items.append(self.read()[0])
             if not cursor.accept(","):
