@@ -208,13 +208,15 @@ def _halve_expect(module: ModuleOp) -> None:
     arrive = next(op for op in module.walk() if isinstance(op, ac.ArriveExpectOp))
     left = arrive.bytes.data // 2
     arrive.properties["bytes"] = IntAttr(left)
-    value: SSAValue = arrive.result
-    while isinstance(kind := value.type, ac.TransactionType):
-        (use,) = Rewriter.replace_value_with_new_type(value, ac.TransactionType(kind.ring, IntAttr(left))).uses
-        if not isinstance(use.operation, ac.CopyIssueOp):
-            return
-        left -= use.operation.box_bytes.data
-        value = use.operation.result
+    _retype(arrive.result, left)
+
+
+def _retype(token: SSAValue, left: int) -> None:
+    """Say that `left` bytes are still to be issued, here and after each copy that follows."""
+    assert isinstance(token.type, ac.TransactionType)
+    (use,) = Rewriter.replace_value_with_new_type(token, ac.TransactionType(token.type.ring, IntAttr(left))).uses
+    if isinstance(use.operation, ac.CopyIssueOp):
+        _retype(use.operation.result, left - use.operation.box_bytes.data)
 
 
 def _release_early(module: ModuleOp) -> None:

@@ -1,18 +1,19 @@
 """Every rule that a finding may cite, from whoever owns it, in one list: what `explain` prints.
 
-The typestate proof, the judge of runs, the machine and the legality of descriptors number their rules by themselves;
-where two of them use one code, both rules have it, and their names differ.
+The typestate proof numbers its rules from 001 in each family, the judge of runs from 101, the machine from 201; the
+legality of descriptors has tensor maps from TM001 and matrix descriptors from LY001. No two rules share a code.
+Checked by: tests/driver/test_rules.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import astuple
 from functools import cache
 
 from tilewright.contract.codes import RULES, Rule
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.driver.descriptor_rules import descriptor_rules
-from tilewright.driver.machine_rules import MACHINE_RULES
+from tilewright.machine.rules import MACHINE_RULES
 
 _OWN_RULES = (
     Rule(
@@ -29,25 +30,25 @@ _OWN_RULES = (
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """All rules by code; rules of one code by name."""
-    rules = (*RULES.values(), *REPLAY_RULES.values(), *MACHINE_RULES, *descriptor_rules(), *_OWN_RULES)
-    return tuple(sorted(rules, key=lambda rule: (rule.code, rule.name)))
+    """All rules, by code."""
+    machine = (Rule(*astuple(rule)) for rule in MACHINE_RULES.values())
+    rules = (*RULES.values(), *REPLAY_RULES.values(), *machine, *descriptor_rules(), *_OWN_RULES)
+    return tuple(sorted(rules, key=lambda rule: rule.code))
 
 
 def explain(code: str) -> tuple[Rule, ...]:
-    """The rules of a code, whatever its case, or of a rule's name; empty where there is none."""
+    """The rule of a code, or the rules of a name (the proofs use the same name where they enforce the same thing),
+    whatever the case; empty where there is none."""
     wanted = code.strip()
     return tuple(rule for rule in all_rules() if rule.code == wanted.upper() or rule.name == wanted.lower())
 
 
-def rule_page(rules: Iterable[Rule]) -> str:
-    """The rules of one code as a page of Markdown."""
-    parts = [
+def rule_page(rule: Rule) -> str:
+    """A rule as a page of Markdown."""
+    return (
         f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n"
         f"- **Source:** {rule.source}\n- **Example:** {rule.example}\n- **Remedy:** {rule.remedy}\n"
-        for rule in rules
-    ]
-    return "\n".join(parts)
+    )
 
 
 def rule_index() -> str:
@@ -59,8 +60,7 @@ def rule_index() -> str:
 
 def rule_pages() -> dict[str, str]:
     """Every page by its file's name."""
-    codes = dict.fromkeys(rule.code for rule in all_rules())
-    return {"index.md": rule_index(), **{f"{code}.md": rule_page(explain(code)) for code in codes}}
+    return {"index.md": rule_index(), **{f"{rule.code}.md": rule_page(rule) for rule in all_rules()}}
 
 
 def sentence(summary: str) -> str:
