@@ -111,7 +111,7 @@ MUTATIONS = (
     Mutation("slots off their swizzle pattern", "AL002", change(ac.BufferOp, 0, "address", plus(128))),
     Mutation("staging of one group for all", "AL003", change(ac.BufferOp, 2, "instances", to(1)), ("plain",)),
     Mutation("less shared memory", "AL004", change(ac.KernelOp, 0, "dynamic_smem_bytes", plus(-16)), ALL),
-    Mutation("more registers than the CTA has", "SR002", change(ac.KernelOp, 0, "launch_registers", to(256)), ("plain",)),
+    Mutation("registers overcommitted", "SR002", change(ac.KernelOp, 0, "launch_registers", to(256)), ("plain",)),
     Mutation("odd number of registers", "SR001", change(ac.RoleOp, 1, "registers", plus(-3)), ALL),
     Mutation("roles overlap", "SR003", edits.role_at("consumer", "warpgroup128", 1, 0), ("one-group",)),
     # Clusters.
