@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.docs.pages import ROOT
+
 from tilewright.base.plan_json import plan_to_json
 from tilewright.driver.compile import Compilation, compile_kernel
 from tilewright.driver.demo import VARIANTS, Broken, Specimen, break_it
@@ -49,27 +50,9 @@ def command(*arguments: str) -> str:
     return done.stdout
 
 
-def _compile_command() -> str:
-    """`tilewright compile` of the README's first program, by the name that the README gives it."""
+def _demo() -> str:
     with TemporaryDirectory() as folder:
-        program = Path(folder, "matmul.py")
-        program.write_text(_PROGRAM, encoding="utf-8")
-        shape = ",".join(f"{axis}={EXTENT}" for axis in "MNK")
-        return command("compile", f"{program}:matmul", "--shape", shape, "-o", str(Path(folder, "matmul.twb")))
-
-
-_PROGRAM = """\
-import tilewright as tw
-
-
-@tw.kernel
-def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], b[k, j])
-    c[i, j] = acc
-"""
+        return command("demo", "--report", str(Path(folder, "demo.html")))
 
 
 def _proof() -> str:
@@ -85,7 +68,7 @@ _LIST = re.compile(r"\[[^][{}]*\]")
 """A list of plain values, which is shown on one line."""
 
 OUTPUTS: dict[str, Callable[[], str]] = {
-    "compile": _compile_command,
+    "demo": _demo,
     "tile": lambda: str(compilation().tile),
     "ac": lambda: "".join(listing(module, "matmul.ac.mlir")[0] for module in compilation().modules.values()),
     "ptx": lambda: compilation().ptx,
@@ -109,6 +92,7 @@ def output(name: str) -> tuple[str, ...]:
 _PATH = re.compile(r'"[^"\n]*/([^"/\n]+\.py:\d+)"')
 _INTEGER = re.compile(r"#builtin\.int<(-?\d+)>")
 _NAME = re.compile(r"(%[a-z]*)\d+")
+_LINE = re.compile(r"\bline \d+:")
 _LABEL = re.compile(r"\b([a-z_]+)_\d+\b")
 _PLACE = re.compile(r"(\.(?:mlir|ptx)):\d+:\d+")
 _MARGIN = re.compile(r"^ *\d+ \|")
@@ -121,7 +105,7 @@ def normal_lines(text: str) -> Iterator[str]:
     for line in text.splitlines():
         line = _INTEGER.sub(r"\1", _PATH.sub(r'"\1"', line))
         line = _LABEL.sub(r"\1", _NAME.sub(r"\1", line))
-        line = _UNDERLINE.sub(r"\1", _MARGIN.sub("|", _PLACE.sub(r"\1", line)))
+        line = _UNDERLINE.sub(r"\1", _MARGIN.sub("|", _PLACE.sub(r"\1", _LINE.sub("line:", line))))
         line = " ".join(line.split())
         if line:
             yield line
