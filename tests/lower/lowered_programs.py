@@ -1,8 +1,6 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Tile programs for the tests of this folder, lowered from source to text, and run on the CPU machine."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass

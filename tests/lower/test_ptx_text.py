@@ -94,8 +94,8 @@ def descriptor_constants(ptx):
 
 
 def test_matrix_descriptors_k_major_and_mn_major(cube):
-    """a is K-major: leading offset 16 bytes (unused by the swizzle), stride 1024. b is N-major: the next 64 columns are a
-    box of 8192 bytes away. Both have 128-byte swizzle, 1 in bits 63:62."""
+    """a is K-major: leading offset 16 bytes (unused by the swizzle), stride 1024. b is N-major: the next 64 columns
+    are a box of 8192 bytes away. Both have 128-byte swizzle, 1 in bits 63:62."""
     k_major = 1 << 62 | (1024 >> 4) << 32 | (16 >> 4) << 16
     mn_major = 1 << 62 | (1024 >> 4) << 32 | (8192 >> 4) << 16
     assert set(descriptor_constants(cube.ptx)) == {k_major, mn_major}

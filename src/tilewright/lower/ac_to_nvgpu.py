@@ -1,34 +1,32 @@
-"""What an `ac` kernel is in upstream MLIR: text in `gpu`, `nvgpu`, `nvvm`, `scf`, `arith`, `math`, `vector` and `memref`.
+"""What an `ac` kernel is in upstream MLIR: text in `gpu`, `nvgpu`, `nvvm`, `scf`, `arith`, `math`, `vector` and
+`memref`.
 
-The text says the same as our PTX, one op at a time: roles are `scf.if` on the warpgroup's number, loops are `scf.for` with
-cursors and accumulators as iteration arguments, rings are mbarrier groups over dynamic shared memory at the addresses that
-synthesis chose (so slots and barriers lie where they lie in the PTX). It is for reading, and for tools that begin at those
-dialects; the PTX that is proved and run comes from `ac_to_ptx`.
+The text says the same as our PTX, one op at a time: roles are `scf.if` on the warpgroup's number, loops are `scf.for`
+with cursors and accumulators as iteration arguments, rings are mbarrier groups over dynamic shared memory at the
+addresses that synthesis chose (so slots and barriers lie where they lie in the PTX). It is for reading, and for tools
+that begin at those dialects; the PTX that is proved and run comes from `ac_to_ptx`.
 
-What upstream cannot say: a tensor map as a by-value argument that is `nvvm.grid_constant` (only `llvm.func` carries it; a
-comment in the text says where it belongs), and a parity wait that acquires at cluster scope (inline PTX). Everything else
-that has no form raises TilewrightError naming the op. Checked by tests/lower/test_nvgpu.py: upstream's `mlir-opt` parses and
-verifies the text, where it is installed.
+What upstream cannot say: a tensor map as a by-value argument that is `nvvm.grid_constant` (only `llvm.func` carries
+it; a comment in the text says where it belongs), and a parity wait that acquires at cluster scope (inline PTX).
+Everything else that has no form raises TilewrightError naming the op. Checked by tests/lower/test_nvgpu.py:
+upstream's `mlir-opt` parses and verifies the text, where it is installed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation
 
 from tilewright.ir import ac
-from tilewright.ir.tier import UNITS, MemoryType
-from tilewright.lower.nvgpu_elements import (
-    write_affine,
-    write_elementwise,
-    write_fragment_load,
-    write_global_store,
-    write_map,
-    write_stage_write,
-)
+from tilewright.ir.tier import UNITS
+from tilewright.lower.nvgpu_declarations import write_declarations, write_fixed
+from tilewright.lower.nvgpu_elements import write_fragment_load, write_global_store, write_map, write_stage_write
+from tilewright.lower.nvgpu_points import write_affine, write_elementwise
 from tilewright.lower.nvgpu_protocol import (
+    integers,
     write_advance,
     write_arrive,
     write_arrive_expect,
@@ -38,10 +36,6 @@ from tilewright.lower.nvgpu_protocol import (
     write_wgmma_issue,
 )
 from tilewright.lower.nvgpu_text import (
-    SHARED,
-    WORKGROUP,
-    HeldArray,
-    HeldBuffer,
     HeldCursor,
     HeldIndex,
     HeldMap,
@@ -55,9 +49,6 @@ from tilewright.lower.nvgpu_text import (
     with_names,
 )
 
-_SWIZZLES = {"none": "none", "32B": "swizzle_32b", "64B": "swizzle_64b", "128B": "swizzle_128b"}
-_PROMOTIONS = {"none": "none", "64B": "l2promo_64b", "128B": "l2promo_128b", "256B": "l2promo_256b"}
-
 
 def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     """One upstream module with a `gpu.module` that holds the kernel of each of `modules`, for `target`.
@@ -67,25 +58,22 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     kernels = [op for module in modules for op in module.ops if isinstance(op, ac.KernelOp)]
     widths = {op.n.data for kernel in kernels for op in kernel.walk() if isinstance(op, ac.WgmmaIssueOp)}
     lines = [accumulator_definition(n) for n in sorted(widths)]
-    lines += ["module attributes {gpu.container_module} {", f'  gpu.module @kernels [#nvvm.target<chip = "{target}">] {{']
+    lines.append("module attributes {gpu.container_module} {")
+    lines.append(f'  gpu.module @kernels [#nvvm.target<chip = "{target}">] {{')
     for kernel in kernels:
         lines += _function(kernel)
     return "\n".join([*lines, "  }", "}", ""])
 
 
-def _integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
-    return tuple(item.data for item in attribute)
-
-
 def _function(kernel: ac.KernelOp) -> list[str]:
     text = NvgpuText(depth=3)
-    symbols = {name: value.data for name, value in kernel.symbols.data.items() if isinstance(value, IntAttr)}
-    state = Nvgpu(text, {}, symbols, _integers(kernel.grid), _integers(kernel.cluster), kernel.launch_registers.data)
-    _write_fixed(state, kernel)
-    arguments = _write_declarations(state, kernel.body.block)
+    symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
+    state = Nvgpu(text, {}, symbols, integers(kernel.grid), integers(kernel.cluster), kernel.launch_registers.data)
+    write_fixed(state, kernel)
+    arguments = write_declarations(state, kernel.body.block)
     for op in kernel.body.block.ops:
         _write_top_level(state, op)
-    block = ", ".join(str(extent) for extent in _integers(kernel.block))
+    block = ", ".join(str(extent) for extent in integers(kernel.block))
     attributes = [f"nvvm.reqntid = array<i32: {block}>"]
     if state.cluster_size > 1:
         attributes.append(f"nvvm.cluster_dim = array<i32: {', '.join(str(extent) for extent in state.cluster)}>")
@@ -98,86 +86,6 @@ def _function(kernel: ac.KernelOp) -> list[str]:
     head.append(f"        attributes {{{', '.join(attributes)}}} {{")
     constants = ["      " + line for line in text.constants()]
     return [*head, *constants, *text.lines, "      gpu.return", "    }"]
-
-
-# ---------------------------------------------------------------- declarations
-
-
-def _write_fixed(state: Nvgpu, kernel: ac.KernelOp) -> None:
-    text = state.text
-    state.thread = text.into("thread", "gpu.thread_id x")
-    if not kernel.dynamic_smem_bytes.data:
-        return
-    state.shared = text.into("shared", f"gpu.dynamic_shared_memory : {SHARED}")
-    state.shared_address = text.into(
-        "shared_address", f"memref.extract_aligned_pointer_as_index {state.shared} : {SHARED} -> index"
-    )
-    group_size = text.constant(128)
-    state.warpgroup_thread = text.binary("lane", "remui", state.thread, group_size)
-    first = text.constant(0)
-    state.is_first_thread = text.into("is_first", f"arith.cmpi eq, {state.warpgroup_thread}, {first} : index")
-    # Broadcast from lane 0, so that the role's branch is seen to be uniform in each warp.
-    group = text.binary("group", "divui", state.thread, group_size)
-    word = text.into("group", f"arith.index_cast {group} : index to i32")
-    shared, valid = text.name("group"), text.name("valid")
-    text.line(f"{shared}, {valid} = gpu.shuffle idx {word}, {text.constant(0, 'i32')}, {text.constant(32, 'i32')} : i32")
-    state.warpgroup = text.into("warpgroup", f"arith.index_cast {shared} : i32 to index")
-
-
-def _write_declarations(state: Nvgpu, block: Block) -> list[str]:
-    """Declares rings, buffers, maps and arrays; returns the function's arguments, in the order of the PTX's parameters."""
-    arguments: list[str] = []
-    text = state.text
-    for op in block.ops:
-        match op:
-            case ac.RingOp():
-                state.held[op.result] = _ring(state, op)
-            case ac.BufferOp():
-                memory = op.result.type
-                assert isinstance(memory, MemoryType)
-                state.held[op.result] = HeldBuffer(
-                    op.address.data, memory.slots.data, memory.slot_bytes.data, memory.swizzle.data
-                )
-            case ac.TensorMapOp():
-                argument = f"%{op.sym_name.data}"
-                arguments.append(f"{argument}: !llvm.ptr {{llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64}}")
-                kind = op.result.type
-                assert isinstance(kind, ac.DescriptorType)
-                if kind.interleave.data != "none":
-                    raise cannot_write(op)
-                extents = "x".join(str(extent) for extent in reversed(_integers(op.box)))
-                box = f"memref<{extents}x{op.element.data}, {WORKGROUP}>"
-                descriptor = (
-                    f"!nvgpu.tensormap.descriptor<tensor = {box}, swizzle = {_SWIZZLES[kind.swizzle.data]}, "
-                    f"l2promo = {_PROMOTIONS[op.l2_promotion.data]}, oob = zero, interleave = none>"
-                )
-                name = text.into("map", f"builtin.unrealized_conversion_cast {argument} : !llvm.ptr to {descriptor}")
-                state.held[op.result] = HeldMap(name, descriptor, box)
-            case ac.GlobalOp():
-                shape, strides = _integers(op.shape), _integers(op.strides)
-                element = op.result.type
-                assert isinstance(element, ac.GlobalType)
-                span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
-                kind = f"memref<{span}x{element.element.data}>"
-                name = f"%{op.sym_name.data}"
-                arguments.append(f"{name}: {kind}")
-                state.held[op.result] = HeldArray(name, kind, element.element.data, shape, strides)
-            case _:
-                pass
-    return arguments
-
-
-def _ring(state: Nvgpu, op: ac.RingOp) -> HeldRing:
-    text, stages = state.text, op.stages.data
-    words = f"memref<{stages}xi64, {WORKGROUP}>"
-    kind = f"!nvgpu.mbarrier.group<memorySpace = {WORKGROUP}, num_barriers = {stages}>"
-    names: list[str] = []
-    for side, address in (("full", op.address.data), ("empty", op.address.data + 8 * stages)):
-        view = text.into(side, f"memref.view {state.shared}[{text.constant(address)}][] : {SHARED} to {words}")
-        names.append(text.into(side, f"builtin.unrealized_conversion_cast {view} : {words} to {kind}"))
-    return HeldRing(
-        names[0], names[1], kind, stages, op.address.data, op.full_arrivals.data, op.empty_arrivals.data
-    )
 
 
 # ---------------------------------------------------------------- structure

@@ -1,10 +1,10 @@
-"""How elementwise work is written in `arith`, `math`, `vector` and `memref`: accumulators as vectors, one value a place.
+"""How elementwise work is written in `arith`, `math`, `vector` and `memref`: accumulators as vectors, a value a place.
 
-A thread's accumulator is one vector of float32; rows and columns of its values are constant vectors plus the thread's own
-offset (PTX ISA, wgmma register fragments). Bounds-checked accesses are `vector.gather` and `vector.scatter` under a mask,
-which also stand for the swizzled stores into staging: upstream's `nvvm.stmatrix` would be quicker and means the same.
-Global arrays are memrefs of one dimension. Transcendental functions are upstream's `math`, so values differ from those of
-our own PTX in their last bits.
+A thread's accumulator is one vector of float32; rows and columns of its values are constant vectors plus the thread's
+own offset (PTX ISA, wgmma register fragments). Bounds-checked accesses are `vector.gather` and `vector.scatter` under
+a mask, which also stand for the swizzled stores into staging: upstream's `nvvm.stmatrix` would be quicker and means
+the same. Global arrays are memrefs of one dimension. Transcendental functions are upstream's `math`, so values differ
+from those of our own PTX in their last bits.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
-from tilewright.lower.nvgpu_protocol import integers, staging_offset
+from tilewright.lower.nvgpu_protocol import staging_offset
 from tilewright.lower.nvgpu_text import (
     SHARED,
     WORKGROUP,
@@ -24,7 +23,6 @@ from tilewright.lower.nvgpu_text import (
     HeldAccumulator,
     HeldArray,
     HeldFragment,
-    HeldIndex,
     HeldScalar,
     Nvgpu,
     NvgpuText,
@@ -52,7 +50,7 @@ def vector_of(length: int, element: str) -> str:
     return f"vector<{length}x{element}>"
 
 
-def _float(text: NvgpuText, value: float, kind: str) -> str:
+def float_constant(text: NvgpuText, value: float, kind: str) -> str:
     words = f"{value:.9e}"
     return text.constant(f"dense<{words}>" if kind.startswith("vector") else words, kind)
 
@@ -64,13 +62,13 @@ def write_function(text: NvgpuText, function: str, inputs: Sequence[str], kind: 
         return text.into("value", f"{opcode} {', '.join(operands)} : {kind}")
 
     def sigmoid(x: str) -> str:
-        one = _float(text, 1.0, kind)
+        one = float_constant(text, 1.0, kind)
         return apply("arith.divf", one, apply("arith.addf", apply("math.exp", apply("arith.negf", x)), one))
 
     x = inputs[0]
     match function:
         case "relu":
-            return apply("arith.maximumf", x, _float(text, 0.0, kind))
+            return apply("arith.maximumf", x, float_constant(text, 0.0, kind))
         case "sigmoid":
             return sigmoid(x)
         case "silu":
@@ -78,8 +76,8 @@ def write_function(text: NvgpuText, function: str, inputs: Sequence[str], kind: 
         case "gelu":
             scale = 2.0 * math.sqrt(2.0 / math.pi)
             square = apply("arith.mulf", x, x)
-            cubic = apply("arith.mulf", square, _float(text, 0.044715 * scale, kind))
-            inner = apply("arith.mulf", apply("arith.addf", cubic, _float(text, scale, kind)), x)
+            cubic = apply("arith.mulf", square, float_constant(text, 0.044715 * scale, kind))
+            inner = apply("arith.mulf", apply("arith.addf", cubic, float_constant(text, scale, kind)), x)
             return apply("arith.mulf", x, sigmoid(inner))
         case _ if function in _DIRECT:
             return apply(_DIRECT[function], *inputs)
@@ -91,38 +89,38 @@ def _retyped(kind: str, element: str) -> str:
     return kind.replace("f32", element)
 
 
-def _narrowed(text: NvgpuText, name: str, kind: str, element: str) -> str:
+def narrowed(text: NvgpuText, name: str, kind: str, element: str) -> str:
     if element == "f32":
         return name
     return text.into("narrow", f"arith.truncf {name} : {kind} to {_retyped(kind, element)}")
 
 
-def _widened(text: NvgpuText, name: str, kind: str, element: str) -> str:
+def widened(text: NvgpuText, name: str, kind: str, element: str) -> str:
     if element == "f32":
         return name
     return text.into("wide", f"arith.extf {name} : {_retyped(kind, element)} to {kind}")
 
 
-def _name(held: dict[SSAValue, Held], value: SSAValue) -> str:
+def scalar_name(held: dict[SSAValue, Held], value: SSAValue) -> str:
     place = held[value]
     assert isinstance(place, HeldScalar)
     return place.name
 
 
-def _write_scalar_op(state: Nvgpu, held: dict[SSAValue, Held], op: object, kind: str) -> bool:
+def write_scalar_op(state: Nvgpu, held: dict[SSAValue, Held], op: Operation, kind: str) -> bool:
     """Write a scalar op of a region whose float32 values have type `kind`; False if `op` is none."""
     text = state.text
     match op:
         case ac.ScalarOp():
-            inputs = [_name(held, item) for item in op.inputs]
+            inputs = [scalar_name(held, item) for item in op.inputs]
             result = write_function(text, op.function.data, inputs, kind)
             if result is None:
                 raise cannot_write(op)
             held[op.result] = HeldScalar(result)
         case ac.RoundOp():
             element = op.element.data
-            narrow = _narrowed(text, _name(held, op.input), kind, element)
-            held[op.result] = HeldScalar(_widened(text, narrow, kind, element))
+            narrow = narrowed(text, scalar_name(held, op.input), kind, element)
+            held[op.result] = HeldScalar(widened(text, narrow, kind, element))
         case ac.ConstantOp():
             words = f"0x{op.bits.data & 0xFFFFFFFF:08X}"
             held[op.result] = HeldScalar(text.constant(f"dense<{words}>" if kind != "f32" else words, kind))
@@ -183,13 +181,13 @@ def write_fragment_load(state: Nvgpu, op: ac.FragmentLoadOp) -> HeldFragment:
     length = len(offsets[0])
     linear, mask = _linear(state, source, [{"m": rows, "n": columns}[axis] for axis in kind.axes.data], length)
     values = vector_of(length, source.element)
-    nothing = _float(text, 0.0, values)
+    nothing = float_constant(text, 0.0, values)
     loaded = text.into(
         "loaded",
         f"vector.gather {source.name}[{text.constant(0)}] [{linear}], {mask}, {nothing} : {source.kind}, "
         f"{vector_of(length, 'index')}, {vector_of(length, 'i1')}, {values} into {values}",
     )
-    wide = _widened(text, loaded, vector_of(length, "f32"), source.element)
+    wide = widened(text, loaded, vector_of(length, "f32"), source.element)
     return HeldFragment(wide, blocks, n, source.element)
 
 
@@ -214,8 +212,8 @@ def write_map(state: Nvgpu, op: ac.MapOp) -> HeldFragment:
     result = ""
     for inner in body.ops:
         if isinstance(inner, ac.YieldOp):
-            result = _name(held, inner.values[0])
-        elif not _write_scalar_op(state, held, inner, vector):
+            result = scalar_name(held, inner.values[0])
+        elif not write_scalar_op(state, held, inner, vector):
             raise cannot_write(inner)
     return HeldFragment(result, len(accumulator.blocks), accumulator.n, kind.element.data)
 
@@ -256,7 +254,7 @@ def _scatter(
     state: Nvgpu, array: str, kind: str, linear: str, mask: str, values: str, length: int, element: str
 ) -> None:
     text = state.text
-    narrow = _narrowed(text, values, vector_of(length, "f32"), element)
+    narrow = narrowed(text, values, vector_of(length, "f32"), element)
     text.line(
         f"vector.scatter {array}[{text.constant(0)}] [{linear}], {mask}, {narrow} : {kind}, "
         f"{vector_of(length, 'index')}, {vector_of(length, 'i1')}, {vector_of(length, element)}"
@@ -270,93 +268,3 @@ def write_global_store(state: Nvgpu, op: ac.GlobalStoreOp) -> None:
     places = _places(state, (state.index(op.row), state.index(op.column)), offsets)
     linear, mask = _linear(state, destination, places, fragment.length)
     _scatter(state, destination.name, destination.kind, linear, mask, fragment.name, fragment.length, fragment.element)
-
-
-# ---------------------------------------------------------------- element-by-element kernels
-
-
-def write_elementwise(state: Nvgpu, op: ac.ElementwiseOp) -> None:
-    """Every thread takes points a grid apart."""
-    text = state.text
-    extents = integers(op.extents)
-    block = text.into("block_size", "gpu.block_dim x")
-    number = text.into("block", "gpu.block_id x")
-    count = text.into("blocks", "gpu.grid_dim x")
-    first = text.add(text.multiply(number, block), state.thread)
-    step = text.multiply(count, block)
-    point = text.name("point")
-    with text.block(f"scf.for {point} = {first} to {text.constant(math.prod(extents))} step {step} {{"):
-        indices: list[str] = []
-        rest = point
-        for extent in reversed(extents[1:]):
-            indices.append(text.binary("index", "remui", rest, text.constant(extent)))
-            rest = text.binary("rest", "divui", rest, text.constant(extent))
-        held = dict(state.held)
-        for argument, name in zip(op.body.block.args, (rest, *reversed(indices)), strict=True):
-            held[argument] = HeldIndex(name)
-        for inner in op.body.block.ops:
-            _write_element_op(state, held, inner)
-
-
-def _write_element_op(state: Nvgpu, held: dict[SSAValue, Held], op: object) -> None:
-    match op:
-        case ac.AffineOp():
-            held[op.result] = HeldIndex(write_affine(state.text, op, held))
-        case ac.ElementLoadOp():
-            held[op.result] = HeldScalar(_element_load(state, held, op))
-        case ac.ElementStoreOp():
-            array = held[op.destination]
-            assert isinstance(array, HeldArray)
-            narrow = _narrowed(state.text, _name(held, op.value), "f32", array.element)
-            place = _element_place(state.text, held, array, list(op.indices))
-            state.text.line(f"memref.store {narrow}, {array.name}[{place}] : {array.kind}")
-        case _:
-            if not _write_scalar_op(state, held, op, "f32"):
-                raise cannot_write(op)  # type: ignore[arg-type]
-
-
-def _index(held: dict[SSAValue, Held], value: SSAValue) -> str:
-    place = held[value]
-    assert isinstance(place, HeldIndex)
-    return place.name
-
-
-def _element_place(text: NvgpuText, held: dict[SSAValue, Held], array: HeldArray, indices: list[SSAValue]) -> str:
-    total = ""
-    for value, stride in zip(indices, array.strides, strict=True):
-        scaled = text.multiply(_index(held, value), stride)
-        total = text.add(total, scaled) if total else scaled
-    return total or text.constant(0)
-
-
-def _element_load(state: Nvgpu, held: dict[SSAValue, Held], op: ac.ElementLoadOp) -> str:
-    text, array = state.text, held[op.source]
-    assert isinstance(array, HeldArray)
-
-    def load() -> str:
-        place = _element_place(text, held, array, list(op.indices))
-        narrow = text.into("loaded", f"memref.load {array.name}[{place}] : {array.kind}")
-        return _widened(text, narrow, "f32", array.element)
-
-    if not op.fill.data:
-        return load()
-    inside = text.constant("true", "i1")
-    for value, extent in zip(op.indices, array.shape, strict=True):
-        # As unsigned, so that a negative index is outside too.
-        fits = text.into("inside", f"arith.cmpi ult, {_index(held, value)}, {text.constant(extent)} : index")
-        inside = text.binary("inside", "andi", inside, fits, "i1")
-    result = text.name("filled")
-    with text.block(f"{result} = scf.if {inside} -> (f32) {{", "} else {"):
-        text.line(f"scf.yield {load()} : f32")
-    text.line(f"  scf.yield {_float(text, 0.0, 'f32')} : f32")
-    text.line("}")
-    return result
-
-
-def write_affine(text: NvgpuText, op: ac.AffineOp, held: dict[SSAValue, Held]) -> str:
-    total = ""
-    for coefficient, operand in zip(op.coefficients, op.operands_, strict=True):
-        assert isinstance(coefficient, IntAttr)
-        scaled = text.multiply(_index(held, operand), coefficient.data)
-        total = text.add(total, scaled) if total else scaled
-    return text.add(total, op.constant.data) if total else text.constant(op.constant.data)

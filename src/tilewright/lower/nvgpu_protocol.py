@@ -1,10 +1,10 @@
 """How rings, bulk copies and the tensor core are written in `nvgpu` and `nvvm`.
 
-`nvgpu` speaks of barriers by group and index and of tiles as memrefs, so it writes waits, announced bytes and bulk tensor
-copies. It has no pipelined form of wgmma (its `warpgroup.mma` waits for itself), so matrix products are `nvvm.wgmma` with
-the descriptors as integers. Arrivals at other CTAs are `nvvm.mapa` and `nvvm.mbarrier.arrive` with cluster scope; a wait
-that acquires at cluster scope exists in neither dialect and is inline PTX. Sources: upstream's NVGPU and NVVM dialect pages;
-PTX ISA, wgmma matrix descriptor.
+`nvgpu` speaks of barriers by group and index and of tiles as memrefs, so it writes waits, announced bytes and bulk
+tensor copies. It has no pipelined form of wgmma (its `warpgroup.mma` waits for itself), so matrix products are
+`nvvm.wgmma` with the descriptors as integers. Arrivals at other CTAs are `nvvm.mapa` and `nvvm.mbarrier.arrive` with
+cluster scope; a wait that acquires at cluster scope exists in neither dialect and is inline PTX. Sources: upstream's
+NVGPU and NVVM dialect pages; PTX ISA, wgmma matrix descriptor.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """How upstream MLIR text is put together: indented lines, fresh names, constants gathered at the function's head.
 
-One `NvgpuText` holds the body of one `gpu.func`. Names are SSA values such as `%stage_3`; a constant is written once, at
-the head, so that every later line may use it. `Held*` say what each `ac` value stands for in this text. Types are written
-as upstream prints them; whether they fit is for the upstream verifier, which tests/lower/test_nvgpu.py calls.
+One `NvgpuText` holds the body of one `gpu.func`. Names are SSA values such as `%stage_3`; a constant is written once,
+at the head, so that every later line may use it. `Held*` say what each `ac` value stands for in this text. Types are
+written as upstream prints them; whether they fit is for the upstream verifier, which tests/lower/test_nvgpu.py calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -58,7 +58,7 @@ class NvgpuText:
         ]
 
     @contextmanager
-    def block(self, head: str, tail: str = "}") -> Iterator[None]:
+    def block(self, head: str, tail: str = "}") -> Generator[None]:
         """Lines of a region, between `head` and `tail`."""
         self.line(head)
         self.depth += 1

@@ -1,0 +1,285 @@
+"""The upstream dialect text: in FileCheck's words always; by upstream's own verifier and compiler where installed.
+
+`TILEWRIGHT_MLIR_OPT` names an `mlir-opt`; else `mlir-opt-22` or `mlir-opt` on the path is taken. Where `mlir-translate`
+and `llc` stand beside it, the text is compiled to PTX by upstream's passes, and that PTX runs on the CPU machine: two
+lowerings that share nothing must agree with NumPy.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from lowered_programs import (
+    assert_close,
+    blur,
+    filecheck,
+    gemm,
+    lower,
+    matmul,
+    matmul_bias_relu,
+    matmul_gelu,
+    product_of_sums,
+    random_inputs,
+    residual,
+    two_results,
+)
+from xdsl.dialects import test as foreign
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.rewriter import Rewriter
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.error import TilewrightError
+from tilewright.ir import ac
+from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
+from tilewright.lower.nvgpu_elements import write_function
+from tilewright.lower.nvgpu_text import NvgpuText
+from tilewright.synth.decide import Wanted
+
+
+@pytest.fixture(scope="module")
+def cube():
+    return gemm(512, 512, 512)
+
+
+def test_module_function_and_arguments(cube):
+    filecheck(cube.nvgpu, """
+CHECK:      !accumulator_n64 = !llvm.struct<(f32,
+CHECK-NEXT: module attributes {gpu.container_module} {
+CHECK-NEXT: gpu.module @kernels [#nvvm.target<chip = "sm_90a">] {
+CHECK:      gpu.func @matmul(%a_map: !llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64},
+CHECK-SAME: %c_map: !llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64}) kernel
+CHECK-NEXT: attributes {nvvm.reqntid = array<i32: 256, 1, 1>, nvvm.maxnreg = 168 : i32} {
+""")
+
+
+def test_rings_are_barrier_groups_at_their_addresses(cube):
+    filecheck(cube.nvgpu, """
+CHECK-DAG:  [[FULL:%c_[0-9]+]] = arith.constant 139264 : index
+CHECK-DAG:  [[EMPTY:%c_[0-9]+]] = arith.constant 139328 : index
+CHECK:      [[VIEW:%full_[0-9]+]] = memref.view %shared_0[[[FULL]]][] : {{.*}} to memref<8xi64,
+CHECK-NEXT: builtin.unrealized_conversion_cast [[VIEW]] : {{.*}} to !nvgpu.mbarrier.group<{{.*}}, num_barriers = 8>
+CHECK:      memref.view %shared_0[[[EMPTY]]][]
+CHECK-COUNT-16: nvgpu.mbarrier.init
+CHECK-NOT:  nvgpu.mbarrier.init
+CHECK:      nvvm.fence.mbarrier.init
+CHECK-NEXT: gpu.barrier
+""")
+
+
+def test_producer(cube):
+    filecheck(cube.nvgpu, """
+CHECK:      // role producer
+CHECK:      scf.if %mine_0 {
+CHECK-NEXT: nvvm.setmaxregister decrease 40
+CHECK-NEXT: scf.if %is_first_0 {
+CHECK:      [[OUTER:%loop_[0-9]+]]:2 = scf.for %tile_0 {{.*}} iter_args({{.*}}) -> (index, i1) {
+CHECK:      scf.for %k_0 {{.*}} iter_args([[STAGE:%carried_[0-9]+]] = {{.*}}, [[PARITY:%carried_[0-9]+]] = {{.*}})
+CHECK:      [[WAITED:%parity_[0-9]+]] = arith.xori [[PARITY]],
+CHECK:      nvgpu.mbarrier.try_wait.parity %empty_1[[[STAGE]]], [[WAITED]],
+CHECK:      nvgpu.mbarrier.arrive.expect_tx %full_1[[[STAGE]]], [[BYTES:%c_[0-9]+]] :
+CHECK:      nvgpu.tma.async.load %map_0[{{.*}}], %full_1[[[STAGE]]] to %box_0 : {{.*}}swizzle = swizzle_128b
+CHECK:      nvgpu.tma.async.load %map_1[{{.*}}], %full_1[[[STAGE]]] to %box_1 :
+CHECK:      [[NEXT:%stage_[0-9]+]] = arith.select
+CHECK:      [[FLIP:%parity_[0-9]+]] = arith.xori [[PARITY]],
+CHECK:      scf.yield [[NEXT]], [[FLIP]] : index, i1
+CHECK:      // role consumer
+""")
+    announced = re.search(r"arrive\.expect_tx %full_1\[\S+\], (%c_\d+)", cube.nvgpu)
+    assert announced is not None
+    assert f"{announced[1]} = arith.constant 16384 : index" in cube.nvgpu
+
+
+def test_consumer(cube):
+    filecheck(cube.nvgpu, """
+CHECK:      // role consumer
+CHECK:      nvvm.setmaxregister increase 240
+CHECK:      nvgpu.mbarrier.try_wait.parity %full_1[
+CHECK:      nvvm.wgmma.fence.aligned
+CHECK:      llvm.mlir.poison : !accumulator_n64
+CHECK:      nvvm.wgmma.mma_async {{.*}} D [<f32>, <zero>], A [<bf16>, <one>, <row>], B [<bf16>, <one>, <row>]
+CHECK-COUNT-3: D [<f32>, <one>]
+CHECK:      nvvm.wgmma.commit.group.sync.aligned
+CHECK:      scf.for %k_1 {{.*}} -> (index, i1, !accumulator_n64, index) {
+CHECK-COUNT-4: D [<f32>, <one>]
+CHECK:      nvvm.wgmma.wait.group.sync.aligned 1
+CHECK-NEXT: scf.if %is_first_0 {
+CHECK-NEXT: nvgpu.mbarrier.arrive %empty_1[
+CHECK:      nvvm.wgmma.wait.group.sync.aligned 0
+CHECK:      vector.from_elements
+CHECK:      nvvm.cp.async.bulk.wait_group {{[01]}} {read}
+CHECK:      nvvm.barrier id =
+CHECK:      vector.scatter
+CHECK:      nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
+CHECK:      nvvm.barrier id =
+CHECK:      nvgpu.tma.async.store {{.*}} to %map_2[{{.*}}], predicate = %is_first_0
+CHECK:      nvvm.cp.async.bulk.commit.group
+CHECK:      nvvm.cp.async.bulk.wait_group 0{{$}}
+CHECK:      gpu.return
+""")
+
+
+def test_cluster():
+    filecheck(gemm(1024, 1024, 1024, tile=(128, 256), cluster=(2, 1)).nvgpu, """
+CHECK:      nvvm.cluster_dim = array<i32: 2, 1, 1>
+CHECK:      nvvm.cluster.arrive
+CHECK-NEXT: nvvm.cluster.wait
+CHECK:      gpu.cluster_id x
+CHECK:      scf.while
+CHECK-NEXT: nvvm.inline_ptx "mbarrier.try_wait.parity.acquire.cluster
+CHECK:      multicast_mask = [[MASK:%c_[0-9]+]] :
+CHECK:      nvvm.mapa
+CHECK-NEXT: nvvm.mbarrier.arrive {{.*}} {scope = #nvvm.mem_scope<cluster>}
+""")
+
+
+def test_functions_of_nan_are_the_propagating_ones():
+    text = NvgpuText()
+    for name in ("max", "min", "relu"):
+        write_function(text, name, ["%x", "%y"], "f32")
+    words = "\n".join(text.lines)
+    assert words.count("arith.maximumf") == 2 and words.count("arith.minimumf") == 1
+    assert "maxnum" not in words and "minnum" not in words
+
+
+def kernel_of(module):
+    (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
+    return kernel
+
+
+def test_what_has_no_form_is_refused_by_name():
+    unknown_function = lower(blur, {"M": 8, "N": 8}).kernels[0].clone()
+    next(op for op in unknown_function.walk() if isinstance(op, ac.ScalarOp)).properties["function"] = StringAttr("erf")
+    with pytest.raises(TilewrightError, match=r"ac\.scalar cannot be written"):
+        lower_to_nvgpu([unknown_function])
+    unknown_op = lower(blur, {"M": 8, "N": 8}).kernels[0].clone()
+    role = next(op for op in unknown_op.walk() if isinstance(op, ac.RoleOp))
+    role.body.block.add_op(foreign.TestOp())
+    with pytest.raises(TilewrightError, match=r"test\.op cannot be written"):
+        lower_to_nvgpu([unknown_op])
+    outside = lower(blur, {"M": 8, "N": 8}).kernels[0].clone()
+    kernel_of(outside).body.block.add_op(ac.WgmmaFenceOp.create())
+    with pytest.raises(TilewrightError, match=r"ac\.wgmma\.fence cannot be written"):
+        lower_to_nvgpu([outside])
+
+
+def test_interleaved_tensor_maps_are_refused(cube):
+    module = cube.kernels[0].clone()
+    (descriptor, *_) = [op for op in module.walk() if isinstance(op, ac.TensorMapOp)]
+    kind = descriptor.result.type
+    assert isinstance(kind, ac.DescriptorType)
+    interleaved = ac.DescriptorType(kind.rank, kind.swizzle, StringAttr("16B"), kind.align)
+    Rewriter.replace_value_with_new_type(descriptor.result, interleaved)
+    with pytest.raises(TilewrightError, match=r"ac\.tensor_map cannot be written"):
+        lower_to_nvgpu([module])
+
+
+def test_a_module_without_kernels_is_empty():
+    assert "gpu.func" not in lower_to_nvgpu([ModuleOp([])])
+
+
+# ---------------------------------------------------------------- upstream's own tools
+
+
+def upstream_tool(name):
+    """Path of an upstream tool, or None. Others stand beside `mlir-opt`, under its version."""
+    given = os.environ.get("TILEWRIGHT_MLIR_OPT")
+    found = given or shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
+    if found is None:
+        return None
+    beside = Path(found).with_name(Path(found).name.replace("mlir-opt", name))
+    return str(beside) if beside.exists() else None
+
+
+needs_mlir = pytest.mark.skipif(
+    upstream_tool("mlir-opt") is None, reason="no mlir-opt on the path and none in TILEWRIGHT_MLIR_OPT"
+)
+needs_llc = pytest.mark.skipif(
+    any(upstream_tool(name) is None for name in ("mlir-opt", "mlir-translate", "llc")),
+    reason="mlir-opt, mlir-translate and llc are not all installed",
+)
+
+
+def upstream(name, text, *options):
+    done = subprocess.run([upstream_tool(name), *options, "-"], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:2000]
+    return done.stdout
+
+
+PROGRAMS = {
+    "matmul": lambda: gemm(512, 512, 512),
+    "wide": lambda: gemm(4096, 4096, 4096),
+    "two blocks": lambda: gemm(1024, 1024, 1024, tile=(256, 128)),
+    "cluster": lambda: gemm(1024, 1024, 1024, tile=(128, 128), cluster=(1, 2)),
+    "gelu": lambda: lower(matmul_gelu, {"M": 256, "N": 256, "K": 512}),
+    "residual": lambda: lower(residual, {"M": 300, "N": 264, "K": 128}, {"x": tw.f32, "c": tw.f32}),
+    "odd": lambda: gemm(77, 55, 33),
+    "materialized": lambda: lower(product_of_sums, {"M": 256, "N": 255, "K": 100}),
+    "two results": lambda: lower(two_results, {"M": 256, "N": 512, "K": 128}, {"d": tw.f32}),
+    "transposed": lambda: lower(matmul, {"M": 512, "N": 512, "K": 512}, strides={"b": (1, 512), "c": (1, 512)}),
+    "elementwise": lambda: lower(blur, {"M": 1000, "N": 333}, {"weight": tw.f32}),
+}
+
+
+@needs_mlir
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_upstream_verifies_it(name):
+    upstream("mlir-opt", PROGRAMS[name]().nvgpu)
+
+
+@needs_mlir
+def test_upstream_refuses_a_damaged_text(cube):
+    """Or its verdict would say nothing: a coordinate too few for the tensor map's rank."""
+    damaged = re.sub(r"(tma\.async\.load %map_0\[%\w+), %\w+\]", r"\1]", cube.nvgpu)
+    assert damaged != cube.nvgpu
+    done = subprocess.run([upstream_tool("mlir-opt"), "-"], input=damaged, capture_output=True, text=True)
+    assert done.returncode != 0
+
+
+PASSES = (
+    "convert-vector-to-scf,convert-nvgpu-to-nvvm,convert-scf-to-cf,"
+    "gpu.module(convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=1}),convert-vector-to-llvm,convert-math-to-llvm,"
+    "convert-nvvm-to-llvm,expand-strided-metadata,finalize-memref-to-llvm,convert-cf-to-llvm,convert-index-to-llvm,"
+    "convert-arith-to-llvm,canonicalize,reconcile-unrealized-casts"
+)
+
+
+def compiled_by_upstream(text):
+    """PTX from upstream's passes and LLVM's back end.
+
+    What the dialects cannot say is added between them: tensor maps are by-value grid constants, and dynamic shared
+    memory is external and begins at a multiple of 1024.
+    """
+    lowered = upstream("mlir-opt", text, f"--pass-pipeline=builtin.module({PASSES})")
+    body = lowered[lowered.index("{", lowered.index("gpu.module")) + 1 : lowered.rindex("}", 0, lowered.rindex("}"))]
+    constant = "{llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64, nvvm.grid_constant}"
+    body = body.replace("{llvm.align = 64 : i64}", constant)
+    bitcode = upstream("mlir-translate", f"module {{{body}}}", "--mlir-to-llvmir")
+    ptx = upstream("llc", bitcode, "-O2", "-mtriple=nvptx64-nvidia-cuda", "-mcpu=sm_90a", "-mattr=+ptx80", "-o", "-")
+    ptx = re.sub(r"\t\.shared \.align 16 \.b8 __dynamic_shmem__\d+;\n", "", ptx)
+    return re.sub(r"// (__dynamic_shmem__\d+) has been demoted", r".extern .shared .align 1024 .b8 \1[];", ptx)
+
+
+@needs_llc
+@pytest.mark.parametrize(
+    ("shape", "elements", "wanted"),
+    [
+        ((128, 128, 192), {}, {}),
+        ((100, 72, 65), {"a": tw.f16, "b": tw.f16, "c": tw.f32}, {}),
+        ((65, 95, 100), {}, {}),
+        ((300, 136, 192), {}, {"tile": (256, 128)}),
+        ((300, 264, 192), {}, {"tile": (128, 128), "cluster": (1, 2)}),
+    ],
+)
+def test_what_upstream_compiles_computes_the_same(shape, elements, wanted):
+    dims = dict(zip("MNK", shape, strict=True))
+    lowered = lower(matmul_bias_relu, dims, {"bias": tw.f32} | elements, wanted=Wanted(**wanted))
+    assert_close(lowered, random_inputs(lowered), compiled_by_upstream(lowered.nvgpu))
+
+
+@needs_llc
+def test_what_upstream_compiles_of_an_elementwise_kernel():
+    lowered = lower(blur, {"M": 37, "N": 129}, {"x": tw.f32, "weight": tw.f32, "y": tw.f32})
+    assert_close(lowered, random_inputs(lowered), compiled_by_upstream(lowered.nvgpu))
