@@ -11,6 +11,7 @@ from tilewright.cli.words import comparison_rows, decision_rows, proof_rows, siz
 from tilewright.driver.compile import Compilation
 from tilewright.driver.demo import Broken, Demo, Judged
 from tilewright.driver.history import History, Interval
+from tilewright.driver.library import matmul_kernel
 from tilewright.ir import ac
 from tilewright.ir.tier import MemoryType
 from tilewright.report.figure import Bar, Lane, LaneChart, MemoryMap, Region
@@ -18,6 +19,7 @@ from tilewright.report.page import (
     Badge,
     Block,
     Column,
+    Excerpt,
     Facts,
     FindingCard,
     Folded,
@@ -27,11 +29,14 @@ from tilewright.report.page import (
     Paragraph,
     Section,
     SideBySide,
+    SourceLine,
     Table,
     excerpt_around,
 )
 
 _STATES = ("filling", "full", "read", "issuing", "multiplying", "storing")
+_BARRIER_KIND = 4
+"""The colour of mbarriers in maps of memory."""
 _LEGEND = ("copies in flight", "full", "being read", "copies issued", "multiplying", "result leaving")
 
 
@@ -41,7 +46,7 @@ def demo_page(demo: Demo, seconds: float) -> Page:
     refuted = sum(variant.refuted for variant in demo.broken)
     sections = [
         _decisions(compilation),
-        Section("Shared memory", (memory_map(compilation),), "Who owns which bytes of a CTA's dynamic shared memory."),
+        Section("Shared memory", memory_maps(compilation), "Who owns which bytes of a CTA's dynamic shared memory."),
     ]
     if demo.history is not None:
         lead = "How the producer runs ahead of the consumers, and refills the ring while a result leaves."
@@ -71,28 +76,31 @@ def _decisions(compilation: Compilation) -> Section:
     rows = decision_rows(compilation)
     chosen = Facts(tuple(row for row in rows if row[0] != "because"))
     reasons = Items(tuple(words for name, words in rows if name == "because"))
-    program = Folded("The tile program", str(compilation.tile))
-    return Section("Decisions", (chosen, Paragraph("Because:"), reasons, program), "What the compiler chose.")
+    source = [SourceLine(number, line) for number, line in enumerate(matmul_kernel.source.splitlines(), start=1)]
+    program = Excerpt("the tile program", tuple(source))
+    traced = Folded("The tile program as traced", str(compilation.tile))
+    blocks = (program, traced, chosen, Paragraph("Because:"), reasons)
+    return Section("Decisions", blocks, "What the author wrote, and what the compiler chose.")
 
 
-def memory_map(compilation: Compilation) -> MemoryMap:
-    """The shared memory of the program's main kernel (the one that uses most)."""
+def memory_maps(compilation: Compilation) -> tuple[MemoryMap, ...]:
+    """The shared memory of the program's main kernel (the one that uses most), and its mbarriers enlarged."""
     kernels = [op for module in compilation.modules.values() for op in module.walk() if isinstance(op, ac.KernelOp)]
     kernel = max(kernels, key=lambda op: op.dynamic_smem_bytes.data)
-    regions: list[Region] = []
-    kind = 0
-    for op in kernel.body.block.ops:
-        match op:
-            case ac.BufferOp():
-                regions += _buffer_regions(op, kind)
-                kind += 1
-            case ac.RingOp():
-                regions += _ring_regions(op)
-            case _:
-                pass
+    buffers = [op for op in kernel.body.block.ops if isinstance(op, ac.BufferOp)]
+    rings = [op for op in kernel.body.block.ops if isinstance(op, ac.RingOp)]
+    regions = [region for kind, op in enumerate(buffers) for region in _buffer_regions(op, kind)]
+    enlarged: list[MemoryMap] = []
+    for op in rings:
+        barriers = _ring_regions(op)
+        name = f"ring {op.sym_name.data}"
+        begin, end = barriers[0].begin_byte, barriers[-1].end_byte
+        regions.append(Region(name, "mbarriers", begin, end, _BARRIER_KIND))
+        caption = "8 bytes each; slot s of every ring buffer is guarded by full[s] and empty[s]."
+        enlarged.append(MemoryMap(f"The mbarriers of {name}", end, barriers, caption, begin))
     total = kernel.dynamic_smem_bytes.data
-    caption = f"{total} bytes; slot s of every ring buffer is guarded by full[s] and empty[s], 8 bytes each."
-    return MemoryMap(f"Dynamic shared memory of {kernel.sym_name.data}", total, tuple(regions), caption)
+    title = f"Dynamic shared memory of {kernel.sym_name.data}"
+    return (MemoryMap(title, total, tuple(regions), f"{total} bytes in all."), *enlarged)
 
 
 def _buffer_regions(op: ac.BufferOp, kind: int) -> list[Region]:
@@ -107,11 +115,13 @@ def _buffer_regions(op: ac.BufferOp, kind: int) -> list[Region]:
     return regions
 
 
-def _ring_regions(op: ac.RingOp) -> list[Region]:
+def _ring_regions(op: ac.RingOp) -> tuple[Region, ...]:
     stages, address = op.stages.data, op.address.data
     names = [*(f"full[{stage}]" for stage in range(stages)), *(f"empty[{stage}]" for stage in range(stages))]
-    row = f"mbarriers of {op.sym_name.data}"
-    return [Region(row, name, address + 8 * index, address + 8 * index + 8, 4) for index, name in enumerate(names)]
+    return tuple(
+        Region(f"ring {op.sym_name.data}", name, address + 8 * index, address + 8 * index + 8, _BARRIER_KIND)
+        for index, name in enumerate(names)
+    )
 
 
 def history_chart(history: History) -> LaneChart:

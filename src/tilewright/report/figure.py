@@ -15,7 +15,8 @@ KINDS = 8
 """Kinds 0 to 7 have colours of their own."""
 
 _WIDTH = 960
-_LABEL_WIDTH = 190
+_LABEL_WIDTH = 150
+_MARGIN = 10
 _ROW = 30
 _BAR = 20
 _CHARACTER = 6.6
@@ -35,12 +36,14 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class MemoryMap:
-    """Who owns which bytes of a memory of `total_bytes`; one row for each name of a row, in order of appearance."""
+    """Who owns which bytes of [first_byte, end_byte) of a memory; one row for each name of a row, in order of
+    appearance."""
 
     title: str
-    total_bytes: int
+    end_byte: int
     regions: tuple[Region, ...]
     caption: str = ""
+    first_byte: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +88,31 @@ def draw(figure: Figure) -> str:
 
 def _draw_map(figure: MemoryMap) -> str:
     rows = list(dict.fromkeys(region.row for region in figure.regions))
-    scale = (_WIDTH - _LABEL_WIDTH) / max(1, figure.total_bytes)
+    span = max(1, figure.end_byte - figure.first_byte)
+    scale = (_WIDTH - _LABEL_WIDTH - _MARGIN) / span
     parts: list[str] = []
     for index, row in enumerate(rows):
         parts.append(_row_label(index, row))
     for region in figure.regions:
         top = rows.index(region.row) * _ROW + (_ROW - _BAR) / 2
-        span = region.end_byte - region.begin_byte
-        detail = f"{region.label}: bytes {region.begin_byte} to {region.end_byte - 1} ({span} bytes)"
-        begin = _LABEL_WIDTH + region.begin_byte * scale
-        parts.append(_mark(begin, top, span * scale, region.label, region.kind, detail))
-    ticks = [(_LABEL_WIDTH + place * scale, f"{place // 1024} KiB") for place in _ticks(figure.total_bytes, 32 * 1024)]
-    parts.append(_axis(len(rows) * _ROW, ticks, ""))
+        size = region.end_byte - region.begin_byte
+        detail = f"{region.label}: bytes {region.begin_byte} to {region.end_byte - 1} ({size} bytes)"
+        begin = _LABEL_WIDTH + (region.begin_byte - figure.first_byte) * scale
+        parts.append(_mark(begin, top, size * scale, region.label, region.kind, detail))
+    step = 1 << max(0, (span // 8).bit_length())
+    places = [int(place) for place in _ticks(span, step)]
+    labels = [figure.first_byte + place for place in places]
+    unit = 1024 if all(label % 1024 == 0 for label in labels) else 1
+    ticks = [
+        (_LABEL_WIDTH + place * scale, f"{label // unit}") for place, label in zip(places, labels, strict=True)
+    ]
+    parts.append(_axis(len(rows) * _ROW, ticks, "KiB" if unit > 1 else "bytes"))
     return _svg(figure.title, len(rows) * _ROW + 26, parts)
 
 
 def _draw_lanes(figure: LaneChart) -> str:
     last = max((bar.end for lane in figure.lanes for bar in lane.bars), default=1.0)
-    scale = (_WIDTH - _LABEL_WIDTH - 10) / max(last, 1e-9)
+    scale = (_WIDTH - _LABEL_WIDTH - _MARGIN) / max(last, 1e-9)
     parts: list[str] = []
     for index, lane in enumerate(figure.lanes):
         parts.append(_row_label(index, lane.name))
