@@ -119,8 +119,11 @@ def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
 
 
 def _check_remote(cluster: ClusterState, findings: RunFindings) -> None:
+    visible: dict[int, VectorClock] = {}
     for (cta, _), mark in cluster.remote.items():
-        if not mark.known_to(cluster.known_in(cta)):
+        if cta not in visible:
+            visible[cta] = cluster.visible_in(cta)
+        if not mark.known_to(visible[cta]):
             phase_ledger.report_after_exit(mark, f"reaches into CTA {cta}", cta, findings)
 
 

@@ -361,6 +361,10 @@ class HappensBefore:
 
     def _remote(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
         """A warp reaches into a peer CTA: it must have started, and must not end before."""
+        self._check_started(cluster, warp, cta, span)
+        cluster.remote[cta, warp.track] = warp.mark(span)
+
+    def _check_started(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
         if not cluster.at(warp.order, ("start", cta)):
             self._findings.report(
                 "CL102",
@@ -372,7 +376,6 @@ class HappensBefore:
                     f"{name_of(warp.actor)}, which has not synchronized with it, accesses its memory ({span})",
                 ),
             )
-        cluster.remote[cta, warp.track] = warp.mark(span)
 
     # ---------------------------------------------------------------- mbarriers
 
@@ -437,8 +440,8 @@ class HappensBefore:
             return
         for cta in event.destinations:
             done = copy.writes[cta] = Completion()
-            if cta != event.actor.cta:
-                self._remote(cluster, warp, cta, event.span)
+            if cta != event.actor.cta:  # how long the copy reaches into the peer is judged by its completion
+                self._check_started(cluster, warp, cta, event.span)
             barrier = cluster.barriers.get(cta, {}).get(-1 if event.barrier_address is None else event.barrier_address)
             if barrier is None:
                 self._findings.report(

@@ -11,7 +11,9 @@ The machine's run shows one order. What makes it stand for all orders, barrier b
 
 Then each contribution and each wait has the same phase in every interleaving. "Knows" is of order in time (a warp's
 `order` clock), not of visibility: a phase that ended with a copy's bytes ended after whatever the copy's issuer had
-waited for, though complete_tx publishes nothing of it (PTX ISA 8.9.1.1). Only init must be visible to its users.
+waited for, though complete_tx publishes nothing of it (PTX ISA 8.9.1.1). What must be visible, since executing it does
+not perform it at once: init to its users, expect_tx to the arrival that follows it, and any signal to who ends the
+barrier's life (inval, or the owner's exit).
 Source: PTX ISA 9.7.13.15. Checked by: tests/contract/test_happens_before_rules.py.
 """
 
@@ -60,19 +62,20 @@ def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate,
     barrier = _used(cluster, warp, event, findings)
     if barrier is None:
         return
-    for use in barrier.users.values():
-        if not use.known_to(warp.order):
-            findings.report(
-                "MB103",
-                f"{barrier} is invalidated while {name_of(use.actor)} may still use it",
-                event.span,
-                use.span,
-                _steps(
-                    f"{name_of(warp.actor)} invalidates it ({event.span})",
-                    f"nothing orders that after {name_of(use.actor)}",
-                    f"{name_of(use.actor)} uses it ({use.span})",
-                ),
-            )
+    unordered = [use for use in barrier.users.values() if not use.known_to(warp.order)]
+    unordered += [signal for signal in barrier.signals.values() if not signal.known_to(warp.clock)]
+    for use in unordered:
+        findings.report(
+            "MB103",
+            f"{barrier} is invalidated while {name_of(use.actor)} may still use it",
+            event.span,
+            use.span,
+            _steps(
+                f"{name_of(warp.actor)} invalidates it ({event.span})",
+                f"nothing orders that after {name_of(use.actor)}",
+                f"{name_of(use.actor)} uses it ({use.span})",
+            ),
+        )
     del cluster.barriers[event.cta][event.address]
     cluster.ended_barriers.append(barrier)
 
@@ -91,7 +94,7 @@ def arrive(cluster: ClusterState, warp: WarpState, event: BarrierArrive, finding
     phase.contributors[warp.track] = mark
     phase.last_span = event.span
     phase.order.join(warp.order)
-    phase.arrived.join(warp.order)
+    phase.arrived.join(warp.clock)
     if not event.relaxed:
         phase.published.join(warp.clock)
     if event.drop:
@@ -244,9 +247,9 @@ def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings)
             level=Level.REVIEW,
         )
     if barrier.remote:
-        known = cluster.known_in(barrier.cta)
+        visible = cluster.visible_in(barrier.cta)
         for mark in barrier.remote.values():
-            if not mark.known_to(known):
+            if not mark.known_to(visible):
                 report_after_exit(mark, f"uses {barrier}", barrier.cta, findings)
 
 
@@ -321,6 +324,8 @@ def _used(
     check_init(cluster, barrier, warp.clock, warp, event.span, findings)
     mark = warp.mark(event.span)
     barrier.users[warp.track] = mark
+    if isinstance(event, BarrierArrive | BarrierExpect):
+        barrier.signals[warp.track] = mark
     if warp.actor.cta != barrier.cta:
         barrier.remote[warp.track] = mark
     return barrier
@@ -338,7 +343,7 @@ def _check_arrival(barrier: BarrierState, warp: WarpState, span: Span, findings:
     order, before = warp.order, barrier.before
     if before is None or order.at(barrier.track) >= barrier.phase:
         return
-    if not before.completed_bytes and all(mark.known_to(order) for mark in before.contributors.values()):
+    if not before.completed_bytes and all(mark.known_to(warp.clock) for mark in before.contributors.values()):
         findings.report(
             "MB109",
             f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and no wait on phase "

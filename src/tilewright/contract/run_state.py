@@ -5,8 +5,9 @@ events from 1; epoch e of a warp is known to a clock that holds at least e on th
 
 A warp has two clocks. `clock` says what is visible to it, by release and acquire. `order` says what has happened for
 certain, visible or not, and so knows more: that a phase has ended means that the copies it counts were issued, and that
-a wgmma is done means that four warps came to it, though neither publishes what those warps had written. Data are judged
-by the first; phases of barriers, and lifetimes of memory, by the second.
+a wgmma is done means that four warps came to it, though neither publishes what those warps had written. Waits have
+returned and phases have ended, once that is so: the second clock judges them. A store, an arrival or an expect_tx that
+was executed may still be on its way until an acquire sees it: the first clock judges those.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ class PhaseState:
     """A phase under way.
 
     published: what is visible to releasing arrivals; order: what happened before any contribution, the issue of copies
-    included; arrived: before any arrival; expects: bare expect_tx that an arrival must follow; contributors: the newest
-    arrival of each warp.
+    included; arrived: what is visible to any arrival; expects: bare expect_tx that an arrival must follow; contributors:
+    the newest arrival of each warp.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
@@ -176,7 +177,8 @@ class PhaseState:
 @dataclass(slots=True)
 class BarrierState:
     """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; users: the newest use
-    of each warp; remote: the newest use of each warp of another CTA."""
+    of each warp; signals: the newest arrival or expect_tx of each; remote: the newest use of each warp of another CTA.
+    """
 
     cta: int
     address: int
@@ -189,6 +191,7 @@ class BarrierState:
     before: PhaseState | None = None
     waits: dict[int, Mark] = field(default_factory=dict[int, Mark])
     users: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    signals: dict[int, Mark] = field(default_factory=dict[int, Mark])
     remote: dict[int, Mark] = field(default_factory=dict[int, Mark])
 
     def __str__(self) -> str:
@@ -239,6 +242,14 @@ class ClusterState:
         for actor, warp in self.warps.items():
             if actor.cta == cta:
                 clock.join(warp.order)
+        return clock
+
+    def visible_in(self, cta: int) -> VectorClock:
+        """What is visible to the warps of a CTA: once they have all exited, performed before the CTA's end."""
+        clock = VectorClock()
+        for actor, warp in self.warps.items():
+            if actor.cta == cta:
+                clock.join(warp.clock)
         return clock
 
     def advance(self, clock: VectorClock, key: Hashable, value: int) -> None:
