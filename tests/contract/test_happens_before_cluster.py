@@ -80,15 +80,16 @@ def stream(ring: Ring, seed: int, fills: int) -> list[ev.Event]:
         for index in range(fills):
             stage, round_ = index % STAGES, index // STAGES
             full, empty, parity = FULL + 8 * stage, EMPTY + 8 * stage, (round_ & 1) ^ 1
+            mine, whole = half(stage, w.cta), slot(stage)
             if not ring.late_empty_wait:
                 yield lambda empty=empty, parity=parity: sim.wait(w, empty, parity, 10)
             else:
                 yield lambda empty=empty, round_=round_: sim.barriers[w.cta, empty].phase >= round_
             yield lambda full=full: sim.arrive(w, full, 11, bytes_=2 * HALF_BYTES)
             if len(ring.filled_by) == 2:
-                yield lambda full=full, r=half(stage, w.cta): sim.load(w, r, HALF_BYTES, full, 12, ctas=(0, 1))
+                yield lambda full=full, r=mine: sim.load(w, r, HALF_BYTES, full, 12, ctas=(0, 1))
             elif w.cta in ring.filled_by:
-                yield lambda full=full, r=slot(stage): sim.load(w, r, 2 * HALF_BYTES, full, 12, ctas=(0, 1))
+                yield lambda full=full, r=whole: sim.load(w, r, 2 * HALF_BYTES, full, 12, ctas=(0, 1))
             if ring.late_empty_wait:
                 yield lambda empty=empty, parity=parity: sim.wait(w, empty, parity, 10)
         yield from finish(w)

@@ -159,8 +159,8 @@ class PhaseState:
     """A phase under way.
 
     published: what is visible to releasing arrivals; order: what happened before any contribution, the issue of copies
-    included; arrived: what is visible to any arrival; expects: bare expect_tx that an arrival must follow; contributors:
-    the newest arrival of each warp.
+    included; arrived: what is visible to any arrival; expects: bare expect_tx that an arrival must follow;
+    contributors: the newest arrival of each warp.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
