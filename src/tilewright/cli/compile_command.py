@@ -52,11 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = Wanted(parse_tile(arguments.tile), arguments.stages)
     dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
     kernel = load_kernel(arguments.program)
+    bundle_path = Path(arguments.output or f"{kernel.name}.twb")
+    if bundle_path.suffix != ".twb":
+        # Stages are named after the bundle, and nothing that is no bundle should be written over.
+        raise TilewrightError(f"--output {bundle_path} does not end in .twb", remedy="name the bundle FILE.twb")
     with Progress(wanted=arguments.format == "text") as progress:
         compilation = compile_kernel(
             kernel, target=arguments.target, dims=dims, dtype=dtype, wanted=wanted, progress=progress.step
         )
-    bundle_path = Path(arguments.output or f"{kernel.name}.twb")
     contents = {bundle_path: to_bytes(compilation.bundle())}
     for suffix, content in emitted(compilation, stages).items():
         contents[bundle_path.with_suffix(f".{suffix}")] = content

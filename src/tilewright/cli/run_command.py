@@ -107,32 +107,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 def load_bundle(path: str) -> Bundle:
     """The bundle at `path`. Raises TilewrightError; for PTX text and Python files it says what to give instead."""
+    from tilewright.cli.source import refuse_ptx
     from tilewright.runtime.bundle import load
 
     suffix = Path(path).suffix
     if suffix == ".ptx":
-        refuse_ptx(path, "run")
+        refuse_ptx(path, "run", "give it what `tilewright compile` wrote")
     if suffix == ".py" or ".py:" in path:
         kernel = path if ".py:" in path else f"{path}:KERNEL"
         raise TilewrightError(f"{path} is no bundle", remedy=f"compile it first: tilewright compile {kernel}")
     return load(path)
-
-
-def refuse_ptx(path: str, command: str) -> None:
-    """Say what is wrong with a PTX text, or, where nothing is, that this release takes none. Always raises."""
-    from tilewright.frontends.ptx.reader import read
-
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="check the file") from error
-    except OSError as error:
-        raise TilewrightError(f"cannot read {path}: {error.strerror}", remedy="check the path") from error
-    read(text, path)
-    raise TilewrightError(
-        f"{path} is PTX text, which `tilewright {command}` does not take in this release",
-        remedy="give it what `tilewright compile` wrote" if command == "run" else "write FILE.py:KERNEL",
-    )
 
 
 def require_machine_target(bundle: Bundle) -> None:
@@ -154,11 +138,20 @@ def relative_errors(bundle: Bundle, inputs: dict[str, Any], results: dict[str, A
         return None
     import numpy as np
     from xdsl.parser import Parser
+    from xdsl.utils.exceptions import ParseError, VerifyException
 
     from tilewright.frontends.tile.reference import evaluate
     from tilewright.ir import context
 
-    reference = evaluate(Parser(context(), text).parse_module(), inputs, np.float64, rounded=False)
+    try:
+        program = Parser(context(), text).parse_module()
+        program.verify()
+    except (ParseError, VerifyException) as error:
+        raise TilewrightError(
+            f"the tile program in {bundle.name} cannot be read, so its result cannot be compared",
+            remedy=f"it was written by Tilewright {bundle.tilewright_version}: compile the program again",
+        ) from error
+    reference = evaluate(program, inputs, np.float64, rounded=False)
     errors: dict[str, float] = {}
     for name, result in results.items():
         scale = float(np.linalg.norm(reference[name]))

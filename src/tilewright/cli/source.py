@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
+import tilewright
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.tile.kernel import Kernel, nearest_name
+
+_PACKAGE = Path(tilewright.__file__).parent
 
 
 def load_kernel(reference: str) -> Kernel:
     """The kernel that FILE.py:KERNEL names. The file is executed, as Python does on import.
 
-    Raises TilewrightError: no such file, the file does not run, no such kernel.
+    Raises TilewrightError: no such file, the file does not run, no such kernel. Tracing the kernel returned raises it
+    too, at the author's line, where the author's code raises something else.
     """
     file, colon, name = reference.rpartition(":")
-    if not colon or not file:
+    if reference.endswith(".ptx"):
+        refuse_ptx(reference, "compile", "write FILE.py:KERNEL")
+    if not colon or not file or not name:
         raise TilewrightError(f"{reference!r} names no kernel", remedy="write FILE.py:KERNEL")
     path = Path(file)
     if not path.is_file():
@@ -36,10 +45,8 @@ def load_kernel(reference: str) -> Kernel:
     except SyntaxError as error:
         span = Span(file, error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
         raise TilewrightError(f"{error.msg}", span=span, remedy="mend the file") from error
-    except Exception as error:  # whatever the author's module raises is the author's to see
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        span = Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)
-        raise TilewrightError(f"{type(error).__name__}: {error}", span=span, remedy="mend the file") from error
+    except (Exception, SystemExit) as error:  # whatever the author's module raises is the author's to see
+        raise _authors_error(error, file) from error
     finally:
         sys.path.pop(0)
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
@@ -48,7 +55,33 @@ def load_kernel(reference: str) -> Kernel:
             raise TilewrightError(f"{name} in {file} is no kernel", remedy="decorate it with @tw.kernel")
         hint = nearest_name(name, kernels) if kernels else "declare one with @tw.kernel"
         raise TilewrightError(f"{file} declares no kernel {name}", remedy=hint)
-    return kernels[name]
+    return _guarded(kernels[name])
+
+
+def _guarded(kernel: Kernel) -> Kernel:
+    """The kernel, with errors of its author's code as one message; errors of the compiler's code stay what they are."""
+
+    @functools.wraps(kernel.function)
+    def function(*tensors: object) -> object:
+        try:
+            return kernel.function(*tensors)
+        except TilewrightError:
+            raise
+        except (Exception, SystemExit) as error:
+            innermost = traceback.extract_tb(error.__traceback__)[-1].filename
+            if Path(innermost).is_relative_to(_PACKAGE):
+                raise
+            raise _authors_error(error, kernel.file) from error
+
+    return replace(kernel, function=function)
+
+
+def _authors_error(error: BaseException, file: str) -> TilewrightError:
+    """What the author's code raised, at the innermost of its lines in `file`."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == Path(file)]
+    span = Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)
+    words = f": {error}" if str(error) else ""
+    return TilewrightError(f"{type(error).__name__}{words}", span=span, remedy="mend the file")
 
 
 def parse_shape(text: str) -> dict[str, int]:
@@ -93,3 +126,19 @@ def parse_tile(text: str) -> tuple[int, int] | None:
     if not cross or not rows.isdigit() or not columns.isdigit():
         raise TilewrightError(f"cannot read --tile {text!r}", remedy="write it as 128x256")
     return int(rows), int(columns)
+
+
+def refuse_ptx(path: str, command: str, remedy: str) -> NoReturn:
+    """Say what is wrong with a PTX text, or, where nothing is, that this release takes none."""
+    from tilewright.frontends.ptx.reader import read
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="check the file") from error
+    except OSError as error:
+        raise TilewrightError(f"cannot read {path}: {error.strerror}", remedy="check the path") from error
+    read(text, path)
+    raise TilewrightError(
+        f"{path} is PTX text, which `tilewright {command}` does not take in this release", remedy=remedy
+    )
