@@ -47,8 +47,8 @@ def lower_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
     parity = cursor.parity
     if op.invert_parity.data:
         parity = text.into("b32", "xor.b32", parity, 1)
-    # Consumers of other CTAs arrive on an empty barrier: what they did before must be seen, so the scope is the cluster.
-    # On a full barrier only this CTA's producer arrives; the bytes come by copies, whatever CTA issued them.
+    # Consumers of other CTAs arrive on an empty barrier: what they did before must be seen, so the scope is the
+    # cluster. On a full barrier only this CTA's producer arrives; the bytes come by copies, whatever CTA issued them.
     scope = ".acquire.cluster" if lowering.cluster_size > 1 and op.side.data == "empty" else ""
     retry, done = text.label("wait"), text.label("wait_done")
     text.place(retry)

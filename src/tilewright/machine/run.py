@@ -40,12 +40,11 @@ from tilewright.machine.program import Program, decode
 from tilewright.machine.scheduler import run_cluster
 from tilewright.machine.state import Cluster, Counts, Cta, Warp
 from tilewright.machine.warpgroup import WARPS, Warpgroup, WarpMatrixState
+from tilewright.targets import target
 
 STEP_LIMIT = 2_000_000_000
-_REGISTERS_PER_MULTIPROCESSOR = 65536
-_MAX_REGISTERS = 255
-_MAX_THREADS = 1024
-_MAX_SHARED_BYTES = 232448
+_MODELLED = "sm_90a"
+"""The architecture whose limits hold for every text: the machine models no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +125,9 @@ def _check_shape(kernel: Kernel, launch: Launch) -> None:
     if min(*launch.grid, *launch.block, *launch.cluster) < 1:
         raise refuse("grid, block and cluster extents start at 1")
     threads = prod(launch.block)
-    if threads > _MAX_THREADS:
-        raise refuse(f"{threads} threads a CTA, more than {_MAX_THREADS}")
+    most = target(_MODELLED).limit("cta.threads_max")
+    if threads > most:
+        raise refuse(f"{threads} threads a CTA, more than {most}")
     required = kernel.directives.get("reqntid")
     if required is not None and _three(required) != launch.block:
         raise refuse(f"block {launch.block}, but .reqntid is {required}")
@@ -236,9 +236,10 @@ def _shared_layout(module: Module, kernel: Kernel, launch: Launch) -> tuple[dict
         end += -end % max(variable.align for variable in dynamic)
         symbols |= {variable.name: end for variable in dynamic}
     end += launch.dynamic_smem_bytes
-    if end > _MAX_SHARED_BYTES:
+    most = target(_MODELLED).limit("cta.shared_bytes_max")
+    if end > most:
         raise TilewrightError(
-            f"kernel {kernel.name} takes {end} bytes of shared memory, more than {_MAX_SHARED_BYTES}", span=kernel.span
+            f"kernel {kernel.name} takes {end} bytes of shared memory, more than {most}", span=kernel.span
         )
     return symbols, end
 
@@ -269,7 +270,10 @@ def _registers_at_launch(kernel: Kernel, launch: Launch) -> int:
         return given[0]
     threads = -(-prod(launch.block) // WARP_SIZE) * WARP_SIZE
     resident = kernel.directives.get("minnctapersm", (1,))[0]
-    return min(_MAX_REGISTERS, _REGISTERS_PER_MULTIPROCESSOR // (threads * max(resident, 1)) // 8 * 8)
+    facts = target(_MODELLED)
+    share = facts.limit("multiprocessor.registers") // (threads * max(resident, 1))
+    step = facts.limit("setmaxnreg.registers_step")
+    return min(facts.limit("thread.registers_max"), share // step * step)
 
 
 def _populate(cluster: Cluster, kernel: Kernel, origin: tuple[int, int, int], shared_bytes: int) -> None:

@@ -1,7 +1,7 @@
 """What do the special registers read as? Each is fixed when a warp starts (clocks excepted: `mov` reads those).
 
-Source: PTX ISA, Special Registers. A CTA's `%smid` is its index in the grid modulo 132; counters of the performance
-monitor are not there.
+Source: PTX ISA, Special Registers. A CTA's `%smid` is its index in the grid modulo the device's multiprocessors;
+counters of the performance monitor are not there.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ import numpy.typing as npt
 
 from tilewright.machine.decoder import PREDICATE, TypeName, WarpConstant
 from tilewright.machine.lanes import WARP_SIZE
+from tilewright.targets import target
 
 if TYPE_CHECKING:
     from tilewright.machine.state import Cta
 
 _U32 = TypeName("u32", 32)
 _U64 = TypeName("u64", 64)
-_MULTIPROCESSORS = 132
 CLOCKS = {"%clock": _U32, "%clock_hi": _U32, "%clock64": _U64, "%globaltimer": _U64}
+
+
+def _multiprocessors() -> int:
+    """How many multiprocessors the modelled device has."""
+    return target("sm_90a").limit("device.multiprocessors")
 
 
 def _full(value: int) -> npt.NDArray[Any]:
@@ -92,9 +97,9 @@ def _scalar_register(name: str) -> tuple[TypeName, WarpConstant] | None:
         case "%nwarpid":
             return _U32, lambda cta, _warp: _full(len(cta.warps))
         case "%smid":
-            return _U32, lambda cta, _warp: _full(cta.linear % _MULTIPROCESSORS)
+            return _U32, lambda cta, _warp: _full(cta.linear % _multiprocessors())
         case "%nsmid":
-            return _U32, lambda _cta, _warp: _full(_MULTIPROCESSORS)
+            return _U32, lambda _cta, _warp: _full(_multiprocessors())
         case "%gridid":
             return _U64, lambda _cta, _warp: np.ones(WARP_SIZE, np.uint64)
         case "%cluster_ctarank":
