@@ -1,14 +1,17 @@
-"""How PTX text is put together: lines, fresh registers and labels, every opcode checked against the instruction table.
+"""How PTX text is put together: lines, fresh registers and labels, every opcode looked up in the instruction table.
 
 One `Text` collects the body of one kernel. Registers are virtual and typed by their prefix; `declarations` lists how
-many of each were taken. Nothing here knows what the instructions mean; the reader parses the whole text again
-afterwards.
+many of each were taken. Nothing here knows what the instructions mean: an opcode without a row is refused at once, its
+modifiers and operands are held against the row's forms when the reader parses the whole text again.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import cache
+
+from tilewright.targets.ptx import instruction_row
 
 _PREFIXES = {"pred": "%p", "b16": "%h", "b32": "%r", "b64": "%rd", "f32": "%f"}
 
@@ -38,7 +41,9 @@ class Text:
         self.lines.append(f"\t// {words}")
 
     def emit(self, opcode: str, *operands: str | int, guard: str = "") -> None:
-        """One instruction. guard: `p` or `!p` without the at-sign, or empty."""
+        """One instruction. guard: `p` or `!p` without the at-sign, or empty. Raises TilewrightError for an opcode that
+        the instruction table does not have."""
+        _require_row(opcode)
         prefix = f"@{guard} " if guard else ""
         tail = f" {', '.join(str(operand) for operand in operands)}" if operands else ""
         self.lines.append(f"\t{prefix}{opcode}{tail};")
@@ -51,6 +56,11 @@ class Text:
 
     def declarations(self) -> list[str]:
         return [f"\t.reg .{kind} {_PREFIXES[kind]}<{count}>;" for kind, count in sorted(self.taken.items())]
+
+
+@cache
+def _require_row(opcode: str) -> None:
+    instruction_row(opcode)
 
 
 def float_literal(value: float) -> str:
