@@ -1,0 +1,380 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""What is decided for which program: paths, orientation, limits; and what is refused, at whose line."""
+
+import inspect
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, decisions_of, to_json
+from tilewright.ir.tile_facts import the_program
+from tilewright.legal.tensormap import cautions, violations
+from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.model import pipeline_cycles, raster_group, rates_of
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
+
+
+@tw.kernel
+def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc
+
+
+@tw.kernel
+def rows_by_rows(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T)
+    c[i, j] = acc
+
+
+@tw.kernel
+def computed_operand(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((a[i, k] * 2.0).to(tw.bf16), b[k, j])
+    c[i, j] = acc
+
+
+@tw.kernel
+def displaced_rows(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i + 3, k], b[k, j - 8])
+    c[i, j] = acc
+
+
+@tw.kernel
+def displaced_by_less_than_16_bytes(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j + 1])
+    c[i, j] = acc
+
+
+@tw.kernel
+def displaced_in_depth(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k + 1], b[k, j])
+    c[i, j] = acc
+
+
+@tw.kernel
+def two_results(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"], d: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc
+    d[i, j] = tw.relu(acc)
+
+
+@tw.kernel
+def scaled(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = x[i, j] * 2.0
+
+
+@tw.kernel
+def two_dots_in_one_loop(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    one = tw.zeros(i, j)
+    two = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        one += tw.dot(a[i, k], b[k, j])
+        two += tw.dot(a[i + 1, k], b[k, j])  # here
+    c[i, j] = one * two
+
+
+@tw.kernel
+def two_loops(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    one = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        one += tw.dot(a[i, k], b[k, j])
+    two = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        two += tw.dot(a[i, k], b[k, j])  # here
+    c[i, j] = one + two
+
+
+def traced(kernel, m, n, k=None, strides=None, **elements):
+    dims = {"M": m, "N": n} | ({"K": k} if k is not None else {})
+    return trace(kernel, dims, {item.name: tw.bf16 for item in kernel.parameters} | elements, strides)
+
+
+def decided(kernel, m, n, k=None, strides=None, wanted=None, **elements):
+    return decide(the_program(traced(kernel, m, n, k, strides, **elements)), HOPPER, wanted)
+
+
+def words(decisions):
+    return " | ".join(decisions.reasons)
+
+
+# ---------------------------------------------------------------- paths
+
+
+def test_the_plain_case_copies_both_operands_and_stores_by_the_copy_engine():
+    plan = decided(matmul, 4096, 4096, 4096)
+    assert (plan.rows, plan.columns, plan.contracted, plan.swapped) == ("M", "N", "K", 0)
+    assert (plan.a.side, plan.a.buffer, plan.a.materialized, plan.a.major) == ("left", "a", 0, "K")
+    assert (plan.b.side, plan.b.buffer, plan.b.materialized, plan.b.major) == ("right", "b", 0, "MN")
+    assert plan.a.map.dims == (4096, 4096) and plan.a.map.strides_bytes == (8192,)
+    assert [(store.parameter, store.path) for store in plan.stores] == [("c", "tma")]
+    assert plan.stages >= 4 and plan.consumers == 2
+
+
+def test_rows_of_200_bytes_are_first_copied_into_padded_rows():
+    plan = decided(matmul, 4096, 4096, 100)
+    assert plan.a.materialized == 1 and plan.a.buffer == "left_operand"
+    assert plan.a.map.dims == (100, 4096) and plan.a.map.strides_bytes == (208,)
+    assert plan.b.materialized == 0
+    assert "left operand" in words(plan) and "208 bytes" in words(plan)
+
+
+def test_odd_columns_materialize_the_right_operand_and_store_plainly():
+    plan = decided(matmul, 4096, 4095, 4096)
+    assert plan.a.materialized == 0 and plan.b.materialized == 1
+    assert plan.b.map.strides_bytes == (8192,) and plan.b.major == "MN"
+    assert [store.path for store in plan.stores] == ["direct"]
+    assert "store of c by plain stores" in words(plan)
+    assert plan.staging_slots == plan.staging_slot_bytes == 0
+
+
+def test_a_row_that_ends_inside_16_bytes_is_not_stored_by_the_copy_engine():
+    """A legal tensor map, since the pitch is: but the engine would write past the row's end."""
+    plan = decided(matmul, 256, 100, 64, strides={"c": (104, 1)})
+    assert not violations(plan.stores[0].map.tensor_map(), HOPPER)
+    assert plan.stores[0].path == "direct"
+    assert decided(matmul, 256, 104, 64, strides={"c": (112, 1)}).stores[0].path == "tma"
+
+
+def test_a_transposed_operand_is_k_major():
+    for plan in (decided(matmul, 512, 512, 512, strides={"b": (1, 512)}), decided(rows_by_rows, 512, 512, 512)):
+        assert plan.b.major == "K" and plan.b.materialized == 0
+        assert plan.b.map.box == (plan.tile_k, plan.tile_n)
+
+
+def test_a_column_major_output_swaps_the_product():
+    plan = decided(matmul, 512, 1024, 256, strides={"c": (1, 512)})
+    assert (plan.rows, plan.columns, plan.swapped) == ("N", "M", 1)
+    assert (plan.a.side, plan.a.buffer, plan.a.major) == ("right", "b", "MN")
+    assert (plan.b.side, plan.b.buffer, plan.b.major) == ("left", "a", "K")
+    assert plan.stores[0].path == "tma" and plan.stores[0].map.dims == (512, 1024)
+    assert "transposed product" in words(plan)
+
+
+def test_a_displacement_of_rows_goes_into_the_coordinates():
+    plan = decided(displaced_rows, 512, 512, 512)
+    assert (plan.a.materialized, plan.a.outer_shift) == (0, 3)
+    assert (plan.b.materialized, plan.b.outer_shift) == (0, -8)
+
+
+def test_a_displacement_that_copies_cannot_make_is_made_first():
+    plan = decided(displaced_by_less_than_16_bytes, 512, 512, 512)
+    assert plan.b.materialized == 1 and plan.b.outer_shift == 0
+    assert "not a multiple of 16 bytes" in words(plan)
+    plan = decided(displaced_in_depth, 512, 512, 512)
+    assert plan.a.materialized == 1 and "displaced along K" in words(plan)
+    # K-major, the same displacement is one of rows.
+    assert decided(displaced_by_less_than_16_bytes, 512, 512, 512, {"b": (1, 512)}).b.outer_shift == 1
+
+
+def test_a_computed_operand_is_computed_first():
+    plan = decided(computed_operand, 512, 512, 512)
+    assert plan.a.materialized == 1 and "computed elementwise" in words(plan)
+
+
+def test_float32_results_take_narrower_chunks():
+    narrow, wide = decided(matmul, 512, 512, 512, c=tw.f32), decided(matmul, 512, 512, 512)
+    assert narrow.stores[0].chunk_columns == 32 and wide.stores[0].chunk_columns == 64
+    for plan in (narrow, wide):
+        assert plan.stores[0].map.box[0] == plan.stores[0].chunk_columns
+        assert plan.stores[0].map.tensor_map().box_bytes == plan.staging_slot_bytes
+
+
+def test_two_results_are_stored_each_by_its_own_path():
+    plan = decided(two_results, 512, 516, 512, d=tw.f32)
+    assert [(store.parameter, store.path) for store in plan.stores] == [("c", "direct"), ("d", "tma")]
+
+
+def test_a_program_without_dot():
+    plan = decided(scaled, 1000, 1000)
+    assert isinstance(plan, ElementwiseDecisions)
+    assert plan.ctas * plan.threads * 4 >= 1000 * 1000 and plan.threads % 32 == 0
+    assert decided(scaled, 1, 1).ctas == 1
+    assert decided(scaled, 30_000, 30_000).ctas == 8 * HOPPER.limit("device.multiprocessors")
+
+
+# ---------------------------------------------------------------- limits, for any shape
+
+
+extent = st.one_of(st.integers(1, 70), st.integers(1, 9000), st.integers(1, 512).map(lambda count: 64 * count))
+
+
+@st.composite
+def layouts(draw, m, n, k):
+    strides = {}
+    for name, rows, columns in (("a", m, k), ("b", k, n), ("c", m, n)):
+        gap = draw(st.sampled_from([0, 1, 8, 64]))
+        choice = draw(st.sampled_from(["dense", "rows", "columns"]))
+        if choice != "dense":
+            strides[name] = (columns + gap, 1) if choice == "rows" else (1, rows + gap)
+    return strides
+
+
+def check_limits(plan, extents):
+    """Every limit that the target's table states and a kernel of these decisions meets."""
+    for map_ in (plan.a.map, plan.b.map, *(store.map for store in plan.stores if store.path == "tma")):
+        assert not violations(map_.tensor_map(), HOPPER) and not cautions(map_.tensor_map(), HOPPER)
+    slots = (plan.tile_m + plan.tile_n) * plan.tile_k * 2 * plan.stages
+    staging = plan.staging_slots * plan.staging_slot_bytes * plan.consumers
+    assert plan.smem_bytes == slots + staging + 16 * plan.stages <= HOPPER.limit("cta.shared_bytes_max")
+    assert slots % 1024 == 0 and plan.staging_slot_bytes % 1024 == 0
+    threads = 128 * (1 + plan.consumers)
+    pool = plan.launch_registers * threads
+    assert pool <= HOPPER.limit("multiprocessor.registers")
+    assert 128 * (plan.producer_registers + plan.consumers * plan.consumer_registers) <= pool
+    for registers in (plan.launch_registers, plan.producer_registers, plan.consumer_registers):
+        assert registers % 8 == 0 and 24 <= registers <= 240
+    accumulators = plan.tile_m * plan.tile_n // (128 * plan.consumers)
+    assert accumulators <= 128 < plan.consumer_registers
+    assert plan.tile_m // plan.consumers % 64 == 0 and plan.tile_n % 8 == 0 and plan.tile_n <= 256
+    clusters = math.ceil(extents[plan.rows] / (plan.tile_m * plan.cluster_m))
+    clusters *= math.ceil(extents[plan.columns] / (plan.tile_n * plan.cluster_n))
+    cluster = plan.cluster_m * plan.cluster_n
+    assert plan.ctas % cluster == 0 and 1 <= plan.ctas // cluster <= clusters
+    assert plan.ctas <= HOPPER.limit("device.multiprocessors")
+    assert plan.stages >= 2 and plan.raster_group >= 1
+    assert plan.reasons
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), extent, extent, extent, st.sampled_from([tw.bf16, tw.f16]), st.sampled_from([tw.bf16, tw.f32]))
+def test_any_shape_gets_legal_decisions_within_the_targets_limits(data, m, n, k, operand, result):
+    strides = data.draw(layouts(m, n, k))
+    plan = decided(matmul, m, n, k, strides, a=operand, b=operand, c=result)
+    check_limits(plan, {"M": m, "N": n, "K": k})
+    # A tensor map reaches as far as its operand does and no further.
+    for operand_plan, outer in ((plan.a, plan.rows), (plan.b, plan.columns)):
+        dims = {"M": m, "N": n, "K": k}
+        sizes = (dims["K"], dims[outer])
+        assert operand_plan.map.dims == (sizes if operand_plan.major == "K" else sizes[::-1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    extent,
+    extent,
+    extent,
+    st.sampled_from([(128, 256), (256, 128), (128, 192), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64)]),
+    st.sampled_from([None, 2, 3]),
+    st.sampled_from([tw.bf16, tw.f32]),
+)
+def test_what_is_asked_for_is_what_is_decided(m, n, k, tile, stages, result):
+    plan = decided(two_results, m, n, k, wanted=Wanted(tile, stages), c=result, d=tw.f32)
+    assert (plan.tile_m, plan.tile_n) == tile
+    assert stages is None or plan.stages == stages
+    check_limits(plan, {"M": m, "N": n, "K": k})
+
+
+@pytest.mark.parametrize("cluster", [(2, 1), (1, 2)])
+def test_a_cluster_shares_the_boxes_of_the_operand_that_both_need(cluster):
+    plan = decided(matmul, 4096, 4096, 4096, wanted=Wanted((128, 256), cluster=cluster), strides={"b": (1, 4096)})
+    assert (plan.cluster_m, plan.cluster_n) == cluster
+    check_limits(plan, {"M": 4096, "N": 4096, "K": 4096})
+    assert plan.a.map.box == (64, 128 // cluster[1]) and plan.b.map.box == (64, 256 // cluster[0])
+
+
+def test_decisions_stand_on_the_program_and_survive_their_text():
+    program = the_program(traced(matmul, 512, 512, 100))
+    plan = decide(program, HOPPER)
+    assert decisions_of(program.attributes["decisions"]) == plan
+    assert isinstance(plan, PipelineDecisions)
+    assert to_json(plan)["tile_m"] == plan.tile_m
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def line_of(kernel, mark="# here"):
+    lines, first = inspect.getsourcelines(kernel.function)
+    return first + next(number for number, line in enumerate(lines) if mark in line)
+
+
+@pytest.mark.parametrize("kernel", [two_dots_in_one_loop, two_loops])
+def test_two_dots_are_refused_at_the_second(kernel):
+    with pytest.raises(TilewrightError, match="more than one dot") as refused:
+        decided(kernel, 256, 256, 256)
+    span = refused.value.span
+    assert span is not None and Path(span.file).name == "test_decide.py"
+    assert span.line == line_of(kernel)
+    assert refused.value.remedy
+
+
+def test_an_unknown_tile_is_refused_with_the_known_ones():
+    with pytest.raises(TilewrightError, match=r"no tile shape \(100, 100\).*128x256"):
+        decided(matmul, 512, 512, 512, wanted=Wanted(tile=(100, 100)))
+
+
+@pytest.mark.parametrize("stages", [-1, 0, 1, 9, 1000])
+def test_stages_out_of_range_are_refused_with_the_range(stages):
+    with pytest.raises(TilewrightError, match=rf"{stages} stages .*use 2 to \d stages"):
+        decided(matmul, 512, 512, 512, wanted=Wanted(stages=stages))
+
+
+def test_the_largest_stage_count_offered_is_accepted():
+    with pytest.raises(TilewrightError) as refused:
+        decided(matmul, 4096, 4096, 4096, wanted=Wanted((128, 256), 99))
+    most = int(refused.value.remedy.split()[-2])
+    assert decided(matmul, 4096, 4096, 4096, wanted=Wanted((128, 256), most)).stages == most
+    with pytest.raises(TilewrightError):
+        decided(matmul, 4096, 4096, 4096, wanted=Wanted((128, 256), most + 1))
+
+
+def test_clusters_out_of_range_are_refused():
+    with pytest.raises(TilewrightError, match="no cluster shape"):
+        decided(matmul, 512, 512, 512, wanted=Wanted(cluster=(4, 4)))
+    with pytest.raises(TilewrightError, match="cannot share a tile"):
+        decided(matmul, 512, 512, 512, wanted=Wanted(tile=(64, 64), cluster=(2, 1)))
+
+
+# ---------------------------------------------------------------- the model
+
+
+def test_the_model_prefers_what_is_known_to_be_better():
+    rates = rates_of(HOPPER)
+    large, small = (4096, 4096, 4096), (512, 512, 4096)
+
+    def cycles(extents, tile):
+        return pipeline_cycles(rates, extents, (*tile, 64), 2, 2)
+
+    assert cycles(large, (128, 256)) < cycles(large, (64, 64))
+    # A few large tiles leave most multiprocessors idle.
+    assert cycles(small, (64, 64)) < cycles(small, (128, 256))
+    assert decided(matmul, 4096, 4096, 4096).tile_m * decided(matmul, 4096, 4096, 4096).tile_n == 128 * 256
+
+
+@given(st.sampled_from([64, 128, 256]), st.sampled_from([64, 128, 192, 256]))
+def test_raster_groups_make_a_wave_nearly_square(tile_m, tile_n):
+    rates = rates_of(HOPPER)
+    group = raster_group(rates, tile_m, tile_n)
+    height, width = group * tile_m, rates.multiprocessors / group * tile_n
+    assert 0.7 < height / width < 1.4
