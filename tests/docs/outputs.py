@@ -73,7 +73,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "ac": lambda: "".join(listing(module, "matmul.ac.mlir")[0] for module in compilation().modules.values()),
     "ptx": lambda: compilation().ptx,
     "nvgpu": lambda: lower_to_nvgpu(list(compilation().modules.values())),
-    "plan": lambda: _LIST.sub(lambda found: " ".join(found[0].split()), json.dumps(_plan(), indent=2)),
+    "plan": lambda: _LIST.sub(lambda found: "[" + " ".join(found[0][1:-1].split()) + "]", json.dumps(_plan(), indent=2)),
     "reasons": lambda: "\n".join(compilation().decisions.reasons),
     "proof": _proof,
     "fence-dropped-program": lambda: render_verdict(broken()[0].program.verdict, limit=1),
