@@ -130,11 +130,12 @@ def excerpt_around(
     lines = text.splitlines()
     replaced = replaced or {}
     wanted: set[int] = set()
-    for number in (*marks, *replaced):
+    for number in (*marks, *replaced):  # a line dropped at the end has the number after the last
         wanted.update(range(max(1, number - context), min(len(lines), number + context) + 1))
     shown: list[SourceLine] = []
     for number in sorted(wanted):
         if number in replaced:
             shown.append(SourceLine(None, replaced[number], "removed"))
         shown.append(SourceLine(number, lines[number - 1], marks.get(number, "")))
+    shown += [SourceLine(None, text, "removed") for number, text in sorted(replaced.items()) if number > len(lines)]
     return Excerpt(title, tuple(shown))

@@ -1,0 +1,130 @@
+"""The page: one well-formed file that needs nothing else, in which every text is text."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.base.diagnostic import Diagnostic, Repair
+from tilewright.base.span import Span
+from tilewright.report.figure import Bar, Lane, LaneChart, MemoryMap, Region
+from tilewright.report.html import render_page
+from tilewright.report.page import (
+    Badge,
+    Column,
+    Excerpt,
+    Facts,
+    FindingCard,
+    Folded,
+    Items,
+    Page,
+    Paragraph,
+    Section,
+    SideBySide,
+    Table,
+    excerpt_around,
+)
+
+VOID = {"meta", "link", "br", "hr", "img", "line"}
+
+
+class Checker(HTMLParser):
+    """Tags must nest; text is collected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, (tag, self.open)
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def page_with(word: str) -> Page:
+    """Every kind of block, with `word` everywhere that a text can stand."""
+    span = Span(word, 3, 1, word)
+    finding = Diagnostic(word, word, word, span, span, (word,), word, Repair(word, cost=word))
+    blocks = (
+        Paragraph(word),
+        Facts(((word, word),)),
+        Table((word, word), ((word, word),), (1,)),
+        Items((word,)),
+        excerpt_around(word, f"a\n{word}\nb\n", {2: "primary"}, replaced={1: word}),
+        FindingCard(finding),
+        Folded(word, word),
+        SideBySide((Column(word, Badge(word, "bad"), (Paragraph(word),)),)),
+        MemoryMap(word, 64, (Region(word, word, 0, 64, 0),), word),
+        LaneChart(word, word, (Lane(word, (Bar(0, 1, word, 0, word),)),), (word,), word),
+    )
+    return Page(word, word, (Badge(word, "good"),), (Section(word, blocks, word, Badge(word)),), word)
+
+
+def check(html: str) -> Checker:
+    checker = Checker()
+    checker.feed(html)
+    checker.close()
+    assert checker.open == []
+    return checker
+
+
+def test_nothing_comes_from_elsewhere() -> None:
+    html = render_page(page_with("word"))
+    checker = check(html)
+    assert "script" not in checker.seen and "link" not in checker.seen and "img" not in checker.seen
+    assert not {"src", "srcset", "data", "action"} & checker.attributes
+    assert not re.search(r"https?:|url\(|@import", html)
+    assert all(target.startswith("#") for target in re.findall(r'href="([^"]*)"', html))
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_every_colour_has_a_dark_one() -> None:
+    html = render_page(page_with("word"))
+    light, dark = re.findall(r":root \{(.*?)\}", html, re.DOTALL)[:2]
+    assert set(re.findall(r"--\w+", light)) == set(re.findall(r"--\w+", dark))
+    assert set(re.findall(r"var\((--\w+)\)", html)) <= set(re.findall(r"--\w+", light))
+
+
+@given(st.sampled_from(["<script>alert(1)</script>", '"><b onclick="', "</pre></style>", "&lt;", "<!--", "]]>"]))
+def test_text_is_never_markup(word: str) -> None:
+    checker = check(render_page(page_with(word)))
+    assert "script" not in checker.seen and "onclick" not in checker.attributes
+    assert any(word in text for text in checker.text)
+
+
+def test_links_lead_to_sections() -> None:
+    html = render_page(page_with("word"))
+    for target in re.findall(r'href="#([^"]*)"', html):
+        assert f'id="{target}"' in html
+
+
+def test_an_excerpt_shows_marks_gaps_and_what_was_there() -> None:
+    text = "\n".join(f"line {number}" for number in range(1, 31))
+    excerpt = excerpt_around("k", text, {5: "primary", 20: "conflict"}, context=1, replaced={6: "was here"})
+    assert [line.number for line in excerpt.lines] == [4, 5, None, 6, 7, 19, 20, 21]
+    assert [line.mark for line in excerpt.lines] == ["", "primary", "removed", "", "", "", "conflict", ""]
+    html = render_page(Page("t", "", (), (Section("s", (excerpt,)),)))
+    assert html.count('class="gap"') == 1
+
+
+def test_an_excerpt_of_a_line_dropped_at_the_end() -> None:
+    excerpt = excerpt_around("k", "a\nb\n", {}, replaced={3: "c"})
+    assert isinstance(excerpt, Excerpt)
+    assert [(line.number, line.text) for line in excerpt.lines] == [(1, "a"), (2, "b"), (None, "c")]
