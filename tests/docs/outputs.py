@@ -60,12 +60,13 @@ def _proof() -> str:
     return "\n".join(line for proof in proofs if proof is not None for line in (proof.scope, *proof.claims))
 
 
-def _plan() -> dict[str, object]:
-    return plan_to_json(compilation().plan)
+def _plan() -> str:
+    """The plan as JSON, lists of plain values on one line."""
+    text = json.dumps(plan_to_json(compilation().plan), indent=2)
+    return _LIST.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
 
 
-_LIST = re.compile(r"\[[^][{}]*\]")
-"""A list of plain values, which is shown on one line."""
+_LIST = re.compile(r"\[([^][{}]*)\]")
 
 OUTPUTS: dict[str, Callable[[], str]] = {
     "demo": _demo,
@@ -73,7 +74,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "ac": lambda: "".join(listing(module, "matmul.ac.mlir")[0] for module in compilation().modules.values()),
     "ptx": lambda: compilation().ptx,
     "nvgpu": lambda: lower_to_nvgpu(list(compilation().modules.values())),
-    "plan": lambda: _LIST.sub(lambda found: "[" + " ".join(found[0][1:-1].split()) + "]", json.dumps(_plan(), indent=2)),
+    "plan": _plan,
     "reasons": lambda: "\n".join(compilation().decisions.reasons),
     "proof": _proof,
     "fence-dropped-program": lambda: render_verdict(broken()[0].program.verdict, limit=1),
