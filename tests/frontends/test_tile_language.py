@@ -71,18 +71,23 @@ def test_the_language_imports_no_ir_and_no_numpy():
     assert done.stdout.strip() == "[]"
 
 
-def test_calling_without_a_launcher_says_so():
+@pytest.fixture
+def no_launcher():
+    """Whatever other tests installed is put aside."""
+    before = set_launcher(None)
+    yield
+    set_launcher(before)
+
+
+def test_calling_without_a_launcher_says_so(no_launcher):
     with pytest.raises(TilewrightError, match="nothing is installed that launches kernel copy"):
         copy()
 
 
-def test_calling_runs_the_launcher():
+def test_calling_runs_the_launcher(no_launcher):
     calls = []
     set_launcher(lambda kernel, arguments, keywords: calls.append((kernel, arguments, keywords)) or "launched")
-    try:
-        assert copy(1, y=2) == "launched"
-    finally:
-        set_launcher(None)
+    assert copy(1, y=2) == "launched"
     assert calls == [(copy, (1,), {"y": 2})]
 
 

@@ -81,12 +81,14 @@ class Kernel:
 _launchers: dict[str, Launcher] = {}
 
 
-def set_launcher(launcher: Launcher | None) -> None:
-    """Decide what calling a kernel does; None takes the behaviour away. Meant for the driver."""
+def set_launcher(launcher: Launcher | None) -> Launcher | None:
+    """Decide what calling a kernel does; None takes the behaviour away. Meant for the driver. Returns what held before."""
+    before = _launchers.get("launch")
     if launcher is None:
         _launchers.pop("launch", None)
     else:
         _launchers["launch"] = launcher
+    return before
 
 
 def kernel(function: Callable[..., object]) -> Kernel:
