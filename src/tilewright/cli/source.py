@@ -78,7 +78,8 @@ def _guarded(kernel: Kernel) -> Kernel:
 
 def _authors_error(error: BaseException, file: str) -> TilewrightError:
     """What the author's code raised, at the innermost of its lines in `file`."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == Path(file)]
+    whole = Path(file).resolve()
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == whole]
     span = Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)
     words = f": {error}" if str(error) else ""
     return TilewrightError(f"{type(error).__name__}{words}", span=span, remedy="mend the file")

@@ -1,0 +1,211 @@
+"""Bad input: one message that names the place and the remedy, exit code 2, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import Tilewright
+
+from tilewright.runtime.bundle import Bundle, from_bytes, save
+from tilewright.runtime.device import probe_libcuda
+
+SHAPE = ("--shape", "M=32,K=32")
+PTX = "compiled.ptx"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "remedy"),
+    [
+        (("program.py:scale", *SHAPE, "--target", "sm_90"), "unknown target 'sm_90'", "did you mean 'sm_90a'?"),
+        (("program.py:scale", *SHAPE, "--target", "sm_100a"), "sm_100a", "sm_90a"),
+        (("program.py:scale", "--shape", "M=32,KK=32"), "no axis KK", "did you mean K?"),
+        (("program.py:scale", "--shape", "M=32"), "axis K of kernel scale has no extent", "give it one"),
+        (("program.py:scale", "--shape", "M=0,K=32"), "extent 0", "at least 1"),
+        (("program.py:scale", "--shape", "M=-32,K=32"), "extent -32", "at least 1"),
+        (("program.py:scale", "--shape", f"M={10**20},K=32"), "elements", "2^31"),
+        (("program.py:scale", "--shape", "M=32x32"), "cannot read 'M=32x32'", "write it as"),
+        (("program.py:scale", "--shape", "M=32,M=33,K=1"), "axis M stands twice", "once"),
+        (("program.py:scale", *SHAPE, "--dtype", "bf15"), "unknown dtype 'bf15'", "use bf16, f16 or f32"),
+        (("program.py:scale", *SHAPE, "--dtype", "a=bf16,x=f32"), "no parameter x", "a, c"),
+        (("program.py:scale", *SHAPE, "--emit", "ptxx"), "unknown stage 'ptxx'", "did you mean ptx?"),
+        (("program.py:scale", *SHAPE, "-o", "no/such/folder.twb"), "cannot write", "existing folder"),
+        (("program.py:scale", *SHAPE, "-o", "program.py"), "does not end in .twb", "FILE.twb"),
+        (("program.py:shifted", *SHAPE), "stored outside the program's own tile", "grid's indices"),
+        (("program.py:divides", *SHAPE), "program.py:28: error: ZeroDivisionError", "mend the file"),
+        (("program.py:scal", *SHAPE), "declares no kernel scal", "did you mean scale?"),
+        (("program.py:not_a_kernel", *SHAPE), "is no kernel", "@tw.kernel"),
+        (("missing.py:scale", *SHAPE), "no file missing.py", "check the path"),
+        (("program.py", *SHAPE), "names no kernel", "FILE.py:KERNEL"),
+        (("program.py:", *SHAPE), "names no kernel", "FILE.py:KERNEL"),
+        (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--dtype", "a=bf16,b=f16"), "bf16 with f16", "cast"),
+        (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--tile", "100x7"), "no tile shape", "128x256"),
+        (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--tile", "64"), "cannot read --tile", "128x256"),
+        (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--stages", "0"), "0 stages", "2 to"),
+    ],
+)
+def test_compile_says_what_is_wrong(
+    folder: Path, tilewright: Tilewright, arguments: tuple[str, ...], message: str, remedy: str
+) -> None:
+    answer = tilewright("compile", *arguments)
+    assert answer.code == 2 and answer.out == ""
+    assert answer.err.count("error:") == 1
+    assert message in answer.err and remedy in answer.err.partition("help:")[2]
+    assert os.listdir(folder) == ["program.py"] or set(os.listdir(folder)) == {"program.py", "__pycache__"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def f(:\n", "broken.py:1"),
+        ("import no_such_module\n", "ModuleNotFoundError"),
+        ("import sys\nsys.exit(0)\n", "broken.py:2: error: SystemExit"),
+        ("x = 1\nraise ValueError\n", "broken.py:2: error: ValueError"),
+    ],
+)
+def test_a_file_that_does_not_run(folder: Path, tilewright: Tilewright, text: str, message: str) -> None:
+    (folder / "broken.py").write_text(text, encoding="utf-8")
+    answer = tilewright("compile", "broken.py:k", *SHAPE)
+    assert answer.code == 2 and message in answer.err and answer.err.count("error:") == 1
+
+
+def test_errors_as_json(folder: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("compile", "program.py:shifted", *SHAPE, "--format", "json")
+    assert answer.code == 2 and answer.err == ""
+    assert answer.document["line"] == 22 and answer.document["remedy"] and answer.document["findings"] == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 900, -1])
+def test_a_truncated_bundle(bundle: Path, tilewright: Tilewright, size: int) -> None:
+    bundle.write_bytes(bundle.read_bytes()[:size])
+    answer = tilewright("run", "scale.twb")
+    assert answer.code == 2 and answer.err.count("error:") == 1 and "scale.twb" in answer.err
+
+
+def test_files_that_are_no_bundle(folder: Path, tilewright: Tilewright) -> None:
+    for given, message in (
+        ("missing.twb", "cannot read missing.twb"),
+        (".", "cannot read"),
+        ("program.py", "compile it first"),
+        ("program.py:scale", "tilewright compile program.py:scale"),
+    ):
+        answer = tilewright("run", given)
+        assert answer.code == 2 and message in answer.err
+
+
+def test_a_bundle_for_another_gpu(bundle: Path, tilewright: Tilewright) -> None:
+    found = from_bytes(bundle.read_bytes())
+    for target, message in (("sm_100a", "the CPU machine does not run"), ("sm_999", "unknown target 'sm_999'")):
+        other = Bundle(found.name, target, found.plan, found.ptx, None, found.facts, found.decisions)
+        save(other, "other.twb")
+        answer = tilewright("run", "other.twb", "--on", "cpu")
+        assert answer.code == 2 and message in answer.err
+
+
+@pytest.mark.skipif(probe_libcuda() is None, reason="there is a driver here")
+def test_no_driver(bundle: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("run", "scale.twb", "--on", "gpu")
+    assert answer.code == 2 and "no NVIDIA driver" in answer.err and "CPU machine" in answer.err
+
+
+def test_no_assembler(folder: Path, tilewright: Tilewright, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_PTXAS", "/nonexistent/ptxas")
+    answer = tilewright("compile", "program.py:scale", *SHAPE)
+    assert answer.code == 2 and "TILEWRIGHT_PTXAS is /nonexistent/ptxas" in answer.err
+    assert not list(folder.glob("*.twb"))
+
+
+@pytest.mark.parametrize("command", ["run", "compile"])
+def test_ptx_text_is_for_a_later_release(
+    bundle: Path, folder: Path, tilewright: Tilewright, command: str
+) -> None:
+    text = from_bytes(bundle.read_bytes()).ptx
+    (folder / PTX).write_text(text, encoding="utf-8")
+    answer = tilewright(command, PTX)
+    assert answer.code == 2 and "in this release" in answer.err
+
+
+@pytest.mark.parametrize("command", ["run", "compile"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_ptx_cut_in_the_middle(
+    bundle: Path, folder: Path, tilewright: Tilewright, command: str, share: float
+) -> None:
+    text = from_bytes(bundle.read_bytes()).ptx
+    (folder / PTX).write_text(text[: int(share * len(text))], encoding="utf-8")
+    answer = tilewright(command, PTX)
+    assert answer.code == 2 and answer.err.count("error:") == 1
+    assert answer.err.startswith(PTX) or "in this release" not in answer.err
+
+
+def test_ptx_that_is_no_text(folder: Path, tilewright: Tilewright) -> None:
+    (folder / PTX).write_bytes(b"\xff\xfe\x00")
+    assert "not UTF-8" in tilewright("run", PTX).err
+    assert "cannot read missing.ptx" in tilewright("run", "missing.ptx").err
+
+
+# ---------------------------------------------------------------- arrays
+
+GOOD = np.zeros((32, 32), np.uint16)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"b": GOOD}, "has no array a"),
+        ({"a": GOOD, "b": GOOD}, "has an array b, which the program does not take"),
+        ({"a": GOOD.astype(np.float32)}, "a in arrays.npz is float32; the program takes bf16"),
+        ({"a": GOOD.astype(np.int64)}, "a in arrays.npz is int64"),
+        ({"a": GOOD[:31]}, "has shape (31, 32)"),
+    ],
+)
+def test_arrays_that_do_not_fit(
+    bundle: Path, tilewright: Tilewright, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    np.savez("arrays.npz", **arrays)
+    answer = tilewright("run", "scale.twb", "--inputs", "arrays.npz", "--outputs", "out.npz")
+    assert answer.code == 2 and message in answer.err and answer.err.count("error:") == 1
+    assert not Path("out.npz").exists()
+
+
+def test_files_that_hold_no_arrays(bundle: Path, tilewright: Tilewright) -> None:
+    np.savez("good.npz", a=GOOD)
+    good = Path("good.npz").read_bytes()
+    Path("cut.npz").write_bytes(good[: len(good) // 2])
+    Path("flipped.npz").write_bytes(good[:200] + b"\xff\xff\xff\xff" + good[204:])
+    Path("empty.npz").write_bytes(b"")
+    np.save("single.npy", GOOD)
+    np.save("pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
+    for name in ("cut.npz", "flipped.npz", "empty.npz", "single.npy", "pickled.npy", "missing.npz", "."):
+        answer = tilewright("run", "scale.twb", "--inputs", name)
+        assert answer.code == 2 and answer.err.count("error:") == 1, name
+
+
+def test_outputs_that_cannot_be_written(bundle: Path, folder: Path, tilewright: Tilewright) -> None:
+    for name in ("no/such/out.npz", "."):
+        before = sorted(os.listdir(folder))
+        answer = tilewright("run", "scale.twb", "--outputs", name)
+        assert answer.code == 2 and "cannot write" in answer.err
+        assert sorted(os.listdir(folder)) == before
+
+
+# ---------------------------------------------------------------- the process itself
+
+
+def test_exit_codes_of_the_process(folder: Path) -> None:
+    environment = {**os.environ, "TILEWRIGHT_PTXAS": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tilewright", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+    done = call("compile", "program.py:scale", *SHAPE, "--format", "json")
+    assert done.returncode == 2 and "TILEWRIGHT_PTXAS" in json.loads(done.stdout)["error"]
+    done = call("run", "missing.twb")
+    assert done.returncode == 2 and "Traceback" not in done.stderr and done.stderr.count("error:") == 1
+    assert call("frob").returncode == 2
+    assert os.listdir(folder) == ["program.py"]

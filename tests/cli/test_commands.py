@@ -1,0 +1,160 @@
+"""What the commands print and write when all is well, and that they start quickly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import Tilewright
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.cli import main as command_line
+from tilewright.cli.main import COMMANDS, error_text, error_to_json
+from tilewright.runtime.bundle import Bundle, from_bytes, load, save
+
+
+def test_help_names_every_command_and_shows_examples(tilewright: Tilewright) -> None:
+    overview = tilewright("--help")
+    assert overview.code == 0 and all(name in overview.out for name in COMMANDS)
+    for name in COMMANDS:
+        answer = tilewright(name, "--help")
+        assert answer.code == 0 and f"tilewright {name}" in answer.out.partition("examples:")[2]
+        assert "--format {text,json}" in answer.out
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("doctor",), ("explain", "--help")])
+def test_parsing_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from tilewright.cli.main import main; main(sys.argv[1:]); "
+        "sys.exit(' '.join(m for m in ('numpy', 'xdsl', 'rich', 'cuda', 'ml_dtypes') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+def test_compile_writes_every_stage(folder: Path, tilewright: Tilewright) -> None:
+    stages = "tile,ac,nvgpu,ptx,cubin,plan"
+    shape = "M=64,N=64,K=64"
+    answer = tilewright("compile", "program.py:matmul", "--shape", shape, "--emit", stages, "--format", "json")
+    assert answer.code == 0 and answer.err == ""
+    document = answer.document
+    assert document["proof"]["verdict"] == "proven" and document["text_proof"]["verdict"] == "proven"
+    assert document["decisions"]["tile_m"] == 64
+    names = ["matmul.twb", *(f"matmul.{suffix}" for suffix in ("tile.mlir", "ac.mlir", "nvgpu.mlir"))]
+    names += ["matmul.ptx", "matmul.cubin", "matmul.plan.json"]
+    assert document["written"] == names
+    bundle = load("matmul.twb")
+    assert Path("matmul.ptx").read_text(encoding="utf-8") == bundle.ptx
+    assert Path("matmul.cubin").read_bytes() == bundle.cubin and document["cubin_bytes"] == len(bundle.cubin or b"")
+    assert json.loads(Path("matmul.plan.json").read_text(encoding="utf-8"))["launches"]
+    assert not list(folder.glob(".*"))
+
+
+def test_compile_says_what_was_decided_and_proved(folder: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("compile", "program.py:matmul", "--shape", "M=64,N=64,K=64", "--tile", "64x64", "-o", "m.twb")
+    assert answer.code == 0
+    for word in ("64 x 64 x 64", "proven", "for all trip counts", "on the emitted text", "ptxas", "wrote m.twb"):
+        assert word in answer.out
+
+
+def test_run_compares_with_numpy(bundle: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("run", "scale.twb", "--on", "cpu")
+    assert answer.code == 0 and "c matches NumPy" in answer.out
+    answer = tilewright("run", "scale.twb", "--on", "cpu", "--format", "json", "--seed", "5")
+    assert answer.document["matches"] is True and answer.document["relative_errors"]["c"] < 1e-2
+
+
+def test_run_reads_and_writes_raw_bfloat16(bundle: Path, tilewright: Tilewright) -> None:
+    ones = np.full((32, 32), 0x3F80, np.uint16)  # 1.0 as bfloat16
+    np.savez("in.npz", a=ones)
+    answer = tilewright("run", "scale.twb", "--on", "cpu", "--inputs", "in.npz", "--outputs", "out.npz")
+    assert answer.code == 0
+    with np.load("out.npz") as archive:
+        assert archive["c"].dtype == np.uint16 and (archive["c"] == 0x4000).all()  # 2.0
+    # What NumPy writes of a bfloat16 array has no type, two bytes wide.
+    np.savez("in.npz", a=ones.view("V2"))
+    assert tilewright("run", "scale.twb", "--on", "cpu", "--inputs", "in.npz").code == 0
+
+
+def test_run_exits_1_where_the_result_is_another(bundle: Path, tilewright: Tilewright) -> None:
+    found = from_bytes(bundle.read_bytes())
+    # The same program but for the constant 2.0, which becomes 2.5; the facts still say 2.0.
+    wrong = found.ptx.replace("0f40000000", "0f40200000")
+    assert wrong != found.ptx
+    save(Bundle(found.name, found.target, found.plan, wrong, None, found.facts, found.decisions), "wrong.twb")
+    answer = tilewright("run", "wrong.twb", "--on", "cpu")
+    assert answer.code == 1 and "DOES NOT MATCH" in answer.out
+    answer = tilewright("run", "wrong.twb", "--on", "cpu", "--format", "json")
+    assert answer.code == 1 and answer.document["matches"] is False
+
+
+def test_run_exits_1_where_the_kernel_faults(bundle: Path, tilewright: Tilewright) -> None:
+    found = from_bytes(bundle.read_bytes())
+    trapped = found.ptx.replace("\tret;", "\ttrap;\n\tret;")
+    assert trapped != found.ptx
+    save(Bundle(found.name, found.target, found.plan, trapped, None, found.facts, found.decisions), "trap.twb")
+    answer = tilewright("run", "trap.twb", "--on", "cpu")
+    assert answer.code == 1 and "MF008" in answer.err and "trap;" in answer.err
+    answer = tilewright("run", "trap.twb", "--on", "cpu", "--format", "json")
+    assert answer.code == 1 and answer.document["findings"][0]["code"] == "MF008"
+
+
+def test_explain(folder: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("explain", "tx001")
+    assert answer.code == 0 and "bytes-do-not-add-up" in answer.out and "Remedy:" in answer.out
+    assert tilewright("explain", "TX001", "--format", "json").document[0]["code"] == "TX001"
+    listed = tilewright("explain")
+    assert listed.code == 0 and len(listed.out.splitlines()) == len(tilewright("explain", "--format", "json").document)
+    wrong = tilewright("explain", "TX01")
+    assert wrong.code == 2 and "did you mean TX" in wrong.err
+    assert tilewright("explain", "frobnicate").code == 2
+
+
+def test_explain_writes_pages_and_removes_old_ones(folder: Path, tilewright: Tilewright) -> None:
+    rules = folder / "rules"
+    rules.mkdir()
+    (rules / "ZZ999.md").write_text("old")
+    (rules / "notes.md").write_text("mine")
+    assert tilewright("explain", "--write", "rules").code == 0
+    assert not (rules / "ZZ999.md").exists() and (rules / "notes.md").exists()
+    assert (rules / "TX001.md").read_text(encoding="utf-8").startswith("# TX001 bytes-do-not-add-up\n")
+    assert tilewright("explain", "TX001", "--write", "rules").code == 2
+    assert tilewright("explain", "--write", "program.py").code == 2
+
+
+def test_doctor(tilewright: Tilewright) -> None:
+    answer = tilewright("doctor")
+    assert answer.code == 0 and "ptxas" in answer.out and "driver" in answer.out
+    names = [component["name"] for component in tilewright("doctor", "--format", "json").document]
+    assert names[:2] == ["python", "tilewright"]
+
+
+def test_an_error_is_shown_with_its_place_line_and_remedy() -> None:
+    error = TilewrightError("no such\x1b[31m axis", span=Span("p.py", 3, 1, "    i = 1"), remedy="mend it")
+    assert error_text(error) == "p.py:3: error: no such\\x1b[31m axis\n    i = 1\n  help: mend it"
+    finding = Diagnostic("MF008", "trap", "a trap", Span("k.ptx", 9, 1, "trap;"))
+    text = error_text(TilewrightError("MF008 a trap", findings=(finding,) * 5))
+    assert text.count("error[MF008]") == 3 and "and 2 more findings" in text
+    assert error_to_json(error)["line"] == 3
+
+
+def test_an_interrupted_command_exits_130(monkeypatch: pytest.MonkeyPatch, tilewright: Tilewright) -> None:
+    import tilewright.cli.doctor_command as doctor
+
+    def interrupt(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor, "run", interrupt)
+    assert command_line.main(["doctor"]) == 130
+
+
+def test_output_that_nobody_reads_is_no_error() -> None:
+    command = f"{sys.executable} -m tilewright explain | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == "" and done.stdout.count("\n") == 1

@@ -1,0 +1,61 @@
+"""What a run's events say of slots and roles: states in their order, every slice once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tilewright.driver.compile import Compilation, compile_kernel
+from tilewright.driver.demo import Specimen
+from tilewright.driver.history import History
+from tilewright.driver.library import matmul_kernel
+from tilewright.ir.decisions import PipelineDecisions
+
+
+@pytest.fixture(scope="module")
+def compilation() -> Compilation:
+    dims = {"M": 256, "N": 1024, "K": 1024}
+    return compile_kernel(matmul_kernel, dims=dims, assembled=False, rerun=False)
+
+
+@pytest.fixture(scope="module")
+def history(compilation: Compilation) -> History:
+    found = Specimen.of(compilation).history()
+    assert found is not None
+    return found
+
+
+def test_a_slot_is_filled_then_full_then_read(history: History) -> None:
+    for slot in history.slots:
+        states = [interval.state for interval in slot]
+        assert states == ["filling", "full", "read"] * (len(states) // 3)
+        assert all(one.end <= other.begin for one, other in pairwise(slot))
+        assert all(0 < interval.begin < interval.end <= history.events for interval in slot)
+
+
+def test_every_slice_is_filled_once_in_its_slot(compilation: Compilation, history: History) -> None:
+    decisions = compilation.decisions
+    assert isinstance(decisions, PipelineDecisions)
+    stages = len(history.slots)
+    assert stages == decisions.stages
+    # The small instance has stages + 1 slices for each of its two tiles.
+    for stage, slot in enumerate(history.slots):
+        fills = [interval.number for interval in slot if interval.state == "filling"]
+        assert fills == list(range(stage, 2 * (stages + 1), stages))
+    assert [interval.number for interval in history.producer] == list(range(2 * (stages + 1)))
+
+
+def test_the_producer_runs_ahead(history: History) -> None:
+    """As many slices as there are slots are issued before the first is released."""
+    released = next(interval.end for interval in history.slots[0] if interval.state == "read")
+    assert sum(interval.begin < released for interval in history.producer) == len(history.slots)
+
+
+def test_consumers_multiply_and_store_each_tile(history: History) -> None:
+    assert history.consumers
+    for role in history.consumers:
+        assert [(interval.state, interval.number) for interval in role] == [
+            ("multiplying", 0), ("storing", 0), ("multiplying", 1), ("storing", 1),
+        ]  # fmt: skip
+        assert all(one.end <= other.begin for one, other in pairwise(role))
