@@ -18,6 +18,7 @@ from lowered_programs import (
 )
 
 import tilewright.frontends.tile.language as tw
+from tilewright.frontends.ptx.ast import Address, Immediate
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.runtime.assemble import assemble
 from tilewright.synth.decide import Wanted
@@ -168,7 +169,7 @@ def test_rows_that_no_bulk_copy_can_end_are_stored_plainly():
     lowered = lower(matmul, {"M": 512, "N": 511, "K": 512}, {"c": tw.f16})
     filecheck(lowered.ptx, """
 CHECK:      // role consumer
-CHECK:      setp.lt.s32
+CHECK:      setp.lt.u32
 CHECK:      @[[GUARD:%p[0-9]+]] st.global.b16
 CHECK-NOT:  cp.async.bulk.tensor.2d.global
 CHECK:      ret;
@@ -247,3 +248,40 @@ def test_ptxas_accepts_it_without_spills_or_warnings(name):
     assembly = assemble(PROGRAMS[name]().ptx, "sm_90a", name=name)
     assert (assembly.spill_bytes, assembly.warnings) == (0, ())
     assert assembly.registers <= 168
+
+
+def immediates_of(lowered, row):
+    return [
+        operand.value
+        for item in instructions(lowered.parsed)
+        if item.row == row and "wide" in item.opcode
+        for operand in item.operands
+        if isinstance(operand, Immediate)
+    ]
+
+
+def test_rows_four_gigabytes_apart_are_addressed_with_64_bits():
+    """A factor of 32 bits would lose the upper half of the stride, silently: the assembler cuts it off."""
+    lowered = lower(blur, {"M": 2, "N": 1024}, {"x": tw.f32, "weight": tw.f32, "y": tw.f32}, {"x": (2**30, 1)})
+    assert all(abs(value) < 2**31 for value in immediates_of(lowered, "mad"))
+    filecheck(lowered.ptx, """
+CHECK:      cvt.s64.s32 [[WIDE:%rd[0-9]+]], %r{{[0-9]+}};
+CHECK-NEXT: mad.lo.s64 %rd{{[0-9]+}}, [[WIDE]], 4294967296, %rd{{[0-9]+}};
+""")
+    near = lower(blur, {"M": 2, "N": 1024}, {"x": tw.f32}, {"x": (2**29 - 1, 1)})
+    assert "mad.lo.s64" not in near.ptx and 2**31 - 4 in immediates_of(near, "mad")
+
+
+def test_columns_far_apart_are_stored_through_64_bit_offsets():
+    """Neither axis is contiguous, and the columns of one tile span more than an operand's 32-bit offset."""
+    strides = {"c": (2, 2**24)}
+    lowered = lower(matmul, {"M": 64, "N": 100, "K": 64}, {"c": tw.f32}, strides, Wanted(tile=(64, 128)))
+    offsets = [
+        operand.offset
+        for item in instructions(lowered.parsed)
+        if item.opcode.startswith("st.global")
+        for operand in item.operands
+        if isinstance(operand, Address)
+    ]
+    assert offsets and all(abs(offset) < 2**31 for offset in offsets)
+    assert f"{120 * 2**26};" in lowered.ptx

@@ -1,5 +1,5 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-"""Whole programs on the CPU machine against NumPy: shapes, strides, elements, displacements, tiles, stages, clusters."""
+"""Whole programs on the CPU machine against NumPy: shapes, strides, displacements, tiles, stages, clusters."""
 
 import pytest
 from hypothesis import given, settings

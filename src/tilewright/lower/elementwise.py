@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text, float_bits
-from tilewright.lower.epilogue import ELEMENT_BYTES, load_as_float, store_from_float
+from tilewright.lower.epilogue import ELEMENT_BYTES, displaced_address, load_as_float, store_from_float
 from tilewright.lower.lowering import integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.scalar import emit_round, emit_scalar
@@ -118,5 +118,5 @@ def _address(
             # As unsigned, so that a negative index is outside too.
             fits = text.into("pred", "setp.lt.u32", place.register, extent)
             inside = fits if not inside else text.into("pred", "and.pred", inside, fits)
-        position = text.into("b64", "mad.wide.s32", place.register, stride * ELEMENT_BYTES[array.element], position)
+        position = displaced_address(text, position, place.register, stride * ELEMENT_BYTES[array.element])
     return position, inside

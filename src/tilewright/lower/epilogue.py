@@ -84,10 +84,27 @@ def _load_element(lanes: _Lanes, fragment: LoadedFragmentPlace, number: int, row
         # As unsigned, so that a negative index is outside too.
         check = text.into("pred", "setp.lt.u32", index, extent)
         inside = check if not inside else text.into("pred", "and.pred", inside, check)
-        position = text.into("b64", "mad.wide.s32", index, stride * ELEMENT_BYTES[source.element], position)
+        position = displaced_address(text, position, index, stride * ELEMENT_BYTES[source.element])
     value = load_as_float(text, source.element, f"[{position}]", inside)
     lanes.loaded[key] = value
     return value
+
+
+def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> str:
+    """base + index * stride_bytes as a 64-bit address; index: a signed 32-bit register.
+
+    mad.wide takes a factor of 32 bits; rows of an array of few and long ones may be further apart.
+    """
+    if stride_bytes < 2**31:
+        return text.into("b64", "mad.wide.s32", index, stride_bytes, base)
+    return text.into("b64", "mad.lo.s64", text.into("b64", "cvt.s64.s32", index), stride_bytes, base)
+
+
+def constant_address(text: Text, base: str, offset_bytes: int) -> str:
+    """The operand for the address base + offset_bytes; an offset in an operand has 32 bits, signed."""
+    if offset_bytes < 2**31:
+        return f"[{base}+{offset_bytes}]"
+    return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
 
 
 def load_as_float(text: Text, element: str, address: str, guard: str) -> str:
@@ -252,14 +269,15 @@ def lower_global_store(
     for block in range(len(fragment.accumulator.blocks)):
         for upper in (0, 1):
             place = text.into("b32", "add.s32", row, 64 * block + 8 * upper)
-            inside = text.into("pred", "setp.lt.s32", place, rows)
-            address = text.into("b64", "mad.wide.s32", place, row_stride, destination.register)
-            address = text.into("b64", "mad.wide.s32", column, column_stride, address)
+            # As unsigned, so that a last tile that reaches past 2^31 is outside and not negative.
+            inside = text.into("pred", "setp.lt.u32", place, rows)
+            address = displaced_address(text, destination.register, place, row_stride)
+            address = displaced_address(text, address, column, column_stride)
             for value in range(2 * upper, fragment.accumulator.n // 2, 4):
                 for item in (value, value + 1):
                     offset = _column_of(item)
-                    fits = text.into("pred", "setp.lt.s32", column, columns - offset)
+                    fits = text.into("pred", "setp.lt.u32", column, max(columns - offset, 0))
                     guard = text.into("pred", "and.pred", inside, fits)
                     result = _mapped_value(places, lanes, fragment, block, item)
-                    target = f"[{address}+{offset * column_stride}]"
+                    target = constant_address(text, address, offset * column_stride)
                     store_from_float(text, fragment.element, target, result, guard)
