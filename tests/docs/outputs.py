@@ -113,21 +113,32 @@ def normal_lines(text: str) -> Iterator[str]:
 
 
 def first_missing(block: str, lines: tuple[str, ...]) -> str:
-    """The first line of a block that does not follow, in order, in the real output; "" if all do.
+    """The first line of a block that does not stand in the real output where the block says; "" if all do.
 
-    A line `...` stands for any lines; a line that ends in ` ...` for any line that begins so.
+    The lines of a block follow each other in the output. A line `...` stands for any lines; a line that ends in ` ...`
+    for any line that begins so.
     """
-    position = 0
+    pieces: list[list[str]] = [[]]
     for wanted in normal_lines(block):
         if wanted == "...":
-            continue
-        prefix = wanted.removesuffix(" ...")
-        whole = prefix == wanted
-        while position < len(lines):
-            found = lines[position]
-            position += 1
-            if found == wanted or (not whole and found.startswith(prefix)):
-                break
+            pieces.append([])
         else:
-            return wanted
+            pieces[-1].append(wanted)
+    position = 0
+    for piece in pieces:
+        starts = range(position, len(lines) - len(piece) + 1)
+        agreements = {start: _agreement(piece, lines[start:]) for start in starts}
+        found = next((start for start, agreed in agreements.items() if agreed == len(piece)), None)
+        if found is None:
+            return piece[max(agreements.values(), default=0)]
+        position = found + len(piece)
     return ""
+
+
+def _agreement(piece: list[str], lines: tuple[str, ...]) -> int:
+    """How many lines of a piece agree with the output's, from the first on."""
+    for number, (wanted, found) in enumerate(zip(piece, lines, strict=False)):
+        prefix = wanted.removesuffix(" ...")
+        if found != wanted and (prefix == wanted or not found.startswith(prefix)):
+            return number
+    return min(len(piece), len(lines))

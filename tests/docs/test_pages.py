@@ -49,7 +49,8 @@ def test_a_line_that_is_not_there_is_noticed() -> None:
     lines = ("first", "second line", "third")
     assert first_missing("first\n...\nthird\n", lines) == ""
     assert first_missing("second ...\n", lines) == ""
-    assert first_missing("third\nfirst\n", lines) == "first"
+    assert first_missing("third\n...\nfirst\n", lines) == "first"
+    assert first_missing("first\nthird\n", lines) == "third"
     assert first_missing("second\n", lines) == "second"
 
 
