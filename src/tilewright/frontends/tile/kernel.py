@@ -82,7 +82,7 @@ _launchers: dict[str, Launcher] = {}
 
 
 def set_launcher(launcher: Launcher | None) -> Launcher | None:
-    """Decide what calling a kernel does; None takes the behaviour away. Meant for the driver. Returns what held before."""
+    """Decide what calling a kernel does; None takes the behaviour away. Returns what held before."""
     before = _launchers.get("launch")
     if launcher is None:
         _launchers.pop("launch", None)
