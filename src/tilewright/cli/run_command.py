@@ -52,13 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.arrays import npz_bytes, random_inputs, read_inputs
     from tilewright.cli.files import write_files
     from tilewright.cli.progress import Progress
+    from tilewright.driver.place import gpu_runs
     from tilewright.driver.run import CompiledKernel, run_on_machine
-    from tilewright.runtime.device import probe_libcuda
 
     bundle = load_bundle(arguments.bundle)
     wanted = [buffer for buffer in bundle.plan.buffers if buffer.role == "input"]
     inputs = read_inputs(arguments.inputs, wanted) if arguments.inputs else random_inputs(wanted, arguments.seed)
-    on_gpu = arguments.on == "gpu" or (arguments.on == "auto" and probe_libcuda() is None)
+    on_gpu = arguments.on == "gpu" or (arguments.on == "auto" and gpu_runs(bundle.target))
     if not on_gpu:
         require_machine_target(bundle)
     begin = time.perf_counter()

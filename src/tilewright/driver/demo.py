@@ -26,6 +26,7 @@ from tilewright.driver.compile import Compilation, compile_kernel
 from tilewright.driver.history import History, ring_history
 from tilewright.driver.library import matmul_kernel
 from tilewright.driver.listing import listing
+from tilewright.driver.place import gpu_runs
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.run import CompiledKernel, run_on_machine
 from tilewright.driver.small import small_instance
@@ -36,7 +37,6 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.arrays import numpy_dtype
-from tilewright.runtime.device import probe_libcuda
 
 TARGET = "sm_90a"
 COMPILED_EXTENT = 4096
@@ -152,7 +152,7 @@ def compare(compilation: Compilation, tell: Tell, progress: Progress | None = No
     """Run the compiled product on random numbers (a smaller one where there is no GPU) and compare it with NumPy."""
     random = np.random.default_rng(0)
     kind = numpy_dtype(Element.BF16)
-    on_gpu = probe_libcuda() is None
+    on_gpu = gpu_runs(compilation.target)
     if on_gpu:
         extent = COMPILED_EXTENT
         tell("running it on the GPU")
