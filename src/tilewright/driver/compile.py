@@ -83,6 +83,12 @@ class Compilation:
     assembly: Assembly | None
     seconds: Mapping[str, float]
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What both proofs take for granted, each once."""
+        text = self.text_proof.assumptions if self.text_proof is not None else ()
+        return tuple(dict.fromkeys((*self.proof.assumptions, *text)))
+
     def bundle(self) -> Bundle:
         """The deployable part."""
         facts: dict[str, object] = {
@@ -90,6 +96,7 @@ class Compilation:
             "operations": operations_of(self.tile),
             "verdict": "proven",
             "scope": self.proof.scope,
+            "assumptions": list(self.assumptions),
             "claims": list(self.proof.claims),
             "text": "proven for the small instance" if self.text_proof is not None else "not run",
             "seconds": dict(self.seconds),
@@ -175,12 +182,14 @@ def operations_of(module: ModuleOp) -> int:
 def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, dict[str, ProtocolClaims]]:
     """Typestate proof of every kernel of a program, with the claims of those that have a protocol."""
     lines: list[str] = []
+    assumptions: dict[str, None] = {}
     claims: dict[str, ProtocolClaims] = {}
     for entry, module in modules.items():
         proven = accept(verify(module), f"kernel {entry} of {name}")
         lines.extend(proven.claims)
+        assumptions.update(dict.fromkeys(proven.assumptions))
         (claims[entry],) = protocol_claims(module)
-    return Proven("all trip counts", claims=tuple(lines)), claims
+    return Proven("all trip counts", tuple(assumptions), tuple(lines)), claims
 
 
 def accept(verdict: Verdict, what: str) -> Proven:
