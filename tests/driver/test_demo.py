@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate import verify
+from tilewright.driver import demo
 from tilewright.driver.compile import compile_kernel
 from tilewright.driver.demo import VARIANTS, Comparison, Specimen, Variant, break_it, changes
 from tilewright.driver.library import matmul_kernel
 from tilewright.driver.listing import listing
 from tilewright.frontends.ptx.reader import read
+from tilewright.runtime.bundle import Bundle
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +99,29 @@ def test_changes_look_past_the_numbers_of_values() -> None:
 @pytest.mark.parametrize(("error", "close"), [(1.7e-3, True), (5e-3, False), (float("nan"), False)])
 def test_an_error_that_is_no_number_is_not_close(error: float, close: bool) -> None:
     assert Comparison("CPU machine", (1, 1, 1), 0.0, error, 0.0, 1.0).close is close
+
+
+def test_a_gpu_that_can_is_used_at_the_compiled_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[str] = []
+
+    class OnGpu:
+        """Stands for the runtime: the product as NumPy has it, in the arrays' own type."""
+
+        def __init__(self, bundle: Bundle) -> None:
+            self.extent = bundle.plan.buffer("c").shape[0]
+
+        def __call__(self, a: np.ndarray, b: np.ndarray, *, on: str) -> np.ndarray:
+            places.append(on)
+            assert a.shape == (self.extent, self.extent)
+            return (a.astype(np.float32) @ b.astype(np.float32)).astype(a.dtype)
+
+    monkeypatch.setattr(demo, "gpu_runs", lambda target: target == "sm_90a")
+    monkeypatch.setattr(demo, "CompiledKernel", OnGpu)
+    monkeypatch.setattr(demo, "COMPILED_EXTENT", 128)
+    compilation = compile_kernel(matmul_kernel, dims=dict.fromkeys("MNK", 128), assembled=False, rerun=False)
+    comparison = demo.compare(compilation, lambda _: None)
+    assert places == ["gpu"] and comparison.where == "GPU" and comparison.extents == (128, 128, 128)
+    assert comparison.close and comparison.rounded_share > 0.99
 
 
 def test_the_emitted_text_is_read_back(specimen: Specimen) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,14 +90,19 @@ def demo_to_json(demo: Demo) -> dict[str, object]:
             "on": comparison.where,
             "extents": list(comparison.extents),
             "seconds": comparison.seconds,
-            "relative_error": comparison.relative_error,
+            "relative_error": _number(comparison.relative_error),
             "relative_error_limit": RELATIVE_ERROR_LIMIT,
-            "largest_error": comparison.largest_error,
+            "largest_error": _number(comparison.largest_error),
             "rounded_share": comparison.rounded_share,
         },
         "original": dict(zip(("program", "text"), map(verdict_to_json, demo.original), strict=True)),
         "broken": [_broken_to_json(variant) for variant in demo.broken],
     }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no number for what is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def _broken_to_json(variant: Broken) -> dict[str, object]:

@@ -3,6 +3,7 @@ or nothing. All of it goes to standard error, so that results can be piped."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from types import TracebackType
 
@@ -39,8 +40,10 @@ class Progress:
         percent = int(100 * fraction)
         if self._terminal and percent != self._percent:
             self._percent = percent
-            self._show(f"{self._words}: {percent} %")
+            self._show(f"{percent:>3} % {self._words}")
 
     @staticmethod
     def _show(words: str) -> None:
-        print(f"\r\033[K{words.strip()} ", end="", file=sys.stderr, flush=True)
+        # A line that wraps could not be taken back.
+        room = max(10, shutil.get_terminal_size().columns - 1)
+        print(f"\r\033[K{words.strip()[:room]}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,37 @@
+"""What is being done: a changing line on a terminal, lines where wanted elsewhere, nothing otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.cli.progress import Progress
+
+
+def shown(capsys: pytest.CaptureFixture[str], *, wanted: bool, plain: bool) -> str:
+    with Progress(wanted=wanted, plain=plain) as progress:
+        progress.step("compiling")
+        progress.step("running")
+        for number in range(1001):
+            progress.share(number / 1000)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+@pytest.mark.parametrize(
+    ("wanted", "plain", "text"), [(True, True, "compiling\nrunning\n"), (True, False, ""), (False, True, "")]
+)
+def test_without_a_terminal(capsys: pytest.CaptureFixture[str], wanted: bool, plain: bool, text: str) -> None:
+    assert shown(capsys, wanted=wanted, plain=plain) == text
+
+
+def test_on_a_terminal_the_line_fits_and_is_gone_at_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "14")
+    text = shown(capsys, wanted=True, plain=True)
+    lines = text.split("\r\033[K")
+    assert lines[-1] == "" and all(len(line) < 14 for line in lines)
+    # Each percentage once, not each of a thousand reports.
+    assert len(lines) == 1 + 2 + 101 + 1 and lines[-2] == "100 % running"
