@@ -56,11 +56,13 @@ def _operand_words(operand: OperandDecision) -> str:
 
 
 def proof_rows(compilation: Compilation) -> Rows:
-    """Both proofs, as (verdict, words), then what the first one claims."""
+    """Both proofs, as (verdict, words), then what the first one claims and what they take for granted."""
     rows = [("proven", f"for {compilation.proof.scope}: no hang, no race")]
     if compilation.text_proof is not None:
         rows.append(("proven again", "on the emitted text, parsed afresh and run at a small size"))
-    return [*rows, *(("", claim) for claim in compilation.proof.claims)]
+    rows.extend(("", claim) for claim in compilation.proof.claims)
+    rows.extend(("assuming" if number == 0 else "", words) for number, words in enumerate(compilation.assumptions))
+    return rows
 
 
 def size_rows(compilation: Compilation) -> Rows:
