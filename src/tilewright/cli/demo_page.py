@@ -7,7 +7,7 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.cli.show import first_of_each_rule
-from tilewright.cli.words import comparison_rows, decision_rows, proof_rows, size_rows
+from tilewright.cli.words import comparison_rows, decision_rows, size_rows
 from tilewright.driver.compile import Compilation
 from tilewright.driver.demo import Broken, Demo, Judged
 from tilewright.driver.history import History, Interval
@@ -154,13 +154,12 @@ def history_chart(history: History) -> LaneChart:
 
 
 def _proof(compilation: Compilation) -> Section:
-    rows = proof_rows(compilation)
-    blocks: list[Block] = [Items(tuple(f"{name} {words}".strip() for name, words in rows))]
-    if compilation.proof.assumptions:
-        blocks += [Paragraph("It takes for granted:"), Items(compilation.proof.assumptions)]
-    text_proof = compilation.text_proof
-    if text_proof is not None and text_proof.claims:
-        blocks += [Paragraph("Of the text, as run:"), Items(text_proof.claims)]
+    proof, text_proof = compilation.proof, compilation.text_proof
+    blocks: list[Block] = [Paragraph(f"The program, for {proof.scope}:"), Items(proof.claims)]
+    if text_proof is not None:
+        blocks += [Paragraph("The emitted text, parsed afresh and run at a small size:"), Items(text_proof.claims)]
+    if compilation.assumptions:
+        blocks += [Paragraph("Taken for granted:"), Items(compilation.assumptions)]
     return Section("Proof", tuple(blocks), "No interleaving hangs or races.", Badge("proven", "good"))
 
 
