@@ -1,6 +1,7 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Declaring kernels: what is accepted, what is refused, and that the language loads no IR."""
 
+import inspect
 import subprocess
 import sys
 from functools import partial
@@ -10,7 +11,7 @@ import pytest
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name, set_launcher
+from tilewright.frontends.tile.kernel import Kernel, Parameter, kernel, nearest_name, set_launcher, tensor_axes
 
 UNARY = ("abs", "exp", "tanh", "sigmoid", "relu", "gelu", "silu", "sqrt")
 
@@ -207,3 +208,18 @@ def test_remedies_name_the_nearest():
     assert nearest_name("bais", ["a", "bias"]) == "did you mean bias?"
     assert nearest_name("m", ["M", "N"]) == "did you mean M?"
     assert nearest_name("rows", ["M", "N"]) == "known are M, N"
+
+
+@pytest.mark.parametrize("names", [("größe", "x"), ("scale", "β"), ("_", "x"), ("WARP_SZ", "x")])
+def test_names_that_ptx_does_not_take(names):
+    kernel_name, parameter_name = names
+
+    def function(x): ...
+
+    function.__name__ = kernel_name
+    function.__signature__ = inspect.Signature(
+        [inspect.Parameter(parameter_name, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    )
+    function.__annotations__ = {parameter_name: tensor_axes("M")}
+    with pytest.raises(TilewrightError, match="a name that PTX does not take"):
+        kernel(function)

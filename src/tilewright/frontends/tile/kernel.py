@@ -107,6 +107,7 @@ def kernel(function: Callable[..., object]) -> Kernel:
         raise TilewrightError(f"kernel {function.__name__} is async or yields", span=span, remedy="write a plain `def`")
     if not function.__name__.isidentifier():
         raise TilewrightError("a kernel needs a name and annotations", span=span, remedy="write a `def`")
+    _require_plain_name(function.__name__, "kernel", span)
     annotations = _annotations(function, sys._getframe(1).f_locals, span)  # pyright: ignore[reportPrivateUsage]
     parameters = tuple(
         _parameter(parameter, annotations, span) for parameter in inspect.signature(function).parameters.values()
@@ -118,8 +119,18 @@ def kernel(function: Callable[..., object]) -> Kernel:
     return Kernel(function.__name__, parameters, file, line, source, function)
 
 
+def _require_plain_name(name: str, what: str, span: Span) -> None:
+    """Names become those of PTX entries and parameters: ASCII (PTX ISA, Identifiers), and not the one predefined
+    constant."""
+    if not (name.isascii() and name.strip("_")) or name == "WARP_SZ":
+        raise TilewrightError(
+            f"{what} {name} has a name that PTX does not take", span=span, remedy="name it with ASCII letters and digits"
+        )
+
+
 def _parameter(parameter: inspect.Parameter, annotations: dict[str, object], span: Span) -> Parameter:
     name = parameter.name
+    _require_plain_name(name, "parameter", span)
     if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
         raise TilewrightError(
             f"parameter {name} is variadic, positional-only or keyword-only", span=span, remedy="make it a plain one"
