@@ -28,3 +28,7 @@ class TilewrightError(Exception):
         place = f"{span}: " if span is not None else ""
         tail = f" ({remedy})" if remedy else ""
         super().__init__(f"{place}{message}{tail}")
+
+
+class Undecided(TilewrightError):
+    """A check could neither prove nor refute; the message says what would decide it. The command line exits 3."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from tilewright import __version__
-from tilewright.base.error import TilewrightError
+from tilewright.base.error import TilewrightError, Undecided
 
 COMMANDS = {
     "compile": "compile a tile program to a proven kernel",
@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(error_to_json(error), indent=2))
         else:
             print(error_text(error), file=sys.stderr)
+        if isinstance(error, Undecided):
+            return 3
         # An error that carries findings is a check's verdict, not a mistake in the input.
         return 1 if error.findings else 2
     except KeyboardInterrupt:

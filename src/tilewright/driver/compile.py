@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.element import Element, parse_element
-from tilewright.base.error import TilewrightError
+from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
@@ -206,7 +206,7 @@ def accept(verdict: Verdict, what: str) -> Proven:
                 findings=findings,
             )
         case Unknown(reasons):
-            raise TilewrightError(f"{what} is not proved: {'; '.join(reasons)}")
+            raise Undecided(f"{what} is not proved: {'; '.join(reasons)}")
 
 
 def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Element]) -> dict[str, Element]:
