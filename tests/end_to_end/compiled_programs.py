@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tests.end_to_end import kernels
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.element import Element
+from tilewright.base.plan import LaunchPlan
+from tilewright.contract.claims import ProtocolClaims
+from tilewright.contract.typestate import protocol_claims
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import LoweredProgram, lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
 TARGET = "sm_90a"
-_EVEN = {"M": 200, "N": 136, "K": 192}
-_ODD_COLUMNS = {"M": 200, "N": 131, "K": 192}  # rows of C begin at odd addresses: no bulk store
-
+# Three tiles or more for each CTA, of slices that are no multiple of the stages, so that each slot begins a tile.
 PROGRAMS: dict[str, tuple[Kernel, dict[str, int], Wanted]] = {
-    "plain": (kernels.matmul, _EVEN, Wanted(tile=(128, 64), stages=3)),
-    "one-group": (kernels.matmul, _EVEN, Wanted(tile=(64, 64), stages=2)),
-    "bias-gelu": (kernels.matmul_bias_gelu, _EVEN, Wanted(tile=(64, 128), stages=3)),
-    "direct-store": (kernels.matmul, _ODD_COLUMNS, Wanted(tile=(64, 64), stages=3)),
-    "materialised": (kernels.operand_expression, _EVEN, Wanted(tile=(64, 64), stages=3)),
-    "cluster-2x1": (kernels.matmul, {**_EVEN, "N": 264}, Wanted(tile=(64, 128), cluster=(2, 1), stages=3)),
-    "cluster-2x1-direct": (kernels.matmul, {**_EVEN, "N": 261}, Wanted(tile=(64, 128), cluster=(2, 1), stages=3)),
-    "cluster-1x2": (kernels.matmul, _EVEN, Wanted(tile=(128, 64), cluster=(1, 2), stages=3)),
-    "cluster-1x2-direct": (kernels.matmul, _ODD_COLUMNS, Wanted(tile=(128, 64), cluster=(1, 2), stages=3)),
+    "plain": (kernels.matmul, {"M": 120, "N": 136, "K": 256}, Wanted(tile=(128, 64), stages=3)),
+    "one-group": (kernels.matmul, {"M": 60, "N": 136, "K": 192}, Wanted(tile=(64, 64), stages=2)),
+    "bias-gelu": (kernels.matmul_bias_gelu, {"M": 72, "N": 136, "K": 256}, Wanted(tile=(64, 128), stages=3)),
+    "direct-store": (kernels.matmul, {"M": 60, "N": 131, "K": 250}, Wanted(tile=(64, 64), stages=3)),
+    "materialised": (kernels.operand_expression, {"M": 60, "N": 136, "K": 256}, Wanted(tile=(64, 64), stages=3)),
+    "cluster-2x1": (kernels.matmul, {"M": 72, "N": 264, "K": 256}, Wanted(tile=(64, 128), cluster=(2, 1), stages=3)),
+    "cluster-2x1-direct": (
+        kernels.matmul,
+        {"M": 72, "N": 261, "K": 256},
+        Wanted(tile=(64, 128), cluster=(2, 1), stages=3),
+    ),
+    "cluster-1x2": (kernels.matmul, {"M": 120, "N": 328, "K": 256}, Wanted(tile=(128, 64), cluster=(1, 2), stages=3)),
+    "cluster-1x2-direct": (
+        kernels.matmul,
+        {"M": 120, "N": 325, "K": 256},
+        Wanted(tile=(128, 64), cluster=(1, 2), stages=3),
+    ),
 }
 CLUSTERS = tuple(name for name in PROGRAMS if name.startswith("cluster"))
 DIRECT = tuple(name for name in PROGRAMS if name.startswith("direct") or name.endswith("direct"))
@@ -53,3 +66,26 @@ def lowered(name: str) -> LoweredProgram:
 def pipeline_of(name: str) -> ModuleOp:
     """A copy of the pipeline's `ac` program, to be changed at will."""
     return lowered(name).kernels[-1].module.clone()
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """The text of a program's pipeline kernel for one cluster that does all tiles; its plan, and what was proven."""
+
+    text: str
+    plan: LaunchPlan
+    claims: ProtocolClaims
+
+
+@cache
+def emitted(name: str) -> Emitted:
+    """One cluster does all tiles in turn, so that every slot begins a tile, ends one, and is refilled."""
+    module = decided(name).clone()
+    decisions = decisions_of(the_program(module).attributes["decisions"])
+    assert isinstance(decisions, PipelineDecisions)
+    one = replace(decisions, ctas=decisions.cluster_m * decisions.cluster_n, fill_ctas=1)
+    the_program(module).attributes["decisions"] = to_attribute(one)
+    program = lower_program(the_program(module))
+    pipeline = program.kernels[-1].module
+    (claims,) = protocol_claims(pipeline)
+    return Emitted(lower_to_ptx([pipeline], TARGET), launch_plan(program), claims)
