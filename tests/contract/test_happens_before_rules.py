@@ -7,7 +7,7 @@ from event_stream import Program, Simulator, at
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
 from tilewright.contract.happens_before import HappensBefore, Readings
-from tilewright.contract.replay_codes import REPLAY_RULES
+from tilewright.contract.replay_codes import REPLAY_RULES, RunFindings
 from tilewright.machine import event as ev
 
 BAR = 0x2000
@@ -17,6 +17,7 @@ ONE = Launch("k", (1, 1, 1), (128, 1, 1), ())
 PAIR = Launch("k", (2, 1, 1), (64, 1, 1), (), (2, 1, 1))
 APART = Launch("k", (2, 1, 1), (64, 1, 1), ())
 TILE = ((0, 512),)
+INIT_FENCE = ev.MemoryFence(W[0], "mbarrier_init", "cluster", at(2))
 
 
 def codes(events: list[ev.Event], launch: Launch = ONE, readings: Readings | None = None) -> set[str]:
@@ -24,6 +25,13 @@ def codes(events: list[ev.Event], launch: Launch = ONE, readings: Readings | Non
     for event in events:
         judge.feed(event)
     return {finding.code for finding in judge.finish()}
+
+
+def levels(events: list[ev.Event], readings: Readings | None = None) -> set[Level]:
+    judge = HappensBefore(ONE, readings)
+    for event in events:
+        judge.feed(event)
+    return {finding.level for finding in judge.finish()}
 
 
 def doubts(events: list[ev.Event], launch: Launch = ONE) -> tuple[str, ...]:
@@ -183,6 +191,31 @@ def test_init_across_the_cluster() -> None:
     assert codes([init(), fence, *unwaited, *use[:3], *ends(*warps)], PAIR) >= {"MB104", "CL102"}
 
 
+def test_init_before_the_copy_engine() -> None:
+    """A contested reading: for review by default, and never instead of an error."""
+    rest = [*sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), load(W[0], 0, 11), *done(0, 0, 11), end(0)]
+    rest += [wait(W[1], 0, 12), *ends(*W[:2])]
+    assert codes([init(), *rest]) == {"MB105"}
+    assert levels([init(), *rest]) == {Level.REVIEW}
+    assert levels([init(), *rest], Readings(fenced_init="always")) == {Level.ERROR}
+    by_one_lane = ev.ProxyFence(W[0], "shared", at(2), lanes=1)
+    for fence in (INIT_FENCE, ev.ProxyFence(W[0], "shared", at(2)), by_one_lane):
+        assert codes([init(), fence, *rest], readings=Readings(fenced_init="always")) == set()
+    other = ev.ProxyFence(W[1], "shared", at(2))
+    assert codes([init(), other, *rest], readings=Readings(fenced_init="always")) == {"MB105"}
+
+
+def test_review_never_hides_an_error() -> None:
+    found = RunFindings()
+    for line in range(500):
+        found.report("MB105", "for review", at(line), at(1), level=Level.REVIEW)
+    for line in (7, 499):
+        found.report("MB105", "wrong", at(line), at(1))
+        found.report("MB105", "for review", at(line), at(1), level=Level.REVIEW)
+    errors = [finding for finding in found.found.values() if finding.level is Level.ERROR]
+    assert [finding.primary for finding in errors] == [at(7), at(499)]
+
+
 # ---------------------------------------------------------------- phases
 
 
@@ -257,7 +290,7 @@ def done(copy: int, phase: int, line: int, cta: int = 0, bytes_: int = 512) -> l
 
 
 def test_bytes_expected_and_completed() -> None:
-    start = [init(), *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), load(W[0], 0, 11)]
+    start = [init(), INIT_FENCE, *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), load(W[0], 0, 11)]
     assert codes([*start, *done(0, 0, 11), end(0), wait(W[1], 0, 12), *ends(*W[:2])]) == set()
     short = [*start, *done(0, 0, 11, bytes_=256), *ends(*W[:2])]
     assert codes(short) >= {"TX101"}
@@ -266,7 +299,15 @@ def test_bytes_expected_and_completed() -> None:
 
 
 def test_a_copy_into_a_phase_that_has_not_begun() -> None:
-    start = [init(), *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), load(W[0], 0, 11), *done(0, 0, 11), end(0)]
+    start = [
+        init(),
+        INIT_FENCE,
+        *sync(W[:2]),
+        arrive(W[0], 0, 10, bytes_=512),
+        load(W[0], 0, 11),
+        *done(0, 0, 11),
+        end(0),
+    ]
     second = [wait(W[1], 0, 12), load(W[0], 1, 13, ((512, 1024),)), arrive(W[1], 1, 14, bytes_=512)]
     finish = [*done(1, 1, 13), end(1), wait(W[1], 1, 15), *ends(*W[:2])]
     assert "TX102" in codes([*start, *second, *finish])
@@ -275,7 +316,7 @@ def test_a_copy_into_a_phase_that_has_not_begun() -> None:
 
 
 def test_a_bare_expect_must_be_held_open() -> None:
-    start = [init(), *sync(W[:2])]
+    start = [init(), INIT_FENCE, *sync(W[:2])]
     expect = ev.BarrierExpect(W[1], 0, BAR, 0, 512, at(9))
     rest = [load(W[0], 0, 11), *done(0, 0, 11), end(0), wait(W[1], 0, 12), *ends(*W[:2])]
     assert codes([*start, expect, arrive(W[0], 0, 10), *rest]) == {"TX103"}
@@ -283,14 +324,22 @@ def test_a_bare_expect_must_be_held_open() -> None:
 
 
 def test_a_copy_that_nobody_awaits() -> None:
-    start = [init(), *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), load(W[0], 0, 11), *done(0, 0, 11), end(0)]
+    start = [
+        init(),
+        INIT_FENCE,
+        *sync(W[:2]),
+        arrive(W[0], 0, 10, bytes_=512),
+        load(W[0], 0, 11),
+        *done(0, 0, 11),
+        end(0),
+    ]
     assert codes([*start, *ends(*W[:2])]) == {"TM103"}
     assert codes([*start, access(W[1], False, 12), *ends(*W[:2])]) == {"MB111", "TM103"}
 
 
 def test_a_copy_through_the_barriers_bytes() -> None:
     over = load(W[0], 0, 11, ((BAR - 512, BAR + 1),))
-    start = [init(), *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), over]
+    start = [init(), INIT_FENCE, *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), over]
     assert codes([*start, *done(0, 0, 11), end(0), wait(W[1], 0, 12), *ends(*W[:2])]) == {"MB102"}
 
 

@@ -421,10 +421,12 @@ def test_a_harmless_edit_stays_accepted(mutation: Mutation) -> None:
 
 def test_the_fence_after_init_within_one_cta() -> None:
     """fence.mbarrier_init has cluster scope and is for peers (PTX ISA 9.7.13.4): within a CTA, bar.sync orders init
-    before its users. Whether the copy engine's complete_tx needs more is a named reading."""
+    before its users. Whether the copy engine's complete_tx needs more is a named reading, and its lack never silent."""
     for name in SOME:
         text = edited(name, drop(r"fence\.mbarrier_init"))
-        assert isinstance(judge(name, text, claimed=True), Proven)
+        verdict = judge(name, text, claimed=True)
+        assert isinstance(verdict, Proven)
+        assert any(line.startswith("MB105") for line in verdict.assumptions)
         assert codes_of(judge(name, text, claimed=True, readings=Readings(fenced_init="always"))) == {"MB105"}
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
-from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract import phase_ledger
@@ -92,12 +92,15 @@ _WIDE_SCOPES = ("cluster", "gpu", "sys")
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Contested readings of the PTX ISA, each with a strict side (the default) and a tolerant one.
+    """Contested readings of the PTX ISA, each with a strict side and a tolerant one; the strict one is the default, but
+    for fenced_init.
 
     proxy_fence: "writer": the fence must be executed by the threads that made the accesses; "path": by any thread
     between them and the issuer. fence_before_refill: does an ordinary read need a proxy fence before an asynchronous
-    write of the same bytes? fenced_init: does an mbarrier need fence.mbarrier_init (or a cluster-wide fence) for its
-    own CTA's copies as well, or for peers only?
+    write of the same bytes? fenced_init: does an mbarrier need a fence after init (fence.mbarrier_init, or a proxy or
+    cluster-wide fence) for its own CTA's copies as well, or for peers only? The ISA asks for it in clusters; NVIDIA's
+    examples of one CTA fence too, widely used compilers do not. With "peers", its lack is a finding for review, and so
+    among the assumptions of a proof.
     """
 
     proxy_fence: Literal["writer", "path"] = "writer"
@@ -450,8 +453,8 @@ class HappensBefore:
                     event.span,
                 )
             else:
-                always = self._readings.fenced_init == "always"
-                phase_ledger.check_init(cluster, barrier, copy.clock, warp, event.span, self._findings, always)
+                engine = Level.ERROR if self._readings.fenced_init == "always" else Level.REVIEW
+                phase_ledger.check_init(cluster, barrier, copy.clock, warp, event.span, self._findings, engine)
                 barrier.users[warp.track] = warp.mark(event.span)
             self._check_barrier_bytes(cluster, cta, event.shared, event.span)
             record = self._copy_record(copy, ("copy", copy.actor, cta), True, event.shared, done)

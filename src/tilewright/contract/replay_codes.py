@@ -161,12 +161,14 @@ class RunFindings:
     """Findings of a run, one per rule and pair of places, in the order of discovery; and reasons for doubt.
 
     A place is told of a few of its conflicts by one rule, since one missing synchronization shows at many instructions.
+    What asks for review is counted apart, and gives way to an error of the same rule and places: it never hides one.
     """
 
     found: dict[tuple[str, Span | None, Span | None], Diagnostic] = field(
         default_factory=dict[tuple[str, Span | None, Span | None], Diagnostic]
     )
-    told: Counter[tuple[str, Span]] = field(default_factory=Counter[tuple[str, Span]])
+    told: Counter[tuple[str, Span, Level]] = field(default_factory=Counter[tuple[str, Span, Level]])
+    kept: Counter[Level] = field(default_factory=Counter[Level])
     doubts: list[str] = field(default_factory=list[str])
 
     def report(
@@ -180,12 +182,16 @@ class RunFindings:
     ) -> None:
         """Record that rule `code` is broken at `primary`, in conflict with `other`; steps: a run that shows it."""
         key = (code, primary, other)
-        if key in self.found or len(self.found) >= _FINDINGS_KEPT:
+        known = self.found.get(key)
+        if known is not None and (known.level is level or level is Level.REVIEW):
             return
-        if primary is not None and self.told[code, primary] >= _CONFLICTS_KEPT:
+        if self.kept[level] >= _FINDINGS_KEPT:
             return
         if primary is not None:
-            self.told[code, primary] += 1
+            if self.told[code, primary, level] >= _CONFLICTS_KEPT:
+                return
+            self.told[code, primary, level] += 1
+        self.kept[level] += 1
         rule = REPLAY_RULES[code]
         self.found[key] = Diagnostic(
             code=code,
