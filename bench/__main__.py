@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import compile_time, gemm
+from bench import clusters, compile_time, gemm
 
-_BENCHES = {"gemm": gemm, "compile": compile_time}
+_BENCHES = {"gemm": gemm, "clusters": clusters, "compile": compile_time}
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def captured(torch: Any, call: Callable[[int], object], batch: int) -> Any:
+    """A CUDA graph of `batch` calls with the indices 0, 1, ..., warmed up on the stream that it is captured from."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for index in range(2 * batch):
+            call(index)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for index in range(batch):
+            call(index)
+    graph.replay()
+    return graph
+
+
+def replay_milliseconds(torch: Any, graph: Any) -> float:
+    """One replay, by events."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    graph.replay()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end))
+
+
 def measure(torch: Any, m: int, n: int, k: int, turns: int) -> dict[str, object]:
     """One shape. ratio: torch.mm's time over ours, so above 1 is faster than torch."""
     import tilewright as tw
@@ -66,27 +92,11 @@ def measure(torch: Any, m: int, n: int, k: int, turns: int) -> dict[str, object]
         torch.mm(*pairs[index % len(pairs)], out=theirs)
 
     batch = max(len(pairs), min(20, int(2e12 // (2 * m * n * k))))
-    stream = torch.cuda.Stream()
-    graphs: dict[str, Any] = {}
-    for name, call in (("ours", run_ours), ("theirs", run_theirs)):
-        with torch.cuda.stream(stream):
-            for index in range(2 * batch):
-                call(index)
-        torch.cuda.synchronize()
-        graphs[name] = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graphs[name], stream=stream):
-            for index in range(batch):
-                call(index)
-        graphs[name].replay()
+    graphs = {"ours": captured(torch, run_ours, batch), "theirs": captured(torch, run_theirs, batch)}
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(turns):
         for name, graph in graphs.items():
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end) / batch)
+            times[name].append(replay_milliseconds(torch, graph) / batch)
     a, b = pairs[0]
     ours.fill_(float("nan"))
     run_ours(0)

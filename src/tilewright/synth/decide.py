@@ -12,7 +12,7 @@ the author's line. Checked by `legal` before anything is written, and by `contra
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -25,11 +25,18 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
+from tilewright.ir.tile_facts import dots, grid_axes, stores
+from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.model import Rates, pipeline_cycles, raster_group, rates_of, slice_cycles
-from tilewright.synth.operands import TILE_K, Site, decide_operand, decide_store, stored_tensor
+from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, TILE_K, Site, decide_operand, decide_store
 from tilewright.targets import Target
 
 _PRODUCER_REGISTERS = 40
+"""Enough for addresses and loop counters: the producer computes nothing else."""
+_MOST_LAUNCH_REGISTERS = 168
+_MOST_CONSUMER_REGISTERS = 240
+"""Caps for a block of few warpgroups, whose threads could have more: accumulators take 128 at most."""
+
 _SHAPES: tuple[tuple[int, int, int], ...] = (
     (128, 256, 2),
     (256, 128, 2),
@@ -43,6 +50,8 @@ _SHAPES: tuple[tuple[int, int, int], ...] = (
 """(tile_m, tile_n, consumer warpgroups). Accumulators take tile_m * tile_n / (128 * consumers) <= 128 registers."""
 
 _MOST_STAGES = 8
+_ENOUGH_STAGES = 4
+"""A second staging slot is given up rather than run with fewer."""
 _LEAST_STAGES = 2
 """A slot is released one slice late, so with a single slot the producer would wait for ever."""
 
@@ -66,16 +75,18 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     Raises TilewrightError at the author's line for a program outside the supported shapes.
     """
     wanted = wanted or Wanted()
-    dots = [op for op in program.walk() if isinstance(op, tile.DotOp)]
-    loops = [op for op in program.body.block.ops if isinstance(op, tile.LoopOp)]
+    products = dots(program)
     decisions: Decisions
-    if not dots:
+    if not products:
         decisions = _decide_elementwise(program, target)
-    elif len(dots) > 1 or len(loops) != 1:
-        place = dots[1].place.data if len(dots) > 1 else loops[1].place.data
-        raise _unsupported(place, "a program with more than one dot is not compiled yet", "split it into two kernels")
+    elif len(products) == 1:
+        decisions = _decide_pipeline(program, products[0], target, wanted)
     else:
-        decisions = _decide_pipeline(program, dots[0], target, wanted)
+        raise _unsupported(
+            products[1].place.data,
+            "a program with more than one dot is not compiled yet",
+            "split it into two kernels",
+        )
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 
@@ -85,15 +96,6 @@ def _unsupported(place: str, message: str, remedy: str) -> TilewrightError:
     return TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 
 
-def _grid(program: tile.ProgramOp) -> tile.GridOp:
-    (grid,) = [op for op in program.body.block.ops if isinstance(op, tile.GridOp)]
-    return grid
-
-
-def _stores(program: tile.ProgramOp) -> list[tile.StoreOp]:
-    return [op for op in program.body.block.ops if isinstance(op, tile.StoreOp)]
-
-
 def _fill_shape(points: int, target: Target) -> tuple[int, int]:
     """(CTAs, threads) of an element-by-element kernel: four points a thread, at most eight CTAs a multiprocessor."""
     threads = 256
@@ -101,7 +103,7 @@ def _fill_shape(points: int, target: Target) -> tuple[int, int]:
 
 
 def _decide_elementwise(program: tile.ProgramOp, target: Target) -> ElementwiseDecisions:
-    points = math.prod(program.extents[axis] for axis in _grid(program).axis_names)
+    points = math.prod(program.extents[axis] for axis in grid_axes(program))
     ctas, threads = _fill_shape(points, target)
     return ElementwiseDecisions(
         ctas, threads, (f"no dot: {points} points on {ctas} CTAs of {threads} threads, plain loads and stores",)
@@ -112,8 +114,7 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target) -> ElementwiseD
 
 
 def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted) -> PipelineDecisions:
-    left, right = dot.left.type, dot.right.type
-    assert isinstance(left, tile.ValueType) and isinstance(right, tile.ValueType)
+    left, right = value_type(dot.left), value_type(dot.right)
     rows, contracted = left.axis_names
     columns = right.axis_names[1]
     reasons: list[str] = []
@@ -125,22 +126,22 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
         reasons.append(f"transposed product: the output is contiguous along {columns}")
     rates = rates_of(target)
     extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
-    stored_bytes = sum(stored_tensor(store).element_kind.bytes for store in _stores(program))
+    stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
     tile_m, tile_n, consumers = _tile_shape(rates, extents, left.element_kind.bytes, stored_bytes, wanted, reasons)
     cluster = _cluster(rates, (tile_m, tile_n), left.element_kind.bytes, wanted, reasons)
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, sides[0], contracted, tile_m // cluster[1])
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0])
-    stores = tuple(decide_store(site, store, (rows, columns), tile_m // consumers) for store in _stores(program))
+    leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers) for store in stores(program))
     shape = (tile_m, tile_n, consumers)
     axes = (rows, columns, contracted)
-    return _fit(program, axes, swapped, shape, cluster, a, b, stores, rates, target, wanted, reasons)
+    return _fit(program, axes, swapped, shape, cluster, a, b, leaving, rates, target, wanted, reasons)
 
 
 def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
     """True if the first stored tensor is contiguous along the rows and not along the columns."""
-    tensor = stored_tensor(_stores(program)[0])
+    tensor = tensor_type(stores(program)[0].tensor)
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
     return strides[columns] != 1 and 1 in strides.values()
 
@@ -176,7 +177,11 @@ _CLUSTERS = ((1, 1), (2, 1), (1, 2))
 def _cluster(
     rates: Rates, tile_shape: tuple[int, int], element_bytes: int, wanted: Wanted, reasons: list[str]
 ) -> tuple[int, int]:
-    """CTAs of a cluster along rows and columns. One, unless asked for: see the reason it gives."""
+    """CTAs of a cluster along rows and columns. One, unless asked for: see the reason it gives.
+
+    Where fetching is the longer, sharing still loses: every release of a slot must then reach the other CTA, and a
+    release at cluster scope costs more than the fetch saves (`python -m bench clusters` on an H200).
+    """
     if wanted.cluster is not None:
         if wanted.cluster not in _CLUSTERS:
             known = ", ".join(f"{m}x{n}" for m, n in _CLUSTERS)
@@ -191,7 +196,7 @@ def _cluster(
     multiply, fetch = slice_cycles(rates, (*tile_shape, TILE_K), element_bytes)
     reasons.append(
         f"cluster 1x1: a slice takes {multiply:.0f} cycles to multiply and {fetch:.0f} to fetch from L2, "
-        + ("so multicast would save nothing" if fetch <= multiply else "but sharing a slot would couple two CTAs")
+        + ("so multicast would save nothing" if fetch <= multiply else "but a release at cluster scope costs more than sharing saves")
     )
     return (1, 1)
 
@@ -210,32 +215,9 @@ def _fit(
     wanted: Wanted,
     reasons: list[str],
 ) -> PipelineDecisions:
-    """Stages, staging and registers within the target's limits."""
+    """Everything chosen so far, with stages, staging, registers and the grid within the target's limits."""
     tile_m, tile_n, consumers = shape
-    element_bytes = a.map.tensor_map().element.bytes
-    stage_bytes = (tile_m + tile_n) * TILE_K * element_bytes
-    limit = target.limit("cta.shared_bytes_max")
-    slot_bytes = (tile_m // consumers) * 128 if any(store.path == "tma" for store in stores) else 0
-    # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
-    # a slot whose store is the newest, which a wait for all but the newest does not cover.
-    chunks = sum(tile_n // store.chunk_columns for store in stores if store.path == "tma")
-    choices = [count for count in (2, 1) if chunks % count == 0] if slot_bytes else [0]
-    slots, stages = 0, 0
-    for slots in choices:
-        stages = min(_MOST_STAGES, (limit - slots * slot_bytes * consumers) // (stage_bytes + 16))
-        if stages >= 4:
-            break
-    if wanted.stages is not None:
-        if not _LEAST_STAGES <= wanted.stages <= stages:
-            raise TilewrightError(
-                f"{wanted.stages} stages of {stage_bytes} bytes do not make a pipeline",
-                remedy=f"use {_LEAST_STAGES} to {stages} stages",
-            )
-        stages = wanted.stages
-    reasons.append(
-        f"{stages} stages of {stage_bytes} bytes and {slots * slot_bytes * consumers} bytes of staging "
-        f"in {limit} bytes of shared memory"
-    )
+    memory = _shared_memory(shape, a.map.tensor_map().element.bytes, stores, target, wanted, reasons)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
     cluster_size = cluster[0] * cluster[1]
@@ -243,7 +225,7 @@ def _fit(
     launch, producer, consumer = _registers(consumers, target)
     fill = max((math.prod(o.map.dims) for o in (a, b) if o.materialized), default=0)
     fill_ctas, fill_threads = _fill_shape(fill, target)
-    chosen = PipelineDecisions(
+    return PipelineDecisions(
         *axes,
         swapped=int(swapped),
         tile_m=tile_m,
@@ -252,10 +234,10 @@ def _fit(
         a=a,
         b=b,
         stores=stores,
-        stages=stages,
+        stages=memory.stages,
         consumers=consumers,
-        staging_slots=slots,
-        staging_slot_bytes=slot_bytes,
+        staging_slots=memory.staging_slots,
+        staging_slot_bytes=memory.staging_slot_bytes,
         producer_registers=producer,
         consumer_registers=consumer,
         launch_registers=launch,
@@ -263,20 +245,66 @@ def _fit(
         cluster_n=cluster[1],
         raster_group=min(raster_group(rates, tile_m, tile_n), tiles_m),
         ctas=cluster_size * min(clusters, rates.multiprocessors // cluster_size),
-        smem_bytes=0,
+        smem_bytes=memory.bytes,
         fill_ctas=fill_ctas,
         fill_threads=fill_threads,
         reasons=tuple(reasons),
     )
-    taken = (stage_bytes + 16) * stages + slots * slot_bytes * consumers
-    return replace(chosen, smem_bytes=taken)
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedMemory:
+    """How shared memory is divided. staging_slots: of each consumer; bytes: of everything, barriers included."""
+
+    stages: int
+    staging_slots: int
+    staging_slot_bytes: int
+    bytes: int
+
+
+def _shared_memory(
+    shape: tuple[int, int, int],
+    element_bytes: int,
+    stores: tuple[StoreDecision, ...],
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
+) -> _SharedMemory:
+    """As many stages as fit beside the staging slots; a second staging slot gives way to a fourth stage."""
+    tile_m, tile_n, consumers = shape
+    limit = target.limit("cta.shared_bytes_max")
+    stage_bytes = (tile_m + tile_n) * TILE_K * element_bytes
+    barrier_bytes = 2 * target.limit("mbarrier.bytes")
+    staged = [store for store in stores if store.path == "tma"]
+    slot_bytes = (tile_m // consumers) * SWIZZLE_SPAN_BYTES if staged else 0
+    # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
+    # a slot whose store is the newest, which a wait for all but the newest does not cover.
+    chunks = sum(tile_n // store.chunk_columns for store in staged)
+    choices = [count for count in (2, 1) if chunks % count == 0] if staged else [0]
+    slots, stages = 0, 0
+    for slots in choices:
+        stages = min(_MOST_STAGES, (limit - slots * slot_bytes * consumers) // (stage_bytes + barrier_bytes))
+        if stages >= _ENOUGH_STAGES:
+            break
+    if wanted.stages is not None:
+        if not _LEAST_STAGES <= wanted.stages <= stages:
+            raise TilewrightError(
+                f"{wanted.stages} stages of {stage_bytes} bytes do not make a pipeline",
+                remedy=f"use {_LEAST_STAGES} to {stages} stages",
+            )
+        stages = wanted.stages
+    staging_bytes = slots * slot_bytes * consumers
+    reasons.append(
+        f"{stages} stages of {stage_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
+    )
+    return _SharedMemory(stages, slots, slot_bytes, (stage_bytes + barrier_bytes) * stages + staging_bytes)
 
 
 def _registers(consumers: int, target: Target) -> tuple[int, int, int]:
     """(at launch, producer, consumer) registers a thread: the producer gives most of its own to the consumers."""
     step = target.limit("setmaxnreg.registers_step")
-    threads = 128 * (1 + consumers)
-    launch = min(168, target.limit("multiprocessor.registers") // threads // step * step)
+    threads = target.limit("warpgroup.threads") * (1 + consumers)
+    launch = min(_MOST_LAUNCH_REGISTERS, target.limit("multiprocessor.registers") // threads // step * step)
     spare = launch * (1 + consumers) - _PRODUCER_REGISTERS
-    consumer = min(240, spare // consumers // step * step)
+    consumer = min(_MOST_CONSUMER_REGISTERS, spare // consumers // step * step)
     return launch, _PRODUCER_REGISTERS, consumer

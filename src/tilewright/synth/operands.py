@@ -15,12 +15,15 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.error import TilewrightError
 from tilewright.ir import tile
 from tilewright.ir.decisions import MapDecision, OperandDecision, StoreDecision
-from tilewright.ir.tile_rules import parameter_name
+from tilewright.ir.tile_facts import index_offset, parameter_name
+from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.legal.tensormap import violations
 from tilewright.targets import Target
 
-TILE_K = 64
-"""64 elements of 16 bits make rows of 128 bytes, the widest swizzle span."""
+SWIZZLE_SPAN_BYTES = 128
+"""Rows in shared memory are as long as the span of swizzle 128B, the widest: every map here has it."""
+TILE_K = SWIZZLE_SPAN_BYTES // 2
+"""Elements of 16 bits in such a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,13 @@ def decide_operand(site: Site, side: tuple[str, SSAValue, str], contracted: str,
             return direct
     else:
         why.append("it is computed elementwise")
-    kind = value.type
-    assert isinstance(kind, tile.ValueType)
-    element_bytes = kind.element_kind.bytes
+    element = value_type(value).element_kind
     major = _preferred_major(value, contracted)
     inner_axis, outer_axis = (contracted, outer) if major == "K" else (outer, contracted)
     inner, count = site.program.extents[inner_axis], site.program.extents[outer_axis]
-    row_bytes = _round_up(inner * element_bytes, 16)
+    row_bytes = _round_up(inner * element.bytes, 16)
     workspace = f"{name}_operand"
-    plan = MapDecision(kind.element_kind.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B")
+    plan = MapDecision(element.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B")
     broken = site.broken(plan, workspace)
     if broken:
         words = "; ".join(broken)
@@ -76,7 +77,7 @@ def _round_up(value: int, multiple: int) -> int:
 
 def _box(major: str, extent: int) -> tuple[int, int]:
     """K-major: TILE_K by the tile's extent in one box; MN-major: boxes of one swizzle span (64 elements) by TILE_K."""
-    return (TILE_K, extent) if major == "K" else (64, TILE_K)
+    return (TILE_K, extent) if major == "K" else (SWIZZLE_SPAN_BYTES // 2, TILE_K)
 
 
 def _preferred_major(value: SSAValue, contracted: str) -> str:
@@ -85,8 +86,7 @@ def _preferred_major(value: SSAValue, contracted: str) -> str:
     while pending:
         owner = pending.pop().owner
         if isinstance(owner, tile.LoadOp):
-            tensor = owner.tensor.type
-            assert isinstance(tensor, tile.TensorType)
+            tensor = tensor_type(owner.tensor)
             strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
             if len(strides) == 2 and contracted in strides:
                 return "K" if strides[contracted] == min(strides.values()) else "MN"
@@ -96,18 +96,13 @@ def _preferred_major(value: SSAValue, contracted: str) -> str:
     return "K"
 
 
-def _shift(index: SSAValue) -> int:
-    owner = index.owner
-    return owner.offset.value.data + _shift(owner.index) if isinstance(owner, tile.ShiftOp) else 0
-
-
 def _direct_operand(
     site: Site, side: str, load: tile.LoadOp, outer: str, contracted: str, extent: int, why: list[str]
 ) -> OperandDecision | None:
     """A tensor map of the loaded array itself, or None, with the reasons added to `why`."""
-    tensor = load.tensor.type
-    assert isinstance(tensor, tile.TensorType)
-    shifts = {axis: _shift(index) for axis, index in zip(tensor.axis_names, load.indices, strict=True)}
+    tensor = tensor_type(load.tensor)
+    name = parameter_name(site.program, load.tensor)
+    shifts = {axis: index_offset(index) for axis, index in zip(tensor.axis_names, load.indices, strict=True)}
     if shifts[contracted]:
         why.append(f"it is displaced along {contracted}, where elements past the end must not count")
         return None
@@ -131,24 +126,24 @@ def _direct_operand(
             "128B",
             "128B",
         )
-        broken = site.broken(plan, parameter_name(site.program, load.tensor))
+        broken = site.broken(plan, name)
         if not broken:
-            return OperandDecision(side, parameter_name(site.program, load.tensor), 0, major, plan, shifts[outer])
+            return OperandDecision(side, name, 0, major, plan, shifts[outer])
         why.extend(broken)
     if not why:
-        why.append(f"neither axis of {parameter_name(site.program, load.tensor)} is contiguous")
+        why.append(f"neither axis of {name} is contiguous")
     return None
 
 
 def decide_store(site: Site, store: tile.StoreOp, axes: tuple[str, str], unit_rows: int) -> StoreDecision:
     """Bulk stores of boxes of `unit_rows` rows where the array allows them, else plain stores."""
-    tensor = stored_tensor(store)
+    tensor = tensor_type(store.tensor)
     name = parameter_name(site.program, store.tensor)
     sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
     rows, columns = axes
     element_bytes = tensor.element_kind.bytes
-    chunk = 128 // element_bytes
+    chunk = SWIZZLE_SPAN_BYTES // element_bytes
     stride_bytes = strides[rows] * element_bytes
     if sizes[rows] == 1:
         stride_bytes = _round_up(sizes[columns] * element_bytes, 16)
@@ -165,9 +160,3 @@ def decide_store(site: Site, store: tile.StoreOp, axes: tuple[str, str], unit_ro
         site.reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
         return StoreDecision(name, "direct", chunk, plan)
     return StoreDecision(name, "tma", chunk, plan)
-
-
-def stored_tensor(store: tile.StoreOp) -> tile.TensorType:
-    tensor = store.tensor.type
-    assert isinstance(tensor, tile.TensorType)
-    return tensor
