@@ -194,9 +194,11 @@ def _cluster(
         reasons.append(f"cluster {wanted.cluster[0]}x{wanted.cluster[1]}: as asked for")
         return wanted.cluster
     multiply, fetch = slice_cycles(rates, (*tile_shape, TILE_K), element_bytes)
+    words = (
+        "multicast would save nothing" if fetch <= multiply else "a cluster-wide release costs more than sharing saves"
+    )
     reasons.append(
-        f"cluster 1x1: a slice takes {multiply:.0f} cycles to multiply and {fetch:.0f} to fetch from L2, "
-        + ("so multicast would save nothing" if fetch <= multiply else "but a release at cluster scope costs more than sharing saves")
+        f"cluster 1x1: a slice takes {multiply:.0f} cycles to multiply and {fetch:.0f} to fetch from L2; {words}"
     )
     return (1, 1)
 
