@@ -23,7 +23,7 @@ reuse before release, deadlock) is proved by `contract`. Ops print and parse in 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Dialect, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     AttrSizedResultSegments,
@@ -638,7 +638,7 @@ class ElementwiseOp(IRDLOperation):
 
 @irdl_op_definition
 class ElementLoadOp(IRDLOperation):
-    """One element as float32 (`raw` 0) or as its bits (`raw` 1); `fill` 1 gives 0 outside the array."""
+    """One element as float32. `fill` 1 gives 0 outside the array; `fill` 0 promises that the indices lie inside."""
 
     name = "ac.element.load"
     fill = prop_def(IntAttr)
@@ -655,10 +655,13 @@ class ElementStoreOp(IRDLOperation):
     indices = var_operand_def(IndexType)
 
 
-def strings(attribute: Attribute) -> str:
-    """The text of a string attribute."""
-    assert isinstance(attribute, StringAttr)
-    return attribute.data
+def kernel_of(op: Operation) -> KernelOp:
+    """The kernel that an op stands in."""
+    parent = op.parent_op()
+    while not isinstance(parent, KernelOp):
+        assert parent is not None, "an op of this dialect stands in a kernel"
+        parent = parent.parent_op()
+    return parent
 
 
 Ac = Dialect(

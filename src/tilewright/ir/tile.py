@@ -6,7 +6,7 @@ tiles, because the rules allow only what is blind to it:
 - a program stores its own tile, at the grid's indices, unshifted, once per tensor, and reads no tensor that it stores;
 - elementwise functions take float32 (narrower tiles are widened exactly by `tile.cast`) and tiles over the same axes.
 Elements outside a tensor read as zero. A loop over K contracts exactly the K elements 0 .. K-1: what a last, partial
-tile holds past them must not count (`tile_facts.is_zero_past_end` says where zero fill alone sees to that).
+tile holds past them must not count.
 
 Each op carries `place`, the author's "file:line". Text form: custom assembly, which round-trips.
 Not here: reductions other than dot, nested loops, gathers, more than two axes. Whole-program rules are in `tile_rules`.

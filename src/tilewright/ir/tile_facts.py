@@ -1,8 +1,7 @@
-"""What a tile program says, in plain values: buffers, loads, products, epilogue, and whether zero fill suffices.
+"""What a tile program says, in plain values: buffers, grid, loads, stores, loops, products, displacements.
 
-Theory: reading facts off SSA. Every function takes a verified program and changes nothing.
-`is_zero_past_end` is conservative: True is a proof, False means not known.
-Checked by tests/ir/test_tile_facts.py.
+Theory: reading facts off SSA. Every function takes a verified program and changes nothing; `parameter_name` alone also
+serves `tile_rules`, which verifies. Checked by tests/ir/test_tile_facts.py.
 """
 
 from __future__ import annotations
@@ -10,29 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
-from tilewright.ir.function import Function
-from tilewright.ir.tile import (
-    BinaryOp,
-    BroadcastOp,
-    CastOp,
-    ConstantOp,
-    DotOp,
-    FullOp,
-    GridOp,
-    LoadOp,
-    LoopOp,
-    ProgramOp,
-    ReturnOp,
-    ShiftOp,
-    StoreOp,
-    TransposeOp,
-    UnaryOp,
-)
-from tilewright.ir.tile_rules import parameter_name
+from tilewright.ir.tile import DotOp, GridOp, LoadOp, LoopOp, ProgramOp, ShiftOp, StoreOp
 from tilewright.ir.tile_types import tensor_type, value_type
 
 
@@ -45,14 +26,6 @@ class Access:
     offsets: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DotOperand:
-    """A side of a product that comes straight from memory. transposed: the tile is the transpose of what is loaded."""
-
-    access: Access
-    transposed: bool
-
-
 def the_program(module: ModuleOp) -> ProgramOp:
     """The module's one tile program. Raises TilewrightError unless there is exactly one."""
     programs = [op for op in module.ops if isinstance(op, ProgramOp)]
@@ -61,9 +34,14 @@ def the_program(module: ModuleOp) -> ProgramOp:
     return programs[0]
 
 
-def the_grid(program: ProgramOp) -> tuple[str, ...]:
+def grid_axes(program: ProgramOp) -> tuple[str, ...]:
     """The axes that programs are spread over."""
     return next(op.axis_names for op in program.body.block.ops if isinstance(op, GridOp))
+
+
+def parameter_name(program: ProgramOp, tensor: SSAValue) -> str:
+    """The name of the parameter that `tensor`, an argument of the program's region, stands for."""
+    return program.parameters.data[program.body.block.args.index(tensor)].data
 
 
 def buffers(program: ProgramOp) -> tuple[Buffer, ...]:
@@ -84,24 +62,18 @@ def loads(program: ProgramOp) -> tuple[LoadOp, ...]:
 
 
 def stores(program: ProgramOp) -> tuple[StoreOp, ...]:
+    """Every store, in program order; none stands in a loop."""
     return tuple(op for op in program.body.block.ops if isinstance(op, StoreOp))
 
 
 def loops(program: ProgramOp) -> tuple[LoopOp, ...]:
+    """Every loop, in program order; none stands in another."""
     return tuple(op for op in program.body.block.ops if isinstance(op, LoopOp))
 
 
 def dots(program: ProgramOp) -> tuple[DotOp, ...]:
+    """Every product, in program order; each stands in a loop."""
     return tuple(op for op in program.walk() if isinstance(op, DotOp))
-
-
-def epilogue_ops(program: ProgramOp) -> tuple[Operation, ...]:
-    """What every program does outside loops to compute and store its tile, in order: loads, elementwise ops, stores.
-
-    Grid, index and accumulator set-up, and the loops themselves, are not among them.
-    """
-    structure = (GridOp, ShiftOp, FullOp, LoopOp, ReturnOp)
-    return tuple(op for op in program.body.block.ops if not isinstance(op, structure))
 
 
 def access_of(op: LoadOp | StoreOp) -> Access:
@@ -110,64 +82,13 @@ def access_of(op: LoadOp | StoreOp) -> Access:
     while not isinstance(program, ProgramOp):
         assert program is not None, "a load or store stands in a program"
         program = program.parent_op()
-    offsets = tuple(_offset(index) for index in op.indices)
+    offsets = tuple(index_offset(index) for index in op.indices)
     return Access(parameter_name(program, op.tensor), tensor_type(op.tensor).axis_names, offsets)
 
 
-def dot_operand(value: SSAValue) -> DotOperand | None:
-    """The load behind a side of a product, or None where anything is computed in between."""
-    owner = value.owner
-    if isinstance(owner, LoadOp):
-        return DotOperand(access_of(owner), False)
-    if isinstance(owner, TransposeOp) and isinstance(owner.operand.owner, LoadOp):
-        return DotOperand(access_of(owner.operand.owner), True)
-    return None
-
-
-def is_zero_past_end(value: SSAValue, axis: str) -> bool:
-    """True if a tile is zero wherever it reaches past the extent of `axis`, given that loads fill with zero.
-
-    If both sides of a product are, along its contracted axis, then a last, partial tile needs no masking. One side is
-    not enough: zero times an infinity is NaN.
-    """
-    match value.owner:
-        case LoadOp() as load:
-            # A tensor's extent along an axis is the axis's own, so an index displaced forward stays outside.
-            return any(
-                axis == name and offset >= 0
-                for name, offset in zip(access_of(load).axes, access_of(load).offsets, strict=True)
-            )
-        case ConstantOp() | FullOp() as constant:
-            return constant.value.value.data == 0.0
-        case CastOp() | TransposeOp() as plain:
-            return is_zero_past_end(plain.operand, axis)
-        case BroadcastOp() as broadcast:
-            return is_zero_past_end(broadcast.operand, axis)
-        case UnaryOp() as unary:
-            return unary.function.data.preserves_zero and is_zero_past_end(unary.operand, axis)
-        case BinaryOp() as binary:
-            left, right = (is_zero_past_end(side, axis) for side in (binary.left, binary.right))
-            if binary.function.data is Function.MUL:
-                return (left and (right or _constant(binary.right) is not None)) or (
-                    right and _constant(binary.left) is not None
-                )
-            if binary.function.data is Function.DIV:
-                return left and _constant(binary.right) not in (None, 0.0)
-            return left and right
-        case _:
-            return False
-
-
-def _constant(value: SSAValue) -> float | None:
-    """The finite number that a tile repeats everywhere, or None."""
-    owner = value.owner
-    if isinstance(owner, BroadcastOp):
-        return _constant(owner.operand)
-    return owner.value.value.data if isinstance(owner, ConstantOp) else None
-
-
-def _offset(index: SSAValue) -> int:
-    return index.owner.offset.value.data + _offset(index.owner.index) if isinstance(index.owner, ShiftOp) else 0
+def index_offset(index: SSAValue) -> int:
+    """Elements by which an index is displaced from its tile's first element."""
+    return index.owner.offset.value.data + index_offset(index.owner.index) if isinstance(index.owner, ShiftOp) else 0
 
 
 def axes_of(value: SSAValue) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilewright.ir.tile import GridOp, LoadOp, LoopOp, ProgramOp, ReturnOp, StoreOp
+from tilewright.ir.tile_facts import parameter_name
 from tilewright.ir.tile_types import RuleViolation, TensorType, axes_text, tensor_type
 
 Violation = tuple[Operation, RuleViolation]
@@ -148,11 +149,6 @@ def _loads(program: ProgramOp) -> Iterator[Violation]:
                     f"parameter {name} reaches no store: it is neither stored nor read for one", "use it or remove it"
                 ),
             )
-
-
-def parameter_name(program: ProgramOp, tensor: SSAValue) -> str:
-    """The name of the parameter that `tensor`, an argument of the program's region, stands for."""
-    return program.parameters.data[program.body.block.args.index(tensor)].data
 
 
 def place_of(op: Operation) -> str:

@@ -323,11 +323,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
     text = lowering.text
     match op:
         case ac.TilesOp():
-            kernel = op.parent_op()
-            while kernel is not None and not isinstance(kernel, ac.KernelOp):
-                kernel = kernel.parent_op()
-            assert kernel is not None
-            _lower_tiles(lowering, op, kernel)
+            _lower_tiles(lowering, op, ac.kernel_of(op))
         case ac.LoopOp():
             _lower_loop(lowering, op)
         case ac.YieldOp():

@@ -8,32 +8,17 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Protocol
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
-from tilewright.ir.tier import int_array
+from tilewright.ir.tile_facts import index_offset, loops
+from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.lower.build import Build, affine
 
 _SCALAR = ac.ScalarType()
-_INDEX = ac.IndexType()
-
-
-class Building(Protocol):
-    """Where ops go."""
-
-    def add(self, op: Operation) -> Operation: ...
-    def value(self, op: Operation) -> SSAValue: ...
-    def inside(self, block: Block) -> Building: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A tile value, to be computed at one point."""
-
-    value: SSAValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +51,18 @@ def loads_in(value: SSAValue) -> list[tile.LoadOp]:
     return found
 
 
-def index_shift(index: SSAValue) -> int:
-    """Elements by which an index is displaced from its tile's first element."""
-    owner = index.owner
-    return owner.offset.value.data + index_shift(owner.index) if isinstance(owner, tile.ShiftOp) else 0
-
-
-def _constant(build: Building, value: float) -> SSAValue:
+def _constant(build: Build, value: float) -> SSAValue:
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     return build.value(ac.ConstantOp.create(properties={"bits": IntAttr(bits)}, result_types=[_SCALAR]))
 
 
-def _scalar(build: Building, function: str, *inputs: SSAValue) -> SSAValue:
+def _scalar(build: Build, function: str, *inputs: SSAValue) -> SSAValue:
     return build.value(
         ac.ScalarOp.create(operands=list(inputs), properties={"function": StringAttr(function)}, result_types=[_SCALAR])
     )
 
 
-def _emit(build: Building, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
+def _emit(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
     """Emit the scalar code of an expression whose loads and loop results are given in `leaves`."""
     known = leaves.get(value)
     if known is not None:
@@ -96,12 +75,11 @@ def _emit(build: Building, value: SSAValue, leaves: dict[SSAValue, SSAValue]) ->
             result = _emit(build, owner.operand, leaves)
         case tile.CastOp():
             result = _emit(build, owner.operand, leaves)
-            source, target = owner.operand.type, owner.result.type
-            assert isinstance(source, tile.ValueType) and isinstance(target, tile.ValueType)
-            if target.element_kind is not Element.F32 and source.element_kind is not target.element_kind:
+            source, target = value_type(owner.operand).element_kind, value_type(owner.result).element_kind
+            if target is not Element.F32 and source is not target:
                 rounding = ac.RoundOp.create(
                     operands=[result],
-                    properties={"element": StringAttr(target.element_kind.value)},
+                    properties={"element": StringAttr(target.value)},
                     result_types=[_SCALAR],
                 )
                 result = build.value(rounding)
@@ -117,21 +95,23 @@ def _emit(build: Building, value: SSAValue, leaves: dict[SSAValue, SSAValue]) ->
 
 
 def element_body(
-    build: Building, expression: Expression, places: dict[str, SSAValue], sources: dict[SSAValue, SSAValue]
+    build: Build, value: SSAValue, places: dict[str, SSAValue], sources: dict[SSAValue, SSAValue]
 ) -> SSAValue:
-    """The expression at the point `places` (an index per axis), with its loads as element loads."""
+    """The expression `value` at the point `places` (an index per axis), with its loads as element loads.
+
+    sources: the global array of each tensor that it loads.
+    """
     leaves: dict[SSAValue, SSAValue] = {}
-    for load in loads_in(expression.value):
-        tensor = load.tensor.type
-        assert isinstance(tensor, tile.TensorType)
+    for load in loads_in(value):
+        tensor = tensor_type(load.tensor)
         indices: list[SSAValue] = []
         shifted = False
         for axis, index in zip(tensor.axis_names, load.indices, strict=True):
-            shift = index_shift(index)
+            shift = index_offset(index)
             place = places[axis]
             if shift:
                 shifted = True
-                place = _displaced(build, place, shift)
+                place = affine(build, [(place, 1)], shift)
             indices.append(place)
         leaves[load.result] = build.value(
             ac.ElementLoadOp.create(
@@ -140,67 +120,60 @@ def element_body(
                 result_types=[_SCALAR],
             )
         )
-    return _emit(build, expression.value, leaves)
-
-
-def _displaced(build: Building, index: SSAValue, shift: int) -> SSAValue:
-    properties = {"coefficients": int_array([1]), "constant": IntAttr(shift)}
-    return build.value(ac.AffineOp.create(operands=[index], properties=properties, result_types=[_INDEX]))
+    return _emit(build, value, leaves)
 
 
 def fragment_body(
-    build: Building,
-    expression: Expression,
+    build: Build,
+    value: SSAValue,
     accumulator: SSAValue,
     shape: Accumulated,
     origin: tuple[SSAValue, SSAValue],
     sources: dict[SSAValue, SSAValue],
     program: tile.ProgramOp,
 ) -> SSAValue:
-    """A map over the accumulator that computes the expression, with its loads as fragments. origin: row and column of
-    the unit's first element."""
-    loads = loads_in(expression.value)
-    fragments: list[SSAValue] = []
-    for load in loads:
-        fragments.append(_fragment(build, load, shape, origin, sources))
+    """A map over the accumulator that computes the expression `value`, with its loads as fragments.
+
+    origin: row and column of the unit's first element; sources: the global array of each tensor that it loads.
+    """
+    loads = loads_in(value)
+    fragments = [_fragment(build, load, shape, origin, sources) for load in loads]
     body = Block(arg_types=[_SCALAR] * (1 + len(loads)))
     inner = build.inside(body)
-    leaves: dict[SSAValue, SSAValue] = {}
-    for load, argument in zip(loads, body.args[1:], strict=True):
-        leaves[load.result] = argument
-    for loop in (op for op in program.body.block.ops if isinstance(op, tile.LoopOp)):
+    leaves: dict[SSAValue, SSAValue] = {
+        load.result: argument for load, argument in zip(loads, body.args[1:], strict=True)
+    }
+    for loop in loops(program):
         for initial, output in zip(loop.carried, loop.outputs, strict=True):
             start = initial.owner
-            value: SSAValue = body.args[0]
+            total: SSAValue = body.args[0]
             if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
-                value = _scalar(inner, "add", value, _constant(inner, start.value.value.data))
-            leaves[output] = value
+                total = _scalar(inner, "add", total, _constant(inner, start.value.value.data))
+            leaves[output] = total
     # Whoever stores the fragment rounds to its element, so a cast at the very end is left to it.
-    last = expression.value.owner
-    result = _emit(inner, last.operand if isinstance(last, tile.CastOp) else expression.value, leaves)
+    last = value.owner
+    result = _emit(inner, last.operand if isinstance(last, tile.CastOp) else value, leaves)
     inner.add(ac.YieldOp.create(operands=[result]))
-    stored = expression.value.type
-    assert isinstance(stored, tile.ValueType)
-    kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr("mn"), StringAttr(stored.element_kind.value))
+    element = value_type(value).element_kind
+    kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr("mn"), StringAttr(element.value))
     return build.value(ac.MapOp.create(operands=[accumulator, *fragments], result_types=[kind], regions=[Region(body)]))
 
 
 def _fragment(
-    build: Building,
+    build: Build,
     load: tile.LoadOp,
     shape: Accumulated,
     origin: tuple[SSAValue, SSAValue],
     sources: dict[SSAValue, SSAValue],
 ) -> SSAValue:
-    tensor = load.tensor.type
-    assert isinstance(tensor, tile.TensorType)
+    tensor = tensor_type(load.tensor)
     letters = {shape.rows: "m", shape.columns: "n"}
     axes = "".join(letters[axis] for axis in tensor.axis_names)
     places = dict(zip("mn", origin, strict=True))
     for letter, index in zip(axes, load.indices, strict=True):
-        shift = index_shift(index)
+        shift = index_offset(index)
         if shift:
-            places[letter] = _displaced(build, places[letter], shift)
+            places[letter] = affine(build, [(places[letter], 1)], shift)
     kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr(axes), StringAttr(tensor.element_kind.value))
     return build.value(
         ac.FragmentLoadOp.create(operands=[sources[load.tensor], places["m"], places["n"]], result_types=[kind])

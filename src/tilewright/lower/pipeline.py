@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import MemoryType, int_array
+from tilewright.ir.tile_facts import buffers, parameter_name, stores
 from tilewright.lower.build import (
     Build,
     affine,
@@ -30,11 +31,9 @@ from tilewright.lower.build import (
 )
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait
-from tilewright.lower.program import parameter_name, parameters_of, slot_bytes, stores_of, tile_counts
+from tilewright.lower.program import slot_bytes, tile_counts
 
 RING = StringAttr("ab")
-
-
 CURSOR = ac.CursorType(RING)
 
 
@@ -94,9 +93,9 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     for store in d.stores:
         if store.path == "tma":
             arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map)
-    used = {parameter_name(program, load.tensor) for store in stores_of(program) for load in loads_in(store.value)}
+    used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
-    for buffer in parameters_of(program):
+    for buffer in buffers(program):
         if buffer.name in used:
             arrays[buffer.name] = global_array(build, buffer)
     ring = build.value(
@@ -172,11 +171,11 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
             result_types=[ac.TransactionType(RING, IntAttr(total))],
         )
     )
-    a_peers = (d.cluster_n, d.cluster_m)  # CTAs along n share A's rows; along m, B's
     left = total
+    # CTAs along n share A's rows; along m, B's columns.
     for operand, descriptor, buffer, tile_index, extent, peers in (
-        (d.a, p.a_map, p.a, m, d.tile_m, a_peers[0]),
-        (d.b, p.b_map, p.b, n, d.tile_n, a_peers[1]),
+        (d.a, p.a_map, p.a, m, d.tile_m, d.cluster_n),
+        (d.b, p.b_map, p.b, n, d.tile_n, d.cluster_m),
     ):
         tx, left = _copies(inner, d, operand, descriptor, buffer, (tile_index, k), extent, peers, tx, left)
     inner.add(ac.TransactionCloseOp.create(operands=[tx]))

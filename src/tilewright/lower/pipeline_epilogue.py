@@ -10,9 +10,11 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import PipelineDecisions, StoreDecision
 from tilewright.ir.tier import int_array
+from tilewright.ir.tile_facts import parameter_name, stores
+from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import Build, affine
-from tilewright.lower.expression import Accumulated, Expression, fragment_body
-from tilewright.lower.program import parameter_name, sources_of, stores_of
+from tilewright.lower.expression import Accumulated, fragment_body
+from tilewright.lower.program import sources_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,10 @@ def add_epilogue(
     row = affine(build, [(m, d.tile_m), (unit, rows)], 0)
     column = affine(build, [(n, d.tile_n)], 0)
     total = SlotCounter(sum(d.tile_n // store.chunk_columns for store in d.stores if store.path == "tma"))
-    for store, decision in zip(stores_of(program), d.stores, strict=True):
+    for store, decision in zip(stores(program), d.stores, strict=True):
         fragment = fragment_body(
             build,
-            Expression(store.value),
+            store.value,
             accumulator,
             Accumulated(d.rows, d.columns, rows, d.tile_n),
             (row, column),
@@ -73,8 +75,7 @@ def _oriented(
 ) -> SSAValue:
     """The destination seen as (rows, columns) of the accumulator."""
     name = parameter_name(program, store.tensor)
-    tensor = store.tensor.type
-    assert isinstance(tensor, tile.TensorType)
+    tensor = tensor_type(store.tensor)
     if tensor.axis_names == (d.rows, d.columns):
         return arrays[name]
     view = arrays[name].owner

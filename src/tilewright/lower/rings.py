@@ -13,14 +13,10 @@ from tilewright.lower.places import BufferPlace, CursorPlace, ParameterPlace, Ri
 def lower_advance(lowering: Lowering, op: ac.AdvanceOp) -> CursorPlace:
     text = lowering.text
     cursor = lowering.place(op.cursor)
-    assert isinstance(cursor, CursorPlace)
-    kernel = op.parent_op()
-    while kernel is not None and not isinstance(kernel, ac.KernelOp):
-        kernel = kernel.parent_op()
-    assert kernel is not None and isinstance(op.cursor.type, ac.CursorType)
+    assert isinstance(cursor, CursorPlace) and isinstance(op.cursor.type, ac.CursorType)
     stages = next(
         ring.stages.data
-        for ring in kernel.body.block.ops
+        for ring in ac.kernel_of(op).body.block.ops
         if isinstance(ring, ac.RingOp) and ring.sym_name.data == op.cursor.type.ring.data
     )
     following = text.into("b32", "add.u32", cursor.stage, 1)

@@ -18,10 +18,12 @@ from tilewright.base.plan import Buffer
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, OperandDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tier import int_array
+from tilewright.ir.tile_facts import buffers, dots, grid_axes, parameter_name, stores
+from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role
-from tilewright.lower.expression import Expression, element_body, loads_in
+from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.pipeline import pipeline_kernel
-from tilewright.lower.program import dot_of, grid_of, parameter_name, parameters_of, sources_of, stores_of
+from tilewright.lower.program import sources_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +54,23 @@ def lower_program(program: tile.ProgramOp) -> LoweredProgram:
     match decisions:
         case ElementwiseDecisions():
             module = _elementwise_kernel(program, decisions)
-            return LoweredProgram((LoweredKernel(program.sym_name.data, module),), parameters_of(program))
+            return LoweredProgram((LoweredKernel(program.sym_name.data, module),), buffers(program))
         case PipelineDecisions():
             return _pipeline_program(program, decisions)
 
 
 def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> ModuleOp:
-    grid = grid_of(program)
-    extents = tuple(program.extents[axis] for axis in grid.axis_names)
+    axes = grid_axes(program)
+    extents = tuple(program.extents[axis] for axis in axes)
     module, build = new_kernel(program.sym_name.data, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, 0, 0)
-    globals_ = {buffer.name: global_array(build, buffer) for buffer in parameters_of(program)}
+    arrays = {buffer.name: global_array(build, buffer) for buffer in buffers(program)}
     body, role = _points(build, decisions.threads, extents)
-    places: dict[str, SSAValue] = dict(zip(grid.axis_names, body.args, strict=True))
+    places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
     inner = role.inside(body)
-    for store in stores_of(program):
-        value = element_body(inner, Expression(store.value), places, sources_of(program, globals_))
-        tensor = store.tensor.type
-        assert isinstance(tensor, tile.TensorType)
-        indices = [places[axis] for axis in tensor.axis_names]
-        destination = globals_[parameter_name(program, store.tensor)]
+    for store in stores(program):
+        value = element_body(inner, store.value, places, sources_of(program, arrays))
+        indices = [places[axis] for axis in tensor_type(store.tensor).axis_names]
+        destination = arrays[parameter_name(program, store.tensor)]
         inner.add(ac.ElementStoreOp.create(operands=[value, destination, *indices]))
     return module
 
@@ -101,24 +101,24 @@ def _materialize(
     name = f"{program.sym_name.data}_{operand.buffer}"
     module, build = new_kernel(name, {}, (decisions.fill_ctas, 1, 1), (1, 1, 1), decisions.fill_threads, 0, 0)
     wanted = {id(load.tensor) for load in loads_in(value)}
-    globals_ = {
+    arrays = {
         buffer.name: global_array(build, buffer)
-        for buffer, argument in zip(parameters_of(program), program.body.block.args, strict=True)
+        for buffer, argument in zip(buffers(program), program.body.block.args, strict=True)
         if id(argument) in wanted
     }
     destination = global_array(build, workspace)
     body, role = _points(build, decisions.fill_threads, extents)
     inner = role.inside(body)
     places: dict[str, SSAValue] = {outer_axis: body.args[0], inner_axis: body.args[1]}
-    result = element_body(inner, Expression(value), places, sources_of(program, globals_))
+    result = element_body(inner, value, places, sources_of(program, arrays))
     inner.add(ac.ElementStoreOp.create(operands=[result, destination, *body.args]))
     return LoweredKernel(name, module), workspace
 
 
 def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:
     kernels: list[LoweredKernel] = []
-    buffers = list(parameters_of(program))
-    dot = dot_of(program)
+    arrays = list(buffers(program))
+    (dot,) = dots(program)
     sides = {"left": dot.left, "right": dot.right}
     for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns)):
         if operand.materialized:
@@ -126,6 +126,6 @@ def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> 
                 program, decisions, operand, sides[operand.side], (outer, decisions.contracted)
             )
             kernels.append(kernel)
-            buffers.append(workspace)
+            arrays.append(workspace)
     kernels.append(LoweredKernel(program.sym_name.data, pipeline_kernel(program, decisions)))
-    return LoweredProgram(tuple(kernels), tuple(buffers))
+    return LoweredProgram(tuple(kernels), tuple(arrays))

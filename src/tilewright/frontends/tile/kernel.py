@@ -124,7 +124,9 @@ def _require_plain_name(name: str, what: str, span: Span) -> None:
     constant."""
     if not (name.isascii() and name.strip("_")) or name == "WARP_SZ":
         raise TilewrightError(
-            f"{what} {name} has a name that PTX does not take", span=span, remedy="name it with ASCII letters and digits"
+            f"{what} {name} has a name that PTX does not take",
+            span=span,
+            remedy="name it with ASCII letters and digits",
         )
 
 
