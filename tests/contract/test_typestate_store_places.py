@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
+from operator import mul
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import test as unknown_dialect
 
-from tilewright.contract.store_places import overlap_reason
+from tilewright.contract.store_places import may_alias, overlap_reason
 from tilewright.contract.summary import StorePlace
 from tilewright.contract.token import UNIT, Index
 
@@ -70,3 +72,29 @@ def test_the_usual_tiling_is_disjoint() -> None:
     assert overlap_reason(places, {UNIT: 2}, LOOPS) == ""
     assert "unit" in overlap_reason(places, {UNIT: 3}, LOOPS) or "m" in overlap_reason(places, {UNIT: 3}, LOOPS)
     assert "two boxes" in overlap_reason([places[0], places[0]], {UNIT: 2}, LOOPS)
+
+
+def test_strides_that_alias_against_enumeration() -> None:
+    """Whatever is called free of aliases is; rows in order, padded or not, are called so."""
+    proven = 0
+    for extents in product(range(1, 4), repeat=3):
+        for strides in product((-4, -1, 0, 1, 2, 3, 6, 9), repeat=3):
+            places = {sum(map(mul, index, strides)) for index in product(*map(range, extents))}
+            if not may_alias(extents, strides):
+                assert len(places) == prod(extents)
+                proven += 1
+    assert proven > 1000
+    assert not may_alias((33, 45), (45, 1)) and not may_alias((45, 33), (1, 48)) and not may_alias((3, 1), (1, 0))
+    assert may_alias((33, 45), (44, 1)) and may_alias((2, 3), (0, 1))
+
+
+def test_rows_of_one_array_stored_with_two_strides() -> None:
+    op = unknown_dialect.TestOp.create()
+    origins = [(Index((("m", 64),)), Index((("n", 128),), chunk)) for chunk in (0, 64)]
+    strides = ((256, 2), (128, 2))
+    for second, reason in ((strides[0], ""), (strides[1], "its stores see it with different strides")):
+        places = [
+            StorePlace(op, "C", origin, (64, 64), ("m", "n"), stride)
+            for origin, stride in zip(origins, (strides[0], second), strict=True)
+        ]
+        assert overlap_reason(places, {UNIT: 1}, LOOPS) == reason

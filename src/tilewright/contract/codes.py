@@ -120,8 +120,10 @@ RULES: dict[str, Rule] = {
              "A copy is issued by each executing thread; a warp that runs one issues 32.", _TENSOR_COPY,
              "The producer's unit is warp32.", "Give copies to a role of one elected thread."),
         Rule("TX008", "coordinates-do-not-fit", "a copy's coordinates do not fit its tensor map",
-             "A tensor copy takes one coordinate for each dimension of its map.", _TENSOR_COPY,
-             "A map of rank 2 gets three coordinates.", "Give as many coordinates as the map has dimensions."),
+             "A tensor copy takes one coordinate for each dimension of its map; the innermost one, in bytes, must be a "
+             "multiple of 16, or the copy raises an illegal instruction.", _TENSOR_COPY + "; the multiple is measured",
+             "A map of rank 2 gets three coordinates; a copy of bf16 elements starts at element 4.",
+             "Give as many coordinates as the map has dimensions, and start at whole 16-byte chunks."),
         # ------------------------------------------------------------ bulk groups
         Rule("BG001", "staging-rewritten-while-read", "staging bytes are rewritten while a bulk store may read them",
              "The source of a bulk store may be modified only after wait_group (.read suffices) covers its group, and "

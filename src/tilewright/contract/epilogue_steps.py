@@ -12,11 +12,14 @@ Checked by: tests/contract/test_typestate_mutations.py.
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import parse_element
+from tilewright.contract.copy_starts import check_start
 from tilewright.contract.footprint import box_extent_bytes
 from tilewright.contract.program import TARGET, Buffer, integers, type_of
+from tilewright.contract.scalar_region import check_region, check_scalar, require_known
+from tilewright.contract.store_places import may_alias
 from tilewright.contract.summary import StorePlace
 from tilewright.contract.token import (
     Fragment,
@@ -125,6 +128,8 @@ def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
         walk.findings.doubt("its result is no fragment", op)
         walk.give(op, op.result, None)
         return
+    if kind.axes.data not in ("m", "n", "mn") or (source is not None and len(source.shape) != len(kind.axes.data)):
+        walk.findings.doubt(f"loads a fragment along {kind.axes.data!r} of an array that has other axes", op)
     walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, kind.axes.data, kind.element.data))
 
 
@@ -137,7 +142,7 @@ def _map(walk: RoleWalk, op: ac.MapOp) -> None:
         fragment = walk.look(op, value)
         if fragment is not None and not isinstance(fragment, Fragment):
             walk.findings.doubt(f"takes {describe(fragment)} where a fragment belongs", op)
-    _scalar_region(walk, op.body.block, op)
+    check_region(op.body.block, op, 1 + len(op.fragments), walk.findings)
     kind = type_of(op.result)
     if not isinstance(kind, ac.FragmentType) or not isinstance(accumulator, Settled):
         if accumulator is None or isinstance(accumulator, Settled):
@@ -145,12 +150,6 @@ def _map(walk: RoleWalk, op: ac.MapOp) -> None:
         walk.give(op, op.result, None)
         return
     walk.give(op, op.result, Fragment(accumulator.m, accumulator.n, "mn", kind.element.data))
-
-
-def _scalar_region(walk: RoleWalk, block: Block, owner: Operation) -> None:
-    for op in block.ops:
-        if not isinstance(op, ac.ScalarOp | ac.RoundOp | ac.ConstantOp | ac.YieldOp):
-            walk.findings.doubt(f"is not understood inside {owner.name}", op)
 
 
 def _fragment(walk: RoleWalk, op: ac.GlobalStoreOp | ac.StageWriteOp) -> Fragment | None:
@@ -167,12 +166,28 @@ def _fragment(walk: RoleWalk, op: ac.GlobalStoreOp | ac.StageWriteOp) -> Fragmen
 def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
     fragment, destination = _fragment(walk, op), walk.global_of(op, op.destination)
     row, column = walk.indices(op, [op.row, op.column])
+    if destination is not None:
+        _require_own_places(walk, op, destination)
+        kind = type_of(destination.result)
+        if not isinstance(kind, ac.GlobalType) or kind.rank.data != 2:
+            walk.findings.doubt("stores to something that is no matrix", op)
+        elif fragment is not None and fragment.element != kind.element.data:
+            walk.findings.doubt(f"stores {fragment.element} to an array of {kind.element.data}", op)
     if destination is not None and walk.recording:
         walk.summary.writes_global.setdefault(destination.buffer.data, op)
         if fragment is not None:
-            walk.summary.places.append(
-                StorePlace(op, destination.buffer.data, (row, column), (fragment.m, fragment.n), walk.around)
-            )
+            element = parse_element(fragment.element)
+            size = element.bytes if element is not None else 0
+            strides = tuple(stride * size for stride in integers(destination.strides))
+            extents = (fragment.m, fragment.n)
+            place = StorePlace(op, destination.buffer.data, (row, column), extents, walk.around, strides)
+            walk.summary.places.append(place)
+
+
+def _require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp) -> None:
+    """Different indices must be different places in memory, or threads that are told apart by indices race."""
+    if may_alias(integers(destination.shape), integers(destination.strides)):
+        walk.findings.doubt(f"two elements of {destination.buffer.data} may lie at one place", op)
 
 
 def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
@@ -181,6 +196,8 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     if len(block.args) != len(extents):
         walk.findings.doubt("a region with other arguments than extents", op)
         return
+    known: set[SSAValue] = set(block.args)
+    extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
     points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}
     read: dict[str, list[ac.ElementLoadOp]] = {}
     written: dict[str, list[ac.ElementStoreOp]] = {}
@@ -188,18 +205,34 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         match inner:
             case ac.ElementLoadOp():
                 source = walk.global_of(inner, inner.source)
+                require_known(inner, list(inner.indices), known, walk.findings)
+                known.add(inner.result)
                 if source is not None:
                     read.setdefault(source.buffer.data, []).append(inner)
             case ac.ElementStoreOp():
                 destination = walk.global_of(inner, inner.destination)
                 if destination is not None:
                     written.setdefault(destination.buffer.data, []).append(inner)
+                    _require_own_places(walk, inner, destination)
+                    shape = integers(destination.shape)
+                    bounds = [extent_of.get(index) for index in inner.indices]
+                    if len(bounds) != len(shape) or any(
+                        bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)
+                    ):
+                        walk.findings.doubt(f"a point may lie outside {destination.buffer.data}", inner)
+                require_known(inner, [inner.value, *inner.indices], known, walk.findings)
                 if not points <= set(inner.indices):
                     walk.findings.doubt("two points may store to one element: an index of the region is missing", inner)
-            case ac.AffineOp() | ac.ScalarOp() | ac.RoundOp() | ac.ConstantOp() | ac.YieldOp():
+            case ac.AffineOp():
+                require_known(inner, list(inner.operands_), known, walk.findings)
+                if len(inner.operands_) != len(inner.coefficients):
+                    walk.findings.doubt("an affine function with other coefficients than operands", inner)
+                known.add(inner.result)
+            case ac.YieldOp():
                 pass
             case _:
-                walk.findings.doubt(f"is not understood inside {op.name}", inner)
+                if not check_scalar(inner, known, walk.findings):
+                    walk.findings.doubt(f"is not understood inside {op.name}", inner)
     for buffer, stores in written.items():
         places = {tuple(access.indices) for access in (*stores, *read.get(buffer, ()))}
         if len(places) > 1:
@@ -246,6 +279,8 @@ def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
     state, slot = walk.state, (buffer.name, op.slot.data)
     begin, end = op.column_begin.data, op.column_end.data
     element = parse_element(fragment.element)
+    if fragment.element != buffer.element:
+        walk.findings.doubt(f"stages {fragment.element} in a buffer of {buffer.element}", op)
     if fragment.axes != "mn" or element is None or not 0 <= begin < end <= fragment.n:
         walk.findings.doubt(f"stages columns {begin} to {end} of {fragment.axes} x {fragment.n} {fragment.element}", op)
         walk.give(op, op.result, None)
@@ -407,12 +442,18 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
         walk.report(
             "AL005", op, f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}"
         )
-    if len(op.coordinates) != len(tensor_map.box):
-        walk.report("TX008", op, f"{len(op.coordinates)} coordinates for a map of rank {len(tensor_map.box)}")
+    check_start(walk, op, tensor_map, coordinates)
+    if tensor_map.element != buffer.element:
+        walk.findings.doubt(f"stores {tensor_map.element} from a buffer of {buffer.element}", op)
+    # The engine writes the last 16 bytes of a row whole.
+    rows = -(-tensor_map.dims[0] * tensor_map.element_bytes // 16) * 16
+    if may_alias((*tensor_map.dims[1:], rows), (*tensor_map.strides_bytes, 1)):
+        walk.findings.doubt(f"two rows of {tensor_map.buffer} may share bytes", op)
     if walk.recording:
         walk.summary.stores.append((buffer.name, tensor_map.box_bytes))
         walk.summary.writes_global.setdefault(tensor_map.buffer, op)
         # Outermost first, as plain stores count.
+        strides = (*tensor_map.strides_bytes[::-1], tensor_map.element_bytes)
         walk.summary.places.append(
-            StorePlace(op, tensor_map.buffer, coordinates[::-1], tensor_map.box[::-1], walk.around)
+            StorePlace(op, tensor_map.buffer, coordinates[::-1], tensor_map.box[::-1], walk.around, strides)
         )

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import cast
+from typing import cast, get_args
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Swizzle, TensorMap
+from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.contract.finding import Findings
 from tilewright.ir import ac
 from tilewright.ir.tier import UNITS, MemoryType
@@ -83,6 +83,16 @@ class Map:
     swizzle: str
     interleave: str
     op: ac.TensorMapOp
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Extents of the tensor in elements, innermost first."""
+        return integers(self.op.dims)
+
+    @property
+    def strides_bytes(self) -> tuple[int, ...]:
+        """Of all dimensions but the innermost."""
+        return integers(self.op.strides_bytes)
 
     @property
     def box_bytes(self) -> int:
@@ -224,6 +234,7 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
                 if tensor_map is not None:
                     maps[tensor_map.name] = declared[inner.result] = tensor_map
             case ac.GlobalOp():
+                _check_global(inner, findings)
                 declared[inner.result] = inner
             case ac.RoleOp():
                 roles.append(_role(inner))
@@ -301,12 +312,27 @@ def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
     if kind.swizzle.data not in SWIZZLE_SPAN_BYTES or kind.interleave.data != "none":
         findings.doubt(f"a tensor map with swizzle {kind.swizzle.data!r}, interleave {kind.interleave.data!r}", op)
         return None
-    if not len(box) == len(dims) == kind.rank.data:
-        findings.report("TX008", op, f"rank {kind.rank.data}, but {len(dims)} extents and {len(box)} box extents")
+    if not len(box) == len(dims) == kind.rank.data == len(op.strides_bytes) + 1:
+        findings.report(
+            "TX008",
+            op,
+            f"rank {kind.rank.data}, but {len(dims)} extents, {len(op.strides_bytes)} strides and {len(box)} box "
+            "extents",
+        )
+        return None
+    if op.l2_promotion.data not in get_args(L2Promotion):
+        findings.doubt(f"unknown L2 promotion {op.l2_promotion.data!r}", op)
     _check_legal(op, element, kind.swizzle.data, findings)
     tensor_map = Map(
-        op.sym_name.data, op.buffer.data, box, element.value, element.bytes, kind.swizzle.data, kind.interleave.data, op
-    )  # fmt: skip
+        name=op.sym_name.data,
+        buffer=op.buffer.data,
+        box=box,
+        element=element.value,
+        element_bytes=element.bytes,
+        swizzle=kind.swizzle.data,
+        interleave=kind.interleave.data,
+        op=op,
+    )
     return tensor_map
 
 
@@ -324,6 +350,14 @@ def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, findings: F
             findings.illegal(violation, op)
     except TilewrightError as problem:
         findings.doubt(problem.message, op)
+
+
+def _check_global(op: ac.GlobalOp, findings: Findings) -> None:
+    kind, shape = type_of(op.result), integers(op.shape)
+    if not isinstance(kind, ac.GlobalType) or parse_element(kind.element.data) is None:
+        findings.doubt("a global array without a known element", op)
+    elif not len(shape) == len(op.strides) == kind.rank.data or min(shape, default=1) < 1:
+        findings.doubt(f"a global array of rank {kind.rank.data}, shape {shape} and {len(op.strides)} strides", op)
 
 
 def _role(op: ac.RoleOp) -> Role:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from tilewright.contract.copy_starts import check_start
 from tilewright.contract.footprint import box_extent_bytes, box_ranges, merged, overlap, size
 from tilewright.contract.polynomial import Polynomial
 from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, TARGET, Buffer, Map
@@ -172,7 +173,7 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
 def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
     filling = walk.take(op, op.tx)
     buffer, tensor_map = walk.buffer_of(op, op.buffer), walk.map_of(op, op.descriptor)
-    walk.indices(op, list(op.coordinates))
+    coordinates = walk.indices(op, list(op.coordinates))
     if not isinstance(filling, Filling) or buffer is None or tensor_map is None:
         _wrong(walk, op, filling if not isinstance(filling, Filling) else None)
         return
@@ -189,8 +190,7 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
             f"claims {op.box_bytes.data} bytes; the box of {tensor_map.name} has {tensor_map.box_bytes}",
             against=tensor_map.op,
         )
-    if len(op.coordinates) != len(tensor_map.box):
-        walk.report("TX008", op, f"{len(op.coordinates)} coordinates for a map of rank {len(tensor_map.box)}")
+    check_start(walk, op, tensor_map, coordinates)
     if tensor_map.swizzle != buffer.swizzle:
         walk.report(
             "AL005",

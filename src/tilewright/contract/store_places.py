@@ -41,6 +41,8 @@ def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loop
     rank = len(places[0].origin)
     if any(len(place.origin) != rank or len(place.extents) != rank for place in places):
         return "its stores differ in rank"
+    if len({place.strides_bytes for place in places}) > 1:
+        return "its stores see it with different strides"
     shapes = {tuple(index.terms for index in place.origin) for place in places}
     if len(shapes) > 1:
         return "its stores depend on tile and unit in different ways"
@@ -71,6 +73,19 @@ def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loop
         ):
             return "two boxes of one tile overlap"
     return ""
+
+
+def may_alias(extents: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements of an array may lie at one place: some stride does not pass all that smaller ones span.
+
+    extents and strides in one order and unit; a negative stride reaches as far as a positive one.
+    """
+    spanned = 0
+    for stride, extent in sorted((abs(stride), extent) for extent, stride in zip(extents, strides, strict=True)):
+        if extent > 1 and stride <= spanned:
+            return True
+        spanned += stride * (extent - 1)
+    return False
 
 
 _UNBOUNDED = 1 << 62

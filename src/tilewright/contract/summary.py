@@ -40,13 +40,14 @@ class ReadSite:
 @dataclass(frozen=True, slots=True)
 class StorePlace:
     """One place that stores a box of elements to global memory: its first coordinates and its extents, outermost
-    first. loops: atoms of the loops around it."""
+    first. loops: atoms of the loops around it. strides_bytes: how far apart the elements of each dimension lie."""
 
     op: Operation
     buffer: str
     origin: tuple[Index, ...]
     extents: tuple[int, ...]
     loops: tuple[str, ...]
+    strides_bytes: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

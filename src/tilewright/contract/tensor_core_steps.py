@@ -91,6 +91,8 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
     if op.steps.data < 1 or not len(a_steps) == len(b_steps) == op.steps.data:
         walk.findings.doubt(f"{op.steps.data} steps with {len(a_steps)} and {len(b_steps)} advances", op)
         return
+    if walk.role.count < 1:
+        return  # reported among the resources
     ring = slot.ring if isinstance(slot, Slot) else ""
     blocks = range(op.m.data // _ROWS)
     if a is not None:

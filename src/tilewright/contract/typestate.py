@@ -45,6 +45,7 @@ SCOPE = "all trip counts"
 ASSUMPTIONS = (
     "dynamic shared memory begins at a multiple of 1024 bytes",
     "emission implements each operation as the dialect defines it",
+    "every tensor map and global array lies within the memory that the launch gives it, apart from all others",
     "wgmma.wait_group of a warpgroup's thread covers the whole warpgroup's wgmma",
 )
 """What the proof takes for granted; the second proof, of the emitted text, does not."""

@@ -91,8 +91,8 @@ class RoleWalk:
         return self.ordinals.setdefault(op, f"{op.name}#{len(self.ordinals)}")
 
     def look(self, op: Operation, value: SSAValue) -> Token | None:
-        """What `value` stands for; None, with a doubt, if nothing defined it before `op`."""
-        if value not in self.env:
+        """What `value` stands for; None, with a doubt, if nothing defined it before `op`, in its block or around it."""
+        if value not in self.env or not _is_around(_home(value), self.block):
             self.findings.doubt("uses a value that nothing before it defines", op)
             return None
         return self.env[value]
@@ -306,6 +306,16 @@ def _token_at(old: Token | None, new: Token | None, count: Polynomial) -> Token 
 def _home(value: SSAValue) -> Block | None:
     owner = value.owner
     return owner if isinstance(owner, Block) else owner.parent_block()
+
+
+def _is_around(home: Block | None, block: Block | None) -> bool:
+    """Whether `home` is `block` or one that `block` lies in."""
+    while block is not None:
+        if block is home:
+            return True
+        owner = block.parent_op()
+        block = owner.parent_block() if owner is not None else None
+    return False
 
 
 def _defined(block: Block, owner: Operation) -> list[tuple[SSAValue, Operation]]:
