@@ -12,9 +12,10 @@ say what a warp knows; an access conflicts with an earlier one if both touch a b
 Mbarriers are judged by `phase_ledger`. If every synchronization is so ordered that it would be the same in any
 interleaving, and no access races, then values and control flow are the same too, and one run that ends stands for all.
 
-What is taken on trust, and named in `ASSUMPTIONS`: the lanes of a warp are ordered among themselves; a wait that fails
-is tried again. Atomics and strong accesses synchronize in ways that are not followed: they make the judge doubt. Not
-handled: non-bulk cp.async, tensor maps changed by the kernel, scopes narrower than the cluster, tcgen05.
+What is taken on trust, and named in `ASSUMPTIONS`: the lanes of a warp are ordered among themselves. Taken from the
+caller: a wait that fails is tried again (`retried_waits` reads that off the text). Atomics and strong accesses
+synchronize in ways that are not followed: they make the judge doubt. Not handled: non-bulk cp.async, tensor maps
+changed by the kernel, scopes narrower than the cluster, tcgen05.
 Checked by: tests/contract/test_happens_before.py, tests/contract/test_happens_before_rules.py.
 """
 
@@ -83,7 +84,6 @@ from tilewright.machine.event import (
 WARPGROUP_WARPS = 4
 ASSUMPTIONS = (
     "lanes of one warp are ordered among themselves by program order and reconvergence",
-    "a wait on an mbarrier that fails is tried again, and has no other effect",
     "no value that steers control or addresses comes from a clock",
 )
 _WARP_THREADS = 32

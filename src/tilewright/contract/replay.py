@@ -3,7 +3,8 @@
 The text is run by `machine`, once for each seed, with the judge of `happens_before` watching; a finding, a fault or a
 hang refutes. Without any, the partial order admits no other behaviour than the one that was run, so the verdict holds
 for every interleaving of this launch (not for other sizes: `typestate` proves those, where the program is known). More
-seeds are a check on the machine and the judge, not needed for the argument. What the judge can't follow gives Unknown.
+seeds are a check on the machine and the judge, not needed for the argument. What the judge can't follow gives Unknown;
+so does a wait whose failure the text may notice, since a run shows one of its outcomes (`retried_waits`).
 
 With `claims`, what happened is compared with what the typestate proof promised: barrier addresses, arrivals, bytes,
 phases, slots, stores, registers. Nothing here knows who wrote the text.
@@ -25,6 +26,7 @@ from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.events import Tally, differences
 from tilewright.contract.happens_before import ASSUMPTIONS, HappensBefore, Readings
 from tilewright.contract.replay_codes import REPLAY_RULES
+from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
@@ -54,7 +56,10 @@ def replay(
         return Unknown(("no run was asked for",))
     before = {name: data.copy() for name, data in buffers.items()}
     verdicts: list[Proven] = []
-    doubts: list[str] = []
+    doubts = [
+        f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
+        for span in waits_not_retried(module, launch.entry)
+    ]
     for seed in seeds:
         for name, data in before.items():
             buffers[name][...] = data
