@@ -12,6 +12,8 @@ Checked by: tests/contract/test_typestate_mutations.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import parse_element
@@ -279,8 +281,6 @@ def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
     state, slot = walk.state, (buffer.name, op.slot.data)
     begin, end = op.column_begin.data, op.column_end.data
     element = parse_element(fragment.element)
-    if fragment.element != buffer.element:
-        walk.findings.doubt(f"stages {fragment.element} in a buffer of {buffer.element}", op)
     if fragment.axes != "mn" or element is None or not 0 <= begin < end <= fragment.n:
         walk.findings.doubt(f"stages columns {begin} to {end} of {fragment.axes} x {fragment.n} {fragment.element}", op)
         walk.give(op, op.result, None)
@@ -295,7 +295,7 @@ def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
         )
     _require_free(walk, op, slot)
     state.staged |= {slot}
-    walk.give(op, op.result, Staged(buffer.name, op.slot.data, "written", written))
+    walk.give(op, op.result, Staged(buffer.name, op.slot.data, "written", written, fragment.element))
 
 
 def _require_free(walk: RoleWalk, op: ac.StageWriteOp, slot: tuple[str, int]) -> None:
@@ -338,7 +338,7 @@ def _fence(walk: RoleWalk, op: ac.FenceProxyOp) -> None:
         walk.give(op, op.result, None)
         return
     state = "fenced" if token.state == "written" else token.state
-    walk.give(op, op.result, Staged(token.buffer, token.slot, state, token.bytes))
+    walk.give(op, op.result, replace(token, state=state))
 
 
 def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
@@ -374,7 +374,7 @@ def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
     if isinstance(token, Staged):
         if token.state == "written":
             _unfenced(walk, op, token)
-        ready = Staged(token.buffer, token.slot, "ready", token.bytes)
+        ready = replace(token, state="ready")
     elif token is not None:
         walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
     if op.result is None:
@@ -443,8 +443,8 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
             "AL005", op, f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}"
         )
     check_start(walk, op, tensor_map, coordinates)
-    if tensor_map.element != buffer.element:
-        walk.findings.doubt(f"stores {tensor_map.element} from a buffer of {buffer.element}", op)
+    if tensor_map.element != token.element:
+        walk.findings.doubt(f"stores {tensor_map.element} where {token.element} were staged", op)
     # The engine writes the last 16 bytes of a row whole.
     rows = -(-tensor_map.dims[0] * tensor_map.element_bytes // 16) * 16
     if may_alias((*tensor_map.dims[1:], rows), (*tensor_map.strides_bytes, 1)):

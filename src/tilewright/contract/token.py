@@ -83,12 +83,13 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Bytes of a staging slot. state: "written", "fenced" or "ready"."""
+    """Bytes of a staging slot, elements of type `element`. state: "written", "fenced" or "ready"."""
 
     buffer: str
     slot: int
     state: str
     bytes: int
+    element: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, ModuleOp, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.base.element import Element
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import MemoryType, int_array
@@ -111,7 +112,9 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
         )
     )
 
-    def buffer_of(name: str, address: int, instances: int, slots: int, size: int, swizzle: str, ring: bool) -> SSAValue:
+    def buffer_of(
+        name: str, element: str, address: int, instances: int, slots: int, size: int, swizzle: str, ring: bool
+    ) -> SSAValue:
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(name),
             "address": IntAttr(address),
@@ -119,19 +122,18 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
         }
         if ring:
             properties["ring"] = RING
-        kind = MemoryType(
-            StringAttr("SMEM"), StringAttr(d.a.map.element), IntAttr(slots), IntAttr(size), StringAttr(swizzle)
-        )
+        kind = MemoryType(StringAttr("SMEM"), StringAttr(element), IntAttr(slots), IntAttr(size), StringAttr(swizzle))
         return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
 
-    a = buffer_of("a_slots", memory.a, 1, d.stages, a_bytes, d.a.map.swizzle, ring=True)
-    b = buffer_of("b_slots", memory.b, 1, d.stages, b_bytes, d.b.map.swizzle, ring=True)
+    a = buffer_of("a_slots", d.a.map.element, memory.a, 1, d.stages, a_bytes, d.a.map.swizzle, ring=True)
+    b = buffer_of("b_slots", d.b.map.element, memory.b, 1, d.stages, b_bytes, d.b.map.swizzle, ring=True)
     staging = None
     if d.staging_slots:
-        swizzle = next(store.map.swizzle for store in d.stores if store.path == "tma")
-        staging = buffer_of(
-            "staging", memory.staging, d.consumers, d.staging_slots, d.staging_slot_bytes, swizzle, ring=False
-        )
+        staged = [store.map for store in d.stores if store.path == "tma"]
+        # Slots that take outputs of several elements in turn are bytes.
+        element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
+        address, size, swizzle = memory.staging, d.staging_slot_bytes, staged[0].swizzle
+        staging = buffer_of("staging", element, address, d.consumers, d.staging_slots, size, swizzle, ring=False)
     return Pipeline(d, ring, a, b, a_map, b_map, staging), arrays
 
 
