@@ -301,13 +301,6 @@ def test_nan_wins_against_a_number_in_maximum_minimum_and_relu():
     assert np.isnan(apply(Function.RELU, nan))
 
 
-@given(st.sampled_from(list(Function)))
-def test_zero_preserving_functions_preserve_zero(function):
-    with np.errstate(all="ignore"):
-        result = apply(function, *(np.zeros(1),) * function.arity)[0]
-    assert function.preserves_zero == (result == 0.0)
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -249,7 +249,7 @@ def test_driver_errors_say_what_was_attempted(fake: Any) -> None:
     fake.fail["cuStreamSynchronize"] = errors.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(TilewrightError, match="running demo: CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         loaded.synchronize()
-    assert "tilewright check" in caught.value.remedy
+    assert "compute-sanitizer" in caught.value.remedy
 
     fake.fail["cuStreamSynchronize"] = errors.CUDA_ERROR_NOT_PERMITTED
     with pytest.raises(TilewrightError) as caught:

@@ -1,8 +1,8 @@
-"""How a compiled program is launched: buffers, tensor maps, kernels in order. Pure data, JSON both ways.
+"""How a compiled program is launched: buffers, tensor maps, kernels in order. Pure data, which `plan_json` writes.
 
-The launch part follows the published `launch.json` shape: params in PTX order, each a pointer, a scalar or a tensor
-map described by the arguments of `cuTensorMapEncodeTiled` (dimensions innermost first, strides in bytes). This module
-does not judge whether a tensor map is legal (`legal` does) and does not encode it (`runtime` does).
+Parameters stand in the order of the kernel's declarations, each a pointer, a scalar or a tensor map described by the
+arguments of `cuTensorMapEncodeTiled` (dimensions innermost first, strides in bytes). This module does not judge whether
+a tensor map is legal (`legal` does) and does not encode it (`runtime` does).
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ class PointerParam:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam:
+    """A number passed by value, little-endian; integers may be signed or unsigned."""
+
     kind: Literal["i32", "i64", "f32"]
     value: int | float
 
@@ -128,6 +130,7 @@ class LaunchPlan:
     launches: tuple[Launch, ...]
 
     def buffer(self, name: str) -> Buffer:
+        """The buffer called `name`. Raises KeyError where there is none."""
         for buffer in self.buffers:
             if buffer.name == name:
                 return buffer

@@ -2,15 +2,16 @@
 version.
 
 The key is a digest of the traced program (without its places in the author's files), the wanted decisions, the target,
-this package's version and the assembler's. An entry is a bundle, written atomically; one that does not load is dropped
-and made again. The folder is `$TILEWRIGHT_CACHE`, else `$XDG_CACHE_HOME/tilewright`, else `~/.cache/tilewright`; a
-folder that cannot be written means no cache, not an error.
+this package's version and sources, and the assembler's version. An entry is a bundle, written atomically; one that does
+not load is dropped and made again. The folder is `$TILEWRIGHT_CACHE`, else `$XDG_CACHE_HOME/tilewright`, else
+`~/.cache/tilewright`; a folder that cannot be written means no cache, not an error.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from functools import cache
 from pathlib import Path
 
 from tilewright.base.error import TilewrightError
@@ -32,21 +33,17 @@ def cache_key(program_digest: str, target: str, wanted: str, assembler: str) -> 
     return hashlib.sha256(parts.encode()).hexdigest()[:40]
 
 
+@cache
 def source_digest() -> str:
-    """A digest of this package's own sources, so that a checkout under development never serves a stale kernel."""
-    global _source_digest
-    if _source_digest is None:
-        root = Path(__file__).resolve().parent.parent
-        digest = hashlib.sha256()
-        for path in sorted(root.rglob("*")):
-            if path.suffix in (".py", ".toml"):
-                stat = path.stat()
-                digest.update(f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-        _source_digest = digest.hexdigest()
-    return _source_digest
-
-
-_source_digest: str | None = None
+    """A digest of names, sizes and times of this package's own sources, so that a checkout under development never
+    serves a stale kernel."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".toml"):
+            stat = path.stat()
+            digest.update(f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def fetch(key: str) -> Bundle | None:

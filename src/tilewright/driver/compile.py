@@ -22,9 +22,8 @@ from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.reproof import reprove
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import tile
 from tilewright.ir.decisions import Decisions, to_json
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile_facts import axes_of, dots, grid_axes, the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
@@ -37,7 +36,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Clock:
+class _Clock:
     """Seconds of each step, and who is told that one begins."""
 
     progress: Progress | None
@@ -51,7 +50,7 @@ class Clock:
 
 @dataclass(slots=True)
 class _Step:
-    clock: Clock
+    clock: _Clock
     name: str
     begin: float = 0.0
 
@@ -140,7 +139,7 @@ def compile_kernel(
         raise TilewrightError(
             f"{target} is known to the checker, but nothing is compiled for it yet", remedy="use --target sm_90a"
         )
-    clock = Clock(progress)
+    clock = _Clock(progress)
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
     with clock.step("decide"):
@@ -171,12 +170,10 @@ def operations_of(module: ModuleOp) -> int:
     """Multiply-adds counted twice, or one per point of the grid for a program without dot."""
     program = the_program(module)
     extents = program.extents
-    for op in program.walk():
-        if isinstance(op, tile.DotOp):
-            left, right = op.left.type, op.right.type
-            assert isinstance(left, tile.ValueType) and isinstance(right, tile.ValueType)
-            return 2 * math.prod(extents[axis] for axis in (*left.axis_names, right.axis_names[1]))
-    return math.prod(extents.values())
+    products = dots(program)
+    if not products:
+        return math.prod(extents[axis] for axis in grid_axes(program))
+    return sum(2 * math.prod(extents[axis] for axis in {*axes_of(dot.left), *axes_of(dot.right)}) for dot in products)
 
 
 def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, dict[str, ProtocolClaims]]:

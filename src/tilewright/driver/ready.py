@@ -20,6 +20,10 @@ from tilewright.runtime.arrays import ArrayView, view_array
 from tilewright.runtime.assemble import find_ptxas
 from tilewright.runtime.bundle import Bundle
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target as target_named
+
+DEFAULT_TARGET = "sm_90a"
+"""What is compiled for where the caller names nothing."""
 
 _memory: dict[str, CompiledKernel] = {}
 _by_arguments: dict[tuple[object, ...], CompiledKernel] = {}
@@ -28,7 +32,7 @@ _by_arguments: dict[tuple[object, ...], CompiledKernel] = {}
 def compile(  # the verb's name, as users write it: tw.compile
     kernel: Kernel,
     *,
-    target: str = "sm_90a",
+    target: str = DEFAULT_TARGET,
     dtype: str | Element | Mapping[str, str | Element] = "bf16",
     strides: Mapping[str, tuple[int, ...]] | None = None,
     tile: tuple[int, int] | None = None,
@@ -50,14 +54,14 @@ def compile(  # the verb's name, as users write it: tw.compile
 def compile_for(
     kernel: Kernel,
     dims: Mapping[str, int],
-    target: str = "sm_90a",
+    target: str = DEFAULT_TARGET,
     dtype: str | Element | Mapping[str, str | Element] = "bf16",
     strides: Mapping[str, tuple[int, ...]] | None = None,
     wanted: Wanted | None = None,
     cached: bool = True,
     progress: Progress | None = None,
 ) -> CompiledKernel:
-    """`compile` with the extents as a mapping."""
+    """`compile` with the extents as a mapping, and `wanted` for the decisions that are fixed. Raises as it does."""
 
     def fresh() -> Bundle:
         return compile_kernel(
@@ -108,8 +112,9 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
 
 
 def misaligned_names(views: Mapping[str, ArrayView]) -> tuple[str, ...]:
-    """Arrays on a GPU that do not begin at a multiple of 16 bytes. (CPU arrays are copied to aligned memory.)"""
-    return tuple(name for name, view in views.items() if view.device == "cuda" and view.pointer % 16)
+    """Arrays on a GPU that do not begin where a tensor map may. (CPU arrays are copied to aligned memory.)"""
+    alignment = target_named(DEFAULT_TARGET).limit("tensor_map.address_alignment_bytes")
+    return tuple(name for name, view in views.items() if view.device == "cuda" and view.pointer % alignment)
 
 
 def _check_product(left: ArrayView, right: ArrayView) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.diagnostic import Diagnostic
-from tilewright.base.plan import Launch, LaunchPlan
+from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
@@ -55,7 +55,7 @@ def replay_plan(module: Module, plan: LaunchPlan, claims: dict[str, ProtocolClai
     lines: list[str] = []
     assumptions: list[str] = []
     for launch in plan.launches:
-        verdict = _replay_launch(module, launch, buffers, claims.get(launch.entry), seeds)
+        verdict = replay(module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds)
         match verdict:
             case Proven():
                 lines.extend(verdict.claims)
@@ -63,13 +63,3 @@ def replay_plan(module: Module, plan: LaunchPlan, claims: dict[str, ProtocolClai
             case Refuted() | Unknown():
                 return verdict
     return Proven("this launch", tuple(assumptions), tuple(lines))
-
-
-def _replay_launch(
-    module: Module,
-    launch: Launch,
-    buffers: dict[str, np.ndarray],
-    claims: ProtocolClaims | None,
-    seeds: tuple[int, ...],
-) -> Verdict:
-    return replay(module, launch, buffers, claims=claims, seeds=seeds)

@@ -13,17 +13,18 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module, Operand
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
     ElementwiseDecisions,
-    MapDecision,
     OperandDecision,
     PipelineDecisions,
     StoreDecision,
     decisions_of,
     to_attribute,
 )
+from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile_types import TensorType, tensor_type
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
@@ -60,14 +61,13 @@ def _reduced(extent: int, size: int, tiles: int) -> int:
 def small_instance(module: ModuleOp) -> ModuleOp:
     """A copy of a decided program with small extents and the same decisions."""
     copy = module.clone()
-    (program,) = [op for op in copy.ops if isinstance(op, tile.ProgramOp)]
+    program = the_program(copy)
     extents = small_extents(program)
     program.properties["axes"] = DictionaryAttr({axis: IntegerAttr(size, i64) for axis, size in extents.items()})
     for argument in list(program.body.block.args):
-        tensor = argument.type
-        assert isinstance(tensor, tile.TensorType)
+        tensor = tensor_type(argument)
         shape = [extents[axis] for axis in tensor.axis_names]
-        kind = tile.TensorType.of(tensor.axis_names, shape, tensor.stride_elements, tensor.element_kind)
+        kind = TensorType.of(tensor.axis_names, shape, tensor.stride_elements, tensor.element_kind)
         # The argument is replaced by one of the new type: types of values do not change in place.
         fresh = program.body.block.insert_arg(kind, argument.index)
         argument.replace_all_uses_with(fresh)
@@ -86,10 +86,10 @@ def _small_decisions(decisions: PipelineDecisions, extents: dict[str, int]) -> P
 
     def operand(item: OperandDecision, outer: int) -> OperandDecision:
         dims = (contracted, outer) if item.major == "K" else (outer, contracted)
-        return replace(item, map=_resized(item.map, dims))
+        return replace(item, map=replace(item.map, dims=dims))
 
     def store(item: StoreDecision) -> StoreDecision:
-        return replace(item, map=_resized(item.map, (columns, rows)))
+        return replace(item, map=replace(item.map, dims=(columns, rows)))
 
     return replace(
         decisions,
@@ -99,10 +99,6 @@ def _small_decisions(decisions: PipelineDecisions, extents: dict[str, int]) -> P
         ctas=decisions.cluster_m * decisions.cluster_n,
         fill_ctas=1,
     )
-
-
-def _resized(plan: MapDecision, dims: tuple[int, ...]) -> MapDecision:
-    return replace(plan, dims=dims)
 
 
 # ---------------------------------------------------------------- comparison of texts
@@ -136,7 +132,8 @@ def _kernel_difference(large: Kernel, small: Kernel) -> str:
 
 
 def _without_extents(instruction: Instruction) -> tuple[object, ...]:
-    operands = instruction.operands
+    """An instruction as it must stand in both texts: immediates that may hold extents are left out."""
+    operands: tuple[Operand | None, ...] = instruction.operands
     if instruction.row in _ARITHMETIC_ROWS:
-        operands = tuple(None if isinstance(item, Immediate) else item for item in operands)  # type: ignore[assignment]
+        operands = tuple(None if isinstance(item, Immediate) else item for item in operands)
     return (instruction.opcode, operands, instruction.guard)

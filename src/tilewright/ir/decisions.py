@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute
 
 from tilewright.base.element import Element
-from tilewright.base.plan import TensorMap
+from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,18 @@ class MapDecision:
     dims: tuple[int, ...]
     strides_bytes: tuple[int, ...]
     box: tuple[int, ...]
-    swizzle: str
-    l2_promotion: str
+    swizzle: Swizzle
+    l2_promotion: L2Promotion
 
     def tensor_map(self) -> TensorMap:
+        """The same map as launch plans and `legal` have it."""
         return TensorMap(
             Element(self.element),
             self.dims,
             self.strides_bytes,
             self.box,
-            swizzle=self.swizzle,  # type: ignore[arg-type]
-            l2_promotion=self.l2_promotion,  # type: ignore[arg-type]
+            swizzle=self.swizzle,
+            l2_promotion=self.l2_promotion,
         )
 
 

@@ -38,11 +38,5 @@ class Function(StrEnum):
     def arity(self) -> int:
         return 2 if self in _BINARY else 1
 
-    @property
-    def preserves_zero(self) -> bool:
-        """True if zero operands give zero: a tile that is zero past a tensor's end stays so."""
-        return self in _ZERO_PRESERVING
-
 
 _BINARY = frozenset({Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN})
-_ZERO_PRESERVING = frozenset(Function) - {Function.DIV, Function.EXP, Function.SIGMOID}

@@ -52,7 +52,7 @@ DATA_TYPES: tuple[DataType, ...] = (
 """By enumeration value. The values from 13 on are packed types."""
 
 INTERLEAVE_NONE, INTERLEAVE_16B, INTERLEAVE_32B = 0, 1, 2
-SWIZZLE_NONE, SWIZZLE_32B = 0, 1
+SWIZZLE_NONE = 0
 
 
 @dataclass(frozen=True, slots=True)

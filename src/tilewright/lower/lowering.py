@@ -36,10 +36,12 @@ class Lowering:
 
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
+    """The numbers of an array attribute."""
     return tuple(item.data for item in attribute)
 
 
 def slot_of(lowering: Lowering, value: SSAValue) -> SlotPlace:
+    """The slot that a phase, transaction or reading token stands for."""
     place = lowering.place(value)
     assert isinstance(place, SlotPlace)
     return place

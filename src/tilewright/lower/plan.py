@@ -3,12 +3,24 @@ its ac kernel. Parameters come in the order of the kernel's declarations, as in 
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 
 from tilewright.base.element import Element
-from tilewright.base.plan import Launch, LaunchPlan, Param, PointerParam, TensorMap, TensorMapParam
+from tilewright.base.plan import (
+    L2Promotion,
+    Launch,
+    LaunchPlan,
+    Param,
+    PointerParam,
+    Swizzle,
+    TensorMap,
+    TensorMapParam,
+)
 from tilewright.ir import ac
 from tilewright.lower.ac_to_ptx import the_kernel
+from tilewright.lower.lowering import integers
 from tilewright.lower.tile_to_ac import LoweredProgram
 
 
@@ -44,18 +56,14 @@ def tensor_map(op: ac.TensorMapOp) -> TensorMap:
     assert isinstance(kind, ac.DescriptorType)
     return TensorMap(
         Element(op.element.data),
-        _integers(op.dims),
-        _integers(op.strides_bytes),
-        _integers(op.box),
-        swizzle=kind.swizzle.data,  # type: ignore[arg-type]
-        l2_promotion=op.l2_promotion.data,  # type: ignore[arg-type]
+        integers(op.dims),
+        integers(op.strides_bytes),
+        integers(op.box),
+        swizzle=cast("Swizzle", kind.swizzle.data),
+        l2_promotion=cast("L2Promotion", op.l2_promotion.data),
     )
 
 
-def _integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
-    return tuple(item.data for item in attribute)
-
-
 def _triple(attribute: ArrayAttr[IntAttr]) -> tuple[int, int, int]:
-    x, y, z = _integers(attribute)
+    x, y, z = integers(attribute)
     return x, y, z

@@ -29,7 +29,7 @@ LIBCUDA = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _ADVICE: dict[str, str] = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": (
         "a kernel touched memory outside its buffers; the context is lost, so start a new process, "
-        "and look for the access with `tilewright check` or compute-sanitizer"
+        "and look for the access with compute-sanitizer, or run the program on the CPU machine, which names the line"
     ),
     "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel's access is not aligned to its width; the context is lost, restart",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION": (
@@ -38,9 +38,9 @@ _ADVICE: dict[str, str] = {
     ),
     "CUDA_ERROR_LAUNCH_FAILED": (
         "a kernel faulted (often an asynchronous copy with a bad tensor map, or an mbarrier misused); "
-        "the context is lost, restart, and run `tilewright check` on the kernel"
+        "the context is lost, restart, and run the program on the CPU machine, which names the line"
     ),
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel hung or ran too long: `tilewright check` looks for deadlocks",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel hung or ran too long: the CPU machine says who waits for what",
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "too many registers times threads, or too much shared memory, for one block",
     "CUDA_ERROR_INVALID_CLUSTER_SIZE": "the cluster is larger than the GPU can place: make it smaller",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the machine code is for another GPU: compile for this one's target",
