@@ -198,6 +198,14 @@ def test_packed_halves_and_brains() -> None:
         assert np.array_equal(largest, np.maximum(a, b))
 
 
+def test_neg_and_abs_make_nan_canonical_as_an_h200_does() -> None:
+    images = np.resize(np.array([0x7FC0_0001, 0xFFFF_FFFF, 0x8000_0000, 0x3F80_0000], np.uint32), 32)
+    negated = evaluate("neg.f32 %f4, %f1;", {"%f1": images.view(np.float32)}, "%f4", np.uint32)
+    assert negated.tolist() == [0x7FFF_FFFF, 0x7FFF_FFFF, 0, 0xBF80_0000] * 8
+    absolute = evaluate("abs.f32 %f4, %f1;", {"%f1": images.view(np.float32)}, "%f4", np.uint32)
+    assert absolute.tolist() == [0x7FFF_FFFF, 0x7FFF_FFFF, 0, 0x3F80_0000] * 8
+
+
 def test_conversions_between_floats() -> None:
     values = RNG.standard_normal(32).astype(np.float32) * 100
     pair = evaluate("cvt.rn.bf16x2.f32 %r4, %f1, %f2;", {"%f1": values, "%f2": -values}, "%r4", np.uint32)

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
 from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.event import Ranges
 from tilewright.machine.swizzle import SPAN_BYTES, period_bytes, swizzled
-
-Ranges = tuple[tuple[int, int], ...]
 
 _SLICE_BYTES = {"none": 0, "16B": 16, "32B": 32}
 

@@ -29,7 +29,6 @@ from tilewright.base.element import Element
 from tilewright.base.plan import TensorMap
 from tilewright.machine.box import (
     Box,
-    Ranges,
     box_inside,
     box_of,
     inside,
@@ -39,8 +38,10 @@ from tilewright.machine.box import (
     shifted,
 )
 from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.event import Ranges
+from tilewright.machine.model import MODEL
 
-SHARED_ALIGN_BYTES = 128
+SHARED_ALIGN_BYTES = MODEL.limit("tensor_map.shared_alignment_bytes")
 """Alignment of a tensor copy's shared address (PTX ISA 9.7.9.27.1; CUDA programming guide, tensor memory access)."""
 
 
@@ -162,7 +163,9 @@ def _checked(tensor_map: TensorMap, coordinates: tuple[int, ...], address: int) 
         )
     if address % SHARED_ALIGN_BYTES:
         raise EngineFault(
-            "MF002", "shared-alignment", f"shared address {address} of a tensor copy is no multiple of 128"
+            "MF002",
+            "shared-alignment",
+            f"shared address {address} of a tensor copy is no multiple of {SHARED_ALIGN_BYTES}",
         )
     if address < 0:
         raise EngineFault("MF001", "shared-range", f"shared address {address} of a tensor copy is negative")

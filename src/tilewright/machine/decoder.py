@@ -59,13 +59,14 @@ _PACKED = {"f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "bf16": 16, "tf3
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """A fundamental or packed PTX type. raw: the dtype of its bits; signed: integer view for signed arithmetic."""
+    """A fundamental or packed PTX type: its name without dot, and how many bits one value takes."""
 
     name: str
     width_bits: int
 
     @property
     def raw(self) -> np.dtype[Any]:
+        """The dtype of its bits."""
         return np.dtype(np.bool_) if self.name == "pred" else _BITS[self.width_bits]
 
     @property

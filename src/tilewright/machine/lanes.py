@@ -24,7 +24,6 @@ Registers = list[Any]
 
 WARP_SIZE = 32
 FULL = int.from_bytes(b"\x01" * WARP_SIZE, "little")
-WARP_SLOT = 0
 SINK_SLOT = 1
 
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.model import MODEL
 
-COUNT_LIMIT = (1 << 20) - 1
+COUNT_LIMIT = MODEL.limit("mbarrier.count_max")
 """Largest arrival count, and largest magnitude of the transaction count in bytes (PTX ISA 9.7.13.15, "Contents")."""
-
 
 _NAMES = {
     "MB201": "mbarrier-range",

@@ -34,11 +34,19 @@ def arrive_named(warp: Warp, barrier: int, threads: int | None, waits: bool, spa
     strand = warp.current
     if not 0 <= barrier < len(cta.named):
         raise MachineFault(
-            "NB201", "barrier-number", f"named barrier {barrier} is not one of 0 to 15", span, _NAMED_SOURCE
+            "NB201",
+            "barrier-number",
+            f"named barrier {barrier} is not one of 0 to {len(cta.named) - 1}",
+            span,
+            _NAMED_SOURCE,
         )
     if threads is not None and (threads % WARP_SIZE or threads <= 0):
         raise MachineFault(
-            "NB201", "barrier-count", f"thread count {threads} is not a positive multiple of 32", span, _NAMED_SOURCE
+            "NB201",
+            "barrier-count",
+            f"thread count {threads} is not a positive multiple of {WARP_SIZE}",
+            span,
+            _NAMED_SOURCE,
         )
     state = cta.named[barrier]
     if warp.released_barrier == (barrier, strand.pc):

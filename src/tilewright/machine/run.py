@@ -36,15 +36,13 @@ from tilewright.frontends.ptx.ast import (
 from tilewright.machine.decoder import Decoder, Observer
 from tilewright.machine.lanes import UNINITIALISED, WARP_SIZE, Registers
 from tilewright.machine.memory import PARAM_WINDOW, POISON, GlobalMemory, region
+from tilewright.machine.model import MODEL
 from tilewright.machine.program import Program, decode
 from tilewright.machine.scheduler import run_cluster
 from tilewright.machine.state import Cluster, Counts, Cta, Warp
 from tilewright.machine.warpgroup import WARPS, Warpgroup, WarpMatrixState
-from tilewright.targets import target
 
 STEP_LIMIT = 2_000_000_000
-_MODELLED = "sm_90a"
-"""The architecture whose limits hold for every text: the machine models no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +123,23 @@ def _check_shape(kernel: Kernel, launch: Launch) -> None:
     if min(*launch.grid, *launch.block, *launch.cluster) < 1:
         raise refuse("grid, block and cluster extents start at 1")
     threads = prod(launch.block)
-    most = target(_MODELLED).limit("cta.threads_max")
+    most = MODEL.limit("cta.threads_max")
     if threads > most:
         raise refuse(f"{threads} threads a CTA, more than {most}")
     required = kernel.directives.get("reqntid")
     if required is not None and _three(required) != launch.block:
         raise refuse(f"block {launch.block}, but .reqntid is {required}")
-    most = kernel.directives.get("maxntid")
-    if most is not None and threads > prod(most):
-        raise refuse(f"{threads} threads, but .maxntid is {most}")
+    allowed = kernel.directives.get("maxntid")
+    if allowed is not None and threads > prod(allowed):
+        raise refuse(f"{threads} threads, but .maxntid is {allowed}")
     cluster = kernel.directives.get("reqnctapercluster")
     if cluster is not None and _three(cluster) != launch.cluster:
         raise refuse(f"cluster {launch.cluster}, but .reqnctapercluster is {cluster}")
     if any(extent % step for extent, step in zip(launch.grid, launch.cluster, strict=True)):
         raise refuse(f"grid {launch.grid} is not a multiple of cluster {launch.cluster}")
-    if prod(launch.cluster) > 16:
-        raise refuse(f"{prod(launch.cluster)} CTAs a cluster, more than 16")
+    most = MODEL.limit("cluster.ctas_max")
+    if prod(launch.cluster) > most:
+        raise refuse(f"{prod(launch.cluster)} CTAs a cluster, more than {most}")
 
 
 def _three(extents: tuple[int, ...]) -> tuple[int, ...]:
@@ -189,13 +188,14 @@ def _parameter_bytes(parameter: Parameter, given: Param, memory: GlobalMemory) -
             value = np.array([value], np.float32).tobytes()
         case TensorMapParam(buffer, _):
             _buffer(memory, buffer, parameter)
-            if parameter.align % 64:
+            alignment = MODEL.limit("tensor_map.alignment_bytes")
+            if parameter.align % alignment:
                 raise TilewrightError(
                     f"parameter {parameter.name} holds a tensor map and is aligned to {parameter.align} bytes",
                     span=parameter.span,
-                    remedy="declare it .align 64",
+                    remedy=f"declare it .align {alignment}",
                 )
-            value = bytes([POISON]) * 128
+            value = bytes([POISON]) * MODEL.limit("tensor_map.bytes")
     if len(value) != parameter.size_bytes:
         raise TilewrightError(
             f"parameter {parameter.name} has {parameter.size_bytes} bytes, the launch gives {len(value)}",
@@ -236,7 +236,7 @@ def _shared_layout(module: Module, kernel: Kernel, launch: Launch) -> tuple[dict
         end += -end % max(variable.align for variable in dynamic)
         symbols |= {variable.name: end for variable in dynamic}
     end += launch.dynamic_smem_bytes
-    most = target(_MODELLED).limit("cta.shared_bytes_max")
+    most = MODEL.limit("cta.shared_bytes_max")
     if end > most:
         raise TilewrightError(
             f"kernel {kernel.name} takes {end} bytes of shared memory, more than {most}", span=kernel.span
@@ -270,10 +270,9 @@ def _registers_at_launch(kernel: Kernel, launch: Launch) -> int:
         return given[0]
     threads = -(-prod(launch.block) // WARP_SIZE) * WARP_SIZE
     resident = kernel.directives.get("minnctapersm", (1,))[0]
-    facts = target(_MODELLED)
-    share = facts.limit("multiprocessor.registers") // (threads * max(resident, 1))
-    step = facts.limit("setmaxnreg.registers_step")
-    return min(facts.limit("thread.registers_max"), share // step * step)
+    share = MODEL.limit("multiprocessor.registers") // (threads * max(resident, 1))
+    step = MODEL.limit("setmaxnreg.registers_step")
+    return min(MODEL.limit("thread.registers_max"), share // step * step)
 
 
 def _populate(cluster: Cluster, kernel: Kernel, origin: tuple[int, int, int], shared_bytes: int) -> None:

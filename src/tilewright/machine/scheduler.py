@@ -58,7 +58,6 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
         if cluster.failed_polls > _POLL_LIMIT * cluster.live_warps:
             summary = f"{cluster.failed_polls} waits in a row failed, nothing is in flight and no phase ends"
             raise MachineHang("LV202", summary, _waiters(cluster))
-    counts.turns += turns
 
 
 def _relax(cluster: Cluster) -> bool:

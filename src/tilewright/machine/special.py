@@ -13,19 +13,15 @@ import numpy.typing as npt
 
 from tilewright.machine.decoder import PREDICATE, TypeName, WarpConstant
 from tilewright.machine.lanes import WARP_SIZE
-from tilewright.targets import target
+from tilewright.machine.model import MODEL
 
 if TYPE_CHECKING:
     from tilewright.machine.state import Cta
 
 _U32 = TypeName("u32", 32)
 _U64 = TypeName("u64", 64)
+_MULTIPROCESSORS = MODEL.limit("device.multiprocessors")
 CLOCKS = {"%clock": _U32, "%clock_hi": _U32, "%clock64": _U64, "%globaltimer": _U64}
-
-
-def _multiprocessors() -> int:
-    """How many multiprocessors the modelled device has."""
-    return target("sm_90a").limit("device.multiprocessors")
 
 
 def _full(value: int) -> npt.NDArray[Any]:
@@ -97,9 +93,9 @@ def _scalar_register(name: str) -> tuple[TypeName, WarpConstant] | None:
         case "%nwarpid":
             return _U32, lambda cta, _warp: _full(len(cta.warps))
         case "%smid":
-            return _U32, lambda cta, _warp: _full(cta.linear % _multiprocessors())
+            return _U32, lambda cta, _warp: _full(cta.linear % _MULTIPROCESSORS)
         case "%nsmid":
-            return _U32, lambda _cta, _warp: _full(_multiprocessors())
+            return _U32, lambda _cta, _warp: _full(_MULTIPROCESSORS)
         case "%gridid":
             return _U64, lambda _cta, _warp: np.ones(WARP_SIZE, np.uint64)
         case "%cluster_ctarank":

@@ -21,6 +21,7 @@ from tilewright.machine.event import WarpActor
 from tilewright.machine.lanes import Registers
 from tilewright.machine.mbarrier import Mbarrier
 from tilewright.machine.memory import RANK_SHIFT, GlobalMemory, Region
+from tilewright.machine.model import MODEL
 
 if TYPE_CHECKING:
     from tilewright.machine.decoder import Observer
@@ -87,7 +88,6 @@ class Warp:
         "registers",
         "relaxed",
         "released_barrier",
-        "shared_words",
         "steps",
         "strands",
         "wgmma",
@@ -101,7 +101,6 @@ class Warp:
         self.r = registers
         self.registers = budget
         self.rank_base = cta.rank << RANK_SHIFT
-        self.shared_words = cta.shared.words
         self.current = Strand(0, live)
         self.strands = [self.current]
         self.limit_pc = NEVER
@@ -156,14 +155,13 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class NamedBarrierState:
-    """One of a CTA's 16 named barriers. expected: threads that complete it, None while the whole CTA takes part."""
+    """One of a CTA's named barriers. expected: threads that complete it, None while the whole CTA takes part."""
 
     active: bool = False
     expected: int | None = None
     arrived_threads: int = 0
     synchronizing: list[tuple[Warp, Strand]] = field(default_factory=list["tuple[Warp, Strand]"])
     arrived: list[Warp] = field(default_factory=list["Warp"])
-    generation: int = 0
 
 
 class Cta:
@@ -181,7 +179,7 @@ class Cta:
         self.warps: list[Warp] = []
         self.barriers: dict[int, Mbarrier] = {}
         self.barrier_waiters: dict[int, list[tuple[Warp, Strand]]] = {}
-        self.named = [NamedBarrierState() for _ in range(16)]
+        self.named = [NamedBarrierState() for _ in range(MODEL.limit("cta.named_barriers"))]
         self.register_waiters: list[tuple[Warp, Strand]] = []
 
 
@@ -193,7 +191,6 @@ class Counts:
     copies: int = 0
     wgmmas: int = 0
     phases: int = 0
-    turns: int = 0
 
 
 class Cluster:

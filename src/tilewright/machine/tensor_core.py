@@ -32,8 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import Swizzle
-from tilewright.machine.box import Ranges, merged
+from tilewright.machine.box import merged
 from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.event import Ranges
 from tilewright.machine.swizzle import SPAN_BYTES, swizzled
 
 Major = Literal["k", "mn"]
@@ -88,10 +89,13 @@ def operand_addresses(descriptor: int, rows: int, depth: int, element_bytes: int
     return swizzled(addresses - shift, fields.swizzle) + shift
 
 
+@lru_cache(maxsize=1024)
 def operand_ranges(descriptor: int, rows: int, depth: int, element_bytes: int, major: Major) -> Ranges:
     """The shared bytes that an operand tile covers, merged."""
+    addresses = operand_addresses(descriptor, rows, depth, element_bytes, major)
     # All 16 bytes of a chunk are read, so chunks are told apart instead of bytes.
-    return _ranges(descriptor, rows, depth, element_bytes, major)
+    chunks = merged(np.unique(addresses >> 4))
+    return tuple((start << 4, end << 4) for start, end in chunks)
 
 
 def operand(
@@ -205,13 +209,6 @@ def _distances(
         distances = row % group * element_bytes + row // group * leading + k % 8 * width + k // 8 * stride
     distances.setflags(write=False)
     return distances
-
-
-@lru_cache(maxsize=1024)
-def _ranges(descriptor: int, rows: int, depth: int, element_bytes: int, major: Major) -> Ranges:
-    addresses = operand_addresses(descriptor, rows, depth, element_bytes, major)
-    chunks = merged(np.unique(addresses >> 4))
-    return tuple((start << 4, end << 4) for start, end in chunks)
 
 
 _BYTE_VALUES: dict[str, NDArray[np.float32]] = {

@@ -21,35 +21,30 @@ from tilewright.machine.lanes import FULL, UNINITIALISED, Registers, poison, to_
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain, nothing
 
+IntegerAtomic = Callable[[int, int, int], int]
+"""(what memory holds, operand b, operand c of `cas`) to what it holds next, as unbounded integers."""
 
-def _wrapped(function: Callable[[int, int], int]) -> Callable[[int, int, int, int], int]:
-    return lambda old, b, _c, _bits: function(old, b)
-
-
-_ATOMIC_INTEGER: dict[str, Callable[[int, int, int, int], int]] = {
-    "add": _wrapped(lambda old, b: old + b),
-    "and": _wrapped(lambda old, b: old & b),
-    "or": _wrapped(lambda old, b: old | b),
-    "xor": _wrapped(lambda old, b: old ^ b),
-    "exch": _wrapped(lambda _old, b: b),
-    "min": _wrapped(min),
-    "max": _wrapped(max),
-    "inc": _wrapped(lambda old, b: 0 if old >= b else old + 1),
-    "dec": _wrapped(lambda old, b: b if old == 0 or old > b else old - 1),
-    "cas": lambda old, b, c, _bits: c if old == b else old,
+_ATOMIC_INTEGER: dict[str, IntegerAtomic] = {
+    "add": lambda old, b, _c: old + b,
+    "and": lambda old, b, _c: old & b,
+    "or": lambda old, b, _c: old | b,
+    "xor": lambda old, b, _c: old ^ b,
+    "exch": lambda _old, b, _c: b,
+    "min": lambda old, b, _c: min(old, b),
+    "max": lambda old, b, _c: max(old, b),
+    "inc": lambda old, b, _c: 0 if old >= b else old + 1,
+    "dec": lambda old, b, _c: b if old == 0 or old > b else old - 1,
+    "cas": lambda old, b, c: c if old == b else old,
 }
 
 
-def _atomic_function(
-    instruction: Instruction, operation: str, element: TypeName
-) -> Callable[[int, int, int, int], int]:
+def _atomic_function(instruction: Instruction, operation: str, element: TypeName) -> IntegerAtomic:
     if element.is_float:
-        kinds: dict[str, Any] = {"f32": "f32", "f64": "f64", "f16": "f16", "bf16": "bf16"}
-        kind = kinds.get(element.name)
-        if kind is None or operation != "add":
+        kind: Any = element.name
+        if kind not in ("f16", "bf16", "f32", "f64") or operation != "add":
             raise unsupported(instruction, f"atomic {operation} of .{element.name}")
         dtype = element.raw
-        return lambda old, b, _c, _bits: int(arithmetic.add(kind, np.array([old], dtype), np.array([b], dtype))[0])
+        return lambda old, b, _c: int(arithmetic.add(kind, np.array([old], dtype), np.array([b], dtype))[0])
     return _ATOMIC_INTEGER[operation]
 
 
@@ -91,7 +86,7 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
                     old = words[at]
                     b = read(r[values[0]][lane])
                     c = read(r[values[1]][lane]) if len(values) > 1 else 0
-                    words[at] = dtype.type(function(read(old), b, c, bits) & ((1 << bits) - 1))
+                    words[at] = dtype.type(function(read(old), b, c) & ((1 << bits) - 1))
                     before[lane] = old
                 report_access(warp, region, offsets, place.element_bytes, True, place.span, True, mask)
             if target >= 0:

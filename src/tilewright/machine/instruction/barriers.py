@@ -1,6 +1,7 @@
 """Named barriers, warp barriers, cluster barriers and register budgets: binds `rendezvous` to instructions.
 
 Source: PTX ISA, `bar` / `barrier{.cta}`, `bar.warp.sync`, `barrier.cluster`, `setmaxnreg`. Not handled: `.red`.
+Checked by: tests/machine/test_barriers.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operan
 from tilewright.machine.event import MemoryFence
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import from_bits, indices
+from tilewright.machine.model import MODEL
 from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, set_registers
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Signal
@@ -99,8 +101,10 @@ def _setmaxnreg(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
     modifiers.flag("u32")
     (operand,) = expect_operands(instruction, 1)
     value = decoder.static_value(decoder.source(instruction, operand, WORD32))
-    if direction is None or value is None or not 24 <= value <= 256 or value % 8:
-        raise unsupported(instruction, "setmaxnreg takes .inc or .dec and a constant multiple of 8 from 24 to 256")
+    least, most, step = (MODEL.limit(f"setmaxnreg.registers_{name}") for name in ("min", "max", "step"))
+    if direction is None or value is None or not least <= value <= most or value % step:
+        takes = f".inc or .dec and a constant multiple of {step} from {least} to {most}"
+        raise unsupported(instruction, f"setmaxnreg takes {takes}")
     increase = direction == "inc"
     return Control(lambda warp, _mask: set_registers(warp, value, increase, instruction.span), converged=True)
 

@@ -1,6 +1,7 @@
 """Branches, exits, and instructions that only delay or hint.
 
 Source: PTX ISA, Control Flow Instructions; Miscellaneous Instructions. Not handled: `call`, `brx.idx`.
+Checked by: tests/machine/test_run.py.
 """
 
 from __future__ import annotations

@@ -174,19 +174,12 @@ def extremum(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, n
 
 
 def sign_operation(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, name: str) -> Plain:
-    """`neg` and `abs`: only the sign bit changes."""
-    if modifiers.flag("ftz"):
-        raise unsupported(instruction, f"{name}.ftz")
+    """`neg` and `abs`."""
+    ftz = modifiers.flag("ftz")
     declared = modifiers.take_type()
-    kind_of(instruction, declared)
-    pattern = {"f16x2": 0x8000_8000, "bf16x2": 0x8000_8000}.get(declared.name, 1 << (declared.width_bits - 1))
-    bit = declared.raw.type(pattern)
-    target, value = expect_operands(instruction, 2)
-    to = decoder.destination(instruction, target, declared)
-    sources = (decoder.source(instruction, value, declared),)
-    if name == "neg":
-        return compute(lambda a: a ^ bit, to, sources)
-    return compute(lambda a: a & ~bit, to, sources)
+    kind = kind_of(instruction, declared)
+    function = arithmetic.negate if name == "neg" else arithmetic.absolute
+    return _bind(decoder, instruction, declared, lambda a: function(kind, a, ftz=ftz), 1)
 
 
 def _approximation(name: Any) -> Callable[[Decoder, Instruction, Modifiers], Plain]:

@@ -139,13 +139,12 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
                         "MB211", "remote-barrier", "a remote arrive returns no state", instruction.span, _SOURCE
                     )
                 amounts = [1] * len(lanes) if value < 0 else [int(warp.r[value][lane]) for lane in lanes]
-                groups = (
-                    {amounts[0]: lanes}
-                    if len(set(amounts)) == 1 and state == SINK_SLOT
-                    else {(amount, lane): [lane] for amount, lane in zip(amounts, lanes, strict=True)}
+                # Lanes that do the same and ask for no state arrive together; others one by one.
+                together = len(set(amounts)) == 1 and state == SINK_SLOT
+                arrivals = (
+                    [(amounts[0], lanes)] if together else [(a, [at]) for a, at in zip(amounts, lanes, strict=True)]
                 )
-                for group, members in groups.items():
-                    amount = group[0] if isinstance(group, tuple) else group
+                for amount, members in arrivals:
                     if state != SINK_SLOT:
                         tokens[members] = mbarrier.token(cta.barriers.get(offset))
                     signals.arrive(

@@ -208,7 +208,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
 
     def masked(r: Registers, mask: int) -> None:
         warp: Warp = r[0]
-        loaded = [np.array(_old(r[target], element, declared)) for target, declared in pairs]
+        loaded = [np.array(_old(r[target], declared)) for target, declared in pairs]
         steps = place.element_bytes
         for region, offsets, lanes in place.careful(r, mask):
             words = region.words[steps]
@@ -220,8 +220,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         for (target, _), value in zip(pairs, loaded, strict=True):
             r[target] = value
 
-    def _old(value: Any, kind: TypeName, declared: TypeName) -> Lanes:
-        del kind
+    def _old(value: Any, declared: TypeName) -> Lanes:
         return poison(declared.raw) if value is UNINITIALISED or value.dtype != declared.raw else value
 
     return Plain(full, masked)

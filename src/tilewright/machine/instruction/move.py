@@ -1,7 +1,8 @@
 """Moves: register to register, packing and unpacking, addresses of variables, address conversion, selection.
 
-Source: PTX ISA, `mov`, `cvta`, `mapa`, `getctarank`, `isspacep`, `selp`, `slct`, `prmt`, `szext` family excluded.
-`cvta` of `.const` and `.global` is the identity here, as is `.param`: those windows are already generic.
+`cvta` of `.const` and `.global` is the identity here, as is `.param`: those windows are already generic. Source: PTX
+ISA, `mov`, `cvta`, `mapa`, `getctarank`, `isspacep`, `selp`, `prmt`, `createpolicy`. Not handled: `slct`, `.local`,
+modes of `prmt`. Checked by: tests/machine/test_instructions.py.
 """
 
 from __future__ import annotations
@@ -60,18 +61,18 @@ def _clock(decoder: Decoder, instruction: Instruction, declared: TypeName, targe
     return Plain(full, masked)
 
 
-def _part_types(decoder: Decoder, instruction: Instruction, declared: TypeName, items: int) -> TypeName:
+def _part_type(instruction: Instruction, declared: TypeName, items: int) -> TypeName:
+    """The type of one of `items` equal parts."""
     width, rest = divmod(declared.width_bits, items)
     if rest or width not in (8, 16, 32, 64):
         raise unsupported(instruction, f"{items} parts of {declared.width_bits} bits")
-    del decoder
     return TypeName(f"b{width}", width)
 
 
 def _pack(decoder: Decoder, instruction: Instruction, declared: TypeName, target: Any, value: Vector) -> Plain:
     if declared.width_bits == 128:
         raise unsupported(instruction, "128-bit registers")
-    part = _part_types(decoder, instruction, declared, len(value.items))
+    part = _part_type(instruction, declared, len(value.items))
     sources = tuple(decoder.source(instruction, item, part) for item in value.items)
     to = decoder.destination(instruction, target, declared)
     dtype, count = part.raw, len(sources)
@@ -88,7 +89,7 @@ def _pack(decoder: Decoder, instruction: Instruction, declared: TypeName, target
 def _unpack(decoder: Decoder, instruction: Instruction, declared: TypeName, target: Vector, value: Any) -> Plain:
     if declared.width_bits == 128:
         raise unsupported(instruction, "128-bit registers")
-    part = _part_types(decoder, instruction, declared, len(target.items))
+    part = _part_type(instruction, declared, len(target.items))
     source = decoder.source(instruction, value, declared)
     targets = tuple(decoder.destination(instruction, item, part) for item in target.items)
     dtype, count = part.raw, len(targets)
