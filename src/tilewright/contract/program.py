@@ -161,6 +161,9 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
         findings.doubt("grid, cluster and block are not three positive integers each", op)
     elif any(grid % cluster for grid, cluster in zip(extents[0], extents[1], strict=True)):
         findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
+    elif any(extent[1:] != (1, 1) for extent in extents):
+        # Tiles, points, roles and ranks are dealt out along x; CTAs or threads told apart by y would share them.
+        findings.doubt("a grid, a cluster or a block of more than one dimension", op)
     elif prod(extents[1]) > TARGET.limit("cluster.ctas_max"):
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
     elif (threads := prod(extents[2])) > TARGET.limit("cta.threads_max") or threads % 32:
@@ -378,6 +381,7 @@ def _check_setup(
     initialised: dict[str, Operation] = {}
     fenced: set[str] = set()
     ordered: set[str] = set()
+    ordered_fenced: set[str] = set()
     ordered_in_cluster: set[str] = set()
     first_role: Operation | None = None
     for op in sequence:
@@ -398,6 +402,7 @@ def _check_setup(
                 fenced |= initialised.keys()
             case ac.CtaSyncOp() | ac.ClusterSyncOp():
                 ordered |= initialised.keys()
+                ordered_fenced |= fenced
                 if isinstance(op, ac.ClusterSyncOp):
                     ordered_in_cluster |= fenced
                 if first_role is not None and isinstance(op, ac.CtaSyncOp):
@@ -405,7 +410,8 @@ def _check_setup(
             case _:
                 if first_role is None:
                     first_role = op
-                    _check_initialised(op, rings, initialised, fenced, ordered, ordered_in_cluster, reaches, findings)
+                    sets = (fenced, ordered, ordered_fenced, ordered_in_cluster)
+                    _check_initialised(op, rings, initialised, sets, reaches, findings)
     if rings and first_role is None:
         findings.doubt("a kernel with rings and no roles", kernel)
 
@@ -414,13 +420,15 @@ def _check_initialised(
     role: Operation,
     rings: Mapping[str, Ring],
     initialised: Mapping[str, Operation],
-    fenced: set[str],
-    ordered: set[str],
-    ordered_in_cluster: set[str],
+    sets: tuple[set[str], set[str], set[str], set[str]],
     reaches: bool,
     findings: Findings,
 ) -> None:
-    """When the first role begins, every ring must be ready for every thread that may touch it."""
+    """When the first role begins, every ring must be ready for every thread that may touch it.
+
+    sets: rings whose initialisation is fenced; synchronized; fenced and then synchronized; the same, in the cluster.
+    """
+    fenced, ordered, ordered_fenced, ordered_in_cluster = sets
     for name, ring in rings.items():
         if name not in initialised:
             findings.report("MB001", ring.op, f"ring {name} is never initialised", against=role)
@@ -436,6 +444,8 @@ def _check_initialised(
             findings.report(
                 "MB004", init, f"roles may begin before ring {name} is initialised", against=role, steps=steps
             )
+        elif name in fenced and name not in ordered_fenced:
+            findings.report("MB003", init, f"nothing is synchronized after the fence of ring {name}", against=role)
         elif reaches and name in fenced and name not in ordered_in_cluster:
             steps = (
                 "CTA 1 of the cluster has not started",

@@ -212,6 +212,8 @@ class RoleWalk:
             self.findings.doubt(f"{symbol!r} is no symbol of the kernel with a minimum", op)
         elif minimum < begin:
             self.findings.doubt(f"{symbol} may be {minimum}, less than the loop's first index {begin}", op)
+        if begin < 0:
+            self.findings.doubt(f"a loop that begins at {begin}; indices have no sign", op)
         entry = [self.take(op, value) for value in carried]
         if any(isinstance(token, Settled | Fragment) for token in entry):
             # Its registers belong to a wgmma of the body, which the next iteration issues again.
