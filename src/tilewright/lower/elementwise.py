@@ -2,7 +2,7 @@
 
 The four bodies have no branch between them, so that the assembler can put their loads first; what is left over goes
 through a loop of one. Indices are decoded from one 32-bit linear number, so the space is limited to 2^31 points (the
-frontend refuses larger arrays).
+frontend refuses larger arrays). Checked by: tests/lower/test_extents.py and test_values.py.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
-from tilewright.lower.emit import Text, float_bits
-from tilewright.lower.epilogue import ELEMENT_BYTES, displaced_address, load_as_float, store_from_float
+from tilewright.lower.emit import Text
+from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_from_float
 from tilewright.lower.lowering import integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
-from tilewright.lower.scalar import emit_round, emit_scalar
+from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 
 _UNROLL = 4
 
@@ -73,28 +73,15 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
                 assert isinstance(source, GlobalPlace)
                 address, inside = _address(text, values, source, inner.indices, check=bool(inner.fill.data))
                 values[inner.result] = ScalarPlace(load_as_float(text, source.element, f"[{address}]", inside))
-            case ac.ScalarOp():
-                inputs = tuple(_scalar(values, item) for item in inner.inputs)
-                values[inner.result] = ScalarPlace(emit_scalar(text, inner.function.data, inputs))
-            case ac.RoundOp():
-                rounded = emit_round(text, inner.element.data, _scalar(values, inner.input))
-                values[inner.result] = ScalarPlace(rounded)
-            case ac.ConstantOp():
-                values[inner.result] = ScalarPlace(text.into("f32", "mov.f32", float_bits(inner.bits.data)))
             case ac.ElementStoreOp():
                 destination = values[inner.destination]
                 assert isinstance(destination, GlobalPlace)
                 address, _ = _address(text, values, destination, inner.indices, check=False)
-                value = _scalar(values, inner.value)
+                value = scalar_register(values, inner.value)
                 store_from_float(text, destination.element, f"[{address}]", value, "")
             case _:
-                raise AssertionError(f"{inner.name} cannot stand in an element-by-element body")
-
-
-def _scalar(values: Places, value: SSAValue) -> str:
-    place = values[value]
-    assert isinstance(place, ScalarPlace)
-    return place.register
+                if not lower_scalar_op(text, values, inner):
+                    raise AssertionError(f"{inner.name} cannot stand in an element-by-element body")
 
 
 def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:

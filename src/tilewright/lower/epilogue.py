@@ -3,18 +3,22 @@
 wgmma's accumulator fragment (PTX ISA, wgmma register fragments): thread t of the warpgroup, w = t / 32, l = t % 32,
 holds in value v of a 64-row block the element at row 16 w + l / 4 + 8 ((v >> 1) & 1), column 2 (l % 4) + (v & 1) + 8
 (v >> 2). Elementwise work is done where its result is used, one pair of values at a time, so that the accumulator's
-registers are freed as they are consumed.
+registers are freed as they are consumed. Checked by: tests/lower/test_values.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Operation, SSAValue
-
 from tilewright.ir import ac
-from tilewright.lower.emit import Text, float_bits, float_literal
+from tilewright.lower.emit import Text
+from tilewright.lower.global_access import (
+    ELEMENT_BYTES,
+    constant_address,
+    displaced_address,
+    load_as_float,
+    store_from_float,
+)
 from tilewright.lower.places import (
     AccumulatorPlace,
     BufferPlace,
@@ -24,9 +28,8 @@ from tilewright.lower.places import (
     Places,
     ScalarPlace,
 )
-from tilewright.lower.scalar import emit_round, emit_scalar, widen
+from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 
-ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
 _SWIZZLE_MASK = {"128B": 0x70, "64B": 0x30, "32B": 0x10, "none": 0}
 
 
@@ -90,43 +93,6 @@ def _load_element(lanes: _Lanes, fragment: LoadedFragmentPlace, number: int, row
     return value
 
 
-def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> str:
-    """base + index * stride_bytes as a 64-bit address; index: a signed 32-bit register.
-
-    mad.wide takes a factor of 32 bits; rows of an array of few and long ones may be further apart.
-    """
-    if stride_bytes < 2**31:
-        return text.into("b64", "mad.wide.s32", index, stride_bytes, base)
-    return text.into("b64", "mad.lo.s64", text.into("b64", "cvt.s64.s32", index), stride_bytes, base)
-
-
-def constant_address(text: Text, base: str, offset_bytes: int) -> str:
-    """The operand for the address base + offset_bytes; an offset in an operand has 32 bits, signed."""
-    if offset_bytes < 2**31:
-        return f"[{base}+{offset_bytes}]"
-    return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
-
-
-def load_as_float(text: Text, element: str, address: str, guard: str) -> str:
-    """A global element widened to float32; 0 where the guard is false."""
-    if element == "f32":
-        value = text.into("f32", "mov.f32", float_literal(0.0))
-        text.emit("ld.global.nc.f32", value, address, guard=guard)
-        return value
-    narrow = text.into("b16", "mov.b16", 0)
-    text.emit("ld.global.nc.b16", narrow, address, guard=guard)
-    return widen(text, element, narrow)
-
-
-def store_from_float(text: Text, element: str, address: str, value: str, guard: str) -> None:
-    """Round a float32 register to the element and store it where the guard holds."""
-    if element == "f32":
-        text.emit("st.global.f32", address, value, guard=guard)
-        return
-    narrow = text.into("b16", f"cvt.rn.{element}.f32", value)
-    text.emit("st.global.b16", address, narrow, guard=guard)
-
-
 def _mapped_value(places: Places, lanes: _Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
     """Evaluate the map's region for one accumulator element."""
     operation, body = fragment.operation, fragment.operation.body.block
@@ -136,32 +102,12 @@ def _mapped_value(places: Places, lanes: _Lanes, fragment: MappedFragmentPlace, 
         assert isinstance(loaded, LoadedFragmentPlace)
         register = _load_element(lanes, loaded, number, _row_of(value, block), _column_of(value))
         scalars[argument] = ScalarPlace(register)
-    return evaluate_scalars(lanes.text, scalars, list(body.ops))
-
-
-def evaluate_scalars(text: Text, scalars: Places, ops: Sequence[Operation]) -> str:
-    """Emit a region of scalar ops; returns the register of the (last) yielded value."""
-    result = ""
-
-    def register(value: SSAValue) -> str:
-        place = scalars[value]
-        assert isinstance(place, ScalarPlace)
-        return place.register
-
-    for op in ops:
-        match op:
-            case ac.ScalarOp():
-                inputs = tuple(register(item) for item in op.inputs)
-                scalars[op.result] = ScalarPlace(emit_scalar(text, op.function.data, inputs))
-            case ac.RoundOp():
-                scalars[op.result] = ScalarPlace(emit_round(text, op.element.data, register(op.input)))
-            case ac.ConstantOp():
-                scalars[op.result] = ScalarPlace(text.into("f32", "mov.f32", float_bits(op.bits.data)))
-            case ac.YieldOp():
-                result = register(op.values[0])
-            case _:
-                raise AssertionError(f"{op} cannot stand in an elementwise region")
-    return result
+    for op in body.ops:
+        if isinstance(op, ac.YieldOp):
+            return scalar_register(scalars, op.values[0])
+        if not lower_scalar_op(lanes.text, scalars, op):
+            raise AssertionError(f"{op.name} cannot stand in a map's region")
+    raise AssertionError("a map's region yields its result")
 
 
 def lower_stage_write(
@@ -176,11 +122,31 @@ def lower_stage_write(
     lanes = _Lanes(text, *_lane_offsets(text, thread))
     origin = text.into("b32", "add.u32", shared_base, buffer.address + op.slot.data * buffer.slot_bytes)
     origin = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, origin)
+    staging = _Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
     for block in range(len(fragment.accumulator.blocks)):
         if element_bytes == 2:
-            _stage_matrices(text, places, lanes, fragment, buffer, (begin, end), pitch, origin, thread, block)
+            _stage_matrices(staging, block)
         else:
-            _stage_pairs(text, places, lanes, fragment, buffer, (begin, end), pitch, origin, thread, block)
+            _stage_pairs(staging, block)
+
+
+@dataclass(frozen=True, slots=True)
+class _Staging:
+    """Columns [begin, end) of a fragment on their way to a staging slot.
+
+    swizzle_mask: which address bits are exchanged; pitch: bytes of a row; origin: register with the slot's address.
+    """
+
+    text: Text
+    places: Places
+    lanes: _Lanes
+    fragment: MappedFragmentPlace
+    swizzle_mask: int
+    begin: int
+    end: int
+    pitch: int
+    origin: str
+    thread: str
 
 
 def _swizzled(text: Text, row_offset: str, within: str, mask: int) -> str:
@@ -191,66 +157,46 @@ def _swizzled(text: Text, row_offset: str, within: str, mask: int) -> str:
     return text.into("b32", "add.u32", row_offset, within)
 
 
-def _stage_matrices(
-    text: Text,
-    places: Places,
-    lanes: _Lanes,
-    fragment: MappedFragmentPlace,
-    buffer: BufferPlace,
-    columns: tuple[int, int],
-    pitch: int,
-    origin: str,
-    thread: str,
-    block: int,
-) -> None:
+def _stage_matrices(staging: _Staging, block: int) -> None:
     """16-bit elements: stmatrix writes four 8x8 matrices at once (rows 0-7 and 8-15 of the warp, 16 columns)."""
-    lane = text.into("b32", "and.b32", thread, 31)
-    warp = text.into("b32", "shr.u32", thread, 5)
+    text, fragment, pitch = staging.text, staging.fragment, staging.pitch
+    lane = text.into("b32", "and.b32", staging.thread, 31)
+    warp = text.into("b32", "shr.u32", staging.thread, 5)
     row_in_warp = text.into("b32", "and.b32", lane, 15)
     row = text.into("b32", "mad.lo.u32", warp, 16, row_in_warp)
     row_offset = text.into("b32", "mul.lo.u32", row, pitch)
     half = text.into("b32", "shl.b32", text.into("b32", "shr.u32", lane, 4), 4)
-    address = _swizzled(text, row_offset, half, _SWIZZLE_MASK[buffer.swizzle])
-    slot = text.into("b32", "add.u32", origin, 64 * pitch * block) if block else origin
-    for column in range(columns[0], columns[1], 16):
+    address = _swizzled(text, row_offset, half, staging.swizzle_mask)
+    slot = text.into("b32", "add.u32", staging.origin, 64 * pitch * block) if block else staging.origin
+    for column in range(staging.begin, staging.end, 16):
         packed: list[str] = []
         for group in (column // 8, column // 8 + 1):
             for upper in (0, 1):
                 first = 4 * group + 2 * upper
-                low = _mapped_value(places, lanes, fragment, block, first)
-                high = _mapped_value(places, lanes, fragment, block, first + 1)
+                low = _mapped_value(staging.places, staging.lanes, fragment, block, first)
+                high = _mapped_value(staging.places, staging.lanes, fragment, block, first + 1)
                 packed.append(text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low))
-        offset = text.into("b32", "xor.b32", address, (column - columns[0]) * 2)
+        offset = text.into("b32", "xor.b32", address, (column - staging.begin) * 2)
         destination = text.into("b32", "add.u32", slot, offset)
         registers = "{" + ", ".join(packed) + "}"
         text.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16", f"[{destination}]", registers)
 
 
-def _stage_pairs(
-    text: Text,
-    places: Places,
-    lanes: _Lanes,
-    fragment: MappedFragmentPlace,
-    buffer: BufferPlace,
-    columns: tuple[int, int],
-    pitch: int,
-    origin: str,
-    thread: str,
-    block: int,
-) -> None:
+def _stage_pairs(staging: _Staging, block: int) -> None:
     """32-bit elements: each thread stores its pairs of neighbouring columns."""
-    row, column = _lane_offsets(text, thread)
+    text = staging.text
+    row, column = _lane_offsets(text, staging.thread)
     for upper in (0, 1):
         place = text.into("b32", "add.u32", row, 8 * upper + 64 * block)
-        row_offset = text.into("b32", "mul.lo.u32", place, pitch)
+        row_offset = text.into("b32", "mul.lo.u32", place, staging.pitch)
         within = text.into("b32", "shl.b32", column, 2)
-        address = _swizzled(text, row_offset, within, _SWIZZLE_MASK[buffer.swizzle])
-        for start in range(columns[0], columns[1], 8):
+        address = _swizzled(text, row_offset, within, staging.swizzle_mask)
+        for start in range(staging.begin, staging.end, 8):
             first = 4 * (start // 8) + 2 * upper
-            low = _mapped_value(places, lanes, fragment, block, first)
-            high = _mapped_value(places, lanes, fragment, block, first + 1)
-            offset = text.into("b32", "xor.b32", address, (start - columns[0]) * 4)
-            destination = text.into("b32", "add.u32", origin, offset)
+            low = _mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
+            high = _mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
+            offset = text.into("b32", "xor.b32", address, (start - staging.begin) * 4)
+            destination = text.into("b32", "add.u32", staging.origin, offset)
             text.emit("st.shared.v2.f32", f"[{destination}]", f"{{{low}, {high}}}")
 
 

@@ -1,0 +1,48 @@
+"""How elements of a global array are reached: 64-bit addresses, loads widened to float32, stores rounded from it.
+
+Not handled: vectors of elements. Checked by: tests/lower/test_extents.py and test_values.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.lower.emit import Text, float_literal
+from tilewright.lower.scalar import widen
+
+ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
+
+
+def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> str:
+    """base + index * stride_bytes as a 64-bit address; index: a signed 32-bit register.
+
+    mad.wide takes a factor of 32 bits; rows of an array of few and long ones may be further apart.
+    """
+    if stride_bytes < 2**31:
+        return text.into("b64", "mad.wide.s32", index, stride_bytes, base)
+    return text.into("b64", "mad.lo.s64", text.into("b64", "cvt.s64.s32", index), stride_bytes, base)
+
+
+def constant_address(text: Text, base: str, offset_bytes: int) -> str:
+    """The operand for the address base + offset_bytes; an offset in an operand has 32 bits, signed."""
+    if offset_bytes < 2**31:
+        return f"[{base}+{offset_bytes}]"
+    return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
+
+
+def load_as_float(text: Text, element: str, address: str, guard: str) -> str:
+    """A global element widened to float32; 0 where the guard is false."""
+    if element == "f32":
+        value = text.into("f32", "mov.f32", float_literal(0.0))
+        text.emit("ld.global.nc.f32", value, address, guard=guard)
+        return value
+    narrow = text.into("b16", "mov.b16", 0)
+    text.emit("ld.global.nc.b16", narrow, address, guard=guard)
+    return widen(text, element, narrow)
+
+
+def store_from_float(text: Text, element: str, address: str, value: str, guard: str) -> None:
+    """Round a float32 register to the element and store it where the guard holds."""
+    if element == "f32":
+        text.emit("st.global.f32", address, value, guard=guard)
+        return
+    narrow = text.into("b16", f"cvt.rn.{element}.f32", value)
+    text.emit("st.global.b16", address, narrow, guard=guard)
