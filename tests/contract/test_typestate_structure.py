@@ -22,11 +22,12 @@ def doubts(module: ModuleOp) -> str:
 
 
 @pytest.mark.parametrize("extents", [(2, 2, 1), (2, 1, 3)])
-def test_ctas_beside_one_another_in_y_or_z_would_share_tiles(extents: tuple[int, int, int]) -> None:
-    module = pipeline_of("plain")
+@pytest.mark.parametrize("name", ["plain", "cluster-2x1"])
+def test_clusters_beside_one_another_in_y_or_z_would_share_tiles(name: str, extents: tuple[int, int, int]) -> None:
+    module = pipeline_of(name)
     (kernel,) = every(module, ac.KernelOp)
     kernel.properties["grid"] = int_array(extents)
-    assert "more than one dimension" in doubts(module)
+    assert "clusters, or threads, beside one another" in doubts(module)
 
 
 def test_threads_beside_one_another_in_y_would_share_roles() -> None:
@@ -35,7 +36,7 @@ def test_threads_beside_one_another_in_y_would_share_roles() -> None:
     x, y, z = (item.data for item in kernel.block)
     assert (y, z) == (1, 1)
     kernel.properties["block"] = int_array((x // 2, 2, 1))
-    assert "more than one dimension" in doubts(module)
+    assert "clusters, or threads, beside one another" in doubts(module)
 
 
 def test_a_loop_that_begins_below_zero_is_not_proven() -> None:

@@ -161,9 +161,9 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
         findings.doubt("grid, cluster and block are not three positive integers each", op)
     elif any(grid % cluster for grid, cluster in zip(extents[0], extents[1], strict=True)):
         findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
-    elif any(extent[1:] != (1, 1) for extent in extents):
-        # Tiles, points, roles and ranks are dealt out along x; CTAs or threads told apart by y would share them.
-        findings.doubt("a grid, a cluster or a block of more than one dimension", op)
+    elif extents[0][1:] != extents[1][1:] or extents[2][1:] != (1, 1):
+        # Tiles and points are dealt out to clusters, and roles to threads, along x: others would share them.
+        findings.doubt("clusters, or threads, beside one another in y or z", op)
     elif prod(extents[1]) > TARGET.limit("cluster.ctas_max"):
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
     elif (threads := prod(extents[2])) > TARGET.limit("cta.threads_max") or threads % 32:
