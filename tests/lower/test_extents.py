@@ -1,21 +1,29 @@
 """The instruction sequence depends on the decisions alone: a small instance's text stands for the large one's."""
 
+import re
+
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lowered_programs import blur, gemm, instructions, lower, matmul_bias_relu, product_of_sums, residual, small
 
 import tilewright.frontends.tile.language as tw
-from tilewright.driver.small import same_but_for_extents
+from tilewright.driver.small import immediate_pairs, same_but_for_extents
 from tilewright.frontends.ptx.ast import Immediate
 from tilewright.frontends.ptx.reader import read
+from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import Wanted
 
 extent = st.one_of(st.integers(1, 300), st.integers(1, 9000), st.integers(1, 140).map(lambda tiles: 64 * tiles))
 TILES = [(64, 64), (128, 128), (64, 256), (128, 64)]
 
 
+def pairs_of(one, other):
+    return immediate_pairs(the_program(one.module), the_program(other.module))
+
+
 def assert_same_sequence(large):
-    assert same_but_for_extents(large.parsed, small(large).parsed) == ""
+    instance = small(large)
+    assert same_but_for_extents(large.parsed, instance.parsed, pairs_of(large, instance)) == ""
 
 
 @settings(max_examples=12, deadline=None)
@@ -45,20 +53,24 @@ def test_two_large_problems_of_one_shape_differ_in_immediates_only(m, n, k, more
     one = gemm(64 * m, 64 * n, 64 * k, tile=(64, 64), stages=4)
     other = gemm(64 * m + more_m, 64 * n, 64 * k + 8 * more_k, tile=(64, 64), stages=4)
     assume(one.decisions.stores[0].path == other.decisions.stores[0].path)
-    assert same_but_for_extents(one.parsed, other.parsed) == ""
+    assume(one.decisions.raster_group == other.decisions.raster_group)
+    assert same_but_for_extents(one.parsed, other.parsed, pairs_of(one, other)) == ""
 
 
 def test_the_comparison_can_fail():
-    """A changed byte count, a changed opcode and a missing instruction are all seen."""
+    """A changed byte count, slot stride, trip count, opcode and a missing instruction are all seen."""
     large = gemm(512, 512, 512)
+    instance = small(large)
     text = large.ptx
     for edited in (
         text.replace("_, [%r27], 16384", "_, [%r27], 8192"),
         text.replace("wgmma.wait_group.sync.aligned 1", "wgmma.wait_group.sync.aligned 0"),
         text.replace("\tfence.proxy.async.shared::cta;\n", ""),
+        re.sub(r"(mad\.lo\.u32 %r\d+, %r\d+, )8192", r"\g<1>4096", text, count=1),
+        re.sub(r"(setp\.ge\.u32 %p\d+, %r\d+, )8;", r"\g<1>9;", text, count=1),
     ):
         assert edited != text
-        assert same_but_for_extents(large.parsed, read(edited)) != ""
+        assert same_but_for_extents(read(edited), instance.parsed, pairs_of(large, instance)) != ""
 
 
 def test_extents_do_appear_as_immediates():

@@ -16,7 +16,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
-from tilewright.driver.small import same_but_for_extents, small_instance
+from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program
@@ -30,12 +30,13 @@ def reprove(program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[in
 
     A text that is not the small instance's but for extents is refuted.
     """
-    lowered = lower_program(the_program(small_instance(program)))
+    instance = small_instance(program)
+    lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     small_text = lower_to_ptx(list(modules.values()), target)
     large = read(ptx, f"<{name}.ptx>")
     small = read(small_text, f"<{name}.small.ptx>")
-    difference = same_but_for_extents(large, small)
+    difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(instance)))
     if difference:
         finding = Diagnostic(
             "LV090", "text-is-not-the-proven-text", f"the text differs from its small instance: {difference}"

@@ -1,19 +1,23 @@
 """Which small instance of a program stands for the large one when the emitted text is run.
 
 The instance keeps every decision (tile, stages, roles, paths, swizzles), every stride and the remainder of each extent
-by its tile, and reduces the extents to a few tiles: two along the columns, so that a phase crosses tiles, and stages +
-1 slices along the contracted axis, so that every slot is refilled. Since the lowering turns extents into immediates
-only, the small text is the large one but for immediates of plain arithmetic; `same_but_for_extents` checks that on the
-parsed texts, so a lowering that strays from the rule is caught.
+by its tile, and reduces the extents. Along the contracted axis 2 stages - 1 slices are left, so that every slot is
+refilled and both the loop and the first slice of the second tile cross the ring's end; where the program has fewer
+slices, as many tiles as there are stages are left instead, which takes the first slice through every slot it can reach.
+
+Since the lowering turns extents into immediates only, the small text is the large one but for immediates, and each
+pair that differs must be a pair of the same quantity: an extent, a number of tiles, a bound. `same_but_for_extents`
+checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module, Operand
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
     ElementwiseDecisions,
@@ -23,14 +27,17 @@ from tilewright.ir.decisions import (
     decisions_of,
     to_attribute,
 )
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile_facts import grid_axes, the_program
 from tilewright.ir.tile_types import TensorType, tensor_type
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
 
-_ARITHMETIC_ROWS = frozenset({"setp", "mul", "mad", "div", "rem", "sub", "min", "mov"})
-"""Rows whose immediates may hold extents. Barrier counts, byte counts, group counts and addresses may not differ."""
+_EXTENT_ROWS = frozenset({"setp", "div", "rem", "sub", "mov"})
+"""Rows whose immediates may hold extents. Barrier counts, byte counts, strides, groups and addresses may not differ."""
+
+Pairs = frozenset[tuple[int, int]]
+"""(in the large text, in the small text): immediates that stand for the same quantity."""
 
 
 def small_extents(program: tile.ProgramOp) -> dict[str, int]:
@@ -41,14 +48,26 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
         case ElementwiseDecisions():
             return {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
         case PipelineDecisions():
-            reduced = dict(extents)
-            for axis, size, tiles in (
-                (decisions.rows, decisions.tile_m, 1),
-                (decisions.columns, decisions.tile_n, 2),
-                (decisions.contracted, decisions.tile_k, decisions.stages + 1),
-            ):
-                reduced[axis] = _reduced(extents[axis], size, tiles)
-            return reduced
+            return extents | _pipeline_extents(decisions, extents)
+
+
+def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
+    slices = min(2 * d.stages - 1, -(-extents[d.contracted] // d.tile_k))
+    tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
+    most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))
+    most_across = -(-extents[d.columns] // (d.tile_n * d.cluster_n))
+    # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
+    if d.b.materialized and not d.a.materialized:
+        down = min(tiles, most_down)
+        across = -(-tiles // down)
+    else:
+        across = min(tiles, most_across)
+        down = -(-tiles // across)
+    return {
+        d.rows: _reduced(extents[d.rows], d.tile_m, down * d.cluster_m),
+        d.columns: _reduced(extents[d.columns], d.tile_n, across * d.cluster_n),
+        d.contracted: _reduced(extents[d.contracted], d.tile_k, slices),
+    }
 
 
 def _reduced(extent: int, size: int, tiles: int) -> int:
@@ -104,18 +123,45 @@ def _small_decisions(decisions: PipelineDecisions, extents: dict[str, int]) -> P
 # ---------------------------------------------------------------- comparison of texts
 
 
-def same_but_for_extents(large: Module, small: Module) -> str:
-    """Empty if the two texts are one but for immediates of plain arithmetic; else the first difference, in words."""
+def immediate_pairs(large: tile.ProgramOp, small: tile.ProgramOp) -> Pairs:
+    """Every pair of immediates by which the texts of two decided programs of one source may differ."""
+    quantities = [_quantities(program) for program in (large, small)]
+    return frozenset(zip(*quantities, strict=True))
+
+
+def _quantities(program: tile.ProgramOp) -> list[int]:
+    """What the lowering may write as an immediate that depends on extents, in an order that depends on decisions
+    alone."""
+    extents = program.extents
+    found = list(extents.values())
+    decisions = decisions_of(program.attributes["decisions"])
+    match decisions:
+        case ElementwiseDecisions():
+            found.append(math.prod(extents[axis] for axis in grid_axes(program)))
+        case PipelineDecisions():
+            d = decisions
+            rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
+            tiles_m = -(-rows // (d.tile_m * d.cluster_m))
+            tiles_n = -(-columns // (d.tile_n * d.cluster_n))
+            found += [tiles_m, tiles_m * tiles_n, d.raster_group * tiles_n, -(-depth // d.tile_k)]
+            found += [d.ctas // (d.cluster_m * d.cluster_n), rows * depth, columns * depth]
+            # A plain store compares its first column with the extent less the column's place in the tile.
+            found += [columns - place for place in range(1, d.tile_n)]
+    return found
+
+
+def same_but_for_extents(large: Module, small: Module, pairs: Pairs) -> str:
+    """Empty if the two texts are one but for immediates in `pairs`; else the first difference, in words."""
     if [kernel.name for kernel in large.kernels] != [kernel.name for kernel in small.kernels]:
         return "the texts have different entries"
     for one, other in zip(large.kernels, small.kernels, strict=True):
-        difference = _kernel_difference(one, other)
+        difference = _kernel_difference(one, other, pairs)
         if difference:
             return f"{one.name}: {difference}"
     return ""
 
 
-def _kernel_difference(large: Kernel, small: Kernel) -> str:
+def _kernel_difference(large: Kernel, small: Kernel, pairs: Pairs) -> str:
     if large.directives != small.directives or len(large.body) != len(small.body):
         return f"{len(large.body)} statements against {len(small.body)}"
     for one, other in zip(large.body, small.body, strict=True):
@@ -124,16 +170,23 @@ def _kernel_difference(large: Kernel, small: Kernel) -> str:
                 if name != same:
                     return f"{one.span}: label {name} against {same}"
             case Instruction(), Instruction():
-                if _without_extents(one) != _without_extents(other):
+                if not _agree(one, other, pairs):
                     return f"{one.span}: {one.span.text.strip()} against {other.span.text.strip()}"
             case _:
                 return f"{one.span}: a label against an instruction"
     return ""
 
 
-def _without_extents(instruction: Instruction) -> tuple[object, ...]:
-    """An instruction as it must stand in both texts: immediates that may hold extents are left out."""
-    operands: tuple[Operand | None, ...] = instruction.operands
-    if instruction.row in _ARITHMETIC_ROWS:
-        operands = tuple(None if isinstance(item, Immediate) else item for item in operands)
-    return (instruction.opcode, operands, instruction.guard)
+def _agree(one: Instruction, other: Instruction, pairs: Pairs) -> bool:
+    if (one.opcode, one.guard, len(one.operands)) != (other.opcode, other.guard, len(other.operands)):
+        return False
+    for mine, theirs in zip(one.operands, other.operands, strict=True):
+        if mine == theirs:
+            continue
+        match mine, theirs:
+            case Immediate(value), Immediate(small_value) if one.row in _EXTENT_ROWS:
+                if (value, small_value) not in pairs:
+                    return False
+            case _:
+                return False
+    return True
