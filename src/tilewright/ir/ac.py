@@ -3,7 +3,7 @@ groups.
 
 What a value of each type means:
 
-- `!ac.ring<name>`: `stages` slots guarded by pairs of mbarriers, full[s] and empty[s].
+- `!ac.ring_type<ring, stages>`: `stages` slots guarded by pairs of mbarriers, full[s] and empty[s].
 - `!ac.cursor<ring>`: a position in a ring, the pair (stage, parity). `advance` moves it one slot.
 - `!ac.phase<ring, side>`: the right to a slot, obtained by waiting. side "empty": may be filled; "full": may be read;
   "retired": was read and nothing reads it any more. Linear: used exactly once.
@@ -11,13 +11,13 @@ What a value of each type means:
 - `!ac.reading<ring>`: a slot that a wgmma in flight reads. Linear.
 - `!ac.inflight<m, n>` and `!ac.acc<m, n>`: an accumulator owned by the tensor core (linear), and by the
   threads (read as often as they like).
-- `!ac.fragment<axes, element>`: values distributed over a warpgroup's registers like an accumulator.
+- `!ac.fragment<m, n, axes, element>`: values distributed over a warpgroup's registers like an accumulator.
 - `!ac.staged<buffer, state>`: bytes of an output tile in shared memory: "written" by generic stores, "fenced" towards
   the async proxy, "ready" for the copy engine. Linear.
 
 Types make most misuse unrepresentable within one block; what crosses loops, groups and roles (phases, parities, counts,
 reuse before release, deadlock) is proved by `contract`. Ops print and parse in MLIR's generic form. Emission is
-`lower`'s.
+`lower`'s. Checked by: tests/ir/test_ac_text.py.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ class PhaseType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class TransactionType(ParametrizedAttribute, TypeAttribute):
+    """bytes: announced for the slot and not yet issued."""
+
     name = "ac.tx"
     ring: StringAttr
     bytes: IntAttr

@@ -2,7 +2,7 @@
 
 `synth` writes them on the `tile.program` op (attribute `decisions`), `lower` reads them there and applies them; a
 person reads them in the report. Every field is an integer, a string, a tuple, or one of these classes, so that the
-conversion to attributes and back is one short function.
+conversion to attributes and back is one short function. Checked by: tests/synth/test_decide.py.
 """
 
 from __future__ import annotations

@@ -119,7 +119,8 @@ def _shape(descriptor: MatrixDescriptor, target: Target) -> Iterator[Violation]:
         low, high = target.limit("wgmma.n_min"), target.limit("wgmma.n_max")
         message = f"B has {rows} columns; one wgmma takes {low} to {high} in steps of {target.limit('wgmma.n_step')}"
         if element is Element.U8:
-            message += ", above 32 in steps of 16"
+            fine, coarse = target.limit("wgmma.integer_n_fine_max"), target.limit("wgmma.integer_n_step")
+            message += f", above {fine} in steps of {coarse}"
         yield Violation("LY008", "shape", "n", None, rows, high, message, _SHAPE_SOURCE)
 
 

@@ -1,4 +1,7 @@
-"""How ac ops are put together: a kernel under construction, and one constructor for each shape of op that recurs."""
+"""How ac ops are put together: a kernel under construction, and one constructor for each shape of op that recurs.
+
+Checked by: tests/lower/test_ptx_text.py and test_values.py.
+"""
 
 from __future__ import annotations
 

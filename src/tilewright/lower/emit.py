@@ -3,6 +3,7 @@
 One `Text` collects the body of one kernel. Registers are virtual and typed by their prefix; `declarations` lists how
 many of each were taken. Nothing here knows what the instructions mean: an opcode without a row is refused at once, its
 modifiers and operands are held against the row's forms when the reader parses the whole text again.
+Checked by: tests/lower/test_ptx_text.py and test_values.py.
 """
 
 from __future__ import annotations

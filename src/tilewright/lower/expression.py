@@ -2,6 +2,7 @@
 
 Axes go by name, so an expression has a value at a named point, and broadcasts and transposes are only renamings: they
 emit nothing. Leaves are loads, constants, fresh accumulators of one value, and the loop's result.
+Checked by: tests/lower/test_values.py.
 """
 
 from __future__ import annotations

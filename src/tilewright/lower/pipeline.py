@@ -5,7 +5,7 @@ done while the next one runs. The first iteration is peeled, since it has nothin
 accumulator.
 
 In a cluster of two CTAs, the operand that both need is loaded half by each and multicast to both; a slot is then free
-only when the consumers of both CTAs have released it.
+only when the consumers of both CTAs have released it. Checked by: tests/lower/test_ptx_text.py and test_values.py.
 """
 
 from __future__ import annotations

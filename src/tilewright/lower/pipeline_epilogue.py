@@ -1,4 +1,7 @@
-"""How the consumers' accumulators leave: elementwise work, then bulk stores through staging slots, or plain stores."""
+"""How the consumers' accumulators leave: elementwise work, then bulk stores through staging slots, or plain stores.
+
+Checked by: tests/lower/test_ptx_text.py and test_values.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the lowering keeps what each `ac` value stands for: registers, fixed addresses, or work put off to its user."""
+"""Where the lowering keeps what each `ac` value stands for: registers, fixed addresses, or work put off to its user.
+
+Checked by: tests/lower/test_ptx_text.py and test_values.py.
+"""
 
 from __future__ import annotations
 

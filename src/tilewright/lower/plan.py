@@ -1,5 +1,7 @@
 """How a lowered program is launched: arrays, and each kernel's grid, cluster, shared memory and parameters, read off
-its ac kernel. Parameters come in the order of the kernel's declarations, as in its PTX."""
+its ac kernel. Parameters come in the order of the kernel's declarations, as in its PTX.
+Checked by: tests/lower/test_values.py, which launches by it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """How rings become mbarriers: cursors, waits, announced bytes, bulk copies, releases.
 
 Sources: PTX ISA, mbarrier.try_wait, mbarrier.arrive, cp.async.bulk.tensor, mapa.
+Checked by: tests/lower/test_ptx_text.py.
 """
 
 from __future__ import annotations

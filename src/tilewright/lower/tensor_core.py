@@ -1,6 +1,7 @@
 """How a slot's product becomes wgmma: matrix descriptors, one instruction for each 64-row block and 16-deep step.
 
 Source: PTX ISA, wgmma matrix descriptor and wgmma.mma_async.
+Checked by: tests/lower/test_ptx_text.py and test_values.py.
 """
 
 from __future__ import annotations

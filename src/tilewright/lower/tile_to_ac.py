@@ -4,7 +4,7 @@ A program with a dot becomes one warp-specialized kernel (`lower.pipeline`); an 
 first materialized in a workspace by an element-by-element kernel of its own. A program without dot is one such kernel.
 
 Everything chosen here was chosen by `synth` and stands in the program's `decisions` attribute; what the result means is
-proved again by `contract`, which does not read this file.
+proved again by `contract`, which does not read this file. Checked by: tests/lower/test_values.py.
 """
 
 from __future__ import annotations

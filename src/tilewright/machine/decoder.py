@@ -3,6 +3,7 @@
 Everything the text fixes is decided here, once for a launch: constants and special registers get slots of their own,
 filled when a CTA or a warp starts. A modifier that no handler asks for is an error, never ignored. Source: PTX ISA,
 Operands; Special Registers; State Spaces. Not handled: `.local`, `.tex`, functions.
+Checked by: tests/machine/test_instructions.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A register file is a plain list. Slot 0 holds the warp itself, slot 1 is the sin
 registers, then constants and special registers, so that every operand is a slot.
 
 Partially written registers: lanes that were never written while others were hold 0xCC bytes; only a register none of
-whose lanes was written counts as uninitialised.
+whose lanes was written counts as uninitialised. Checked by: tests/machine/test_instructions.py.
 """
 
 from __future__ import annotations

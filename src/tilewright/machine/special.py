@@ -1,7 +1,7 @@
 """What do the special registers read as? Each is fixed when a warp starts (clocks excepted: `mov` reads those).
 
 Source: PTX ISA, Special Registers. A CTA's `%smid` is its index in the grid modulo the device's multiprocessors;
-counters of the performance monitor are not there.
+counters of the performance monitor are not there. Checked by: tests/machine/test_run.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A plain step always falls through: `full` runs it for all 32 lanes, `masked` for some. A control step (`act`) may jump,
 block, yield or exit; it gets the warp and the lanes. Decoding happens once for a launch; no text is looked at later.
+Checked by: tests/machine/test_run.py.
 """
 
 from __future__ import annotations

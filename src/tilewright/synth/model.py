@@ -4,6 +4,7 @@ A tile of bm x bn costs, for each slice of the contracted axis, the larger of it
 operands need from the L2 cache; around that come a fixed start and an epilogue. Whole waves of tiles over the
 multiprocessors give the total. Rates are target facts. What the model leaves out: DRAM bandwidth, clock throttling,
 bank conflicts; so it ranks shapes, and promises no time. It can be replaced by another function of the same signature.
+Checked by: tests/synth/test_decide.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Only syntax: names are not resolved beyond what the text says, and nothing is executed. Source: PTX ISA, chapters 4
 (syntax), 5 (state spaces), 10 and 11 (special registers, directives). `reader` makes these values.
+Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 The body is read in one pass without recursion, so nesting costs no stack; instructions that name a label before it is
 declared are replaced when the label turns out to have another flat name. Source: PTX ISA 8.8, PTX Statements.
 Not handled, and refused: `.callprototype`, `.calltargets`. `.pragma` is read and dropped: it is a hint.
+Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Integer expressions are evaluated in unbounded integers by precedence climbing, then held to 64 bits; division truncates
 towards zero, as the ISA's does. A float is its exact image: a decimal constant is a 64-bit one. Source: PTX ISA 8.8,
 Constants; Constant Expressions. Not handled: casts `(.s64)`, and float arithmetic other than a leading minus.
+Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations

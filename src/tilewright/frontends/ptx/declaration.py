@@ -1,7 +1,7 @@
 """What does a declaration declare? Registers, variables with their initial bytes, parameters.
 
 Source: PTX ISA 8.8, State Spaces, Types, and Variables. Not handled, and refused: vector registers, initial values that
-are addresses, `.attribute`, textures and surfaces.
+are addresses, `.attribute`, textures and surfaces. Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 One regular expression takes the text apart; a place becomes a line and a column only when somebody asks. A word keeps
 its dotted parts (`ld.global.v4.b32`, `%tid.x`), because a PTX opcode is one. Source: PTX ISA 8.8, Syntax. Not handled:
 the preprocessor lines of a C-like front end (`#line`).
+Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations

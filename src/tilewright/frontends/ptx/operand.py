@@ -3,6 +3,7 @@
 Each operand is read with its shape (`register`, `address`, `vector` of 4, ...), by which the instruction table checks
 it. A name is a register, a variable, or, if it is neither yet, a use of something that `Names` settles later. Source:
 PTX ISA 8.8, Instruction Operands. Not handled, and refused: elements of vector registers (`v.x`), byte selectors.
+Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ Registers and variables are known before they are used, so a name is settled whe
 operand that names one is noted and settled when the scope that declares the label closes, or at last against
 parameters, module symbols and functions. The first use of a name in a function keeps it; later ones get `$1`, `$2`, ...
 Source: PTX ISA 8.8, Identifiers; Labels and Function Names; State Spaces.
+Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each waits until every live lane of its member mask has come to the instruction. Source: PTX ISA, `elect.sync`,
 `shfl.sync`, `vote.sync`, `activemask`, `match.sync`, `redux.sync`. The leader that `elect.sync` picks is the lowest
-lane of the mask.
+lane of the mask. Checked by: tests/machine/test_instructions.py.
 """
 
 from __future__ import annotations
