@@ -105,6 +105,16 @@ def test_points_of_an_elementwise_kernel_have_places_of_their_own() -> None:
         assert any(words in reason for reason in verdict.reasons), verdict
 
 
+def test_points_are_dealt_out_along_x() -> None:
+    module = elementwise()
+    (kernel,) = every(module, ac.KernelOp)
+    for name in ("grid", "cluster"):
+        kernel.properties[name] = int_array((1, 2, 1))
+    verdict = verify(module)
+    assert isinstance(verdict, Unknown)
+    assert "along x" in verdict.reasons[0]
+
+
 def test_a_constant_is_an_image_of_32_bits() -> None:
     module = elementwise()
     every(module, ac.ConstantOp)[0].properties["bits"] = IntAttr(1 << 32)

@@ -198,6 +198,8 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     if len(block.args) != len(extents):
         walk.findings.doubt("a region with other arguments than extents", op)
         return
+    if integers(walk.kernel.op.grid)[1:] != (1, 1):
+        walk.findings.doubt("points are dealt out to CTAs along x: others would share them", op)
     known: set[SSAValue] = set(block.args)
     extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
     points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}

@@ -161,8 +161,9 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
         findings.doubt("grid, cluster and block are not three positive integers each", op)
     elif any(grid % cluster for grid, cluster in zip(extents[0], extents[1], strict=True)):
         findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
-    elif extents[0][1:] != extents[1][1:] or extents[2][1:] != (1, 1):
-        # Tiles and points are dealt out to clusters, and roles to threads, along x: others would share them.
+    elif extents[0][1:] != extents[1][1:] or extents[1][2] != 1 or extents[2][1:] != (1, 1):
+        # Tiles are dealt out to clusters along x and to a cluster's CTAs in x and y, roles to threads along x: others
+        # would share them.
         findings.doubt("clusters, or threads, beside one another in y or z", op)
     elif prod(extents[1]) > TARGET.limit("cluster.ctas_max"):
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
