@@ -146,7 +146,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             found += [tiles_m, tiles_m * tiles_n, d.raster_group * tiles_n, -(-depth // d.tile_k)]
             found += [d.ctas // (d.cluster_m * d.cluster_n), rows * depth, columns * depth]
             # A plain store compares its first column with the extent less the column's place in the tile.
-            found += [columns - place for place in range(1, d.tile_n)]
+            found += [max(0, columns - place) for place in range(1, d.tile_n)]
     return found
 
 
