@@ -26,7 +26,7 @@ test: $(STAMP)
 	$(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu and not full"
 
 test-full: $(STAMP)
-	$(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu"
+	HYPOTHESIS_PROFILE=random $(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu"
 
 test-gpu: $(STAMP)
 	$(PYTHON) -m pytest -q -m gpu

@@ -39,11 +39,12 @@ def test_every_slice_is_filled_once_in_its_slot(compilation: Compilation, histor
     assert isinstance(decisions, PipelineDecisions)
     stages = len(history.slots)
     assert stages == decisions.stages
-    # The small instance has stages + 1 slices for each of its two tiles.
+    # The small instance has 2 stages - 1 slices for each of its two tiles.
+    fills_in_all = 2 * (2 * stages - 1)
     for stage, slot in enumerate(history.slots):
         fills = [interval.number for interval in slot if interval.state == "filling"]
-        assert fills == list(range(stage, 2 * (stages + 1), stages))
-    assert [interval.number for interval in history.producer] == list(range(2 * (stages + 1)))
+        assert fills == list(range(stage, fills_in_all, stages))
+    assert [interval.number for interval in history.producer] == list(range(fills_in_all))
 
 
 def test_the_producer_runs_ahead(history: History) -> None:

@@ -130,7 +130,7 @@ def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
         walk.findings.doubt("its result is no fragment", op)
         walk.give(op, op.result, None)
         return
-    if kind.axes.data not in ("m", "n", "mn") or (source is not None and len(source.shape) != len(kind.axes.data)):
+    if kind.axes.data not in ("m", "n", "mn", "nm") or (source is not None and len(source.shape) != len(kind.axes.data)):
         walk.findings.doubt(f"loads a fragment along {kind.axes.data!r} of an array that has other axes", op)
     walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, kind.axes.data, kind.element.data))
 

@@ -104,7 +104,8 @@ class AccumulatorType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class FragmentType(ParametrizedAttribute, TypeAttribute):
-    """axes: "mn" for a full fragment, "m" or "n" for a vector broadcast along the other axis."""
+    """axes: "mn" or "nm" (the array's own order) for a full fragment, "m" or "n" for a vector broadcast along the
+    other."""
 
     name = "ac.fragment"
     m: IntAttr
