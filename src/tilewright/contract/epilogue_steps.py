@@ -130,9 +130,10 @@ def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
         walk.findings.doubt("its result is no fragment", op)
         walk.give(op, op.result, None)
         return
-    if kind.axes.data not in ("m", "n", "mn", "nm") or (source is not None and len(source.shape) != len(kind.axes.data)):
-        walk.findings.doubt(f"loads a fragment along {kind.axes.data!r} of an array that has other axes", op)
-    walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, kind.axes.data, kind.element.data))
+    axes = kind.axes.data
+    if axes not in ("m", "n", "mn", "nm") or (source is not None and len(source.shape) != len(axes)):
+        walk.findings.doubt(f"loads a fragment along {axes!r} of an array that has other axes", op)
+    walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, axes, kind.element.data))
 
 
 def _map(walk: RoleWalk, op: ac.MapOp) -> None:
