@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 def measure(torch: Any, shape: tuple[int, int, int], turns: int) -> dict[str, object]:
     """Median ratio of torch.mm's time over each variant's, for one shape."""
     import tilewright as tw
-    from tilewright.driver.library import matmul_kernel
+    from tilewright.driver.kernels import matmul_kernel
 
     m, n, k = shape
     options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}

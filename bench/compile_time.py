@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.driver.compile import compile_kernel
-    from tilewright.driver.library import matmul_kernel
+    from tilewright.driver.kernels import matmul_kernel
 
     dims = {"M": 4096, "N": 4096, "K": 4096}
     compile_kernel(matmul_kernel, dims=dims, assembled=False)

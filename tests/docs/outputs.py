@@ -20,7 +20,7 @@ from tests.docs.pages import ROOT
 from tilewright.base.plan_json import plan_to_json
 from tilewright.driver.compile import Compilation, compile_kernel
 from tilewright.driver.demo import VARIANTS, Broken, Specimen, break_it
-from tilewright.driver.library import matmul_kernel
+from tilewright.driver.kernels import matmul_kernel
 from tilewright.driver.listing import listing
 from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.report.text import render_verdict

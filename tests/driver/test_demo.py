@@ -13,7 +13,7 @@ from tilewright.contract.typestate import verify
 from tilewright.driver import demo
 from tilewright.driver.compile import compile_kernel
 from tilewright.driver.demo import VARIANTS, Comparison, Specimen, Variant, break_it, changes
-from tilewright.driver.library import matmul_kernel
+from tilewright.driver.kernels import matmul_kernel
 from tilewright.driver.listing import listing
 from tilewright.frontends.ptx.reader import read
 from tilewright.runtime.bundle import Bundle

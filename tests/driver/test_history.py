@@ -9,7 +9,7 @@ import pytest
 from tilewright.driver.compile import Compilation, compile_kernel
 from tilewright.driver.demo import Specimen
 from tilewright.driver.history import History
-from tilewright.driver.library import matmul_kernel
+from tilewright.driver.kernels import matmul_kernel
 from tilewright.ir.decisions import PipelineDecisions
 
 

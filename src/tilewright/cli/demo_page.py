@@ -11,7 +11,7 @@ from tilewright.cli.words import comparison_rows, decision_rows, size_rows
 from tilewright.driver.compile import Compilation
 from tilewright.driver.demo import Broken, Demo, Judged
 from tilewright.driver.history import History, Interval
-from tilewright.driver.library import matmul_kernel
+from tilewright.driver.kernels import matmul_kernel
 from tilewright.ir import ac
 from tilewright.ir.tier import MemoryType
 from tilewright.report.figure import Bar, Lane, LaneChart, MemoryMap, Region

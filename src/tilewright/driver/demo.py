@@ -24,7 +24,7 @@ from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.compile import Compilation, compile_kernel
 from tilewright.driver.history import History, ring_history
-from tilewright.driver.library import matmul_kernel
+from tilewright.driver.kernels import matmul_kernel
 from tilewright.driver.listing import listing
 from tilewright.driver.place import gpu_runs
 from tilewright.driver.reproof import replay_plan

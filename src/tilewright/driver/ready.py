@@ -12,7 +12,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver import cache
 from tilewright.driver.compile import Progress, compile_kernel, elements_of
-from tilewright.driver.library import matmul_kernel
+from tilewright.driver.kernels import matmul_kernel
 from tilewright.driver.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import fingerprint, trace
