@@ -151,6 +151,14 @@ def test_calling_a_kernel_compiles_it_for_its_arrays(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("*.twb"))) == 1
 
 
+def test_calling_a_kernel_writes_an_output_of_any_layout():
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((64, 72)).astype(np.float16), random.standard_normal((72, 80)).astype(np.float16))
+    out = np.zeros((64, 80), np.float32, order="F")
+    assert kernels.matmul(a, b, out=out) is out
+    assert relative_error(out, a.astype(float) @ b.astype(float)) < 1e-4
+
+
 def test_a_compiled_kernel_refuses_other_arrays():
     compilation = compile_kernel(kernels.matmul, dims={"M": 64, "N": 64, "K": 64}, rerun=False, assembled=False)
     compiled = CompiledKernel(compilation.bundle())

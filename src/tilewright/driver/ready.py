@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -156,12 +156,17 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
         raise TilewrightError(
             f"{kernel.name} takes no argument {min(unknown)}", remedy="pass arrays in order, and out="
         )
-    inputs = kernel.parameters[: len(arguments)]
+    out = keywords.get("out")
+    outputs: tuple[object, ...] = ()
+    if out is not None:
+        outputs = cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
+    # What is written comes after what is read; an output given fixes its own layout and element as an input does.
+    given = kernel.parameters[: len(arguments) + len(outputs)]
     dims: dict[str, int] = {}
     strides: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, str | Element] = {}
-    views = [view_array(array, name=item.name) for array, item in zip(arguments, inputs, strict=False)]
-    for view, item in zip(views, inputs, strict=False):
+    views = [view_array(array, name=item.name) for array, item in zip((*arguments, *outputs), given, strict=False)]
+    for view, item in zip(views, given, strict=False):
         if len(view.shape) != len(item.axes):
             raise TilewrightError(
                 f"{item.name} has {len(view.shape)} dimensions; {kernel.name} declares {len(item.axes)}",
@@ -175,7 +180,7 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
                 )
         dtypes[item.name] = view.element
         strides[item.name] = view.strides
-    for item in kernel.parameters[len(arguments) :]:
+    for item in kernel.parameters[len(given) :]:
         dtypes[item.name] = views[0].element if views else Element.BF16
     missing = [axis for axis in kernel.axes if axis not in dims]
     if missing:
@@ -184,6 +189,6 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
             span=kernel.span,
             remedy="pass every input, in the order of the parameters",
         )
-    misaligned = misaligned_names({item.name: view for item, view in zip(inputs, views, strict=False)})
+    misaligned = misaligned_names({item.name: view for item, view in zip(given, views, strict=False)})
     compiled = compile_for(kernel, dims, dtype=dtypes, strides=strides, wanted=Wanted(misaligned=misaligned))
-    return compiled(*arguments, out=keywords.get("out"))
+    return compiled(*arguments, out=cast("object", out))
