@@ -1,6 +1,6 @@
 """What does one role, seen from outside, do to the rings, to shared memory and to the cluster?
 
-`interpret` fills a summary while it walks a role; `rings` compares the summaries of all roles. Only facts seen at a
+`walk` fills a summary while it walks a role; `rings` compares the summaries of all roles. Only facts seen at a
 general iteration are recorded, so that each holds for every trip count.
 """
 

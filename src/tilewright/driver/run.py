@@ -2,7 +2,7 @@
 the GPU).
 
 On the CPU machine the very PTX text of the bundle runs; results do not depend on the seed, which orders the
-asynchronous engines. The machine is exact and slow: about a second for a 512-cube.
+asynchronous engines. The machine is exact and slow.
 Checked by: tests/end_to_end/test_gemm.py.
 """
 
