@@ -12,7 +12,7 @@ from typing import Literal
 
 from tilewright.base.element import Element
 
-Swizzle = Literal["none", "32B", "64B", "128B"]
+Swizzle = Literal["none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B"]
 Interleave = Literal["none", "16B", "32B"]
 OutOfBounds = Literal["zero", "nan"]
 L2Promotion = Literal["none", "64B", "128B", "256B"]
@@ -74,6 +74,31 @@ class PointerParam:
 
 
 @dataclass(frozen=True, slots=True)
+class NullPointerParam:
+    """A 64-bit pointer that is zero: a scratch area the kernel does not use."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTensorMapParam:
+    """A tensor map of which nothing is known but, perhaps, what one copy through it transfers (`box_bytes`).
+
+    For checking without a launch: such a kernel can be checked, not run for its numbers.
+    """
+
+    box_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueParam:
+    """A structure passed by value. data: its first bytes, zero where it is shorter than `size_bytes`; fields: members
+    that are no plain bytes (pointers, tensor maps), by their offset."""
+
+    size_bytes: int
+    data: bytes = b""
+    fields: tuple[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarParam:
     """A number passed by value, little-endian; integers may be signed or unsigned."""
 
@@ -81,7 +106,7 @@ class ScalarParam:
     value: int | float
 
 
-Param = TensorMapParam | PointerParam | ScalarParam
+Param = TensorMapParam | PointerParam | ScalarParam | NullPointerParam | UnknownTensorMapParam | OpaqueParam
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 The machine yields these values in the order it performed them; `contract` judges the partial order that they imply,
 not this one order. Values are plain: nothing here knows a rule.
 
-Actors: a warp (the unit that runs instructions), a copy (one bulk copy in flight) and a tensor-core operation (one
-wgmma in flight). Addresses in shared memory are CTA-relative byte offsets from 0; in global memory they are machine
-addresses. Ranges are half-open byte intervals, sorted, merged and disjoint. Spans point into the PTX text.
+Actors: a warp (the unit that runs instructions), a copy (one bulk copy in flight), a tensor-core operation (one wgmma
+in flight) and a tensor-memory operation (one tcgen05 instruction in flight). Addresses in shared memory are CTA-relative
+byte offsets from 0; in global memory they are machine addresses. Ranges are half-open byte intervals, sorted, merged and
+disjoint. Spans point into the PTX text.
 """
 
 from __future__ import annotations
@@ -41,7 +42,16 @@ class TensorCoreActor:
     operation: int
 
 
-Actor = WarpActor | CopyActor | TensorCoreActor
+@dataclass(frozen=True, slots=True)
+class TensorMemoryActor:
+    """tcgen05 operation number `operation` (mma, cp, shift, ld or st; counted over the launch)."""
+
+    operation: int
+
+
+Actor = WarpActor | CopyActor | TensorCoreActor | TensorMemoryActor
+
+MemoryOrder = Literal["weak", "relaxed", "acquire", "release", "acq_rel", "volatile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,8 @@ class Access:
 
     space "shared": `cta` owns the bytes. space "global": `cta` is -1. atomic: part of an atomic operation, or a strong
     (`.relaxed`, `.acquire`, `.release`, `.volatile`) load or store. lanes: bit i = lane i of the warp took part.
+    order, scope: of a strong access (scope empty for a weak one). uncertain: whether it happens, or where, depends on
+    data that the run could not know.
     """
 
     actor: Actor
@@ -61,6 +73,9 @@ class Access:
     span: Span
     atomic: bool = False
     lanes: int = 0xFFFF_FFFF
+    order: MemoryOrder = "weak"
+    scope: str = ""
+    uncertain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +165,12 @@ class CopyIssue:
     """A bulk copy issued by one thread.
 
     direction "load": global to shared, completing on barrier (`barrier_cta`, `barrier_address`);
+    (st.async, red.async and clusterlaunchcontrol.try_cancel are loads here, too: they write shared memory and complete
+    transactions);
     direction "store": shared to global, completing through the issuing thread's bulk groups (barrier fields None).
     destinations: the CTAs whose shared memory it writes (multicast) or, for a store, the one it reads.
-    bytes: what one destination's barrier will be told.
+    bytes: what one destination's barrier will be told. tensor_map: machine address of a tensor map that lies in global
+    memory, which the copy reads through the tensormap proxy (None for one among the parameters).
     """
 
     actor: WarpActor
@@ -164,6 +182,7 @@ class CopyIssue:
     bytes: int
     barrier_address: int | None
     span: Span
+    tensor_map: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +338,193 @@ class RegisterBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorBlock:
+    """A rectangle of one CTA's tensor memory: lanes [lane_begin, lane_end), columns [column_begin, column_end) of 32
+    bits."""
+
+    cta: int
+    lane_begin: int
+    lane_end: int
+    column_begin: int
+    column_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryAllocate:
+    """tcgen05.alloc gave columns [column, column + columns) of `cta` to its kernel (one event for each CTA of the
+    group). The address was written to shared memory, which an `Access` tells."""
+
+    actor: WarpActor
+    cta: int
+    column: int
+    columns: int
+    cta_group: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryDeallocate:
+    """tcgen05.dealloc took columns [column, column + columns) of `cta` back."""
+
+    actor: WarpActor
+    cta: int
+    column: int
+    columns: int
+    cta_group: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryRelinquish:
+    """tcgen05.relinquish_alloc_permit."""
+
+    actor: WarpActor
+    cta_group: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryIssue:
+    """A tcgen05 operation begins. kind "ld" and "st" belong to the issuing warp, the others to thread `lane` of it.
+
+    reads, writes: blocks of tensor memory; shared: (CTA, bytes) of shared-memory operands, read through the async
+    proxy; registers: names that an ld writes or an st reads.
+    """
+
+    actor: WarpActor
+    lane: int
+    operation: TensorMemoryActor
+    kind: Literal["mma", "cp", "shift", "ld", "st"]
+    reads: tuple[TensorBlock, ...]
+    writes: tuple[TensorBlock, ...]
+    shared: tuple[tuple[int, Ranges], ...]
+    cta_group: int
+    registers: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryWait:
+    """tcgen05.wait::ld or wait::st: all earlier operations of that kind by this warp are complete."""
+
+    actor: WarpActor
+    kind: Literal["ld", "st"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryRegisterUse:
+    """A register of a tcgen05.ld or st that no wait covers yet was read or written by another instruction."""
+
+    actor: WarpActor
+    operation: TensorMemoryActor
+    register: str
+    write: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryFence:
+    """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
+
+    actor: WarpActor
+    side: Literal["before", "after"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryCommit:
+    """tcgen05.commit by thread `lane`: once `operations` (its mma, cp and shift of this cta_group since the start) are
+    complete, every barrier of `barriers` (CTA, address) gets one arrival, a `CommitArrive`."""
+
+    actor: WarpActor
+    lane: int
+    commit: int
+    operations: tuple[TensorMemoryActor, ...]
+    barriers: tuple[tuple[int, int], ...]
+    cta_group: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CommitArrive:
+    """The arrival of commit number `commit` on a barrier; `span` is the tcgen05.commit's."""
+
+    commit: int
+    cta: int
+    address: int
+    phase: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopyIssue:
+    """cp.async (not bulk) by lanes of a warp: it writes `shared` of its own CTA at any time until it is waited for."""
+
+    actor: WarpActor
+    lanes: int
+    copy: CopyActor
+    shared: Ranges
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopyCommit:
+    """cp.async.commit_group by lanes of a warp: their uncommitted cp.asyncs become their next group."""
+
+    actor: WarpActor
+    lanes: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopyWait:
+    """cp.async.wait_group (at most `pending` most recent groups remain) or wait_all (pending 0, everything)."""
+
+    actor: WarpActor
+    lanes: int
+    pending: int
+    everything: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopyArrive:
+    """cp.async.mbarrier.arrive: its deferred arrivals counted, after the cp.asyncs that the lanes had issued before."""
+
+    actor: WarpActor
+    lanes: int
+    cta: int
+    address: int
+    phase: int
+    count: int
+    no_increment: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapFence:
+    """fence.proxy.tensormap::generic: a release, or an acquire of the 128 bytes at `address`; also the fence within
+    tensormap.cp_fenceproxy (kind "release")."""
+
+    actor: WarpActor
+    kind: Literal["release", "acquire"]
+    address: int | None
+    scope: str
+    span: Span
+    lanes: int = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class GridDependency:
+    """griddepcontrol: "launch_dependents" lets the next grid begin, "wait" waits for the grids before this one."""
+
+    actor: WarpActor
+    kind: Literal["launch_dependents", "wait"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """The last active lanes of a warp exited."""
 
@@ -351,5 +557,20 @@ Event = (
     | ClusterBarrier
     | ClusterWait
     | RegisterBudget
+    | TensorMemoryAllocate
+    | TensorMemoryDeallocate
+    | TensorMemoryRelinquish
+    | TensorMemoryIssue
+    | TensorMemoryWait
+    | TensorMemoryRegisterUse
+    | TensorMemoryFence
+    | TensorMemoryCommit
+    | CommitArrive
+    | AsyncCopyIssue
+    | AsyncCopyCommit
+    | AsyncCopyWait
+    | AsyncCopyArrive
+    | TensorMapFence
+    | GridDependency
     | Exit
 )
