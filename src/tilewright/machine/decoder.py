@@ -150,7 +150,8 @@ class Decoder:
     """Slots and addresses for one kernel of one launch.
 
     symbols: shared-memory offsets of shared variables, machine addresses of the others; `shared_names` says which.
-    tensor_maps: by generic address; parameters: the bytes of the parameter block.
+    tensor_maps: by generic address; parameters: the bytes of the parameter block. mathematics: False where tensor-core
+    operations only yield their events and move no values.
     """
 
     def __init__(
@@ -170,6 +171,7 @@ class Decoder:
         self.parameters = parameters
         self.observe = observe
         self.strict = strict
+        self.mathematics = True
         self.names: list[str] = ["", "_"]
         self.types: list[TypeName | None] = [None, None]
         self.slots: dict[str, int] = {"_": SINK_SLOT}

@@ -26,6 +26,8 @@ from tilewright.machine.model import MODEL
 if TYPE_CHECKING:
     from tilewright.machine.decoder import Observer
     from tilewright.machine.program import Program
+    from tilewright.machine.tensor_memory import TensorMemory
+    from tilewright.machine.tensor_operation import WarpTensorState
     from tilewright.machine.warpgroup import Warpgroup
 
 NEVER = 1 << 60
@@ -90,6 +92,7 @@ class Warp:
         "released_barrier",
         "steps",
         "strands",
+        "tensor",
         "wgmma",
     )
 
@@ -114,6 +117,7 @@ class Warp:
         self.group: Warpgroup | None = None
         self.in_flight: frozenset[int] = frozenset()
         self.wgmma: Any = None
+        self.tensor: WarpTensorState | None = None
         registers[0] = self
 
     @property
@@ -181,6 +185,7 @@ class Cta:
         self.barrier_waiters: dict[int, list[tuple[Warp, Strand]]] = {}
         self.named = [NamedBarrierState() for _ in range(MODEL.limit("cta.named_barriers"))]
         self.register_waiters: list[tuple[Warp, Strand]] = []
+        self.tensor_memory: TensorMemory | None = None
 
 
 @dataclass(slots=True)
