@@ -11,7 +11,18 @@ import pytest
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Buffer, Launch, LaunchPlan, PointerParam, ScalarParam, TensorMap, TensorMapParam
+from tilewright.base.plan import (
+    Buffer,
+    Launch,
+    LaunchPlan,
+    NullPointerParam,
+    OpaqueParam,
+    PointerParam,
+    ScalarParam,
+    TensorMap,
+    TensorMapParam,
+    UnknownTensorMapParam,
+)
 from tilewright.runtime import device as gpu
 from tilewright.runtime.launch import _PREPARED_LIMIT, LoadedPlan, scalar_bytes
 
@@ -81,6 +92,24 @@ def test_the_tensor_map_reaches_the_driver_field_by_field(fake: Any) -> None:
         "L2_PROMOTION_NONE",
         "FLOAT_OOB_FILL_NONE",
     ]
+
+
+def test_null_pointers_and_structures_reach_the_kernel(record: Callable[..., Any]) -> None:
+    structure = OpaqueParam(160, b"\x01\x02", ((8, PointerParam("y", 4)),))
+    launch = Launch("foreign", (1, 1, 1), (32, 1, 1), (NullPointerParam(), structure))
+    fake = record({"foreign": [8, 160]})
+    load(dataclasses.replace(PLAN, launches=(launch,))).run(POINTERS)
+    null, content = fake.launches[0].parameters
+    assert null == bytes(8)
+    assert content == b"\x01\x02" + bytes(6) + struct.pack("<Q", 0x20004) + bytes(144)
+
+
+def test_an_unknown_tensor_map_is_not_launched(record: Callable[..., Any]) -> None:
+    record({"foreign": [128]})
+    launch = Launch("foreign", (1, 1, 1), (32, 1, 1), (UnknownTensorMapParam(1024),))
+    with pytest.raises(TilewrightError, match="unknown") as caught:
+        load(dataclasses.replace(PLAN, launches=(launch,))).run(POINTERS)
+    assert "describe the tensor map" in caught.value.remedy
 
 
 @pytest.mark.parametrize("element", list(Element))

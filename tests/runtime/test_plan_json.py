@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Buffer, Launch, LaunchPlan, Param, PointerParam, ScalarParam, TensorMap, TensorMapParam
+from tilewright.base.plan import (
+    Buffer,
+    Launch,
+    LaunchPlan,
+    NullPointerParam,
+    OpaqueParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    TensorMap,
+    TensorMapParam,
+    UnknownTensorMapParam,
+)
 from tilewright.base.plan_json import plan_from_json, plan_to_json
 
 _extents = st.integers(1, 2**31)
@@ -51,6 +63,18 @@ def _scalars() -> st.SearchStrategy[ScalarParam]:
 
 
 @st.composite
+def _opaques(draw: st.DrawFn, some_buffer: st.SearchStrategy[str]) -> OpaqueParam:
+    size_bytes = draw(st.integers(1, 256))
+    members = st.one_of(
+        st.builds(PointerParam, some_buffer, st.integers(0, 2**40)),
+        st.builds(UnknownTensorMapParam, st.none()),
+        st.builds(TensorMapParam, some_buffer, tensor_maps()),
+    )
+    fields = draw(st.lists(st.tuples(st.integers(0, 200), members), max_size=2))
+    return OpaqueParam(size_bytes, draw(st.binary(max_size=size_bytes)), tuple(fields))
+
+
+@st.composite
 def plans(draw: st.DrawFn) -> LaunchPlan:
     names = draw(st.lists(_names, min_size=1, max_size=4, unique=True))
     buffers = tuple(
@@ -67,6 +91,9 @@ def plans(draw: st.DrawFn) -> LaunchPlan:
     params: st.SearchStrategy[Param] = st.one_of(
         st.builds(PointerParam, some_buffer, st.integers(0, 2**40)),
         st.builds(TensorMapParam, some_buffer, tensor_maps()),
+        st.just(NullPointerParam()),
+        st.builds(UnknownTensorMapParam, st.none() | st.integers(1, 2**20)),
+        _opaques(some_buffer),
         _scalars(),
     )
     launches = st.builds(

@@ -109,6 +109,17 @@ class ScalarParam:
 Param = TensorMapParam | PointerParam | ScalarParam | NullPointerParam | UnknownTensorMapParam | OpaqueParam
 
 
+def buffers_of(param: Param) -> tuple[str, ...]:
+    """The names of the buffers that a parameter refers to, in order."""
+    match param:
+        case PointerParam() | TensorMapParam():
+            return (param.buffer,)
+        case OpaqueParam():
+            return tuple(name for _, member in param.fields for name in buffers_of(member))
+        case ScalarParam() | NullPointerParam() | UnknownTensorMapParam():
+            return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel launch. Grid, block and cluster are (x, y, z); `cluster` (1, 1, 1) means none."""

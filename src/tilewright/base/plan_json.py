@@ -1,8 +1,9 @@
 """Launch plans as JSON documents, both ways, strictly.
 
 The shape follows the dataclasses of `tilewright.base.plan` field by field, so that a plan read back equals the plan
-written. A parameter is tagged by `"param"`: `"pointer"`, `"scalar"` or `"tensor_map"`. Non-finite scalars are the
-strings `"nan"`, `"inf"` and `"-inf"`, since JSON has no numbers for them.
+written. A parameter is tagged by `"param"`: `"pointer"`, `"null_pointer"`, `"scalar"`, `"tensor_map"`,
+`"unknown_tensor_map"` or `"opaque"`. Non-finite scalars are the strings `"nan"`, `"inf"` and `"-inf"`, since JSON has
+no numbers for them; the bytes of an opaque structure are hexadecimal.
 
 Reading refuses what it does not know: an unknown or missing field, a value of the wrong type (`true` is no integer), a
 reference to a buffer that is not there, lists whose lengths contradict each other. It does not judge whether a tensor
@@ -26,6 +27,8 @@ from tilewright.base.plan import (
     L2Promotion,
     Launch,
     LaunchPlan,
+    NullPointerParam,
+    OpaqueParam,
     OutOfBounds,
     Param,
     PointerParam,
@@ -33,10 +36,15 @@ from tilewright.base.plan import (
     Swizzle,
     TensorMap,
     TensorMapParam,
+    UnknownTensorMapParam,
+    buffers_of,
 )
 
 PLAN_FORMAT = 1
 """Version of the document. Raised when an older reader would misunderstand a newer document."""
+
+MAX_PARAMETER_BYTES = 32764
+"""The most that all parameters of a kernel take together (CUDA 12.1 and newer, compute capability 7.0 and newer)."""
 
 _Item = TypeVar("_Item")
 _F32_MAX = (2 - 2**-23) * 2.0**127
@@ -80,6 +88,13 @@ def _param_to_json(param: Param) -> dict[str, object]:
             return {"param": "scalar", "kind": param.kind, "value": value if finite else str(value)}
         case TensorMapParam():
             return {"param": "tensor_map", "buffer": param.buffer, "map": tensor_map_to_json(param.map)}
+        case NullPointerParam():
+            return {"param": "null_pointer"}
+        case UnknownTensorMapParam():
+            return {"param": "unknown_tensor_map", "box_bytes": param.box_bytes}
+        case OpaqueParam():
+            fields = [{"at_bytes": offset, "member": _param_to_json(member)} for offset, member in param.fields]
+            return {"param": "opaque", "size_bytes": param.size_bytes, "data": param.data.hex(), "fields": fields}
 
 
 def tensor_map_to_json(tensor_map: TensorMap) -> dict[str, object]:
@@ -118,9 +133,10 @@ def plan_from_json(document: object, *, where: str = "plan") -> LaunchPlan:
     launches = _sequence(fields["launches"], f"{where}.launches", _launch)
     for index, launch in enumerate(launches):
         for position, param in enumerate(launch.params):
-            if not isinstance(param, ScalarParam) and param.buffer not in names:
-                path = f"{where}.launches[{index}].params[{position}].buffer"
-                _refuse(path, f"names {param.buffer!r}, which is no buffer of the plan")
+            for buffer in buffers_of(param):
+                if buffer not in names:
+                    path = f"{where}.launches[{index}].params[{position}].buffer"
+                    _refuse(path, f"names {buffer!r}, which is no buffer of the plan")
     return LaunchPlan(buffers, launches)
 
 
@@ -166,8 +182,42 @@ def _param(value: object, where: str) -> Param:
             return TensorMapParam(
                 _text(fields["buffer"], f"{where}.buffer"), tensor_map_from_json(fields["map"], where=f"{where}.map")
             )
+        case "null_pointer":
+            _record(value, where, ("param",))
+            return NullPointerParam()
+        case "unknown_tensor_map":
+            box_bytes = _record(value, where, ("param", "box_bytes"))["box_bytes"]
+            return UnknownTensorMapParam(None if box_bytes is None else _integer(box_bytes, f"{where}.box_bytes", 1))
+        case "opaque":
+            return _opaque(_record(value, where, ("param", "size_bytes", "data", "fields")), where)
         case _:
-            _refuse(f"{where}.param", f"is {tag!r}, not one of pointer, scalar, tensor_map")
+            _refuse(
+                f"{where}.param",
+                f"is {tag!r}, not one of pointer, null_pointer, scalar, tensor_map, unknown_tensor_map, opaque",
+            )
+
+
+def _opaque(fields: Mapping[str, object], where: str) -> OpaqueParam:
+    size_bytes = _integer(fields["size_bytes"], f"{where}.size_bytes", 1, MAX_PARAMETER_BYTES)
+    text = fields["data"]
+    try:
+        data = bytes.fromhex(text) if isinstance(text, str) else None
+    except ValueError:
+        data = None
+    if data is None:
+        _refuse(f"{where}.data", f"is {_kind(text)}, not a string of hexadecimal digits")
+    if len(data) > size_bytes:
+        _refuse(f"{where}.data", f"has {len(data)} bytes; the structure has {size_bytes}")
+    return OpaqueParam(size_bytes, data, _sequence(fields["fields"], f"{where}.fields", _field))
+
+
+def _field(value: object, where: str) -> tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]:
+    fields = _record(value, where, ("at_bytes", "member"))
+    offset = _integer(fields["at_bytes"], f"{where}.at_bytes", 0, MAX_PARAMETER_BYTES)
+    member = _param(fields["member"], f"{where}.member")
+    if not isinstance(member, TensorMapParam | UnknownTensorMapParam | PointerParam):
+        _refuse(f"{where}.member", "is no pointer and no tensor map")
+    return offset, member
 
 
 def _scalar(fields: Mapping[str, object], where: str) -> ScalarParam:

@@ -23,7 +23,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Launch, LaunchPlan, Param, PointerParam, ScalarParam, TensorMapParam
+from tilewright.base.plan import (
+    Launch,
+    LaunchPlan,
+    NullPointerParam,
+    OpaqueParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    TensorMapParam,
+    UnknownTensorMapParam,
+)
 from tilewright.runtime import device as gpu
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.image import require_whole
@@ -300,7 +310,7 @@ class LoadedPlan:
         end = 0
         for param in launch.params:
             size = _parameter_bytes(param)
-            alignment = _TENSOR_MAP_ALIGNMENT_BYTES if size == TENSOR_MAP_BYTES else size
+            alignment = _alignment_bytes(param)
             offsets.append(-(-end // alignment) * alignment)
             end = offsets[-1] + size
         # ctypes aligns to 8 bytes or so: room to begin at a multiple of 64.
@@ -330,6 +340,25 @@ class LoadedPlan:
                         self._tensor_maps.pop(next(iter(self._tensor_maps)))
                     self._tensor_maps[param, address] = encoded
                 return encoded
+            case NullPointerParam():
+                return bytes(8)
+            case OpaqueParam():
+                content = bytearray(param.data.ljust(param.size_bytes, b"\0"))
+                for offset, member in param.fields:
+                    inner = self._content(member, addresses, launch)
+                    if offset + len(inner) > param.size_bytes:
+                        raise TilewrightError(
+                            f"a member of {len(inner)} bytes at {offset} of a parameter of {launch.entry} with "
+                            f"{param.size_bytes} bytes",
+                            remedy="place it inside the structure",
+                        )
+                    content[offset : offset + len(inner)] = inner
+                return bytes(content)
+            case UnknownTensorMapParam():
+                raise TilewrightError(
+                    f"a tensor map of {launch.entry} is unknown, so the kernel can be checked but not run",
+                    remedy="describe the tensor map: element, dims, strides, box, swizzle",
+                )
 
     def _config(self, launch: Launch, stream: int) -> Any:
         cuda = self._cuda
@@ -380,9 +409,20 @@ def scalar_bytes(param: ScalarParam) -> bytes:
 
 def _parameter_bytes(param: Param) -> int:
     match param:
-        case TensorMapParam():
+        case TensorMapParam() | UnknownTensorMapParam():
             return TENSOR_MAP_BYTES
-        case PointerParam():
+        case PointerParam() | NullPointerParam():
             return 8
         case ScalarParam():
             return 8 if param.kind == "i64" else 4
+        case OpaqueParam():
+            return param.size_bytes
+
+
+def _alignment_bytes(param: Param) -> int:
+    """Where the host keeps a parameter until the launch; the driver copies each to where the module wants it."""
+    match param:
+        case TensorMapParam() | UnknownTensorMapParam() | OpaqueParam():
+            return _TENSOR_MAP_ALIGNMENT_BYTES
+        case PointerParam() | NullPointerParam() | ScalarParam():
+            return _parameter_bytes(param)
