@@ -1,0 +1,285 @@
+"""Does a loop repeat itself, so that what was seen for some trip counts holds for all?
+
+A warp's steps depend on its registers alone (waits only delay it, and what it loads is either known or tainted). So, if
+the registers that steer it, address shared memory and feed synchronization come back to earlier values after a period
+of some iterations, its next iterations repeat the earlier ones. Counters don't come back: they gain a fixed amount a
+period, and must be shown to leave no other trace.
+
+`repetition` looks at the registers at the end of each iteration for the shortest period over which every register gains
+a fixed amount (0 where it comes back). That is an observation; `objections` makes it an induction. It assumes these
+gains before an iteration, follows them through the loop's instructions by exact rules of integer arithmetic, and
+compares them with the assumption after it:
+
+- sums and differences gain the sum and difference; products with what the loop does not write, and left shifts, too;
+- `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
+- what is computed from registers that gain nothing gains nothing;
+- a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
+  That change must have been seen in the run (it is how loops end and how pipelines stop to fetch).
+
+Anything else that reads a counter is an objection, and the run proves nothing beyond itself. Integers are taken not to
+overflow. Not handled: loops whose steps come from memory. Source: induction variables, as in any compiler text.
+Checked by: tests/machine/test_induction.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, PairOfPredicates, Register, Vector
+
+Snapshot = Mapping[str, npt.NDArray[Any]]
+"""Registers at the end of an iteration: 32 lanes each."""
+
+MOST_PERIOD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A stretch of iterations that repeat. first, last: indices of snapshots; steps: what each moving register gains a
+    period (registers that return are not listed)."""
+
+    period: int
+    first: int
+    last: int
+    steps: dict[str, int]
+
+
+def repetition(snapshots: Sequence[Snapshot], registers: Sequence[str]) -> Repetition | None:
+    """The shortest period that holds for at least three periods and half of the run, or None where nothing repeats.
+
+    A moving register must move by the same amount in all lanes.
+    """
+    count = len(snapshots)
+    columns = {name: _column(snapshots, name) for name in registers}
+    for period in range(1, min(MOST_PERIOD, (count - 1) // 3) + 1):
+        good = np.ones(count - period - 1, bool)
+        for values in columns.values():
+            if values is None:
+                continue
+            differences = values[period:] - values[:-period]
+            good &= (differences[1:] == differences[:-1]).all(axis=1) & (differences[1:] == differences[1:, :1]).all(
+                axis=1
+            )
+            if not good.any():
+                break
+        found = _longest(good)
+        # Half the run, lest a stretch of equal steps within one period be taken for a shorter period.
+        if found is None or found[1] - found[0] + 1 < max(2 * period, count // 2):
+            continue
+        first, last = found
+        steps: dict[str, int] = {}
+        for name, values in columns.items():
+            if values is not None:
+                step = int(values[last + period + 1, 0] - values[last + 1, 0])
+                if step:
+                    steps[name] = step
+        return Repetition(period, first, last + period + 1, steps)
+    return None
+
+
+def _column(snapshots: Sequence[Snapshot], name: str) -> npt.NDArray[np.int64] | None:
+    """A register's values over the iterations, sign-extended, or None if it never had one."""
+    if any(name not in snapshot for snapshot in snapshots):
+        return None
+    rows = [np.asarray(snapshot[name]) for snapshot in snapshots]
+    if rows[0].dtype == np.bool_:
+        return np.stack(rows).astype(np.int64)
+    return np.stack([row.view(f"i{row.dtype.itemsize}").astype(np.int64) for row in rows])
+
+
+def _longest(good: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """First and last index of the longest stretch of True."""
+    best: tuple[int, int] | None = None
+    start: int | None = None
+    for index, value in enumerate([*good.tolist(), False]):
+        if value and start is None:
+            start = index
+        elif not value and start is not None:
+            if best is None or index - 1 - start > best[1] - best[0]:
+                best = (start, index - 1)
+            start = None
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a repetition says nothing of other trip counts: the instruction and what is wrong with it."""
+
+    instruction: Instruction
+    reason: str
+
+
+class _Inexact(Exception):
+    """A gain that no rule gives."""
+
+
+def objections(
+    body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str]
+) -> tuple[Objection, ...]:
+    """What in a loop keeps `found` from holding for every trip count.
+
+    body: the loop's instructions that steer, address shared memory or synchronize, in text order; exits: predicates
+    that decide whether the loop goes on.
+    """
+    written = {name for item in body for name in _targets(item)}
+    gains = {name: found.steps.get(name, 0) for name in written}
+    assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
+    problems: list[Objection] = []
+    for item in body:
+        targets = _targets(item)
+        if not targets:
+            continue
+        try:
+            gain = (
+                _comparison(item, gains, snapshots, exits)
+                if item.row in ("setp", "set")
+                else _gain(item, gains, written)
+            )
+        except _Inexact as doubt:
+            problems.append(Objection(item, str(doubt)))
+            continue
+        for name in targets:
+            if item.guard is not None and gains.get(name, 0) != gain:
+                problems.append(
+                    Objection(item, f"it is skipped at times, and {name} would gain {gain} or {gains.get(name, 0)}")
+                )
+            gains[name] = gain
+    for item in reversed(body):
+        for name in _targets(item):
+            if name in assumed and gains[name] != assumed[name]:
+                problems.append(
+                    Objection(item, f"{name} gains {gains[name]} a period by the rules, {assumed[name]} in the run")
+                )
+                del assumed[name]
+    return tuple(problems)
+
+
+def _gain(item: Instruction, gains: Mapping[str, int], written: set[str]) -> int:
+    """What the result of an instruction gains a period. Raises _Inexact."""
+    sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
+    if item.guard is not None and gains.get(item.guard.register.name, 0):
+        raise _Inexact("its guard is a counter")
+    if not any(sources):
+        return 0
+    match item.row, sources:
+        case "mov" | "cvt" | "cvta" | "mapa", [gain, *_]:
+            return gain
+        case "add", [one, other]:
+            return one + other
+        case "sub", [one, other]:
+            return one - other
+        case "neg", [gain]:
+            return -gain
+        case "selp", [one, other, 0] if one == other:
+            return one
+        case "mul" | "mad", [one, other, *rest] if "hi" not in item.modifiers:
+            return _product(item, one, other, written) + (rest[0] if rest else 0)
+        case "shl", [gain, 0]:
+            return gain << _fixed(item.operands[2], "a shift")
+        case "shr", [gain, 0]:
+            return _quotient(gain, 1 << _fixed(item.operands[2], "a shift"))
+        case "div", [gain, 0]:
+            return _quotient(gain, _fixed(item.operands[2], "a divisor"))
+        case "rem", [gain, 0]:
+            _quotient(gain, _fixed(item.operands[2], "a divisor"))
+            return 0
+        case "and", [gain, 0]:
+            return _masked(gain, _fixed(item.operands[2], "a mask"))
+        case _:
+            raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
+
+
+def _product(item: Instruction, one: int, other: int, written: set[str]) -> int:
+    if not one and not other:
+        return 0
+    if one and other:
+        raise _Inexact("a product of two counters")
+    factor = item.operands[2] if one else item.operands[1]
+    return (one or other) * _fixed(factor, "a factor")
+
+
+def _quotient(gain: int, divisor: int) -> int:
+    if divisor <= 0 or gain % divisor:
+        raise _Inexact(f"a counter that gains {gain} a period is divided by {divisor}")
+    return gain // divisor
+
+
+def _masked(gain: int, mask: int) -> int:
+    if mask >= 0:
+        if gain % (1 << mask.bit_length()):
+            raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
+        return 0
+    low = ~mask
+    if low & (low + 1) or gain % (low + 1):
+        raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
+    return gain
+
+
+def _fixed(operand: Operand, what: str) -> int:
+    if not isinstance(operand, Immediate):
+        raise _Inexact(f"{what} that is no constant")
+    return operand.value
+
+
+def _gain_of(operand: Operand, gains: Mapping[str, int]) -> int:
+    found = {gains.get(name, 0) for name in _registers(operand)} - {0}
+    if len(found) > 1 or (found and isinstance(operand, Vector)):
+        raise _Inexact("a vector of counters")
+    return found.pop() if found else 0
+
+
+def _comparison(
+    item: Instruction, gains: Mapping[str, int], snapshots: Sequence[Snapshot], exits: frozenset[str]
+) -> int:
+    """A comparison's outcome gains nothing. Raises _Inexact if some trip count has an outcome that was never seen."""
+    one, other = item.operands[1], item.operands[2]
+    drift = _gain_of(one, gains) - _gain_of(other, gains)
+    if any(_gain_of(operand, gains) for operand in item.operands[3:]):
+        raise _Inexact("it combines a counter")
+    if not drift or exits & set(_targets(item)):
+        return 0
+    outcome = _targets(item)[0]
+    seen = {bool(value) for snapshot in snapshots if outcome in snapshot for value in np.asarray(snapshot[outcome])}
+    if len(seen) > 1:
+        return 0
+    last = snapshots[-1]
+    distance = _value(one, last) - _value(other, last)
+    if (distance * drift < 0).any():
+        raise _Inexact("its sides approach each other, and the run ended before they met")
+    return 0
+
+
+def _value(operand: Operand, snapshot: Snapshot) -> npt.NDArray[np.int64]:
+    match operand:
+        case Immediate(value):
+            return np.full(32, value, np.int64)
+        case Register(name) if name in snapshot:
+            row = np.asarray(snapshot[name])
+            return (
+                row.view(f"i{row.dtype.itemsize}").astype(np.int64) if row.dtype != np.bool_ else row.astype(np.int64)
+            )
+        case _:
+            raise _Inexact("what it compares was not seen")
+
+
+def _targets(item: Instruction) -> tuple[str, ...]:
+    return tuple(name for name in _registers(item.operands[0]) if name != "_") if item.operands else ()
+
+
+def _registers(operand: Operand) -> tuple[str, ...]:
+    match operand:
+        case Register(name):
+            return (name,)
+        case Negated(register):
+            return (register.name,)
+        case PairOfPredicates(first, second):
+            return (first.name, second.name)
+        case Vector(items):
+            return tuple(name for each in items for name in _registers(each))
+        case _:
+            return ()

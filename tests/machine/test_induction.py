@@ -1,0 +1,127 @@
+"""Loops whose registers come back, move on, or do neither: what is found, and what is objected to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.frontends.ptx.reader import read
+from tilewright.machine.induction import Repetition, Snapshot, objections, repetition
+
+_HEAD = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k()
+{
+    .reg .b32 %r<40>;
+    .reg .pred %p<10>;
+LOOP:
+"""
+_TAIL = """
+    @%p1 bra LOOP;
+    ret;
+}
+"""
+
+
+def _body(text: str) -> tuple[Instruction, ...]:
+    (kernel,) = read(_HEAD + text + _TAIL, "loop.ptx").kernels
+    return tuple(item for item in kernel.body if isinstance(item, Instruction) and item.row not in ("ret", "bra"))
+
+
+def _snapshots(**columns: list[int]) -> list[Snapshot]:
+    count = len(next(iter(columns.values())))
+    return [
+        {
+            f"%{name}": np.full(32, values[index], np.bool_ if name.startswith("p") else np.uint32)
+            for name, values in columns.items()
+        }
+        for index in range(count)
+    ]
+
+
+def _found(snapshots: list[Snapshot]) -> Repetition:
+    found = repetition(snapshots, tuple(snapshots[0]))
+    assert found is not None
+    return found
+
+
+def test_a_ring_of_three_with_a_parity_has_period_six() -> None:
+    stages = [index % 3 for index in range(40)]
+    parities = [index // 3 % 2 for index in range(40)]
+    found = _found(_snapshots(r1=stages, r2=parities, r3=list(range(40))))
+    assert (found.period, found.steps) == (6, {"%r3": 6})
+    assert found.first == 0
+
+
+def test_a_prologue_is_not_part_of_the_repetition() -> None:
+    values = [7, 9, 4] + [index % 2 for index in range(20)]
+    found = _found(_snapshots(r1=values))
+    assert (found.period, found.first) == (2, 3)
+
+
+def test_nothing_repeats_in_squares() -> None:
+    assert repetition(_snapshots(r1=[index * index for index in range(30)]), ("%r1",)) is None
+
+
+def test_two_periods_after_the_first_are_needed() -> None:
+    assert repetition(_snapshots(r1=[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]), ("%r1",)) is None
+
+
+def test_lanes_must_move_together() -> None:
+    rows: list[Snapshot] = [{"%r1": np.arange(32, dtype=np.uint32) * index} for index in range(12)]
+    assert repetition(rows, ("%r1",)) is None
+
+
+COUNTS = list(range(1, 41))
+OUTCOMES = [index < 40 for index in COUNTS]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("and.b32 %r2, %r1, 3;", [index & 3 for index in COUNTS]),
+        ("rem.u32 %r2, %r1, 3;", [index % 3 for index in COUNTS]),
+        ("shr.u32 %r3, %r1, 2; and.b32 %r2, %r3, 1;", [index >> 2 & 1 for index in COUNTS]),
+        ("mad.lo.s32 %r3, %r1, 64, 5; and.b32 %r2, %r3, 127;", [(64 * index + 5) & 127 for index in COUNTS]),
+        ("div.u32 %r3, %r1, 2; and.b32 %r2, %r3, 1;", [index // 2 & 1 for index in COUNTS]),
+    ],
+)
+def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) -> None:
+    snapshots = _snapshots(r1=COUNTS, r2=values, p1=OUTCOMES)
+    body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
+    assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mul.lo.s32 %r2, %r1, %r1;", "product of two counters"),
+        ("xor.b32 %r2, %r1, 4;", "no rule"),
+        ("and.b32 %r2, %r1, 1023;", "masked by 0x3ff"),
+        ("div.u32 %r2, %r1, 1000;", "divided by 1000"),
+        ("setp.eq.s32 %p2, %r1, 1000;", "before they met"),
+        ("setp.gt.s32 %p2, %r1, %r9;", "was not seen"),
+    ],
+)
+def test_a_trace_of_a_counter_that_the_run_did_not_show_is_objected_to(text: str, reason: str) -> None:
+    snapshots = _snapshots(r1=COUNTS, r5=[0] * 40, p1=OUTCOMES, p2=[False] * 40)
+    body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
+    found = objections(body, _found(snapshots), snapshots, frozenset({"%p1"}))
+    assert found and reason in found[0].reason
+
+
+def test_a_threshold_that_was_crossed_is_accepted_and_one_left_behind_too() -> None:
+    crossed = [index < 20 for index in COUNTS]
+    snapshots = _snapshots(r1=COUNTS, p1=OUTCOMES, p2=crossed, p3=[True] * 40)
+    body = _body("add.s32 %r1, %r1, 1; setp.lt.s32 %p2, %r1, 20; setp.gt.s32 %p3, %r1, 0; setp.lt.s32 %p1, %r1, 40;")
+    assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
+
+
+def test_an_update_that_is_skipped_at_times_is_objected_to() -> None:
+    snapshots = _snapshots(r1=COUNTS, p1=OUTCOMES, p2=[True] * 40)
+    body = _body("@%p2 add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 40;")
+    assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
+    doubled = _body("@%p2 mul.lo.s32 %r1, %r1, 2; setp.lt.s32 %p1, %r1, 40;")
+    assert objections(doubled, _found(snapshots), snapshots, frozenset({"%p1"}))
