@@ -113,9 +113,9 @@ def test_a_trace_of_a_counter_that_the_run_did_not_show_is_objected_to(text: str
 
 
 def test_a_threshold_that_was_crossed_is_accepted_and_one_left_behind_too() -> None:
-    crossed = [index < 20 for index in COUNTS]
+    crossed = [index < 36 for index in COUNTS]
     snapshots = _snapshots(r1=COUNTS, p1=OUTCOMES, p2=crossed, p3=[True] * 40)
-    body = _body("add.s32 %r1, %r1, 1; setp.lt.s32 %p2, %r1, 20; setp.gt.s32 %p3, %r1, 0; setp.lt.s32 %p1, %r1, 40;")
+    body = _body("add.s32 %r1, %r1, 1; setp.lt.s32 %p2, %r1, 36; setp.gt.s32 %p3, %r1, 0; setp.lt.s32 %p1, %r1, 40;")
     assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
 
 
