@@ -1,0 +1,227 @@
+"""What must be executed of a kernel to know its protocol: control flow, addresses and synchronization?
+
+A backward slice over registers, by name and without regard to order. It begins at the sinks: guards, branches, addresses,
+barrier operands, coordinates, descriptors of whatever the protocol sees. An instruction that writes a register in the
+slice brings the registers that it reads into it. Values pass through memory, too: if the slice loads from shared or
+local memory, what is stored there matters. The slice takes in the data of all stores to that space; a run that can tell
+at run time which stores are read back (`protocol_run`) names them and gets a smaller slice.
+
+Global memory is not followed: what the slice loads from it counts as unknown data.
+Source: M. Weiser, "Program Slicing". Not handled: functions that are called; inline them first.
+Checked by: tests/machine/test_slice.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from tilewright.frontends.ptx.ast import Function, Kernel, Vector
+from tilewright.machine.slice_flow import Flow, flow_of
+from tilewright.machine.slice_operands import Facts, Role, facts_of, registers_of, symbols_read
+
+SINK_ROLES: tuple[Role, ...] = (
+    "branch",
+    "guard",
+    "shared address",
+    "global address",
+    "generic address",
+    "barrier",
+    "coordinate",
+    "descriptor",
+    "sync",
+)
+CONTROL_ROLES: frozenset[Role] = frozenset({
+    "branch", "guard", "shared address", "generic address", "barrier", "descriptor", "sync",
+})  # fmt: skip
+"""Roles in which a value changes what the protocol does, not only which global bytes it moves."""
+
+_READ_BACK = ("shared", "local", "generic")
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A register that an instruction (by position) of the protocol depends on, and in which role."""
+
+    position: int
+    register: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a kernel's text says, before any slice is chosen. definitions: positions that write each register."""
+
+    kernel: Kernel
+    flow: Flow
+    facts: tuple[Facts, ...]
+    definitions: Mapping[str, tuple[int, ...]]
+    declared: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """The part of a kernel that its protocol depends on. Positions are indices of instructions in the body.
+
+    executed: positions to run; touched: positions dropped that name a register of an asynchronous tensor operation;
+    registers: names whose values matter. parameters: in which roles each kernel parameter is needed, by name and byte
+    offset of the load (or of its address, where the text takes that); specials: the same for special registers.
+    loads: executed loads from shared or generic memory whose result matters; stores: those whose data matters.
+    """
+
+    text: Text
+    executed: frozenset[int]
+    touched: frozenset[int]
+    registers: frozenset[str]
+    sinks: tuple[Sink, ...]
+    parameters: Mapping[tuple[str, int], frozenset[Role]]
+    specials: Mapping[str, frozenset[Role]]
+    loads: frozenset[int]
+    stores: frozenset[int]
+
+
+def text_of(kernel: Kernel) -> Text:
+    """Flow, facts and definitions of a kernel."""
+    flow = flow_of(kernel)
+    facts = tuple(facts_of(instruction) for instruction in flow.instructions)
+    definitions: dict[str, list[int]] = {}
+    for position, each in enumerate(facts):
+        for name in each.writes:
+            definitions.setdefault(name, []).append(position)
+    declared = frozenset(name for declaration in kernel.registers for name in declaration.names)
+    return Text(kernel, flow, facts, {name: tuple(found) for name, found in definitions.items()}, declared)
+
+
+def protocol_slice(
+    kernel: Kernel,
+    functions: Iterable[Function] = (),
+    *,
+    text: Text | None = None,
+    stores: Collection[int] | None = None,
+) -> Slice:
+    """The slice of `kernel`. stores: positions of stores to shared or generic memory whose data matters; None takes
+    all, if the slice loads from there. functions: device functions of the module, whose calls must be inlined."""
+    del functions
+    text = text_of(kernel) if text is None else text
+    sinks = tuple(
+        Sink(position, use.register, use.role)
+        for position, facts in enumerate(text.facts)
+        if facts.kept
+        for use in facts.uses
+        if use.role in SINK_ROLES
+    )
+    registers, _, loads, joined = _closure(text, (sink.register for sink in sinks), stores)
+    executed: set[int] = set()
+    for position, facts in enumerate(text.facts):
+        needed = not registers.isdisjoint(facts.writes)
+        if facts.kept or (needed and facts.kind != "hint") or position in joined:
+            executed.add(position)
+    parameters: dict[tuple[str, int], set[Role]] = {}
+    specials: dict[str, set[Role]] = {}
+    for role in SINK_ROLES:
+        seeds = [sink.register for sink in sinks if sink.role == role]
+        reached, positions, _, _ = _closure(text, seeds, stores)
+        for name in reached - text.declared:
+            specials.setdefault(name, set()).add(role)
+        for position in positions:
+            for place in _parameters_read(text, position):
+                parameters.setdefault(place, set()).add(role)
+    for position, facts in enumerate(text.facts):
+        if facts.kept:
+            # A parameter that stands in an operand itself (`[map, {x, y}]`).
+            for place in _parameters_read(text, position):
+                parameters.setdefault(place, set()).add("sync")
+    return Slice(
+        text,
+        frozenset(executed),
+        _touched(text, executed),
+        registers,
+        sinks,
+        {place: frozenset(roles) for place, roles in parameters.items()},
+        {name: frozenset(roles) for name, roles in specials.items()},
+        loads,
+        joined,
+    )
+
+
+def cheap_stores(text: Text) -> frozenset[int]:
+    """Stores to shared or generic memory whose data comes from constants, parameters and special registers alone, by
+    integer arithmetic: what a kernel keeps of its own state."""
+    found: set[int] = set()
+    for position, facts in enumerate(text.facts):
+        if facts.kind not in ("store", "atomic") or facts.space not in ("shared", "generic"):
+            continue
+        seeds = [use.register for use in facts.uses if use.role == "data"]
+        _, positions, _, _ = _closure(text, seeds, ())
+        if all(_computes_state(text, each) for each in positions):
+            found.add(position)
+    return frozenset(found)
+
+
+def _computes_state(text: Text, position: int) -> bool:
+    facts, instruction = text.facts[position], text.flow.instructions[position]
+    if facts.kind in ("load", "store", "atomic"):
+        return facts.space in ("param", "const")
+    if facts.kind not in ("compute", "collective"):
+        return False
+    return not any(each.startswith(("f", "bf", "e4", "e5", "tf")) and len(each) > 2 for each in instruction.modifiers)
+
+
+def _closure(
+    text: Text, seeds: Iterable[str], stores: Collection[int] | None
+) -> tuple[frozenset[str], frozenset[int], frozenset[int], frozenset[int]]:
+    """Registers reached backwards from `seeds`, positions that write them, loads among these that read memory which
+    the kernel itself may have written, and stores whose data was taken in."""
+    reached: set[str] = set()
+    positions: set[int] = set()
+    loads: set[int] = set()
+    joined: set[int] = set()
+    spaces: set[str] = set()
+    waiting = list(seeds)
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for position in text.definitions.get(name, ()):
+            if position in positions:
+                continue
+            positions.add(position)
+            facts = text.facts[position]
+            waiting.extend(use.register for use in facts.uses if use.role != "data" or facts.kind == "matrix")
+            if facts.kind in ("load", "atomic") and facts.space in _READ_BACK:
+                if facts.kind == "atomic":
+                    waiting.extend(facts.reads)
+                loads.add(position)
+                fresh = {"shared", "local", "generic"} if facts.space == "generic" else {facts.space, "generic"}
+                if not fresh <= spaces:
+                    spaces |= fresh
+                    for other, each in enumerate(text.facts):
+                        if each.kind not in ("store", "atomic") or each.space not in spaces or other in joined:
+                            continue
+                        if stores is None or other in stores or each.space == "local":
+                            joined.add(other)
+                            waiting.extend(each.reads)
+    return frozenset(reached), frozenset(positions), frozenset(loads), frozenset(joined)
+
+
+def _parameters_read(text: Text, position: int) -> list[tuple[str, int]]:
+    names = {parameter.name for parameter in text.kernel.parameters}
+    return [place for place in symbols_read(text.flow.instructions[position]) if place[0] in names]
+
+
+def _touched(text: Text, executed: Collection[int]) -> frozenset[int]:
+    """Dropped positions that read or write a register which an asynchronous tensor operation names."""
+    held: set[str] = set()
+    for facts, instruction in zip(text.facts, text.flow.instructions, strict=True):
+        if facts.kind == "matrix":
+            for operand in instruction.operands:
+                if isinstance(operand, Vector):
+                    held.update(registers_of(operand))
+            if instruction.row.startswith("tcgen05.ld"):
+                held.update(facts.writes)
+    return frozenset(
+        position
+        for position, facts in enumerate(text.facts)
+        if position not in executed and facts.kind != "hint" and not held.isdisjoint(facts.reads | facts.writes)
+    )
