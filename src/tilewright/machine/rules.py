@@ -252,4 +252,4 @@ MACHINE_RULES: dict[str, MachineRule] = {
             "Raise the limit, or let the kernel wait with try_wait.",
         ),
     )
-}
+} | {row[0]: MachineRule(*row) for row in TENSOR_RULES}

@@ -24,6 +24,7 @@ from tilewright.machine.memory import RANK_SHIFT, GlobalMemory, Region
 from tilewright.machine.model import MODEL
 
 if TYPE_CHECKING:
+    from tilewright.machine.async_copies import AsyncCopies
     from tilewright.machine.decoder import Observer
     from tilewright.machine.program import Program
     from tilewright.machine.tensor_memory import TensorMemory
@@ -74,6 +75,7 @@ class Warp:
 
     __slots__ = (
         "actor",
+        "async_copies",
         "bulk",
         "bulk_waiters",
         "cluster_arrived",
@@ -110,6 +112,7 @@ class Warp:
         self.relaxed = False
         self.steps = 0
         self.bulk: dict[int, BulkGroups] = {}
+        self.async_copies: AsyncCopies | None = None
         self.bulk_waiters: list[tuple[Warp, Strand]] = []
         self.false_wait: Any = None
         self.cluster_arrived: int | None = None
@@ -196,6 +199,8 @@ class Counts:
     copies: int = 0
     wgmmas: int = 0
     phases: int = 0
+    tensor_operations: int = 0
+    tensor_commits: int = 0
 
 
 class Cluster:
