@@ -39,7 +39,7 @@ def owner(cta: Cta, address: int, span: Span, *, cluster: bool) -> tuple[Cta, in
     return found, offset
 
 
-def _store(cta: Cta, offset: int, before: Mbarrier, after: Mbarrier) -> None:
+def store_barrier(cta: Cta, offset: int, before: Mbarrier, after: Mbarrier) -> None:
     """Put the new state in place; at a phase's end, say so and wake who waits."""
     cta.barriers[offset] = after
     if after.phase == before.phase:
@@ -72,7 +72,7 @@ def arrive(
             observe(
                 BarrierArrive(warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, span, drop, relaxed)
             )
-        _store(cta, offset, before, after)
+        store_barrier(cta, offset, before, after)
         times -= here
 
 
@@ -83,7 +83,7 @@ def expect(warp: Warp, cta: Cta, offset: int, byte_count: int, span: Span) -> No
     assert before is not None, "mbarrier.expect refuses a missing object"
     if cta.cluster.observe is not None:
         cta.cluster.observe(BarrierExpect(warp.actor, cta.linear, offset, before.phase, byte_count, span))
-    _store(cta, offset, before, after)
+    store_barrier(cta, offset, before, after)
 
 
 def complete(copy: CopyActor, cta: Cta, offset: int, byte_count: int, span: Span) -> None:
@@ -93,7 +93,7 @@ def complete(copy: CopyActor, cta: Cta, offset: int, byte_count: int, span: Span
     assert before is not None, "mbarrier.complete refuses a missing object"
     if cta.cluster.observe is not None:
         cta.cluster.observe(BarrierComplete(copy, cta.linear, offset, before.phase, byte_count, span))
-    _store(cta, offset, before, after)
+    store_barrier(cta, offset, before, after)
 
 
 def describe(cta: Cta, offset: int, parity: int | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers
 from tilewright.machine.instruction import (
+    async_copy,
     atomic,
     barriers,
     bits,
@@ -41,6 +42,7 @@ HANDLERS: dict[str, Handler] = {
     **control.HANDLERS,
     **memory_access.HANDLERS,
     **atomic.HANDLERS,
+    **async_copy.HANDLERS,
     **warp_wide.HANDLERS,
     **barriers.HANDLERS,
     **mbarriers.HANDLERS,

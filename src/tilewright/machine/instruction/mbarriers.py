@@ -33,7 +33,7 @@ _SOURCE = "PTX ISA, mbarrier"
 _ORDERS = ("release", "acquire", "relaxed")
 
 
-class _BarrierOperand:
+class BarrierOperand:
     """An mbarrier's address operand: which slot, and which window it lies in."""
 
     def __init__(self, decoder: Decoder, instruction: Instruction, modifiers: Modifiers, operand: Operand) -> None:
@@ -78,7 +78,7 @@ def _own(warp: Warp, key: tuple[int, int], instruction: Instruction) -> tuple[Ct
 
 def _init(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     address, count_operand = expect_operands(instruction, 2)
-    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    operand = BarrierOperand(decoder, instruction, modifiers, address)
     modifiers.flag("b64")
     count_slot = decoder.source(instruction, count_operand, WORD32)
 
@@ -96,7 +96,7 @@ def _init(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
 
 def _inval(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     (address,) = expect_operands(instruction, 1)
-    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    operand = BarrierOperand(decoder, instruction, modifiers, address)
     modifiers.flag("b64")
 
     def act(warp: Warp, mask: int) -> None:
@@ -124,7 +124,7 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
         state = SINK_SLOT
         if isinstance(operands[0], Register):
             state = decoder.destination(instruction, operands.pop(0), WORD64)
-        operand = _BarrierOperand(decoder, instruction, modifiers, operands.pop(0))
+        operand = BarrierOperand(decoder, instruction, modifiers, operands.pop(0))
         modifiers.flag("b64")
         if len(operands) > 1 or (expecting and not operands):
             raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
@@ -171,7 +171,7 @@ def _expect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
     modifiers.take("relaxed")
     modifiers.take("cta", "cluster")
     address, count = expect_operands(instruction, 2)
-    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    operand = BarrierOperand(decoder, instruction, modifiers, address)
     modifiers.flag("b64")
     slot = decoder.source(instruction, count, WORD32)
 
@@ -189,7 +189,7 @@ def _complete(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
     modifiers.take("relaxed")
     modifiers.take("cta", "cluster")
     address, count = expect_operands(instruction, 2)
-    operand = _BarrierOperand(decoder, instruction, modifiers, address)
+    operand = BarrierOperand(decoder, instruction, modifiers, address)
     modifiers.flag("b64")
     slot = decoder.source(instruction, count, WORD32)
 
@@ -213,7 +213,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
         if isinstance(target, PairOfPredicates):
             raise unsupported(instruction, "a report predicate (PTX 9.3)")
         to = decoder.destination(instruction, target, PREDICATE)
-        operand = _BarrierOperand(decoder, instruction, modifiers, operands[1])
+        operand = BarrierOperand(decoder, instruction, modifiers, operands[1])
         modifiers.flag("b64")
         phase = decoder.source(instruction, operands[2], WORD32 if by_parity else WORD64)
         if len(operands) == 4:
