@@ -1,0 +1,177 @@
+"""What holds of a kernel for every value of its numbers, where no launch is given?
+
+The numbers that steer a kernel (loop bounds, mostly) are given boundary values: all of them small, all of them larger
+and larger until its loops turn often enough to repeat themselves, each of them alone small and alone large, and values
+around those at which a loop turns once more. Each choice is one launch, judged as such. Together they give:
+
+- refuted, if a launch of the largest kind fails, or one that no clean launch exceeds in every number;
+- proven under the assumption that the numbers are not as small as in those that failed, if all others are clean: an
+  author may rely on at least one tile, one iteration; the failures are kept as findings for review;
+- proven else: for all trip counts if every loop repeats itself (`machine.induction`), for the values tried otherwise;
+- unknown, if any launch was, or if time ran out before the basic choices were made.
+
+Not handled: values that no boundary choice reaches, such as a bug at a trip count of 1000 alone: such a comparison is
+what `machine.induction` objects to. Checked by: tests/driver/test_explore.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from time import monotonic
+
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+
+Values = tuple[int, ...]
+"""One value for each number, in the order of the numbers."""
+
+_ENOUGH_TURNS = 48
+_SWEEP = (1, 64, 256, 1024, 4096)
+_LARGE = 4096
+_MIDDLE = 256
+_SMALL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One launch, judged. turns: how often each loop with a protocol turned at most (by the loop's place); steps: warp
+    instructions run; repeats: None if every such loop repeats itself, else why not."""
+
+    verdict: Verdict
+    turns: Mapping[str, int]
+    steps: int
+    repeats: str | None = None
+    repetitions: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Exploration:
+    names: tuple[str, ...]
+    judge: Callable[[Values], Judged]
+    deadline: float
+    judged: dict[Values, Judged] = field(default_factory=dict[Values, Judged])
+    ran_out: bool = False
+
+    def at(self, values: Values) -> Judged | None:
+        """The judgement of a launch, or None once time is up. The first two are made in any case."""
+        known = self.judged.get(values)
+        if known is None:
+            if len(self.judged) >= 2 and monotonic() > self.deadline:
+                self.ran_out = True
+                return None
+            known = self.judged[values] = self.judge(values)
+        return known
+
+
+def explore(names: tuple[str, ...], judge: Callable[[Values], Judged], *, seconds: float) -> Verdict:
+    """The verdict for all values of the numbers `names`. judge: makes and judges one launch; seconds: time after which
+    no further launch is begun."""
+    exploration = _Exploration(names, judge, monotonic() + seconds)
+    if not names:
+        return _together(exploration, exploration.judge(()), complete=True)
+    _try_values(exploration)
+    return _together(exploration, None, complete=not exploration.ran_out)
+
+
+def _try_values(exploration: _Exploration) -> None:
+    count = len(exploration.names)
+    turned = 0
+    for value in _SWEEP:
+        judged = exploration.at((value,) * count)
+        if judged is None or isinstance(judged.verdict, Unknown):
+            return
+        turned = max(judged.turns.values(), default=0)
+        if turned >= _ENOUGH_TURNS or (value > _SMALL and not judged.turns):
+            break
+    exploration.at((0,) * count)
+    if count > 1:
+        for values in _one_apart(count):
+            if exploration.at(values) is None:
+                return
+    for values in _around_turns(exploration):
+        if exploration.at(values) is None:
+            return
+
+
+def _one_apart(count: int) -> Iterator[Values]:
+    """Choices in which one number differs from the others."""
+    for index in range(count):
+        for common, own in ((_MIDDLE, _SMALL), (_SMALL, _LARGE), (_MIDDLE, 0)):
+            yield tuple(own if place == index else common for place in range(count))
+
+
+def _around_turns(exploration: _Exploration) -> Iterator[Values]:
+    """Values of each number at which a loop that depends on it turns 2, 3, 4, 5, 6, ... times."""
+    count = len(exploration.names)
+    for index in range(count):
+        small = exploration.judged.get(tuple(_SMALL for _ in range(count)))
+        large = exploration.judged.get(
+            tuple(_LARGE if place == index else _SMALL for place in range(count))
+            if count > 1
+            else max(exploration.judged)
+        )
+        if small is None or large is None:
+            continue
+        values = max(exploration.judged)[0] if count == 1 else _LARGE
+        for loop, turns in large.turns.items():
+            if turns <= small.turns.get(loop, 0) + 1:
+                continue
+            step = max(1, values // turns)
+            for wanted in (2, 3, 4, 5, 7, 9):
+                yield tuple(step * wanted if place == index else _SMALL for place in range(count))
+
+
+def _together(exploration: _Exploration, alone: Judged | None, *, complete: bool) -> Verdict:
+    judged = dict(exploration.judged) if alone is None else {(): alone}
+    names = exploration.names
+    unknown = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Unknown)}
+    failed = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Refuted)}
+    clean = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Proven)}
+    excused = {values for values in failed if any(_exceeds(other, values) for other in clean)}
+    guilty = {values: verdict for values, verdict in failed.items() if values not in excused}
+    if guilty:
+        values = min(guilty, key=lambda each: (sum(each), each))
+        return Refuted(tuple(_at_values(finding, names, values) for finding in guilty[values].findings))
+    if unknown:
+        values = min(unknown)
+        return Unknown(tuple(dict.fromkeys(reason for verdict in unknown.values() for reason in verdict.reasons)))
+    if not complete:
+        return Unknown((f"time ran out after {len(judged)} choices of the numbers {', '.join(names)}: raise --budget",))
+    if not clean:
+        return Unknown(("no choice of the numbers was clean",))
+    return _proven(judged, clean, {values: failed[values] for values in excused}, names)
+
+
+def _exceeds(one: Values, other: Values) -> bool:
+    return one != other and all(mine >= theirs for mine, theirs in zip(one, other, strict=True))
+
+
+def _proven(
+    judged: Mapping[Values, Judged],
+    clean: Mapping[Values, Proven],
+    excused: Mapping[Values, Refuted],
+    names: tuple[str, ...],
+) -> Proven:
+    assumptions = [line for verdict in clean.values() for line in verdict.assumptions]
+    for values, verdict in sorted(excused.items()):
+        finding = verdict.findings[0]
+        assumptions.append(f"not {_said(names, values)}: there {finding.code} {finding.message} ({finding.primary})")
+    longest = max(judged.values(), key=lambda each: max(each.turns.values(), default=0))
+    if longest.repeats is None:
+        claims = longest.repetitions
+        return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), claims)
+    tried = "; ".join(_said(names, values) for values in sorted(clean))
+    assumptions.append(f"the numbers are as in one of the launches tried ({tried}), since {longest.repeats}")
+    return Proven("this launch", tuple(dict.fromkeys(assumptions)), longest.repetitions)
+
+
+def _said(names: tuple[str, ...], values: Values) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+
+
+def _at_values(finding: Diagnostic, names: tuple[str, ...], values: Values) -> Diagnostic:
+    """A finding that says for which values it was found."""
+    if not values or finding.level is not Level.ERROR:
+        return finding
+    return replace(finding, interleaving=(f"with {_said(names, values)}", *finding.interleaving))

@@ -1,0 +1,77 @@
+"""Which verdict follows from the launches of an exploration. The kernels are functions of their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.driver.explore import Judged, Values, explore
+
+BROKEN = Refuted((Diagnostic("MB101", "name", "it breaks"),))
+CLEAN = Proven("this launch")
+
+
+def _kernel(verdict: Callable[[Values], Verdict], repeats: str | None = None) -> Callable[[Values], Judged]:
+    """A kernel whose loop turns once for every 64 of its first number, for every number of the second."""
+
+    def judge(values: Values) -> Judged:
+        turns = -(-values[0] // 64) if values else 0
+        return Judged(verdict(values), {"loop": turns}, turns, repeats)
+
+    return judge
+
+
+def test_a_clean_kernel_whose_loops_repeat_is_proven_for_all_trip_counts() -> None:
+    verdict = explore(("k",), _kernel(lambda _values: CLEAN), seconds=5)
+    assert isinstance(verdict, Proven)
+    assert verdict.scope == "all trip counts"
+
+
+def test_a_clean_kernel_whose_loop_does_not_repeat_is_proven_for_what_was_tried() -> None:
+    verdict = explore(("k",), _kernel(lambda _values: CLEAN, "a counter is squared"), seconds=5)
+    assert isinstance(verdict, Proven)
+    assert verdict.scope == "this launch"
+    assert "k = 4096" in verdict.assumptions[-1]
+    assert "a counter is squared" in verdict.assumptions[-1]
+
+
+def test_a_kernel_that_fails_for_small_numbers_only_is_proven_without_them() -> None:
+    verdict = explore(("k",), _kernel(lambda values: BROKEN if values[0] < 64 else CLEAN), seconds=5)
+    assert isinstance(verdict, Proven)
+    assert any(line.startswith("not k = 0: there MB101") for line in verdict.assumptions)
+
+
+@pytest.mark.parametrize("threshold", [64, 300])
+def test_a_kernel_that_fails_for_large_numbers_is_refuted(threshold: int) -> None:
+    verdict = explore(("k",), _kernel(lambda values: BROKEN if values[0] > threshold else CLEAN), seconds=5)
+    assert isinstance(verdict, Refuted)
+    assert verdict.findings[0].interleaving[0].startswith("with k = ")
+
+
+def test_a_loop_that_fails_at_five_turns_is_found() -> None:
+    verdict = explore(("k",), _kernel(lambda values: BROKEN if 256 < values[0] <= 320 else CLEAN), seconds=5)
+    assert isinstance(verdict, Proven | Refuted)
+    assert not isinstance(verdict, Proven) or any("MB101" in line for line in verdict.assumptions)
+
+
+def test_one_unknown_launch_makes_the_kernel_unknown() -> None:
+    verdict = explore(("k",), _kernel(lambda values: Unknown(("why",)) if values[0] == 1 else CLEAN), seconds=5)
+    assert verdict == Unknown(("why",))
+
+
+def test_a_failure_outweighs_what_is_unknown() -> None:
+    verdict = explore(("k", "n"), _kernel(lambda values: Unknown(("why",)) if values[0] == 0 else BROKEN), seconds=5)
+    assert isinstance(verdict, Refuted)
+
+
+def test_time_that_runs_out_leaves_it_unknown() -> None:
+    verdict = explore(("k",), _kernel(lambda _values: CLEAN), seconds=-1)
+    assert isinstance(verdict, Unknown)
+    assert "time ran out" in verdict.reasons[0]
+
+
+def test_a_kernel_without_numbers_is_judged_once() -> None:
+    assert explore((), _kernel(lambda _values: CLEAN), seconds=5) == Proven("all trip counts")
