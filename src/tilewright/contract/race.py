@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.contract.run_state import Space, name_of
 from tilewright.contract.shadow_memory import Record
-from tilewright.machine.event import CopyActor, Range, TensorCoreActor, WarpActor
+from tilewright.machine.event import CopyActor, Range, TensorCoreActor, TensorMemoryActor, WarpActor
 
 Description = tuple[str, str, tuple[str, ...]]
 """A rule's code, the message, and the steps of a run."""
@@ -76,8 +76,7 @@ def describe_unfenced(earlier: Record, later: Record, space: Space) -> Descripti
 def _begin(earlier: Record, where: str) -> str:
     if earlier.issuer is None:
         return f"{name_of(earlier.actor)} is about to access {where} ({earlier.span})"
-    kind = "bulk copy" if isinstance(earlier.actor, CopyActor) else "wgmma"
-    return f"{name_of(earlier.issuer)} issues a {kind} that {earlier.operation} {where} ({earlier.span})"
+    return f"{name_of(earlier.issuer)} issues {name_of(earlier.actor)} that {earlier.operation} {where} ({earlier.span})"
 
 
 def _cause(earlier: Record, later: Record, space: Space) -> tuple[str, str]:
@@ -85,6 +84,8 @@ def _cause(earlier: Record, later: Record, space: Space) -> tuple[str, str]:
     match earlier.actor:
         case TensorCoreActor():
             return "WG105", "nobody whom the later access waits for has waited for that wgmma (wgmma.wait_group)"
+        case TensorMemoryActor():
+            return "TC110", "nobody whom the later access waits for knows a tcgen05.commit that covers the operation"
         case CopyActor():
             load = earlier.operation.endswith("(load)")
             if not load:

@@ -19,7 +19,7 @@ from typing import Literal
 from tilewright.base.span import Span
 from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
 from tilewright.contract.vector_clock import Tracks, VectorClock
-from tilewright.machine.event import Actor, CopyActor, TensorCoreActor, WarpActor
+from tilewright.machine.event import Actor, CopyActor, TensorCoreActor, TensorMemoryActor, WarpActor
 
 ALL_LANES = 0xFFFF_FFFF
 Space = Literal["shared", "global"]
@@ -35,6 +35,8 @@ def name_of(actor: Actor, issuer: Actor | None = None) -> str:
             return f"bulk copy {copy}{tail}"
         case TensorCoreActor(operation):
             return f"wgmma {operation}{tail}"
+        case TensorMemoryActor(operation):
+            return f"tcgen05 operation {operation}{tail}"
 
 
 @dataclass(frozen=True, slots=True)
