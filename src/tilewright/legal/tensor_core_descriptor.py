@@ -28,7 +28,7 @@ Layout = Literal["none", "32B", "64B", "128B", "128B_atom_32B"]
 KINDS: tuple[Kind, ...] = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 
 _LAYOUTS: dict[Layout, int] = {"none": 0, "128B_atom_32B": 1, "128B": 2, "64B": 4, "32B": 6}
-_LAYOUT_OF = {code: layout for layout, code in _LAYOUTS.items()}
+_LAYOUT_OF: dict[int, Layout] = {code: layout for layout, code in _LAYOUTS.items()}
 _CONSTANT = 0b001
 _NARROW: dict[int, OperandElement] = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 _ELEMENTS: dict[Kind, dict[int, OperandElement]] = {

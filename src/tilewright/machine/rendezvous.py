@@ -24,6 +24,7 @@ from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import WARP_SIZE
 from tilewright.machine.state import Block, Cluster, Cta, Warp
 from tilewright.machine.step import Signal
+from tilewright.machine.tensor_memory import check_exit
 
 _NAMED_SOURCE = "PTX ISA, bar / barrier.cta"
 
@@ -189,6 +190,8 @@ def warp_exited(warp: Warp, span: Span) -> None:
     """A warp is done: barriers that wait for all live threads may complete. Its registers do not return to the pool."""
     cta = warp.cta
     cta.cluster.live_warps -= 1
+    if all(each.done for each in cta.warps):
+        check_exit(cta, span)
     for barrier, state in enumerate(cta.named):
         if state.active and state.expected is None:
             _try_complete_named(cta, barrier, span)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.machine.tensor_rules import TENSOR_RULES
+
 
 @dataclass(frozen=True, slots=True)
 class MachineRule:

@@ -2,10 +2,10 @@
 
 128 lanes of 512 columns of 32 bits; an address holds the lane in its upper and the column in its lower half. Columns
 are allocated in blocks of a power of two. With `.cta_group::2` both CTAs of a pair allocate as one, and get the same
-columns. The block chosen is the lowest free one, aligned to its size, which the ISA leaves open. Source: PTX ISA, Tensor
-Memory; Tensor Memory Allocation.
+columns. The block chosen is the lowest free one, aligned to its size, which the ISA leaves open. Source: PTX ISA,
+Tensor Memory; Tensor Memory Allocation.
 
-Not handled: blocks that other CTAs on the same multiprocessor hold. Checked by: tests/machine/test_tcgen05_alloc.py.
+Not handled: blocks that other CTAs on the same multiprocessor hold. Checked by: tests/machine/test_tcgen05.py.
 """
 
 from __future__ import annotations
@@ -64,11 +64,13 @@ class TensorMemory:
                 return False
         return True
 
+    def held(self) -> str:
+        """The columns of its live blocks, as text."""
+        return ", ".join(f"[{each}, {each + self.allocations[each]})" for each in sorted(self.allocations)) or "none"
+
     def fits(self, column: int, columns: int) -> bool:
         """Is the block [column, column + columns) free?"""
-        return all(
-            column + columns <= begin or begin + count <= column for begin, count in self.allocations.items()
-        )
+        return all(column + columns <= begin or begin + count <= column for begin, count in self.allocations.items())
 
 
 def memory_of(cta: Cta) -> TensorMemory:
@@ -115,11 +117,10 @@ def require(cta: Cta, blocks: tuple[TensorBlock, ...], opcode: str, span: Span) 
                 "PTX ISA, Tensor Memory Addressing",
             )  # fmt: skip
         if block.cta == cta.linear and not memory.holds(block.column_begin, block.column_end):
-            held = ", ".join(f"[{each}, {each + memory.allocations[each]})" for each in sorted(memory.allocations))
             raise MachineFault(
                 "TC206", "unallocated-tensor-memory",
                 f"{opcode} touches columns [{block.column_begin}, {block.column_end}) of CTA {cta.linear}, which holds "
-                f"{held or 'none'}", span, _SOURCE,
+                f"{memory.held()}", span, _SOURCE,
             )  # fmt: skip
 
 
@@ -147,7 +148,8 @@ def allocate(warp: Warp, columns: int, cta_group: int, opcode: str, span: Span) 
     if cta_group == 2 and not _peer_ready(warp, group, columns, span):
         memory.request = (warp, strand, columns)
         strand.block = Block(
-            lambda: f"tcgen05.alloc.cta_group::2 of {columns} columns waits for CTA rank {cta.rank ^ 1} to allocate", span
+            lambda: f"tcgen05.alloc.cta_group::2 of {columns} columns waits for CTA rank {cta.rank ^ 1} to allocate",
+            span,
         )
         return None
     memories = [memory_of(each) for each in group]
@@ -156,7 +158,7 @@ def allocate(warp: Warp, columns: int, cta_group: int, opcode: str, span: Span) 
     )  # fmt: skip
     if column is None:
         strand.block = Block(
-            lambda: f"tcgen05.alloc waits for {columns} free columns; held are {dict(sorted(memory.allocations.items()))}",
+            lambda: f"tcgen05.alloc waits for {columns} free columns; the CTA holds {memory.held()}",
             span,
         )
         for each in memories:
@@ -177,7 +179,11 @@ def _may_allocate(memory: TensorMemory, columns: int, opcode: str, span: Span) -
     legal_columns(columns, opcode, span)
     if not memory.permit:
         raise MachineFault(
-            "TC203", "allocate-after-relinquish", f"{opcode} after the CTA gave up its permit to allocate", span, _SOURCE
+            "TC203",
+            "allocate-after-relinquish",
+            f"{opcode} after the CTA gave up its permit to allocate",
+            span,
+            _SOURCE,
         )
     if columns > memory.last_columns:
         raise MachineFault(
@@ -195,7 +201,7 @@ def _peer_ready(warp: Warp, group: tuple[Cta, ...], columns: int, span: Span) ->
     if request[2] != columns:
         raise MachineFault(
             "TC212", "pair-disagrees",
-            f"CTA rank {warp.cta.rank} allocates {columns} columns, its peer {request[2]}, at {request[1].block and request[1].block.span}",
+            f"CTA rank {warp.cta.rank} allocates {columns} columns, its peer {request[2]}",
             span, _SOURCE,
         )  # fmt: skip
     return True
@@ -209,10 +215,9 @@ def deallocate(warp: Warp, address: int, columns: int, cta_group: int, opcode: s
     legal_columns(columns, opcode, span)
     lane, column = split(address)
     if lane or memory.allocations.get(column) != columns:
-        held = ", ".join(f"[{each}, {each + memory.allocations[each]})" for each in sorted(memory.allocations))
         raise MachineFault(
             "TC204", "deallocate-unallocated",
-            f"{opcode} of {columns} columns at {address:#x}; CTA {cta.linear} holds columns {held or 'none'}", span,
+            f"{opcode} of {columns} columns at {address:#x}; CTA {cta.linear} holds columns {memory.held()}", span,
             _SOURCE,
         )  # fmt: skip
     del memory.allocations[column]
@@ -224,9 +229,12 @@ def check_exit(cta: Cta, span: Span) -> None:
     """Raise MachineFault where a CTA that has exited still holds columns."""
     memory = cta.tensor_memory
     if memory is not None and memory.allocations:
-        held = ", ".join(f"[{each}, {each + memory.allocations[each]})" for each in sorted(memory.allocations))
         raise MachineFault(
-            "TC205", "tensor-memory-leak", f"CTA {cta.linear} exits and holds tensor memory columns {held}", span, _SOURCE
+            "TC205",
+            "tensor-memory-leak",
+            f"CTA {cta.linear} exits and holds tensor memory columns {memory.held()}",
+            span,
+            _SOURCE,
         )
 
 

@@ -1,0 +1,408 @@
+"""Asynchronous tensor-memory operations of one thread: mma, cp, shift, and their commit. Binds `tensor_product`.
+
+tcgen05.cp copies a K-major tile of shared memory, 16 or 32 bytes a row, into lanes from its address on: 128 rows to as
+many lanes; 4 rows to one lane of each quarter, 32 lanes apart; 64 rows to lanes 0 to 63 and again 64 to 127
+(warpx2::02_13), or each half of them to two quarters (::01_23); 32 rows to every quarter (warpx4). tcgen05.shift moves
+8 columns of every quarter by one lane: lane i takes what lane i + 1 held, and the last keeps its own, which a cp of 4
+rows then refreshes. With `.cta_group::2` each CTA of the pair copies or shifts its own. Source: PTX ISA,
+`tcgen05.mma`, `cp`, `shift`, `commit`; CUTLASS, copy_traits_sm100.hpp.
+
+Not handled, and refused where values are wanted: sparse operands, `.ashift`, zero-column masks, decompressing copies.
+Checked by: tests/machine/test_tcgen05_mma.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Operand, Vector
+from tilewright.legal.tensor_core_descriptor import (
+    KINDS,
+    InstructionDescriptor,
+    Kind,
+    decode_instruction,
+    instruction_problems,
+)
+from tilewright.machine import signals
+from tilewright.machine.decoder import WORD16, WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.event import Ranges, TensorBlock
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.instruction.tcgen05 import take_group
+from tilewright.machine.lanes import indices
+from tilewright.machine.memory import SHARED_WINDOW, out_of_bounds
+from tilewright.machine.state import Cta, Warp
+from tilewright.machine.step import Control
+from tilewright.machine.tensor_memory import LANES, blocks_of, group_of, memory_of, require, split
+from tilewright.machine.tensor_operand import (
+    CHUNK_BYTES,
+    chunk_ranges,
+    load_chunks,
+    read_descriptor,
+    row_chunks,
+    tile_ranges,
+)
+from tilewright.machine.tensor_operation import commit, issue
+from tilewright.machine.tensor_product import OPERAND_COLUMNS, Product, blocks, data_path, multiply
+from tilewright.targets import target
+
+_TARGET = target("sm_100a")
+_SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
+_DEFAULT_SCALE_VECTORS = {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}
+
+
+def only_lane(mask: int, instruction: Instruction) -> int:
+    """The one lane that executes. Raises MachineFault if there are more."""
+    lanes = indices(mask)
+    if lanes.size != 1:
+        raise MachineFault(
+            "TC213", "many-threads", f"{lanes.size} threads of a warp issue {instruction.opcode}", instruction.span,
+            "PTX ISA, tcgen05: Issue granularity",
+        )  # fmt: skip
+    return int(lanes[0])
+
+
+def _require_shared(ctas: tuple[Cta, ...], ranges: Ranges, instruction: Instruction) -> None:
+    for cta in ctas:
+        if ranges and ranges[-1][1] > cta.shared.size_bytes:
+            begin, end = ranges[-1]
+            raise out_of_bounds(cta.shared, begin, begin, end - begin, instruction.span)
+
+
+class _MultiplyText:
+    """What the text of a tcgen05.mma fixes."""
+
+    def __init__(
+        self, decoder: Decoder, instruction: Instruction, modifiers: Modifiers, weight_stationary: bool, sparse: bool
+    ) -> None:
+        self.instruction = instruction
+        self.weight_stationary = weight_stationary
+        self.sparse = sparse
+        self.cta_group = take_group(instruction, modifiers)
+        kind = modifiers.take(*(f"kind::{each}" for each in KINDS))
+        if kind is None:
+            raise unsupported(instruction, "it names no .kind")
+        self.kind: Kind = cast("Kind", kind.partition("::")[2])
+        scaled = modifiers.flag("block_scale")
+        vector = modifiers.take(*_SCALE_VECTORS)
+        block = modifiers.take("block16", "block32")
+        self.scale_vector = _SCALE_VECTORS[vector] if vector else _DEFAULT_SCALE_VECTORS.get(self.kind, 1)
+        if block == "block32":
+            self.scale_vector = 1 if self.kind == "mxf8f6f4" else 2
+        self.shifts_a = modifiers.flag("ashift")
+        modifiers.left = [each for each in modifiers.left if not each.startswith("collector::")]
+        operands = list(instruction.operands)
+        if len(operands) < 5:
+            raise unsupported(instruction, f"it has {len(operands)} operands")
+        self.d = decoder.address(instruction, operands.pop(0))
+        a = operands.pop(0)
+        self.a_in_tensor_memory = isinstance(a, Address)
+        self.a = decoder.address(instruction, a) if self.a_in_tensor_memory else (
+            decoder.source(instruction, a, WORD64), 0
+        )  # fmt: skip
+        self.b = decoder.source(instruction, operands.pop(0), WORD64)
+        self.metadata = decoder.address(instruction, operands.pop(0)) if sparse else None
+        self.descriptor = decoder.source(instruction, operands.pop(0), WORD32)
+        self.scales: tuple[tuple[int, int], ...] = ()
+        if scaled:
+            self.scales = tuple(decoder.address(instruction, operands.pop(0)) for _ in range(2))
+        self.keep: tuple[int, ...] = ()
+        if operands and isinstance(operands[0], Vector):
+            items = operands.pop(0)
+            assert isinstance(items, Vector), "seen to be a vector"
+            self.keep = tuple(decoder.source(instruction, each, WORD32) for each in items.items)
+            if len(self.keep) != 4 * self.cta_group:
+                raise unsupported(instruction, f"a mask of {len(self.keep)} registers, not {4 * self.cta_group}")
+        self.enable, self.enable_negated = decoder.predicate(instruction, operands.pop(0))
+        self.input_shift = 0
+        self.zero_columns = -1
+        self._last(decoder, operands)
+
+    def _last(self, decoder: Decoder, operands: list[Operand]) -> None:
+        if not operands:
+            return
+        last = operands.pop(0)
+        if self.weight_stationary:
+            self.zero_columns = decoder.source(self.instruction, last, WORD64)
+            return
+        if not isinstance(last, Immediate) or not 0 <= last.value <= _TARGET.limit("tcgen05.scale_input_shift_max"):
+            raise unsupported(self.instruction, "the scale of D is a constant from 0 to 15")
+        self.input_shift = last.value
+
+    def refused(self, zero_columns: int) -> str:
+        """What of it has no values on the machine, or nothing."""
+        if self.sparse:
+            return "a sparse operand"
+        if self.shifts_a:
+            return ".ashift"
+        # Bit 39 of a zero-column mask switches it off; one of all zeros skips no column either.
+        return "a zero-column mask" if zero_columns and not zero_columns >> 39 & 1 else ""
+
+
+def _mma(weight_stationary: bool, sparse: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
+    def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+        text = _MultiplyText(decoder, instruction, modifiers, weight_stationary, sparse)
+        mathematics = decoder.mathematics
+
+        def act(warp: Warp, mask: int) -> None:
+            lane = only_lane(mask, instruction)
+            group = group_of(warp.cta, text.cta_group, instruction.opcode, instruction.span)
+            product = _product(text, warp, lane)
+            reads: list[TensorBlock] = []
+            writes: list[TensorBlock] = []
+            for cta in group:
+                read, written = blocks(product, cta)
+                if text.metadata is not None:
+                    read = (*read, *_metadata_blocks(text, warp, lane, cta))
+                require(cta, (*read, *written), instruction.opcode, instruction.span)
+                reads.extend(read)
+                writes.extend(written)
+            ranges = _operand_ranges(product)
+            _require_shared(group, ranges, instruction)
+            refused = text.refused(int(warp.r[text.zero_columns][lane]) if text.zero_columns >= 0 else 0)
+            if mathematics and refused:
+                raise TilewrightError(f"the machine cannot run {instruction.opcode}: {refused}", span=instruction.span)
+
+            def action() -> None:
+                if mathematics:
+                    multiply(product, group)
+
+            shared = tuple((cta, ranges) for cta in group)
+            issue(warp, lane, "mma", tuple(reads), tuple(writes), shared, text.cta_group, instruction.span, action)
+
+        return Control(act)
+
+    return handler
+
+
+def _operand_ranges(product: Product) -> Ranges:
+    """The shared bytes that each CTA of the group supplies."""
+    fields, path = product.fields, product.path
+    found = list(tile_ranges(product.b, path.b_rows, fields.k, fields.b or "f16", fields.b_major))
+    if not product.a_in_tensor_memory:
+        depth = fields.k // 2 if fields.sparse else fields.k
+        found.extend(tile_ranges(product.a, path.rows, depth, fields.a or "f16", fields.a_major))
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(found):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return tuple(joined)
+
+
+def _product(text: _MultiplyText, warp: Warp, lane: int) -> Product:
+    r = warp.r
+
+    def value(place: tuple[int, int]) -> int:
+        return int(r[place[0]][lane]) + place[1]
+
+    bits = int(r[text.descriptor][lane])
+    fields = decode_instruction(bits, text.kind)
+    problems = instruction_problems(fields, _TARGET, cta_group=text.cta_group, weight_stationary=text.weight_stationary)
+    if fields.sparse != text.sparse:
+        problems = (*problems, f"its sparsity bit is {int(fields.sparse)}")
+    if problems:
+        raise EngineFault(
+            "TC208", "instruction-descriptor", f"instruction descriptor {bits:#010x}: {'; '.join(problems)}"
+        )
+    d_lane, d_column = split(value(text.d))
+    half = fields.m == 64 and text.cta_group == 1 and not text.weight_stationary
+    if d_lane not in ((0, 16) if half else (0,)):
+        raise EngineFault(
+            "TC207", "tensor-memory-lanes", f"D begins at lane {d_lane}, not {'0 or 16' if half else '0'}"
+        )
+    path = data_path(fields.m, fields.n, text.cta_group, text.weight_stationary, d_lane)
+    a = value(text.a)
+    if text.a_in_tensor_memory:
+        _check_a(fields, text, a, d_lane)
+    scales = [split(value(each))[1] for each in text.scales] or [-1, -1]
+    return Product(
+        fields, path, d_column, a, text.a_in_tensor_memory, int(r[text.b][lane]),
+        bool(r[text.enable][lane]) != text.enable_negated, text.input_shift, scales[0], scales[1], text.scale_vector,
+        _kept(text, warp, lane),
+    )  # fmt: skip
+
+
+def _check_a(fields: InstructionDescriptor, text: _MultiplyText, a: int, d_lane: int) -> None:
+    if split(a)[0] != d_lane:
+        raise EngineFault("TC207", "tensor-memory-lanes", f"A begins at lane {split(a)[0]}, D at lane {d_lane}")
+    if fields.a_major == "mn":
+        raise EngineFault("TC208", "instruction-descriptor", "A in tensor memory cannot be transposed")
+    if fields.a in ("e2m3", "e3m2", "e2m1") and text.kind in ("f8f6f4", "mxf8f6f4"):
+        raise TilewrightError(
+            f"the machine cannot run {text.instruction.opcode}: A of {fields.a} in tensor memory",
+            span=text.instruction.span,
+        )
+
+
+def _kept(text: _MultiplyText, warp: Warp, lane: int) -> tuple[npt.NDArray[np.bool_], ...]:
+    if not text.keep:
+        return ()
+    words = np.array([int(warp.r[slot][lane]) for slot in text.keep], "<u4")
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
+    return tuple(bits.reshape(text.cta_group, LANES))
+
+
+def _metadata_blocks(text: _MultiplyText, warp: Warp, lane: int, cta: Cta) -> tuple[TensorBlock, ...]:
+    """Where the sparsity metadata lie: 32 bits a lane for 16- and 32-bit elements, 64 for narrower ones."""
+    assert text.metadata is not None, "asked of sparse operations only"
+    slot, offset = text.metadata
+    column = split(int(warp.r[slot][lane]) + offset)[1]
+    columns = 1 if text.kind in ("f16", "tf32") else 2
+    return blocks_of(cta, np.arange(LANES), column, columns)
+
+
+# Copies from shared memory
+
+_ROWS = {"128x256b": (128, 2), "128x128b": (128, 1), "4x256b": (4, 2), "64x128b": (64, 1), "32x128b": (32, 1)}
+
+
+def _target_lanes(shape: str, multicast: str | None) -> npt.NDArray[np.int64]:
+    """Lanes that each row is copied to, from the address's. [copies, rows]"""
+    row = np.arange(_ROWS[shape][0], dtype=np.int64)
+    match shape, multicast:
+        case "4x256b", _:
+            return (32 * row)[None, :]
+        case "64x128b", "warpx2::01_23":
+            at = row % 32 + 64 * (row // 32)
+            return np.stack((at, at + 32))
+        case "64x128b", _:
+            return np.stack((row, row + 64))
+        case "32x128b", _:
+            return np.stack([row + 32 * quarter for quarter in range(4)])
+        case _:
+            return row[None, :]
+
+
+def _cp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    cta_group = take_group(instruction, modifiers)
+    shape = modifiers.take(*_ROWS)
+    multicast = modifiers.take("warpx2::02_13", "warpx2::01_23", "warpx4")
+    narrow = modifiers.take("b6x16_p32", "b4x16_p64")
+    modifiers.take("b8x16")
+    address, source = expect_operands(instruction, 2)
+    slot, offset = decoder.address(instruction, address)
+    descriptor_slot = decoder.source(instruction, source, WORD64)
+    if shape is None:
+        raise unsupported(instruction, "it names no shape")
+    rows, chunk_count = _ROWS[shape]
+    lanes = _target_lanes(shape, multicast)
+    columns = chunk_count * CHUNK_BYTES // 4
+    mathematics = decoder.mathematics
+    if narrow is not None and mathematics:
+        raise unsupported(instruction, "a decompressing copy")
+
+    def act(warp: Warp, mask: int) -> None:
+        lane = only_lane(mask, instruction)
+        group = group_of(warp.cta, cta_group, instruction.opcode, instruction.span)
+        first, column = split(int(warp.r[slot][lane]) + offset)
+        chunks = row_chunks(read_descriptor(int(warp.r[descriptor_slot][lane])), rows, chunk_count)
+        ranges = chunk_ranges(chunks)
+        _require_shared(group, ranges, instruction)
+        written = np.unique(lanes) + first
+        blocks: list[TensorBlock] = []
+        for cta in group:
+            here = blocks_of(cta, written, column, columns)
+            require(cta, here, instruction.opcode, instruction.span)
+            blocks.extend(here)
+
+        def action() -> None:
+            if not mathematics:
+                return
+            for cta in group:
+                cells = load_chunks(cta.shared.data, chunks).reshape(rows, -1).view(np.uint32)
+                words = memory_of(cta).words
+                for copy in lanes:
+                    words[first + copy, column : column + columns] = cells
+
+        shared = tuple((cta, ranges) for cta in group)
+        issue(warp, lane, "cp", (), tuple(blocks), shared, cta_group, instruction.span, action)
+
+    return Control(act)
+
+
+def _shift(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    cta_group = take_group(instruction, modifiers)
+    modifiers.flag("down")
+    (address,) = expect_operands(instruction, 1)
+    slot, offset = decoder.address(instruction, address)
+    mathematics = decoder.mathematics
+
+    def act(warp: Warp, mask: int) -> None:
+        lane = only_lane(mask, instruction)
+        group = group_of(warp.cta, cta_group, instruction.opcode, instruction.span)
+        first, column = split(int(warp.r[slot][lane]) + offset)
+        if first % 32 or first >= LANES:
+            raise MachineFault(
+                "TC207", "tensor-memory-lanes", f"{instruction.opcode} at lane {first}, not a multiple of 32",
+                instruction.span, "PTX ISA, tcgen05.shift",
+            )  # fmt: skip
+        reads: list[TensorBlock] = []
+        for cta in group:
+            here = blocks_of(cta, np.arange(first, LANES), column, OPERAND_COLUMNS)
+            require(cta, here, instruction.opcode, instruction.span)
+            reads.extend(here)
+
+        def action() -> None:
+            if not mathematics:
+                return
+            for cta in group:
+                words = memory_of(cta).words[:, column : column + OPERAND_COLUMNS]
+                for quarter in range(first, LANES, 32):
+                    words[quarter : quarter + 31] = words[quarter + 1 : quarter + 32].copy()
+
+        issue(warp, lane, "shift", tuple(reads), tuple(reads), (), cta_group, instruction.span, action)
+
+    return Control(act)
+
+
+def _commit(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    cta_group = take_group(instruction, modifiers)
+    if not modifiers.flag("mbarrier::arrive::one"):
+        raise unsupported(instruction, "it completes on an mbarrier")
+    generic = not modifiers.flag("shared::cluster")
+    multicast = modifiers.flag("multicast::cluster")
+    modifiers.flag("b64")
+    operands = expect_operands(instruction, 1 + multicast)
+    slot, offset = decoder.address(instruction, operands[0])
+    mask_slot = decoder.source(instruction, operands[1], WORD16) if multicast else -1
+
+    def act(warp: Warp, mask: int) -> None:
+        lane = only_lane(mask, instruction)
+        group_of(warp.cta, cta_group, instruction.opcode, instruction.span)
+        address = int(warp.r[slot][lane]) + offset
+        if generic:
+            address -= SHARED_WINDOW
+            if address < 0:
+                raise MachineFault("MF001", "not-shared", "an mbarrier is not in shared memory", instruction.span)
+        cta, at = signals.owner(warp.cta, address, instruction.span, cluster=True)
+        barriers = ((cta, at),)
+        if multicast:
+            chosen = int(warp.r[mask_slot][lane])
+            ctas = warp.cta.cluster.ctas
+            if not chosen or chosen >> len(ctas):
+                raise MachineFault(
+                    "MF007", "multicast-mask", f"multicast mask {chosen:#x} in a cluster of {len(ctas)} CTAs",
+                    instruction.span,
+                )  # fmt: skip
+            barriers = tuple((each, at) for each in ctas if chosen >> each.rank & 1)
+        commit(warp, lane, barriers, cta_group, instruction.span)
+
+    return Control(act)
+
+
+HANDLERS = {
+    "tcgen05.mma": _mma(False, False),
+    "tcgen05.mma.sp": _mma(False, True),
+    "tcgen05.mma.ws": _mma(True, False),
+    "tcgen05.mma.ws.sp": _mma(True, True),
+    "tcgen05.cp": _cp,
+    "tcgen05.shift": _shift,
+    "tcgen05.commit": _commit,
+}
