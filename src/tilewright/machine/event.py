@@ -52,6 +52,7 @@ class TensorMemoryActor:
 Actor = WarpActor | CopyActor | TensorCoreActor | TensorMemoryActor
 
 MemoryOrder = Literal["weak", "relaxed", "acquire", "release", "acq_rel", "volatile"]
+FenceOrder = Literal["sc", "acq_rel", "acquire", "release"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,22 +256,30 @@ class RegisterHazard:
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence:
-    """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" or "global"."""
+    """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" or "global".
+
+    order: "both" for the plain fence; the one-way fence.proxy.async::generic is half of a pair, a release by who used
+    the generic proxy and an acquire by who will use the async proxy, with a synchronization between.
+    """
 
     actor: WarpActor
     space: Literal["all", "shared", "global"]
     span: Span
     lanes: int = 0xFFFF_FFFF
+    order: Literal["both", "acquire", "release"] = "both"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFence:
-    """fence / membar, and fence.mbarrier_init (kind "mbarrier_init")."""
+    """fence / membar, and fence.mbarrier_init (kind "mbarrier_init"). restricted_to: the state space of the objects
+    that a `.sync_restrict` fence orders, else empty."""
 
     actor: WarpActor
     kind: Literal["fence", "mbarrier_init"]
     scope: str
     span: Span
+    order: FenceOrder = "acq_rel"
+    restricted_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

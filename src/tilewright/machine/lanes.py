@@ -67,6 +67,13 @@ def to_bits(mask: int) -> int:
     return sum(1 << lane for lane in range(WARP_SIZE) if mask >> (8 * lane) & 1)
 
 
+def of_lanes(lanes: Lanes, within: int = 0) -> int:
+    """The set of the lane numbers `lanes`. within: a set that contains them, returned as it is if they are all of it."""
+    if len(lanes) == within.bit_count():
+        return within
+    return sum(1 << (8 * lane) for lane in lanes.tolist())
+
+
 def predicate_mask(predicate: Lanes) -> int:
     """The lanes where `predicate` holds."""
     return int.from_bytes(predicate.tobytes(), "little")

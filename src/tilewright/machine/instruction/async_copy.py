@@ -16,7 +16,7 @@ from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operan
 from tilewright.machine.event import AsyncCopyCommit, AsyncCopyWait
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.instruction.mbarriers import BarrierOperand
-from tilewright.machine.lanes import indices, to_bits
+from tilewright.machine.lanes import indices, of_lanes, to_bits
 from tilewright.machine.memory import locate
 from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
@@ -74,20 +74,16 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             if amount == 0:
                 # Nothing is read, so the source address may be anything.
                 empty = np.zeros(0, np.int64)
-                pieces.append(LanePiece(None, empty, shared_offsets[chosen], 0, _mask(lanes[chosen])))
+                pieces.append(LanePiece(None, empty, shared_offsets[chosen], 0, of_lanes(lanes[chosen])))
                 continue
             _check_alignment(source[chosen], size_bytes, instruction)
             for part in locate(warp.cta, "global", source[chosen], 1, instruction.span):
                 _check_end(warp, source[chosen][part.chosen], amount, instruction)
                 at = chosen[part.chosen]
-                pieces.append(LanePiece(part.region, part.offsets, shared_offsets[at], amount, _mask(lanes[at])))
+                pieces.append(LanePiece(part.region, part.offsets, shared_offsets[at], amount, of_lanes(lanes[at])))
         async_copies.issue(warp, mask, pieces, size_bytes, instruction.span)
 
     return Control(act)
-
-
-def _mask(lanes: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> int:
-    return sum(1 << (8 * lane) for lane in lanes.tolist())
 
 
 def _check_alignment(
@@ -161,7 +157,7 @@ def _arrive(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
                     "MB211", "remote-barrier", f"{instruction.opcode} on another CTA's mbarrier", instruction.span,
                     "PTX ISA, cp.async.mbarrier.arrive",
                 )  # fmt: skip
-            members = sum(1 << (8 * lane) for lane in lanes)
+            members = of_lanes(np.array(lanes), mask)
             async_copies.arrive_when_landed(warp, members, warp.cta, offset, len(lanes), no_increment, instruction.span)
 
     return Control(act)

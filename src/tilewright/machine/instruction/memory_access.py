@@ -5,12 +5,15 @@ offset is rotated right by the alignment's bits, so that a misaligned address be
 check finds both kinds of error; anything unusual goes the careful way, which names the fault.
 
 Lanes that store to the same bytes in one instruction: the highest lane wins (the ISA leaves it open). Memory order
-modifiers (`.relaxed`, `.acquire`, `.release`, `.volatile`) add nothing here: warps interleave at instructions.
-Source: PTX ISA, `ld`, `st`. Not handled: `.local`, `ldu`, 128-bit elements. Checked by: tests/machine/test_memory.py.
+modifiers (`.relaxed`, `.acquire`, `.release`, `.volatile`) change no value here, since warps interleave at
+instructions; the event tells them. Cache hints and policies change nothing. Local and parameter memory yields no
+events: no other thread sees it. Source: PTX ISA, `ld`, `ldu`, `st`. Checked by: tests/machine/test_memory.py,
+test_memory_access.py.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,13 +21,26 @@ import numpy as np
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.event import Access
-from tilewright.machine.lanes import FULL, UNINITIALISED, WARP_SIZE, Lanes, Registers, indices, merge, poison, to_bits
+from tilewright.machine.event import Access, MemoryOrder
+from tilewright.machine.lanes import (
+    FULL,
+    UNINITIALISED,
+    WARP_SIZE,
+    Lanes,
+    Registers,
+    indices,
+    merge,
+    of_lanes,
+    poison,
+    to_bits,
+)
 from tilewright.machine.memory import PARAM_WINDOW, Region, locate, merge_ranges
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain
 
-_SPACES = ("shared", "shared::cta", "shared::cluster", "global", "const", "param", "local")
+_SPACES = (
+    "shared", "shared::cta", "shared::cluster", "global", "const", "local", "param", "param::entry", "param::func",
+)  # fmt: skip
 ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 _CACHE = (
@@ -33,7 +49,28 @@ _CACHE = (
     "L2::evict_last", "L2::evict_normal", "L2::evict_first",
     "L2::64B", "L2::128B", "L2::256B", "unified",
 )  # fmt: skip
-Space = Literal["shared::cta", "shared::cluster", "global", "const", "param", "generic"]
+Space = Literal["shared::cta", "shared::cluster", "global", "const", "param", "local", "generic"]
+
+
+_STRONG: dict[str, MemoryOrder] = {
+    "relaxed": "relaxed",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+    "volatile": "volatile",
+    "mmio": "relaxed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """Memory order of an access and, unless it is weak or volatile, its scope."""
+
+    order: MemoryOrder = "weak"
+    scope: str = ""
+
+
+WEAK = Strength()
 
 
 def space_of(instruction: Instruction, modifiers: Modifiers) -> Space:
@@ -43,25 +80,24 @@ def space_of(instruction: Instruction, modifiers: Modifiers) -> Space:
             return "generic"
         case "shared" | "shared::cta":
             return "shared::cta"
-        case "shared::cluster":
-            return "shared::cluster"
-        case "global":
-            return "global"
-        case "const":
-            return "const"
-        case "param":
+        case "param" | "param::entry" | "param::func":
             return "param"
-        case _:
-            raise unsupported(instruction, "local memory")
+        case "shared::cluster" | "global" | "const" | "local" as space:
+            return space
+        case space:
+            raise unsupported(instruction, f"state space .{space}")
 
 
-def _order(modifiers: Modifiers) -> bool:
-    """Take the memory-order, scope and cache modifiers. True for a strong (not weak) access."""
-    order = modifiers.take(*ORDERS)
-    modifiers.take(*SCOPES)
-    while modifiers.take(*_CACHE):
-        pass
-    return order not in (None, "weak")
+def _strength(modifiers: Modifiers) -> Strength:
+    """Take the memory-order, scope and cache modifiers, wherever they stand. `.mmio` is a relaxed access here."""
+    order: MemoryOrder = "weak"
+    scope = ""
+    while (word := modifiers.take(*ORDERS, *SCOPES, *_CACHE)) is not None:
+        if word in SCOPES:
+            scope = word
+        elif word in _STRONG and (word != "mmio" or order == "weak"):
+            order = _STRONG[word]
+    return Strength(order, scope)
 
 
 def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
@@ -73,18 +109,20 @@ def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
 
 
 def report_access(
-    warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, atomic: bool, mask: int
+    warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, strength: Strength, mask: int
 ) -> None:
     """Yield the event of one access: `offsets` in region `found`, by the lanes in `mask`."""
     observe = warp.cta.cluster.observe
-    if observe is None:
+    if observe is None or found.space in ("local", "param", "const"):
         return
-    if found.cta >= 0:
-        ranges = merge_ranges(offsets, size)
-        observe(Access(warp.actor, "shared", found.cta, ranges, write, "generic", span, atomic, to_bits(mask)))
-    else:
-        ranges = merge_ranges(offsets + found.base, size)
-        observe(Access(warp.actor, "global", -1, ranges, write, "generic", span, atomic, to_bits(mask)))
+    space, base = ("shared", 0) if found.cta >= 0 else ("global", found.base)
+    order, scope = strength.order, strength.scope
+    observe(
+        Access(
+            warp.actor, space, found.cta, merge_ranges(offsets + base, size), write, "generic", span,
+            order != "weak", to_bits(mask), order, scope,
+        )
+    )  # fmt: skip
 
 
 class Place:
@@ -92,7 +130,7 @@ class Place:
 
     def __init__(
         self, decoder: Decoder, instruction: Instruction, space: Space, slot: int, offset: int, element: TypeName,
-        count: int, atomic: bool,
+        count: int, strength: Strength,
     ) -> None:  # fmt: skip
         self.space: Space = space
         self.slot = slot
@@ -102,7 +140,7 @@ class Place:
         self.size_bytes = element.bytes * count
         self.dtype = element.raw
         self.span = instruction.span
-        self.atomic = atomic
+        self.strength = strength
         self.address_dtype = decoder.type_of(slot).raw
         self.observed = decoder.observe is not None
         self.region: Region | None = None
@@ -159,7 +197,7 @@ def _load_parts(
 ) -> tuple[TypeName, tuple[int, ...], tuple[TypeName, ...]]:
     count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
     element = modifiers.take_type()
-    if element.width_bits == 128 or element.name == "pred":
+    if element.name == "pred":
         raise unsupported(instruction, f".{element.name} elements")
     targets = decoder.vector(instruction.operands[0])
     if len(targets) != count:
@@ -170,20 +208,17 @@ def _load_parts(
 
 
 def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    strong = _order(modifiers)
+    strength = _strength(modifiers)
     space = space_of(instruction, modifiers)
-    _order(modifiers)
-    if modifiers.take("L2::cache_hint"):
-        expect_operands(instruction, 3)
-    else:
-        expect_operands(instruction, 2)
+    expect_operands(instruction, 3 if modifiers.take("L2::cache_hint") else 2)
     element, slots, types = _load_parts(decoder, instruction, modifiers)
     slot, offset = decoder.address(instruction, instruction.operands[1])
     if space == "param":
         folded = _parameter(decoder, instruction, slot, offset, element, slots, types)
         if folded is not None:
             return folded
-    place = Place(decoder, instruction, space, slot, offset, element, len(slots), strong)
+        space = "generic"
+    place = Place(decoder, instruction, space, slot, offset, element, len(slots), strength)
     single = slots[0] if len(slots) == 1 and types[0].width_bits == element.width_bits else -1
     pairs = tuple(zip(slots, types, strict=True))
 
@@ -215,8 +250,8 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
             first = offsets // steps
             for index, (_, declared) in enumerate(pairs):
                 loaded[index][lanes] = _extended(words[first + index], element, declared)
-            if place.space not in ("param", "const"):
-                report_access(warp, region, offsets, place.size_bytes, False, place.span, place.atomic, mask)
+            chosen = of_lanes(lanes, mask)
+            report_access(warp, region, offsets, place.size_bytes, False, place.span, place.strength, chosen)
         for (target, _), value in zip(pairs, loaded, strict=True):
             r[target] = value
 
@@ -253,21 +288,22 @@ def _parameter(
 
 
 def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    strong = _order(modifiers)
+    strength = _strength(modifiers)
     space = space_of(instruction, modifiers)
-    _order(modifiers)
-    if space in ("param", "const"):
+    if space == "const":
         raise unsupported(instruction, f"stores to .{space}")
+    if space == "param":
+        space = "generic"  # the parameters of a call lie in the caller's local memory
     count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
     operands = expect_operands(instruction, 3 if modifiers.take("L2::cache_hint") else 2)
     element = modifiers.take_type()
-    if element.width_bits == 128 or element.name == "pred":
+    if element.name == "pred":
         raise unsupported(instruction, f".{element.name} elements")
     sources = tuple(decoder.source(instruction, item, element, wider=True) for item in decoder.vector(operands[1]))
     if len(sources) != count:
         raise unsupported(instruction, f"{len(sources)} registers for {count} elements")
     slot, offset = decoder.address(instruction, operands[0])
-    place = Place(decoder, instruction, space, slot, offset, element, count, strong)
+    place = Place(decoder, instruction, space, slot, offset, element, count, strength)
     dtype = element.raw
     narrow = tuple(decoder.type_of(source).width_bits > element.width_bits for source in sources)
     pairs = tuple(zip(sources, narrow, strict=True))
@@ -300,9 +336,10 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
             first = offsets // steps
             for index, value in enumerate(values):
                 words[first + index] = value[lanes]
-            report_access(warp, region, offsets, place.size_bytes, True, place.span, place.atomic, mask)
+            chosen = of_lanes(lanes, mask)
+            report_access(warp, region, offsets, place.size_bytes, True, place.span, place.strength, chosen)
 
     return Plain(full, masked)
 
 
-HANDLERS = {"ld": _ld, "st": _st}
+HANDLERS = {"ld": _ld, "ldu": _ld, "st": _st}
