@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ from tilewright.frontends.ptx.ast import (
     FloatImmediate,
     Immediate,
     Instruction,
+    Location,
     Negated,
     Operand,
     PairOfPredicates,
@@ -36,9 +36,11 @@ NOWHERE = Span("", 0)
 
 
 def without_spans(value: Any) -> Any:
-    """The value with every span replaced by one."""
+    """The value with every span replaced by one, and without the places of inlined calls, which are not written."""
     if isinstance(value, Span):
         return NOWHERE
+    if isinstance(value, Location):
+        return dataclasses.replace(value, inlined_at=None)
     if isinstance(value, tuple):
         return tuple(without_spans(item) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -112,7 +114,7 @@ def test_register_ranges_and_initial_values() -> None:
     text = """.version 8.6
 .target sm_90a
 .address_size 64
-.weak .global .align 16 .f64 table[3] = {1.5, {-2.0}};
+.weak .global .align 16 .f64 table[3] = {1.5, -2.0};
 .global .v4 .f32 quad;
 .entry kernel() {
 .reg .b32 %r<3>, x, y1, y2, a<1>; .reg .pred p0;
@@ -140,8 +142,7 @@ def _ptxas() -> Path | None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_samples_assemble_before_and_after(sample: Path, tmp_path: Path) -> None:
     before, after = tmp_path / "before.ptx", tmp_path / "after.ptx"
-    # What `.ptr` says of a parameter is dropped by the reader, and stands in the image beside the code.
-    before.write_text(re.sub(r"\.ptr \.global \.align \d+ ", "", sample.read_text()))
+    before.write_text(sample.read_text())
     after.write_text(write(read(sample.read_text())))
     images: list[bytes] = []
     for source in (before, after):

@@ -1,9 +1,9 @@
-"""Is this a PTX instruction, and which one? Rows of `data/ptx.toml`, and the check of text against them.
+"""Is this a PTX instruction, and which one? The rows of `ptx_table`, and the check of text against them.
 
 An opcode belongs to the row whose key is its longest dotted prefix; the rest are modifiers. A row's forms are sequences
 of groups; one pass over the modifiers with a set of possible positions decides membership, so a form may hold ambiguous
 optional groups. Checked: modifiers, operands in number and kind, vector lengths, PTX version and target. Not
-checked: register widths (the machine does), and pairs of modifiers that no form separates. Source: PTX ISA 8.8, chapter
+checked: register widths (the machine does), and pairs of modifiers that no form separates. Source: PTX ISA 9.1, chapter
 Instruction Set. `tests/targets/test_ptx_table.py` lets ptxas assemble every row's example.
 """
 
@@ -11,187 +11,51 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any, Literal, NamedTuple, NoReturn, cast, get_args
+from typing import NamedTuple, NoReturn
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.targets.ptx_fragment import fragment_registers
+from tilewright.targets.ptx_table import (
+    ACCEPTS,
+    Effect,
+    Form,
+    InstructionRow,
+    ModifierGroup,
+    OperandGroup,
+    OperandShape,
+    PtxTable,
+    Shape,
+    ptx_table,
+)
 
-Effect = Literal["plain", "async_start", "async_wait", "fence", "barrier", "control"]
-
-# What the text of an operand looks like. `symbol_offset` is `name+4` without brackets.
-Shape = Literal[
-    "register",
-    "sink",
-    "integer",
-    "float",
-    "symbol",
-    "symbol_offset",
-    "negated",
-    "pair",
-    "address",
-    "tensor",
-    "vector",
-    "arguments",
+__all__ = [
+    "Effect",
+    "Form",
+    "InstructionRow",
+    "ModifierGroup",
+    "OperandGroup",
+    "OperandShape",
+    "PtxTable",
+    "Shape",
+    "check",
+    "instruction_row",
+    "is_known",
+    "no_such_register",
+    "ptx_table",
+    "try_check",
 ]
 
-_ACCEPTS: dict[str, frozenset[str]] = {
-    "destination": frozenset({"register", "sink"}),
-    "register": frozenset({"register"}),
-    "source": frozenset({"register", "integer", "float"}),
-    "symbolic": frozenset({"register", "integer", "float", "symbol", "symbol_offset"}),
-    "immediate": frozenset({"integer"}),
-    "predicate": frozenset({"register", "integer"}),
-    "negatable": frozenset({"register", "integer", "negated"}),
-    "sink": frozenset({"sink"}),
-    "pair": frozenset({"pair"}),
-    "address": frozenset({"address"}),
-    "tensor": frozenset({"tensor"}),
-    "vector": frozenset({"vector"}),
-    "loaded": frozenset({"register", "sink", "vector"}),
-    "stored": frozenset({"register", "integer", "float", "vector"}),
-    "label": frozenset({"symbol"}),
-    "arguments": frozenset({"arguments"}),
-}
 _VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8, "x1": 1, "x2": 2, "x4": 4}
 _DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
+# Four rows, and one column, whatever the tensor's dimensions.
+_ROWS_AND_A_COLUMN = frozenset({"tile::gather4", "tile::scatter4"})
 # Modifiers whose order among themselves has a meaning: types, state spaces, cache levels, layouts.
 _TYPE = re.compile(r"(?:u|s|b|f|bf|tf|e)[0-9].*|pred")
 _SPACES = frozenset({"const", "global", "local", "param", "shared", "shared::cta", "shared::cluster", "L2"})
-_TARGET = re.compile(r"sm_(\d+)([af]?)")
-
-
-class OperandShape(NamedTuple):
-    """How one operand is written. length: items of a vector, coordinates of a tensor address, else 0."""
-
-    kind: Shape
-    length: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ModifierGroup:
-    """One place in a form: any of `alternatives`, or nothing if it is not required."""
-
-    alternatives: frozenset[str]
-    required: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OperandGroup:
-    """One operand's place: its kinds. present_with: the modifiers that it comes with, empty if it needs none."""
-
-    kinds: tuple[str, ...]
-    required: bool
-    present_with: frozenset[str] = frozenset()
-
-    def __str__(self) -> str:
-        return "|".join(self.kinds) + ("" if self.required else "?")
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One spelling of an instruction. ptx: least PTX ISA version; targets: names that have it, empty for all."""
-
-    modifiers: tuple[ModifierGroup, ...]
-    operands: tuple[OperandGroup, ...]
-    ptx: tuple[int, int]
-    targets: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class InstructionRow:
-    """One instruction. key: its mnemonic; source: document and section; example: one instance, as PTX text."""
-
-    key: str
-    forms: tuple[Form, ...]
-    effect: Effect
-    source: str
-    example: str
-
-
-@dataclass(frozen=True, slots=True)
-class PtxTable:
-    """The whole table: rows by key, and the names of the special registers."""
-
-    rows: dict[str, InstructionRow]
-    special_registers: frozenset[str]
-
-
-@lru_cache(maxsize=1)
-def ptx_table() -> PtxTable:
-    """The table, read once from the package's data. Raises TilewrightError if they break its grammar."""
-    data = tomllib.loads((files("tilewright.targets") / "data" / "ptx.toml").read_text("utf-8"))
-    sets = cast("dict[str, str]", data["sets"])
-    rows = {key: _row(key, cast("dict[str, Any]", entry), sets) for key, entry in data["instructions"].items()}
-    return PtxTable(rows, frozenset(cast("list[str]", data["special_registers"]["names"])))
-
-
-def _row(key: str, entry: dict[str, Any], sets: dict[str, str]) -> InstructionRow:
-    unknown = entry.keys() - {"effect", "source", "ptx", "targets", "example", "forms"}
-    if unknown:
-        raise TilewrightError(f"instruction table: row {key} has an unknown field {min(unknown)}")
-    if entry["effect"] not in get_args(Effect):
-        raise TilewrightError(f"instruction table: row {key} has an unknown effect {entry['effect']!r}")
-    forms: list[Form] = []
-    for item in cast("list[str | dict[str, Any]]", entry["forms"]):
-        fields: dict[str, Any] = {"form": item} if isinstance(item, str) else item
-        modifiers, separator, operands = str(fields["form"]).partition(" :")
-        if not separator:
-            raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
-        for spelling in _alternatives(modifiers):
-            forms.append(
-                Form(
-                    tuple(_modifier_group(word, sets) for word in spelling.split()),
-                    tuple(_operand_group(word, key) for word in operands.split()),
-                    _version(fields.get("ptx", entry.get("ptx", "1.0"))),
-                    tuple(fields.get("targets", entry.get("targets", ()))),
-                )
-            )
-    return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
-
-
-def _alternatives(modifiers: str) -> list[str]:
-    """`a <b; c d> e` as `a b e` and `a c d e`."""
-    match = re.search(r"<([^<>]*)>", modifiers)
-    if match is None:
-        return [modifiers]
-    head, tail = modifiers[: match.start()], modifiers[match.end() :]
-    return [spelling for choice in match[1].split(";") for spelling in _alternatives(head + choice + tail)]
-
-
-def _version(text: str) -> tuple[int, int]:
-    major, _, minor = text.partition(".")
-    return int(major), int(minor)
-
-
-def _modifier_group(word: str, sets: dict[str, str]) -> ModifierGroup:
-    names = word.removesuffix("?").split("|")
-    expanded = [choice for name in names for choice in (sets[name[1:]].split("|") if name[0] == "$" else [name])]
-    return ModifierGroup(frozenset(item for name in expanded for item in _count(name)), not word.endswith("?"))
-
-
-def _count(name: str) -> list[str]:
-    """`m64n{8..24:8}k16` as its three names."""
-    match = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+):(\d+)\}(.*)", name)
-    if match is None:
-        return [name]
-    head, first, last, step, tail = match.groups()
-    return [f"{head}{number}{tail}" for number in range(int(first), int(last) + 1, int(step))]
-
-
-def _operand_group(word: str, key: str) -> OperandGroup:
-    body, _, condition = word.partition("[")
-    kinds = tuple(body.removesuffix("?").split("|"))
-    for kind in kinds:
-        if kind not in _ACCEPTS:
-            raise TilewrightError(f"instruction table: row {key} has an unknown operand kind {kind!r}")
-    present_with = frozenset(condition.removesuffix("]").split(",")) if condition else frozenset[str]()
-    return OperandGroup(kinds, not body.endswith("?"), present_with)
+_TARGET = re.compile(r"(sm_\d+)([af]?)")
 
 
 # ---------------------------------------------------------------- lookup
@@ -206,6 +70,11 @@ def _split(opcode: str) -> tuple[InstructionRow, tuple[str, ...]] | None:
         if row is not None:
             return row, tuple(parts[length:])
     return None
+
+
+def is_known(opcode: str) -> bool:
+    """Whether some row's key is a dotted prefix of `opcode`."""
+    return _split(opcode) is not None
 
 
 def instruction_row(opcode: str, span: Span | None = None) -> tuple[InstructionRow, tuple[str, ...]]:
@@ -247,6 +116,15 @@ def check(
     if isinstance(verdict, _Problem):
         raise TilewrightError(verdict.message, span=span, remedy=verdict.remedy)
     return row, verdict
+
+
+def try_check(opcode: str, shapes: tuple[OperandShape, ...]) -> tuple[str, tuple[str, ...]] | None:
+    """The row's key and the modifiers as `check` gives them, version and target left aside; None if nothing fits."""
+    found = _split(opcode)
+    if found is None:
+        return None
+    verdict = _judge(opcode, shapes, None, ())
+    return None if isinstance(verdict, _Problem) else (found[0].key, verdict)
 
 
 class _Problem(NamedTuple):
@@ -321,6 +199,10 @@ def _in_kind(modifiers: Sequence[str], kind: int) -> list[str]:
 
 
 def _is_available(needed: tuple[str, ...], targets: tuple[str, ...]) -> bool:
+    """Whether one of the module's targets has a form: `sm_90` asks for 9.0 or later, `sm_90a` for itself.
+
+    `sm_100f` asks for a member of its family that is not older, read for the family or for itself alone.
+    """
     if not needed:
         return True
     for name in targets:
@@ -331,8 +213,16 @@ def _is_available(needed: tuple[str, ...], targets: tuple[str, ...]) -> bool:
             want = _TARGET.fullmatch(wanted)
             if want is None:
                 continue
-            generic = want[2] == "" and int(have[1]) >= int(want[1])
-            if generic or have[0] == want[0]:
+            later = int(have[1][3:]) >= int(want[1][3:])
+            same_family = have[1] == want[1] or any({have[1], want[1]} <= family for family in ptx_table().families)
+            match want[2]:
+                case "":
+                    fits = later
+                case "f":
+                    fits = later and have[2] != "" and same_family
+                case _:
+                    fits = have[0] == want[0]
+            if fits:
                 return True
     return False
 
@@ -394,13 +284,16 @@ def _operands_fit(
 
 
 def _kind_fits(kind: str, modifiers: tuple[str, ...], shape: OperandShape) -> bool:
-    if shape.kind not in _ACCEPTS[kind]:
+    if shape.kind not in ACCEPTS[kind]:
         return False
     if shape.kind == "tensor":
+        if not _ROWS_AND_A_COLUMN.isdisjoint(modifiers):
+            return shape.length == 5
         return all(_DIMENSIONS.get(modifier, shape.length) == shape.length for modifier in modifiers)
     lengths = [_VECTOR_LENGTHS[modifier] for modifier in modifiers if modifier in _VECTOR_LENGTHS]
     if kind in ("loaded", "stored"):
-        return lengths == [shape.length] if shape.kind == "vector" else not lengths
+        # `{%r1}` is a scalar: compilers write it.
+        return (lengths or [1]) == [shape.length] if shape.kind == "vector" else not lengths
     return kind != "vector" or not lengths or lengths == [shape.length]
 
 

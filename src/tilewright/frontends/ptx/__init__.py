@@ -1,1 +1,5 @@
-"""PTX text to values and back: `reader.read`, `writer.write`, and the values of `ast`."""
+"""PTX text to values and back: `reader.read`, `writer.write`, the values of `ast`, and `source_of` for findings."""
+
+from tilewright.frontends.ptx.source import source_of
+
+__all__ = ["source_of"]

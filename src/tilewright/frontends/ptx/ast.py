@@ -1,7 +1,8 @@
 """What a PTX module is, as values: directives, declarations, instructions with their places.
 
 Only syntax: names are not resolved beyond what the text says, and nothing is executed. Source: PTX ISA, chapters 4
-(syntax), 5 (state spaces), 10 and 11 (special registers, directives). `reader` makes these values.
+(syntax), 5 (state spaces), 10 and 11 (special registers, directives). `reader` makes these values. A reader that is
+tolerant marks what it could not read: an `Instruction` with an empty `row`, and `Module.unread`.
 Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
@@ -17,6 +18,17 @@ class Register:
     """A named register (`%r1`, `%p0`, `acc3`), or a special register (`%tid.x`, `%cluster_ctaid.x`)."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterPart(Register):
+    """`%r1.b0`, `%r1.h1`, `-%r1.b3`: bytes of the register `name`, as the video instructions take them.
+
+    selector: digits and letters after the dot, empty for the whole register.
+    """
+
+    selector: str = ""
+    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +68,11 @@ class SymbolOffset(Address):
 
 @dataclass(frozen=True, slots=True)
 class TensorAddress:
-    """`[tensorMap, {c0, c1, ...}]` or `[addr, {..}]`: a bulk tensor copy's tensor operand."""
+    """`[tensorMap, {c0, c1, ...}]`, a bulk tensor copy's tensor operand; `[texture, sampler, {x, y}]`, a fetch's."""
 
     base: Address
     coordinates: tuple[Operand, ...]
+    sampler: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,13 @@ class Vector:
     """`{a, b, c}`."""
 
     items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentVector(Vector):
+    """`{a, b, c, d}|p`: texels, and whether they are resident."""
+
+    resident: Register
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +140,10 @@ class Instruction:
     opcode: the whole dotted text (`ld.shared.v4.b32`); row: the key of its row in the instruction table (`ld`,
     `cp.async.bulk.tensor`, `wgmma.mma_async`); modifiers: the dotted parts after the row's key, without dots and in the
     ISA's order, whatever order the text has (`("shared", "v4", "b32")`; a part such as `shared::cta` stays one string).
+
+    An empty `row` marks an instruction that the table lacks, or whose modifiers or operands no form of its row takes
+    (only a tolerant reader makes it): it may do anything. Its modifiers are the dotted parts after the first, as
+    written; its operands are there as far as they could be read.
     """
 
     opcode: str
@@ -146,11 +170,26 @@ class RegisterDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
+class Relocation:
+    """An address in an initial value: `symbol + addend` at byte `offset`; as a generic address under `generic(symbol)`.
+
+    mask: of `0xFF(symbol)`, the byte of the address that is meant, None for all of it.
+    """
+
+    offset: int
+    symbol: str
+    addend: int = 0
+    generic: bool = False
+    mask: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Variable:
     """A `.shared`, `.global`, `.const` or `.local` variable, or a call's `.param` variable.
 
     size_bytes is None for an `extern` array of unknown size (`.extern .shared .align 1024 .b8 smem[];`). linkage:
-    `visible`, `extern`, `weak`, `common`, or empty.
+    `visible`, `extern`, `weak`, `common`, or empty. initial holds zeros where `relocations` put addresses. attributes:
+    `managed`, `unified(1, 2)`. The types `texref`, `samplerref` and `surfref` are opaque handles of 8 bytes.
     """
 
     space: str
@@ -161,27 +200,47 @@ class Variable:
     initial: bytes | None
     span: Span
     linkage: str = ""
+    relocations: tuple[Relocation, ...] = ()
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pointee:
+    """What `.ptr .global .align 16` says of a pointer parameter. space: empty for generic; align: in bytes."""
+
+    space: str
+    align: int
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A kernel parameter: type (`u64`, `b8`, ...), array size in bytes (equal to the width for a scalar), alignment."""
+    """A parameter: type (`u64`, `b8`, ...), array size in bytes (equal to the width for a scalar), alignment.
+
+    size_bytes is 0 for the open array that ends a variadic function's list. space: `reg` for a device function's
+    parameter in a register, else `param`. pointee: None unless the text says `.ptr`.
+    """
 
     name: str
     type: str
     align: int
     size_bytes: int
     span: Span
+    space: str = "param"
+    pointee: Pointee | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A `.loc file line column` in force from an instruction index on: PTX to source correspondence."""
+    """A `.loc file line column` in force from an instruction index on: PTX to source correspondence.
+
+    inlined_at: file, line and column of the call that was expanded here, None for code that was not inlined.
+    """
 
     index: int
     file: int
     line: int
     column: int
+    inlined_at: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +253,46 @@ class BranchTable:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPrototype:
+    """`name: .callprototype (results) _ (parameters);`: what an indirect call's function takes and returns."""
+
+    name: str
+    results: tuple[Parameter, ...]
+    parameters: tuple[Parameter, ...]
+    directives: dict[str, tuple[int, ...]]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CallTargets:
+    """`name: .calltargets f, g;`: the functions that an indirect call may reach."""
+
+    name: str
+    functions: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """`.alias name, aliasee;`: another name of a function."""
+
+    name: str
+    aliasee: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A directive that a tolerant reader passed over. text: its words with single spaces between them."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """An `.entry`. body: instructions and labels in order. directives: performance directives by name without dot
-    (`reqntid`, `maxntid`, `minnctapersm`, `maxnreg`, `reqnctapercluster`, `explicitcluster`), values as written.
+    (`reqntid`, `maxntid`, `minnctapersm`, `maxnreg`, `reqnctapercluster`, `explicitcluster`, ...), values as written.
 
     Registers, variables and labels of nested `{ }` scopes are renamed apart, so that the kernel has one flat namespace.
     """
@@ -211,6 +307,8 @@ class Kernel:
     locations: tuple[Location, ...] = ()
     branch_tables: tuple[BranchTable, ...] = ()
     linkage: str = ""
+    prototypes: tuple[CallPrototype, ...] = ()
+    call_targets: tuple[CallTargets, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +326,16 @@ class Function:
     locations: tuple[Location, ...] = ()
     branch_tables: tuple[BranchTable, ...] = ()
     linkage: str = ""
+    prototypes: tuple[CallPrototype, ...] = ()
+    call_targets: tuple[CallTargets, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A PTX translation unit. version (8, 0); target: names after `.target` (`("sm_90a",)`); files: `.file` table."""
+    """A PTX translation unit. version (8, 0); target: names after `.target` (`("sm_90a",)`); files: `.file` table.
+
+    unread: directives that a tolerant reader passed over, in the order of the text; empty from a strict one.
+    """
 
     version: tuple[int, int]
     target: tuple[str, ...]
@@ -241,3 +344,5 @@ class Module:
     kernels: tuple[Kernel, ...]
     files: dict[int, str] = field(default_factory=dict[int, str])
     functions: tuple[Function, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+    unread: tuple[Unread, ...] = ()

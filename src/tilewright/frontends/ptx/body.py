@@ -1,13 +1,15 @@
 """What does a function's body say? Declarations, labels and instructions between `{` and `}`.
 
 The body is read in one pass without recursion, so nesting costs no stack; instructions that name a label before it is
-declared are replaced when the label turns out to have another flat name. Source: PTX ISA 8.8, PTX Statements.
-Not handled, and refused: `.callprototype`, `.calltargets`. `.pragma` is read and dropped: it is a hint.
-Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
+declared are replaced when the label turns out to have another flat name. A tolerant reader keeps an instruction that
+the table lacks with an empty row, and passes over a directive that it does not know. Source: PTX ISA 9.1, PTX
+Statements; Control Flow Directives. `.pragma` is read and dropped: it is a hint.
+Checked by: tests/frontends/test_ptx_grammar.py, test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
@@ -16,23 +18,41 @@ from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,
     BranchTable,
+    CallPrototype,
+    CallTargets,
     Guard,
     Instruction,
     Label,
     Location,
     Operand,
+    Register,
     RegisterDeclaration,
     Symbol,
     TensorAddress,
+    Unread,
     Variable,
     Vector,
 )
 from tilewright.frontends.ptx.constant import read_integer
-from tilewright.frontends.ptx.declaration import read_registers, read_variables, space_of
+from tilewright.frontends.ptx.declaration import read_parameters, read_registers, read_variables, space_of
 from tilewright.frontends.ptx.lexer import END, Cursor
 from tilewright.frontends.ptx.operand import OperandReader
 from tilewright.frontends.ptx.scope import Names
-from tilewright.targets.ptx import OperandShape, check, instruction_row
+from tilewright.frontends.ptx.tuning import read_pragma, read_tuning
+from tilewright.targets.ptx import OperandShape, check, instruction_row, is_known, try_check
+
+# Where a vector of one register means that register.
+_SCALAR_ROWS = frozenset({"ld", "ldu", "st", "st.async", "atom", "red"})
+_STATEMENT = frozenset({"word", "@", "{", "directive"})
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What the module says of itself, and whether what is unknown is refused or kept as unknown."""
+
+    version: tuple[int, int]
+    target: tuple[str, ...]
+    tolerant: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +64,23 @@ class Body:
     items: tuple[Instruction | Label, ...]
     locations: tuple[Location, ...]
     branch_tables: tuple[BranchTable, ...]
+    prototypes: tuple[CallPrototype, ...]
+    call_targets: tuple[CallTargets, ...]
+    unread: tuple[Unread, ...]
 
 
-def read_body(cursor: Cursor, outer: dict[str, Symbol], version: tuple[int, int], target: tuple[str, ...]) -> Body:
+def read_body(cursor: Cursor, outer: Mapping[str, Symbol | Register], dialect: Dialect) -> Body:
     """The body at the cursor's `{`. outer: what the module and the parameter list declare.
 
-    Raises TilewrightError at the first thing that PTX does not allow or that Tilewright does not know.
+    Raises TilewrightError at the first thing that PTX does not allow or, if strict, that Tilewright does not know.
     """
-    return _BodyReader(cursor, outer, version, target).read()
+    return _BodyReader(cursor, outer, dialect).read()
 
 
 class _BodyReader:
-    def __init__(
-        self, cursor: Cursor, outer: dict[str, Symbol], version: tuple[int, int], target: tuple[str, ...]
-    ) -> None:
+    def __init__(self, cursor: Cursor, outer: Mapping[str, Symbol | Register], dialect: Dialect) -> None:
         self.cursor = cursor
-        self.version = version
-        self.target = target
+        self.dialect = dialect
         self.names = Names(outer, cursor.span())
         self.operands = OperandReader(cursor, self.names, self._note)
         self.registers: list[RegisterDeclaration] = []
@@ -68,6 +88,9 @@ class _BodyReader:
         self.items: list[Instruction | Label] = []
         self.locations: list[Location] = []
         self.tables: list[BranchTable] = []
+        self.prototypes: list[CallPrototype] = []
+        self.call_targets: list[CallTargets] = []
+        self.unread: list[Unread] = []
 
     def read(self) -> Body:
         cursor, names = self.cursor, self.names
@@ -103,6 +126,9 @@ class _BodyReader:
             tuple(self.items),
             tuple(self.locations),
             tuple(self.tables),
+            tuple(self.prototypes),
+            tuple(self.call_targets),
+            tuple(self.unread),
         )
 
     # Instructions
@@ -122,6 +148,31 @@ class _BodyReader:
         opcode = cursor.take()
         while cursor.kind == "directive":
             opcode += cursor.take()
+        operands: tuple[Operand, ...] = ()
+        shapes: tuple[OperandShape, ...] = ()
+        if self.dialect.tolerant and not is_known(opcode):
+            try:
+                operands, _ = self._operands(opcode, span)
+            except TilewrightError:
+                # Its operands may be written in a way that does not exist yet.
+                while cursor.kind not in (";", "{", "}", END):
+                    cursor.take()
+                if cursor.kind != ";":
+                    raise
+        else:
+            operands, shapes = self._operands(opcode, span)
+        cursor.take()
+        row, modifiers = self._row(opcode, shapes, span)
+        if row in _SCALAR_ROWS:
+            operands = tuple(
+                operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
+                for operand in operands
+            )
+        self.items.append(Instruction(opcode, row, modifiers, operands, guard, span))
+
+    def _operands(self, opcode: str, span: Span) -> tuple[tuple[Operand, ...], tuple[OperandShape, ...]]:
+        """The operands up to the `;`, which is left."""
+        cursor = self.cursor
         operands: list[Operand] = []
         shapes: list[OperandShape] = []
         if cursor.kind != ";":
@@ -135,9 +186,14 @@ class _BodyReader:
                 # Name an unknown instruction first: what follows it need not look like operands.
                 instruction_row(opcode, span)
                 cursor.refuse(f"`,` or `;` after an operand of {opcode}")
-        cursor.take()
-        row, modifiers = check(opcode, tuple(shapes), self.version, self.target, span)
-        self.items.append(Instruction(opcode, row.key, modifiers, tuple(operands), guard, span))
+        return tuple(operands), tuple(shapes)
+
+    def _row(self, opcode: str, shapes: tuple[OperandShape, ...], span: Span) -> tuple[str, tuple[str, ...]]:
+        """The key of the instruction's row and its modifiers; an empty key for what a tolerant reader does not know."""
+        if self.dialect.tolerant:
+            return try_check(opcode, shapes) or ("", tuple(opcode.split(".")[1:]))
+        row, modifiers = check(opcode, shapes, self.dialect.version, self.dialect.target, span)
+        return row.key, modifiers
 
     def _note(self, name: str, index: int) -> None:
         """An operand of the instruction now being read names something that is not declared yet."""
@@ -172,7 +228,7 @@ class _BodyReader:
                         span=item.span,
                         remedy="branch within the function",
                     )
-            elif not labels.isdisjoint(name for operand in item.operands for name in _symbols(operand)):
+            elif item.row and not labels.isdisjoint(name for operand in item.operands for name in _symbols(operand)):
                 raise TilewrightError(f"{item.opcode} takes no label", span=item.span, remedy="only branches do")
 
     # Labels and directives
@@ -188,6 +244,12 @@ class _BodyReader:
         if cursor.at(".branchtargets"):
             cursor.take()
             self._branch_table(unique, span)
+        elif cursor.at(".callprototype"):
+            cursor.take()
+            self._prototype(unique, span)
+        elif cursor.at(".calltargets"):
+            cursor.take()
+            self._call_targets(unique, span)
         else:
             self.items.append(Label(unique, span))
 
@@ -210,21 +272,49 @@ class _BodyReader:
         cursor.expect(";", "`,` or `;` after a label")
         self.tables.append(BranchTable(name, tuple(labels), span))
 
-    def _directive(self) -> None:
+    def _prototype(self, name: str, span: Span) -> None:
+        """`(results) _ (parameters) .noreturn;`: the name in the middle means nothing."""
         cursor = self.cursor
+        results = read_parameters(cursor) if cursor.kind == "(" else ()
+        cursor.expect("word", "`_`")
+        parameters = read_parameters(cursor) if cursor.kind == "(" else ()
+        directives = read_tuning(cursor, self.unread if self.dialect.tolerant else None)
+        cursor.expect(";")
+        self.prototypes.append(CallPrototype(name, results, parameters, directives, span))
+
+    def _call_targets(self, name: str, span: Span) -> None:
+        cursor = self.cursor
+        functions: list[str] = []
+        while True:
+            place = cursor.span()
+            functions.append(cursor.expect("word", "a function's name"))
+            self.names.use(functions[-1], place, _keep)
+            if not cursor.accept(","):
+                break
+        cursor.expect(";", "`,` or `;` after a function's name")
+        self.call_targets.append(CallTargets(name, tuple(functions), span))
+
+    def _directive(self) -> None:
+        cursor, names = self.cursor, self.names
         index, word = cursor.index, cursor.take()
         if word == ".loc":
             self.locations.append(read_location(cursor, len(self.items)))
         elif word == ".reg":
-            self.registers.append(read_registers(cursor, self.names.declare_register))
+            self.registers.append(read_registers(cursor, names.declare_register, names.declare_vector))
         elif (space := space_of(word)) is not None:
-            if space == "const":
-                cursor.fail(".const variables stand outside functions", "move it to the top of the module", index)
-            self.variables += read_variables(cursor, space, "", self.names.declare_variable)
+            if space in ("const", "tex"):
+                cursor.fail(f".{space} variables stand outside functions", "move it to the top of the module", index)
+            self.variables += read_variables(cursor, space, "", names.declare_variable)
         elif word == ".pragma":
             read_pragma(cursor)
+        elif self.dialect.tolerant:
+            self.unread.append(cursor.pass_over(index, _STATEMENT))
         else:
             cursor.fail(f"{word} is not a directive that Tilewright knows in a body", "see PTX ISA, Directives", index)
+
+
+def _keep(old: str, new: str) -> None:
+    """A function's name is the module's, and stays; a label of the same name cannot be called."""
 
 
 def _symbols(operand: Operand) -> tuple[str, ...]:
@@ -256,19 +346,12 @@ def _rename(operand: Operand, old: str, new: str) -> Operand:
             return operand
 
 
-def read_pragma(cursor: Cursor) -> None:
-    """`.pragma "a", "b";`, the cursor after the directive."""
-    cursor.expect("string", "a string")
-    while cursor.accept(","):
-        cursor.expect("string", "a string")
-    cursor.expect(";")
-
-
 def read_location(cursor: Cursor, index: int) -> Location:
     """`.loc file line column`, the cursor after the directive; index: of the next item of the body.
 
-    `function_name` and `inlined_at`, which say how the place was inlined, are read and dropped.
+    `function_name` names a label of a debug section, which is not kept, and so is dropped.
     """
+    inlined_at: tuple[int, int, int] | None = None
     file, line, column = read_integer(cursor), read_integer(cursor), read_integer(cursor)
     while cursor.accept(","):
         word = cursor.expect("word", "function_name or inlined_at")
@@ -277,9 +360,8 @@ def read_location(cursor: Cursor, index: int) -> Location:
             if cursor.accept("+"):
                 read_integer(cursor)
         elif word == "inlined_at":
-            for _ in range(3):
-                read_integer(cursor)
+            inlined_at = (read_integer(cursor), read_integer(cursor), read_integer(cursor))
         else:
             cursor.index -= 1
             cursor.refuse("function_name or inlined_at")
-    return Location(index, file, line, column)
+    return Location(index, file, line, column, inlined_at)

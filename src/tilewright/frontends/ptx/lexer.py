@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Unread
 
 _TOKEN = re.compile(
     r"""
@@ -29,6 +30,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
 _NUMBER_LIKE = re.compile(r"[0-9][\w$.]*", re.ASCII)
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 END = "end"
 
 
@@ -109,6 +111,12 @@ class Cursor:
         """Whether the current token is of one of these kinds, or is this directive."""
         return self.kinds[self.index] in kinds or (self.kinds[self.index] == "directive" and self.text in kinds)
 
+    def starts_line(self, index: int) -> bool:
+        """Whether a token is the first of its line."""
+        return index == 0 or bisect_right(self._starts, self._offsets[index - 1]) != bisect_right(
+            self._starts, self._offsets[index]
+        )
+
     # Taking
 
     def take(self) -> str:
@@ -130,6 +138,28 @@ class Cursor:
             self.refuse(what or f"`{kind}`")
         self.index += 1
         return self.texts[self.index - 1]
+
+    def pass_over(self, start: int, ends: frozenset[str]) -> Unread:
+        """Pass over a directive that is not known; start: its first token, the cursor at its second.
+
+        It ends with a `;` or a closed brace outside of brackets, or before a token of `ends` that starts a line.
+        """
+        depth = 0
+        while self.kind != END:
+            kind = self.kind
+            if depth == 0 and (kind == "}" or (kind in ends and self.starts_line(self.index))):
+                break
+            depth += (kind in _OPENING) - (kind in _CLOSING)
+            self.index += 1
+            if depth <= 0 and kind in (";", "}"):
+                break
+        return Unread(" ".join(self.texts[start : self.index]), self.span(start))
+
+    def pass_over_until(self, start: int, ends: frozenset[str]) -> Unread:
+        """Pass over tokens up to one of `ends`, wherever in its line; start: the first token."""
+        while self.kind not in ends and self.kind != END:
+            self.index += 1
+        return Unread(" ".join(self.texts[start : self.index]), self.span(start))
 
     def refuse(self, expected: str) -> NoReturn:
         """Raise TilewrightError: `expected` should stand here."""

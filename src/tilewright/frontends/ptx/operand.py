@@ -2,12 +2,13 @@
 
 Each operand is read with its shape (`register`, `address`, `vector` of 4, ...), by which the instruction table checks
 it. A name is a register, a variable, or, if it is neither yet, a use of something that `Names` settles later. Source:
-PTX ISA 8.8, Instruction Operands. Not handled, and refused: elements of vector registers (`v.x`), byte selectors.
-Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
+PTX ISA 9.1, Instruction Operands; Vectors as Operands; Scalar Video Instructions; Texture Instructions.
+Checked by: tests/frontends/test_ptx_grammar.py, test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tilewright.frontends.ptx.ast import (
@@ -18,6 +19,8 @@ from tilewright.frontends.ptx.ast import (
     Operand,
     PairOfPredicates,
     Register,
+    RegisterPart,
+    ResidentVector,
     Symbol,
     SymbolOffset,
     TensorAddress,
@@ -25,7 +28,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.frontends.ptx.constant import STARTS_CONSTANT, read_constant, read_integer
 from tilewright.frontends.ptx.lexer import Cursor
-from tilewright.frontends.ptx.scope import Names
+from tilewright.frontends.ptx.scope import Meaning, Names
 from tilewright.targets.ptx import OperandShape, no_such_register, ptx_table
 
 SINK = Register("_")
@@ -40,6 +43,8 @@ _SYMBOL_OFFSET = OperandShape("symbol_offset")
 _NEGATED = OperandShape("negated")
 _PAIR = OperandShape("pair")
 _ADDRESS = OperandShape("address")
+_PART = OperandShape("part")
+_SELECTOR = re.compile(r"(.+)\.((?:b[0-7]+|h[0-3]+))")
 
 
 class OperandReader:
@@ -61,7 +66,13 @@ class OperandReader:
             return self._address()
         if kind == "{":
             vector = Vector(self._items("}"))
+            if cursor.accept("|"):
+                vector = ResidentVector(vector.items, self.register())
             return vector, OperandShape("vector", len(vector.items))
+        if kind == "-" and cursor.kinds[cursor.index + 1] == "word":
+            cursor.take()
+            register, selector = self._part(cursor.take(), cursor.index - 1)
+            return RegisterPart(register.name, selector, True), _PART
         if kind == "!" and cursor.kinds[cursor.index + 1] == "word":
             cursor.take()
             return Negated(self.register()), _NEGATED
@@ -81,7 +92,16 @@ class OperandReader:
             self.cursor.fail(f"{name} is not a register", "declare it with .reg", index)
         return found
 
-    def _find(self, name: str, index: int) -> Register | Symbol | None:
+    def _part(self, name: str, index: int) -> tuple[Register, str]:
+        """`%r1.b0` as the register and the bytes that are selected of it; `%r1` with no selector."""
+        match = _SELECTOR.fullmatch(name)
+        stem, selector = (name, "") if match is None or name in self.names.visible else (match[1], match[2])
+        found = self._find(stem, index)
+        if not isinstance(found, Register):
+            self.cursor.fail(f"{stem} is not a register", "declare it with .reg", index)
+        return found, selector
+
+    def _find(self, name: str, index: int) -> Meaning | None:
         """What `name` means, or None if it is not declared yet. A name with `%` must be a register that is known."""
         if name == "_":
             return SINK
@@ -90,17 +110,22 @@ class OperandReader:
             if name[0] == "%":
                 no_such_register(name, self.cursor.span(index))
             if "." in name:
-                self.cursor.fail(f"{name} is not a name", "elements of vector registers are not handled", index)
+                self.cursor.fail(f"{name} is not a name", "declare a vector register with .reg .v2 or .v4", index)
         return found
 
     def _word(self) -> tuple[Operand, OperandShape]:
         cursor = self.cursor
         index, name = cursor.index, cursor.take()
+        if "." in name and name not in self.names.visible and _SELECTOR.fullmatch(name):
+            register, selector = self._part(name, index)
+            return RegisterPart(register.name, selector), _PART
         found = self._find(name, index)
         if cursor.accept("|"):
             if not isinstance(found, Register):
                 cursor.fail(f"{name} is not a register", "declare it with .reg", index)
             return PairOfPredicates(found, self.register()), _PAIR
+        if isinstance(found, Vector):
+            return found, OperandShape("vector", len(found.items))
         if isinstance(found, Register):
             return found, _SINK if found is SINK else _REGISTER
         if name == "WARP_SZ" and found is None:
@@ -116,6 +141,19 @@ class OperandReader:
             return found
         self._note(name, index)
         return Symbol(name)
+
+    def _address_at(self) -> Address:
+        """`a`, `a+4`, `64`: what may stand in brackets."""
+        cursor = self.cursor
+        if cursor.kind != "word":
+            return Address(None, read_integer(cursor))
+        index, name = cursor.index, cursor.take()
+        base = self._find(name, index)
+        if base is SINK or isinstance(base, Vector):
+            cursor.fail(f"{name} cannot be an address", "name a register or a variable", index)
+        if not isinstance(base, Register):
+            base = self._symbol(name, base, index)
+        return Address(base, self._offset() if cursor.at("+", "-") else 0)
 
     def _offset(self) -> int:
         """`+4`, `-4`, `+-4`: the cursor at the first sign."""
@@ -139,21 +177,22 @@ class OperandReader:
     def _address(self) -> tuple[Operand, OperandShape]:
         cursor = self.cursor
         cursor.take()
-        if cursor.kind == "word":
-            index, name = cursor.index, cursor.take()
-            base = self._find(name, index)
-            if base is SINK:
-                cursor.fail("_ cannot be an address", "name a register or a variable", index)
-            if not isinstance(base, Register):
-                base = self._symbol(name, base, index)
-            address = Address(base, self._offset() if cursor.at("+", "-") else 0)
-        else:
-            address = Address(None, read_integer(cursor))
+        address = self._address_at()
         if not cursor.accept(","):
             cursor.expect("]", "`+`, `,` or `]` in an address")
             return address, _ADDRESS
+        sampler: Address | None = None
+        if cursor.kind == "word":
+            place = self._address_at()
+            if not cursor.accept(","):
+                # `[texture, x]`: one coordinate needs no braces.
+                cursor.expect("]", "`,` or `]` after a coordinate")
+                if place.base is None or place.offset:
+                    cursor.refuse("a register as the coordinate")
+                return TensorAddress(address, (place.base,)), OperandShape("tensor", 1)
+            sampler = place
         if cursor.kind != "{":
             cursor.refuse("`{` and the coordinates")
         coordinates = self._items("}")
         cursor.expect("]", "`]` after the coordinates")
-        return TensorAddress(address, coordinates), OperandShape("tensor", len(coordinates))
+        return TensorAddress(address, coordinates, sampler), OperandShape("tensor", len(coordinates))

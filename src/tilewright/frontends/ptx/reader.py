@@ -1,47 +1,53 @@
 """What does a PTX text say? `read` makes a `Module` of it, or refuses it at the first thing that it does not know.
 
 Nothing is skipped in silence: an unknown directive, instruction or modifier, a wrong number or kind of operands, an
-undeclared or twice declared name, a file that ends too early are all errors with a place and a remedy. Dropped, because
-they carry no meaning: comments, `.pragma`, DWARF `.section`s, what `.ptr` says of a parameter. Source: PTX ISA 8.8,
-Directives. Not handled, and refused: `.alias`, `.attribute`, textures, `.func` parameters in registers. `writer` prints
-a module again; tests check that what it prints reads as the same module, and ptxas assembles the samples.
+undeclared or twice declared name, a file that ends too early are all errors with a place and a remedy. A tolerant
+reader keeps what is new to it instead, marked: an instruction without a row, a directive in `Module.unread`; and it
+does not ask whether the module's version and target have an instruction. Dropped, because they carry no meaning here:
+comments, `.pragma`, DWARF `.section`s and `@@DWARF` lines, function names in `.loc`, the settings of textures and
+samplers. Source: PTX ISA 9.1, Directives. `writer` prints a module again; tests check that what it prints reads as the
+same module, and ptxas assembles the samples.
 """
 
 from __future__ import annotations
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Function, Kernel, Module, Parameter, Symbol, Variable
-from tilewright.frontends.ptx.body import read_body, read_pragma
+from tilewright.frontends.ptx.ast import (
+    Alias,
+    Function,
+    Kernel,
+    Module,
+    Parameter,
+    Register,
+    Symbol,
+    Unread,
+    Variable,
+)
+from tilewright.frontends.ptx.body import Body, Dialect, read_body
 from tilewright.frontends.ptx.constant import read_integer
-from tilewright.frontends.ptx.declaration import read_parameters, read_variables, space_of
+from tilewright.frontends.ptx.declaration import read_attributes, read_parameters, read_variables, space_of
 from tilewright.frontends.ptx.lexer import END, Cursor
+from tilewright.frontends.ptx.tuning import read_pragma, read_tuning
 
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
-_TUNING = {
-    ".reqntid": 3,
-    ".maxntid": 3,
-    ".minnctapersm": 1,
-    ".maxnctapersm": 1,
-    ".maxnreg": 1,
-    ".reqnctapercluster": 3,
-    ".explicitcluster": 0,
-    ".maxclusterrank": 1,
-    ".noreturn": 0,
-}
+_TOP_LEVEL = frozenset({"directive", "@"})
 
 
-def read(text: str, file: str = "<ptx>") -> Module:
+def read(text: str, file: str = "<ptx>", *, tolerant: bool = False) -> Module:
     """The module that `text` spells. file: its name, for spans.
 
-    Raises TilewrightError, with the place and a remedy, for anything that is not PTX or that Tilewright does not know.
+    tolerant: keep instructions and directives that Tilewright does not know, marked as such (see `Instruction.row` and
+    `Module.unread`), and leave the module's version and target unchecked. Raises TilewrightError, with the place and a
+    remedy, for anything that is not PTX or, unless tolerant, that Tilewright does not know.
     """
-    return _ModuleReader(Cursor(text, file)).read()
+    return _ModuleReader(Cursor(text, file), tolerant).read()
 
 
 class _ModuleReader:
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, tolerant: bool) -> None:
         self.cursor = cursor
+        self.tolerant = tolerant
         self.version = (0, 0)
         self.target: tuple[str, ...] = ()
         self.address_size = 32
@@ -50,15 +56,21 @@ class _ModuleReader:
         self.variables: list[Variable] = []
         self.kernels: list[Kernel] = []
         self.functions: list[Function] = []
+        self.aliases: list[Alias] = []
         self.files: dict[int, str] = {}
+        self.unread: list[Unread] = []
 
     def read(self) -> Module:
         cursor = self.cursor
         self._head()
         while cursor.kind != END:
+            if cursor.kind == "@" and cursor.texts[cursor.index + 1 : cursor.index + 3] == ["@", "DWARF"]:
+                self._dwarf_line()
+                continue
             if cursor.kind != "directive":
                 cursor.refuse("a directive such as .visible or .entry")
             self._top_level()
+        self._check_references()
         return Module(
             self.version,
             self.target,
@@ -67,6 +79,8 @@ class _ModuleReader:
             tuple(self.kernels),
             self.files,
             tuple(self.functions),
+            tuple(self.aliases),
+            tuple(self.unread),
         )
 
     def _head(self) -> None:
@@ -113,7 +127,7 @@ class _ModuleReader:
         elif (space := space_of(word)) is not None and space not in ("param", "local"):
             found = read_variables(cursor, space, linkage, self._declare)
             self.variables += found
-        elif linkage:
+        elif linkage and not self.tolerant:
             cursor.fail(f".{linkage} cannot stand before {word}", "it takes .entry, .func or a state space", index)
         elif word == ".file":
             self._file()
@@ -121,6 +135,10 @@ class _ModuleReader:
             self._section()
         elif word == ".pragma":
             read_pragma(cursor)
+        elif word == ".alias":
+            self._alias(span)
+        elif self.tolerant:
+            self.unread.append(cursor.pass_over(index, _TOP_LEVEL))
         else:
             cursor.fail(f"{word} is not a directive that Tilewright knows here", "see PTX ISA, Directives", index)
 
@@ -144,38 +162,19 @@ class _ModuleReader:
         self.symbols[name] = Symbol(name)
         return name
 
-    def _tuning(self) -> dict[str, tuple[int, ...]]:
-        """Performance directives between a function's head and its body."""
-        cursor = self.cursor
-        found: dict[str, tuple[int, ...]] = {}
-        while cursor.kind == "directive":
-            index, word = cursor.index, cursor.take()
-            if word == ".pragma":
-                read_pragma(cursor)
-                continue
-            if word not in _TUNING:
-                cursor.fail(f"{word} is not a directive that Tilewright knows here", "see PTX ISA, Directives", index)
-            if word[1:] in found:
-                cursor.fail(f"{word} is given twice", "remove one", index)
-            values: list[int] = []
-            if _TUNING[word]:
-                values.append(read_integer(cursor))
-                while len(values) < _TUNING[word] and cursor.accept(","):
-                    values.append(read_integer(cursor))
-                if min(values) < 0:
-                    cursor.fail(f"{word} {min(values)} is negative", "give a positive number", index)
-            found[word[1:]] = tuple(values)
-        return found
-
     def _kernel(self, linkage: str, span: Span) -> None:
         cursor = self.cursor
         name = self._name("kernel")
-        parameters = read_parameters(cursor) if cursor.kind == "(" else ()
+        parameters = read_parameters(cursor, registers=False) if cursor.kind == "(" else ()
         directives = self._tuning()
         if cursor.kind == ";":
-            cursor.fail(f"kernel {name} has no body", "Tilewright reads whole kernels: remove the declaration")
+            # A declaration says nothing that the definition does not say again.
+            if linkage != "extern" and not self.tolerant:
+                cursor.fail(f"kernel {name} has no body", "Tilewright reads whole kernels: remove the declaration")
+            cursor.take()
+            return
         self.defined.add(name)
-        body = read_body(cursor, self._outer(parameters), self.version, self.target)
+        body = self._body(parameters)
         self.kernels.append(
             Kernel(
                 name,
@@ -188,11 +187,17 @@ class _ModuleReader:
                 body.locations,
                 body.branch_tables,
                 linkage,
+                body.prototypes,
+                body.call_targets,
             )
         )
 
     def _function(self, linkage: str, span: Span) -> None:
         cursor = self.cursor
+        if cursor.at(".attribute"):
+            # An address that several programs share: nothing that the function does.
+            cursor.take()
+            read_attributes(cursor)
         results = read_parameters(cursor) if cursor.kind == "(" else ()
         name = self._name("function")
         parameters = read_parameters(cursor) if cursor.kind == "(" else ()
@@ -201,7 +206,7 @@ class _ModuleReader:
             self.functions.append(Function(name, results, parameters, directives, (), (), None, span, linkage=linkage))
             return
         self.defined.add(name)
-        body = read_body(cursor, self._outer((*results, *parameters)), self.version, self.target)
+        body = self._body((*results, *parameters))
         self.functions.append(
             Function(
                 name,
@@ -215,19 +220,53 @@ class _ModuleReader:
                 body.locations,
                 body.branch_tables,
                 linkage,
+                body.prototypes,
+                body.call_targets,
             )
         )
 
-    def _outer(self, parameters: tuple[Parameter, ...]) -> dict[str, Symbol]:
-        outer = dict(self.symbols)
-        names = [parameter.name for parameter in parameters]
-        for index, name in enumerate(names):
-            if name in names[:index] and name != "_":
+    def _tuning(self) -> dict[str, tuple[int, ...]]:
+        return read_tuning(self.cursor, self.unread if self.tolerant else None)
+
+    def _body(self, parameters: tuple[Parameter, ...]) -> Body:
+        body = read_body(self.cursor, self._outer(parameters), Dialect(self.version, self.target, self.tolerant))
+        self.unread += body.unread
+        return body
+
+    def _outer(self, parameters: tuple[Parameter, ...]) -> dict[str, Symbol | Register]:
+        outer: dict[str, Symbol | Register] = dict(self.symbols)
+        seen: set[str] = set()
+        for parameter in parameters:
+            name = parameter.name
+            if name in seen and name != "_":
                 raise TilewrightError(
-                    f"parameter {name} is declared twice", span=parameters[index].span, remedy="rename one of the two"
+                    f"parameter {name} is declared twice", span=parameter.span, remedy="rename one of the two"
                 )
-            outer[name] = Symbol(name)
+            seen.add(name)
+            outer[name] = Register(name) if parameter.space == "reg" else Symbol(name)
         return outer
+
+    def _alias(self, span: Span) -> None:
+        """`.alias name, aliasee;`: both are functions that have been declared."""
+        cursor = self.cursor
+        index = cursor.index
+        name = cursor.expect("word", "a function's name")
+        cursor.expect(",")
+        aliasee = cursor.expect("word", "the function that it stands for")
+        cursor.expect(";")
+        for word, place in ((name, index), (aliasee, index + 2)):
+            if not any(function.name == word for function in self.functions):
+                cursor.fail(f"{word} is not a function", "declare it with .func before its alias", place)
+        self.aliases.append(Alias(name, aliasee, span))
+
+    def _check_references(self) -> None:
+        """Every address in an initial value is a variable's, a function's or a kernel's."""
+        for variable in self.variables:
+            for relocation in variable.relocations:
+                if relocation.symbol not in self.symbols:
+                    raise TilewrightError(
+                        f"{relocation.symbol} is not declared", span=variable.span, remedy="declare it in the module"
+                    )
 
     # Debug data
 
@@ -238,6 +277,13 @@ class _ModuleReader:
         self.files[number] = cursor.expect("string", "a file's name")[1:-1]
         while cursor.accept(","):
             read_integer(cursor)
+
+    def _dwarf_line(self) -> None:
+        """`@@DWARF .byte 1, 2`: debug data of old compilers, one line each."""
+        cursor = self.cursor
+        cursor.take()
+        while not cursor.starts_line(cursor.index) and cursor.kind != END:
+            cursor.take()
 
     def _section(self) -> None:
         """`.section .debug_str { ... }`: bytes, numbers and labels, which are dropped."""

@@ -10,12 +10,18 @@ Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Register, Symbol
+from tilewright.frontends.ptx.ast import Register, Symbol, Vector
+
+# What a name stands for. A vector register stands for its elements.
+Meaning = Register | Symbol | Vector
+
+# A vector's elements have two names each.
+_COLORS = {"x": "r", "y": "g", "z": "b", "w": "a"}
 
 # Tells the place that used a label under its old name what the label is called now.
 Patch = Callable[[str, str], None]
@@ -25,9 +31,7 @@ Patch = Callable[[str, str], None]
 class _Scope:
     opened: Span
     declared: set[str] = field(default_factory=set[str])
-    shadowed: list[tuple[str, Register | Symbol | None]] = field(
-        default_factory=list[tuple[str, Register | Symbol | None]]
-    )
+    shadowed: list[tuple[str, Meaning | None]] = field(default_factory=list[tuple[str, Meaning | None]])
     labels: dict[str, str] = field(default_factory=dict[str, str])
     pending: list[tuple[str, Span, bool, Patch]] = field(default_factory=list[tuple[str, Span, bool, Patch]])
 
@@ -35,8 +39,11 @@ class _Scope:
 class Names:
     """The names of one function's body. `outer`: module symbols, functions and this function's parameters."""
 
-    def __init__(self, outer: dict[str, Symbol], opened: Span) -> None:
-        self.visible: dict[str, Register | Symbol] = {}
+    def __init__(self, outer: Mapping[str, Symbol | Register], opened: Span) -> None:
+        # A parameter in a register is known at once; a symbol may yet be hidden by a label.
+        self.visible: dict[str, Meaning] = {
+            name: meaning for name, meaning in outer.items() if isinstance(meaning, Register)
+        }
         self._outer = outer
         self._used: set[str] = set(outer)
         self._scopes = [_Scope(opened)]
@@ -84,6 +91,17 @@ class Names:
         self._show(name, Register(unique))
         return unique
 
+    def declare_vector(self, name: str, elements: tuple[str, ...], span: Span) -> tuple[str, ...]:
+        """The flat names of a vector register's elements, which the text calls `name.x`, `name.y`, ..."""
+        self._declare(name, span)
+        unique = tuple(self._declare(f"{name}${letter}", span) for letter in elements)
+        for letter, flat in zip(elements, unique, strict=True):
+            self._show(f"{name}.{letter}", Register(flat))
+            if letter in _COLORS:
+                self._show(f"{name}.{_COLORS[letter]}", Register(flat))
+        self._show(name, Vector(tuple(Register(flat) for flat in unique)))
+        return unique
+
     def declare_variable(self, name: str, span: Span) -> str:
         """The flat name of a variable declared in the innermost scope."""
         unique = self._declare(name, span)
@@ -100,7 +118,7 @@ class Names:
         """Note a name that is not declared yet. is_label: nothing but a label will do."""
         self._scopes[-1].pending.append((name, span, is_label, patch))
 
-    def _show(self, name: str, meaning: Register | Symbol) -> None:
+    def _show(self, name: str, meaning: Meaning) -> None:
         self._scopes[-1].shadowed.append((name, self.visible.get(name)))
         self.visible[name] = meaning
 

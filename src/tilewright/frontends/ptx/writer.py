@@ -1,8 +1,9 @@
 """How is a module spelled? `write` prints PTX text that `reader.read` reads as the same module, spans apart.
 
 Nested scopes are gone: registers and variables stand at the head of each body, under their flat names. Dropped by the
-reader, and so not printed: comments, `.pragma`, DWARF sections. Source: PTX ISA 8.8, Syntax; Directives. Checked by
-tests that read what was printed, and by ptxas.
+reader, and so not printed: comments, `.pragma`, DWARF sections, the settings of textures. Not printed either: where a
+line was inlined, and what a tolerant reader passed over. Source: PTX ISA 9.1, Syntax; Directives. Checked by tests that
+read what was printed, and by ptxas.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,
     BranchTable,
+    CallPrototype,
+    CallTargets,
     FloatImmediate,
     Function,
     Immediate,
@@ -27,13 +30,16 @@ from tilewright.frontends.ptx.ast import (
     Parameter,
     Register,
     RegisterDeclaration,
+    RegisterPart,
+    Relocation,
+    ResidentVector,
     Symbol,
     SymbolOffset,
     TensorAddress,
     Variable,
     Vector,
 )
-from tilewright.frontends.ptx.declaration import TYPE_BYTES
+from tilewright.frontends.ptx.declaration import type_bytes
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]*)")
 
@@ -47,9 +53,15 @@ def write(module: Module) -> str:
         "",
     ]
     lines += [f'.file {number} "{name}"' for number, name in module.files.items()]
+    # Before the variables, whose initial values may name them.
+    for function in module.functions:
+        if function.body is None:
+            lines += ["", *_function(function)]
     lines += [_variable(variable) for variable in module.variables]
     for function in module.functions:
-        lines += ["", *_function(function)]
+        if function.body is not None:
+            lines += ["", *_function(function)]
+    lines += [f".alias {alias.name}, {alias.aliasee};" for alias in module.aliases]
     for kernel in module.kernels:
         lines += ["", *_kernel(kernel)]
     return "\n".join(lines) + "\n"
@@ -58,6 +70,8 @@ def write(module: Module) -> str:
 def format_operand(operand: Operand) -> str:
     """The text of one operand."""
     match operand:
+        case RegisterPart(name, selector, negated):
+            return f"{'-' if negated else ''}{name}{'.' if selector else ''}{selector}"
         case Register(name) | Symbol(name):
             return name
         case Immediate(value):
@@ -68,8 +82,11 @@ def format_operand(operand: Operand) -> str:
             return _sum(operand)
         case Address():
             return f"[{_sum(operand)}]"
-        case TensorAddress(base, coordinates):
-            return f"[{_sum(base)}, {{{_list(coordinates)}}}]"
+        case TensorAddress(base, coordinates, sampler):
+            middle = "" if sampler is None else f"{_sum(sampler)}, "
+            return f"[{_sum(base)}, {middle}{{{_list(coordinates)}}}]"
+        case ResidentVector(items, resident):
+            return f"{{{_list(items)}}}|{resident.name}"
         case Vector(items):
             return f"{{{_list(items)}}}"
         case Arguments(items):
@@ -104,8 +121,7 @@ def _linkage(linkage: str) -> str:
 
 def _kernel(kernel: Kernel) -> list[str]:
     head = f"{_linkage(kernel.linkage)}.entry {kernel.name}{_parameters(kernel.parameters)}"
-    body = _body(kernel.registers, kernel.variables, kernel.branch_tables, kernel.locations, kernel.body)
-    return [head, *_directives(kernel.directives), *body]
+    return [head, *_directives(kernel.directives), *_body(kernel, kernel.body)]
 
 
 def _function(function: Function) -> list[str]:
@@ -113,8 +129,7 @@ def _function(function: Function) -> list[str]:
     head = f"{_linkage(function.linkage)}.func {results}{function.name}{_parameters(function.parameters)}"
     if function.body is None:
         return [head, *_directives(function.directives), ";"]
-    body = _body(function.registers, function.variables, function.branch_tables, function.locations, function.body)
-    return [head, *_directives(function.directives), *body]
+    return [head, *_directives(function.directives), *_body(function, function.body)]
 
 
 def _directives(directives: dict[str, tuple[int, ...]]) -> list[str]:
@@ -128,24 +143,32 @@ def _parameters(parameters: tuple[Parameter, ...]) -> str:
 
 
 def _parameter(parameter: Parameter) -> str:
-    return f".param {_typed(parameter.name, parameter.type, parameter.align, parameter.size_bytes)}"
+    pointee = parameter.pointee
+    pointer = ""
+    if pointee is not None:
+        pointer = f" .ptr{'.' if pointee.space else ''}{pointee.space} .align {pointee.align}"
+    size_bytes = parameter.size_bytes or None
+    return f".{parameter.space} {_typed(parameter.name, parameter.type, parameter.align, size_bytes, pointer)}"
 
 
 def _variable(variable: Variable) -> str:
-    head = f"{_linkage(variable.linkage)}.{variable.space} "
+    attributes = f".attribute({', '.join(f'.{name}' for name in variable.attributes)}) " if variable.attributes else ""
+    head = f"{_linkage(variable.linkage)}.{variable.space} {attributes}"
     text = head + _typed(variable.name, variable.type, variable.align, variable.size_bytes)
-    return text + (f" = {_initial(variable.initial, variable.type)};" if variable.initial is not None else ";")
+    if variable.initial is None:
+        return text + ";"
+    return f"{text} = {_initial(variable.initial, variable.type, variable.relocations)};"
 
 
-def _typed(name: str, kind: str, align: int, size_bytes: int | None) -> str:
-    width = TYPE_BYTES[kind]
+def _typed(name: str, kind: str, align: int, size_bytes: int | None, pointer: str = "") -> str:
+    width = 1 if kind == "pred" else type_bytes(kind)
     alignment = f".align {align} " if align != width else ""
     extent = "" if size_bytes == width else "[]" if size_bytes is None else f"[{size_bytes // width}]"
-    return f"{alignment}.{kind} {name}{extent}"
+    return f"{alignment}.{kind}{pointer} {name}{extent}"
 
 
-def _initial(content: bytes, kind: str) -> str:
-    width = TYPE_BYTES[kind]
+def _initial(content: bytes, kind: str, relocations: tuple[Relocation, ...]) -> str:
+    width = type_bytes(kind)
     numbers = [int.from_bytes(content[at : at + width], "little") for at in range(0, len(content), width)]
     match kind:
         case "f32":
@@ -154,7 +177,15 @@ def _initial(content: bytes, kind: str) -> str:
             elements = [f"0d{number:016X}" for number in numbers]
         case _:
             elements = [str(number) for number in numbers]
+    for relocation in relocations:
+        elements[relocation.offset // width] = _relocation(relocation)
     return elements[0] if len(elements) == 1 else f"{{{', '.join(elements)}}}"
+
+
+def _relocation(relocation: Relocation) -> str:
+    name = f"generic({relocation.symbol})" if relocation.generic else relocation.symbol
+    address = f"{name}+{relocation.addend}" if relocation.addend else name
+    return address if relocation.mask is None else f"{relocation.mask:#x}({address})"
 
 
 def _registers(declaration: RegisterDeclaration) -> str:
@@ -176,18 +207,14 @@ def _registers(declaration: RegisterDeclaration) -> str:
     return f".reg .{declaration.type} {', '.join(words)};"
 
 
-def _body(
-    registers: tuple[RegisterDeclaration, ...],
-    variables: tuple[Variable, ...],
-    tables: tuple[BranchTable, ...],
-    locations: tuple[Location, ...],
-    items: tuple[Instruction | Label, ...],
-) -> list[str]:
-    lines = ["{", *(f"\t{_registers(declaration)}" for declaration in registers)]
-    lines += [f"\t{_variable(variable)}" for variable in variables]
-    lines += [f"{table.name}: .branchtargets {', '.join(table.labels)};" for table in tables]
+def _body(code: Kernel | Function, items: tuple[Instruction | Label, ...]) -> list[str]:
+    lines = ["{", *(f"\t{_registers(declaration)}" for declaration in code.registers)]
+    lines += [f"\t{_variable(variable)}" for variable in code.variables]
+    lines += [_table(table) for table in code.branch_tables]
+    lines += [_prototype(prototype) for prototype in code.prototypes]
+    lines += [_targets(targets) for targets in code.call_targets]
     places: dict[int, list[Location]] = {}
-    for location in locations:
+    for location in code.locations:
         places.setdefault(location.index, []).append(location)
     for index, item in enumerate(items):
         lines += [_location(location) for location in places.get(index, ())]
@@ -196,5 +223,20 @@ def _body(
     return [*lines, "}"]
 
 
+def _table(table: BranchTable) -> str:
+    return f"{table.name}: .branchtargets {', '.join(table.labels)};"
+
+
+def _prototype(prototype: CallPrototype) -> str:
+    results = f"{_parameters(prototype.results)} " if prototype.results else ""
+    tail = " ".join(["", *_directives(prototype.directives)])
+    return f"{prototype.name}: .callprototype {results}_ {_parameters(prototype.parameters)}{tail};"
+
+
+def _targets(targets: CallTargets) -> str:
+    return f"{targets.name}: .calltargets {', '.join(targets.functions)};"
+
+
 def _location(location: Location) -> str:
+    # `inlined_at` needs the label of a function's name in a debug section, which is gone.
     return f"\t.loc {location.file} {location.line} {location.column}"

@@ -1,0 +1,242 @@
+"""What does the table of PTX instructions hold? Rows, forms and groups, read from `data/ptx*.toml`.
+
+A row's forms are sequences of groups of modifiers, with the kinds of operands that they take. A row is taken apart when
+it is first asked for, because a module uses a tenth of the table. Source: PTX ISA 9.1, chapter Instruction Set; the
+syntax of the data files is described in `data/ptx.toml`. `ptx` checks instructions against these rows.
+Checked by: tests/targets/test_ptx_table.py.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from tilewright.base.error import TilewrightError
+
+Effect = Literal["plain", "async_start", "async_wait", "fence", "barrier", "control"]
+
+# What the text of an operand looks like. `symbol_offset` is `name+4` without brackets.
+Shape = Literal[
+    "register",
+    "sink",
+    "integer",
+    "float",
+    "symbol",
+    "symbol_offset",
+    "negated",
+    "pair",
+    "address",
+    "tensor",
+    "vector",
+    "arguments",
+    "part",
+]
+
+# What each kind of operand place accepts; `data/ptx.toml` says what the kinds are.
+ACCEPTS: dict[str, frozenset[Shape]] = {
+    "destination": frozenset({"register", "sink"}),
+    "register": frozenset({"register"}),
+    "source": frozenset({"register", "integer", "float"}),
+    "symbolic": frozenset({"register", "integer", "float", "symbol", "symbol_offset"}),
+    "immediate": frozenset({"integer"}),
+    "predicate": frozenset({"register", "integer"}),
+    "negatable": frozenset({"register", "integer", "negated"}),
+    "sink": frozenset({"sink"}),
+    "pair": frozenset({"pair"}),
+    "address": frozenset({"address"}),
+    "tensor": frozenset({"tensor"}),
+    "vector": frozenset({"vector"}),
+    "registers": frozenset({"vector"}),
+    "loaded": frozenset({"register", "sink", "vector"}),
+    "stored": frozenset({"register", "integer", "float", "vector"}),
+    "label": frozenset({"symbol"}),
+    "arguments": frozenset({"arguments"}),
+    "part": frozenset({"register", "integer", "part"}),
+}
+_CHAPTERS = (
+    "arithmetic",
+    "movement",
+    "synchronization",
+    "copy",
+    "matrix",
+    "tensor_memory",
+    "control",
+    "texture",
+    "video",
+)
+
+
+class OperandShape(NamedTuple):
+    """How one operand is written. length: items of a vector, coordinates of a tensor address, else 0."""
+
+    kind: Shape
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModifierGroup:
+    """One place in a form: any of `alternatives`, or nothing if it is not required."""
+
+    alternatives: frozenset[str]
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperandGroup:
+    """One operand's place: its kinds. present_with: the modifiers that it comes with, empty if it needs none."""
+
+    kinds: tuple[str, ...]
+    required: bool
+    present_with: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return "|".join(self.kinds) + ("" if self.required else "?")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One spelling of an instruction. ptx: least PTX ISA version; targets: names that have it, empty for all."""
+
+    modifiers: tuple[ModifierGroup, ...]
+    operands: tuple[OperandGroup, ...]
+    ptx: tuple[int, int]
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionRow:
+    """One instruction. key: its mnemonic; source: document and section; example: one instance, as PTX text."""
+
+    key: str
+    forms: tuple[Form, ...]
+    effect: Effect
+    source: str
+    example: str
+
+
+class _Rows(Mapping[str, InstructionRow]):
+    """The rows by key, each taken apart when it is first asked for."""
+
+    def __init__(self, entries: dict[str, dict[str, Any]], sets: dict[str, str], targets: dict[str, list[str]]) -> None:
+        self._entries = entries
+        self._sets = sets
+        self._targets = targets
+        self._made: dict[str, InstructionRow] = {}
+
+    def __getitem__(self, key: str) -> InstructionRow:
+        row = self._made.get(key)
+        if row is None:
+            row = self._made[key] = _row(key, self._entries[key], self._sets, self._targets)
+        return row
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+@dataclass(frozen=True, slots=True)
+class PtxTable:
+    """The whole table: rows by key, the names of the special registers, and each family of targets."""
+
+    rows: Mapping[str, InstructionRow]
+    special_registers: frozenset[str]
+    families: tuple[frozenset[str], ...]
+
+
+@lru_cache(maxsize=1)
+def ptx_table() -> PtxTable:
+    """The table, read once from the package's data. Raises TilewrightError if they break its grammar."""
+    data = _read("ptx")
+    entries: dict[str, dict[str, Any]] = {}
+    for chapter in _CHAPTERS:
+        for key, entry in _read(f"ptx_{chapter}")["instructions"].items():
+            if key in entries:
+                raise TilewrightError(f"instruction table: row {key} stands in two chapters")
+            entries[key] = entry
+    sets, targets = cast("dict[str, str]", data["sets"]), cast("dict[str, list[str]]", data["targets"])
+    return PtxTable(
+        _Rows(entries, sets, targets),
+        frozenset(cast("list[str]", data["special_registers"]["names"])),
+        tuple(frozenset(names) for names in cast("list[list[str]]", data["families"]["members"])),
+    )
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("tilewright.targets") / "data" / f"{name}.toml").read_text("utf-8"))
+
+
+def _row(key: str, entry: dict[str, Any], sets: dict[str, str], targets: dict[str, list[str]]) -> InstructionRow:
+    unknown = entry.keys() - {"effect", "source", "ptx", "targets", "example", "forms"}
+    if unknown:
+        raise TilewrightError(f"instruction table: row {key} has an unknown field {min(unknown)}")
+    if entry["effect"] not in get_args(Effect):
+        raise TilewrightError(f"instruction table: row {key} has an unknown effect {entry['effect']!r}")
+    forms: list[Form] = []
+    for item in cast("list[str | dict[str, Any]]", entry["forms"]):
+        fields: dict[str, Any] = {"form": item} if isinstance(item, str) else item
+        modifiers, separator, operands = str(fields["form"]).partition(" :")
+        if not separator:
+            raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
+        for spelling in _alternatives(modifiers):
+            forms.append(
+                Form(
+                    tuple(_modifier_group(word, sets) for word in spelling.split()),
+                    tuple(_operand_group(word, key) for word in operands.split()),
+                    _version(fields.get("ptx", entry.get("ptx", "1.0"))),
+                    tuple(
+                        target
+                        for name in cast("list[str]", fields.get("targets", entry.get("targets", [])))
+                        for target in (targets[name[1:]] if name[0] == "$" else [name])
+                    ),
+                )
+            )
+    return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
+
+
+def _alternatives(modifiers: str) -> list[str]:
+    """`a <b; c d> e` as `a b e` and `a c d e`."""
+    match = re.search(r"<([^<>]*)>", modifiers)
+    if match is None:
+        return [modifiers]
+    head, tail = modifiers[: match.start()], modifiers[match.end() :]
+    return [spelling for choice in match[1].split(";") for spelling in _alternatives(head + choice + tail)]
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+def _modifier_group(word: str, sets: dict[str, str]) -> ModifierGroup:
+    names = word.removesuffix("?").split("|")
+    expanded = [choice for name in names for choice in (sets[name[1:]].split("|") if name[0] == "$" else [name])]
+    return ModifierGroup(frozenset(item for name in expanded for item in _count(name)), not word.endswith("?"))
+
+
+def _count(name: str) -> list[str]:
+    """`m64n{8..24:8}k16` as its three names."""
+    match = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+):(\d+)\}(.*)", name)
+    if match is None:
+        return [name]
+    head, first, last, step, tail = match.groups()
+    return [f"{head}{number}{tail}" for number in range(int(first), int(last) + 1, int(step))]
+
+
+def _operand_group(word: str, key: str) -> OperandGroup:
+    body, _, condition = word.partition("[")
+    kinds = tuple(body.removesuffix("?").split("|"))
+    for kind in kinds:
+        if kind not in ACCEPTS:
+            raise TilewrightError(f"instruction table: row {key} has an unknown operand kind {kind!r}")
+    present_with = frozenset(condition.removesuffix("]").split(",")) if condition else frozenset[str]()
+    return OperandGroup(kinds, not body.endswith("?"), present_with)
