@@ -18,8 +18,9 @@ from tilewright import __version__
 from tilewright.base.error import TilewrightError, Undecided
 
 COMMANDS = {
+    "check": "prove or refute the asynchronous protocol of PTX kernels",
     "compile": "compile a tile program to a proven kernel",
-    "run": "run a compiled program on the GPU or on the CPU machine",
+    "run": "run a compiled program or a PTX kernel on the GPU or on the CPU machine",
     "demo": "the whole path on a real input, with broken variants refuted",
     "explain": "say what a finding's code means, and what mends it",
     "doctor": "list what is installed, what is missing and how to get it",
@@ -30,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="tilewright",
-        description="Compile tile programs to proven asynchronous GPU kernels, and run them with or without a GPU.",
+        description="Check, compile and run asynchronous GPU kernels, with or without a GPU.",
         epilog="Exit codes: 0 done, 1 refuted or not matching, 2 input or environment at fault, 3 undecided.",
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
@@ -44,7 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=module.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_argument("--format", choices=("text", "json"), default="text", help="how to report (default: text)")
+        formats: tuple[str, ...] = getattr(module, "FORMATS", ("text", "json"))
+        command.add_argument("--format", choices=formats, default="text", help="how to report (default: text)")
         module.add_arguments(command)
     return parser
 

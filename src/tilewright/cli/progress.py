@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from types import TracebackType
 
 
 class Progress:
     """Use as a context: the changing line is gone at its end. `step` names what begins, `share` how much of it is done.
 
-    wanted: False shows nothing; plain: print lines where there is no terminal.
+    wanted: False shows nothing; plain: print lines where there is no terminal; after_seconds: nothing is shown before.
     """
 
-    def __init__(self, *, wanted: bool = True, plain: bool = False) -> None:
+    def __init__(self, *, wanted: bool = True, plain: bool = False, after_seconds: float = 0.0) -> None:
         self._terminal = wanted and sys.stderr.isatty()
         self._plain = wanted and plain and not self._terminal
         self._words = ""
         self._percent = -1
+        self._begin = time.monotonic() + after_seconds
 
     def __enter__(self) -> Progress:
         return self
@@ -31,14 +33,14 @@ class Progress:
 
     def step(self, words: str) -> None:
         self._words, self._percent = words, -1
-        if self._terminal:
+        if self._terminal and time.monotonic() >= self._begin:
             self._show(words)
         elif self._plain:
             print(words, file=sys.stderr, flush=True)
 
     def share(self, fraction: float) -> None:
         percent = int(100 * fraction)
-        if self._terminal and percent != self._percent:
+        if self._terminal and percent != self._percent and time.monotonic() >= self._begin:
             self._percent = percent
             self._show(f"{percent:>3} % {self._words}")
 

@@ -12,6 +12,7 @@ from functools import cache
 
 from tilewright.contract.codes import RULES, Rule
 from tilewright.contract.replay_codes import REPLAY_RULES
+from tilewright.driver.allowance import ALLOWANCE_RULES
 from tilewright.driver.descriptor_rules import descriptor_rules
 from tilewright.machine.rules import MACHINE_RULES
 
@@ -32,7 +33,7 @@ _OWN_RULES = (
 def all_rules() -> tuple[Rule, ...]:
     """All rules, by code."""
     machine = (Rule(*astuple(rule)) for rule in MACHINE_RULES.values())
-    rules = (*RULES.values(), *REPLAY_RULES.values(), *machine, *descriptor_rules(), *_OWN_RULES)
+    rules = (*RULES.values(), *REPLAY_RULES.values(), *machine, *descriptor_rules(), *ALLOWANCE_RULES, *_OWN_RULES)
     return tuple(sorted(rules, key=lambda rule: rule.code))
 
 

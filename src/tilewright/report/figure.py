@@ -103,9 +103,7 @@ def _draw_map(figure: MemoryMap) -> str:
     places = [int(place) for place in _ticks(span, step)]
     labels = [figure.first_byte + place for place in places]
     unit = 1024 if all(label % 1024 == 0 for label in labels) else 1
-    ticks = [
-        (_LABEL_WIDTH + place * scale, f"{label // unit}") for place, label in zip(places, labels, strict=True)
-    ]
+    ticks = [(_LABEL_WIDTH + place * scale, f"{label // unit}") for place, label in zip(places, labels, strict=True)]
     parts.append(_axis(len(rows) * _ROW, ticks, "KiB" if unit > 1 else "bytes"))
     return _svg(figure.title, len(rows) * _ROW + 26, parts)
 

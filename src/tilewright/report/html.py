@@ -10,7 +10,7 @@ from __future__ import annotations
 from html import escape
 from importlib import resources
 
-from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
 from tilewright.report.figure import LaneChart, MemoryMap, draw
 from tilewright.report.page import (
@@ -28,8 +28,10 @@ from tilewright.report.page import (
     SideBySide,
     SourceLine,
     Table,
+    TimelineChart,
 )
 from tilewright.report.text import repair_words
+from tilewright.report.timeline_figure import draw_timeline
 
 
 def render_page(page: Page) -> str:
@@ -80,6 +82,10 @@ def _block(block: Block) -> str:
             return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
         case SideBySide(columns):
             return '<div class="columns">' + "".join(_column(column) for column in columns) + "</div>"
+        case TimelineChart(title, timeline, caption):
+            words = f"<b>{escape(title)}.</b> {escape(caption)}"
+            drawn = draw_timeline(timeline, title)
+            return f'<figure class="scrolls">{drawn}<figcaption>{words}</figcaption></figure>'
         case MemoryMap() | LaneChart():
             caption = f" {escape(block.caption)}" if block.caption else ""
             return f"<figure>{draw(block)}<figcaption><b>{escape(block.title)}.</b>{caption}</figcaption></figure>"
@@ -125,8 +131,17 @@ def _finding(finding: Diagnostic) -> str:
     steps = "".join(f"<li>{escape(step)}</li>" for step in finding.interleaving)
     run = f"<p>A run that shows it:</p><ol>{steps}</ol>" if steps else ""
     source = f"<p><b>Rule:</b> {escape(finding.source)}</p>" if finding.source else ""
-    repair = f"<p><b>Repair:</b> {escape(repair_words(finding.repair))}</p>" if finding.repair is not None else ""
+    repair = _repair(finding.repair) if finding.repair is not None else ""
     return f'<div class="finding {finding.level.value}">{head}{places}{run}{source}{repair}</div>'
+
+
+def _repair(repair: Repair) -> str:
+    lines: list[SourceLine] = []
+    for span, replacement in repair.edits:
+        lines.append(SourceLine(span.line, span.text, "removed"))
+        lines += [SourceLine(None, line, "added") for line in replacement.splitlines()]
+    edits = _excerpt(Excerpt("the edit", tuple(lines))) if lines else ""
+    return f"<p><b>Repair:</b> {escape(repair_words(repair))}</p>{edits}"
 
 
 def _place(word: str, span: Span) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.timeline import Timeline
 from tilewright.report.figure import Figure
 
 Tone = Literal["good", "bad", "doubt", "plain"]
@@ -98,7 +99,16 @@ class SideBySide:
     columns: tuple[Column, ...]
 
 
-Block = Paragraph | Facts | Table | Items | Excerpt | FindingCard | Folded | SideBySide | Figure
+@dataclass(frozen=True, slots=True)
+class TimelineChart:
+    """What the roles of a kernel did, drawn with arrows."""
+
+    title: str
+    timeline: Timeline
+    caption: str = ""
+
+
+Block = Paragraph | Facts | Table | Items | Excerpt | FindingCard | Folded | SideBySide | TimelineChart | Figure
 
 
 @dataclass(frozen=True, slots=True)

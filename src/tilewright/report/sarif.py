@@ -2,16 +2,22 @@
 
 Source: OASIS, Static Analysis Results Interchange Format 2.1.0. One run; each finding a result; the place that it
 conflicts with a related location; the interleaving a code flow of one thread; a repair with edits a fix, whose edits
-replace whole lines. Not handled: baselines, suppressions, embedded artifacts. Checked by: tests/report/test_sarif.py.
+replace whole lines; a finding that the source allows a suppressed result. Kernels that are not decided, and files that
+could not be checked, are notifications of the run: they are no results. A result is recognised again after edits above
+it by a fingerprint of its rule and its line's text. Not handled: baselines, embedded artifacts.
+Checked by: tests/report/test_sarif.py.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from tilewright.base.check_report import FileReport, Suppressed, all_findings
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 
@@ -32,13 +38,28 @@ class RuleDescription:
 
 
 def sarif_log(
-    findings: Sequence[Diagnostic], *, version: str, rules: Iterable[RuleDescription] = ()
+    findings: Sequence[Diagnostic],
+    *,
+    version: str,
+    rules: Iterable[RuleDescription] = (),
+    suppressed: Sequence[Suppressed] = (),
+    notifications: Sequence[dict[str, object]] = (),
+    successful: bool = True,
 ) -> dict[str, object]:
     """The log of one run of Tilewright `version`, as JSON values. rules: of which those that a finding cites are
-    described; a finding whose rule is not among them is described by itself."""
+    described; a finding whose rule is not among them is described by itself. successful: no input was left out."""
     described = {rule.code: rule for rule in rules}
-    codes = sorted({finding.code for finding in findings})
-    names = {finding.code: finding for finding in findings}
+    everything = [*findings, *(each.finding for each in suppressed)]
+    codes = sorted({finding.code for finding in everything})
+    names = {finding.code: finding for finding in everything}
+    results = [_result(finding, codes.index(finding.code)) for finding in everything]
+    for result, each in zip(results[len(findings) :], suppressed, strict=True):
+        result["suppressions"] = [{"kind": "inSource", "justification": each.reason}]
+    seen: Counter[str] = Counter()
+    for result, finding in zip(results, everything, strict=True):
+        fingerprint = _fingerprint(finding)
+        seen[fingerprint] += 1
+        result["partialFingerprints"] = {"tilewright/v1": f"{fingerprint}:{seen[fingerprint]}"}
     return {
         "$schema": SARIF_SCHEMA,
         "version": SARIF_VERSION,
@@ -52,10 +73,47 @@ def sarif_log(
                     }
                 },
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(finding, codes.index(finding.code)) for finding in findings],
+                "invocations": [{"executionSuccessful": successful, "toolExecutionNotifications": list(notifications)}],
+                "results": results,
             }
         ],
     }
+
+
+def check_to_sarif(
+    files: Sequence[FileReport], *, version: str, rules: Iterable[RuleDescription] = ()
+) -> dict[str, object]:
+    """The log of a check. Raises nothing: a file that could not be checked is a notification."""
+    notifications: list[dict[str, object]] = []
+    for file in files:
+        if file.error:
+            text = f"{file.error} ({file.remedy})" if file.remedy else file.error
+            notifications.append(_notification("error", text, file.path, file.error_line))
+        for kernel in file.kernels:
+            if kernel.verdict == "unknown":
+                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *kernel.reasons))
+                notifications.append(_notification("warning", text, file.path, None))
+    return sarif_log(
+        all_findings(files),
+        version=version,
+        rules=rules,
+        suppressed=[each for file in files for kernel in file.kernels for each in kernel.suppressed],
+        notifications=notifications,
+        successful=not any(file.error for file in files),
+    )
+
+
+def _notification(level: str, text: str, path: str, line: int | None) -> dict[str, object]:
+    location: dict[str, object] = {"artifactLocation": {"uri": artifact_uri(path)}}
+    if line is not None:
+        location["region"] = {"startLine": line}
+    return {"level": level, "message": {"text": text}, "locations": [{"physicalLocation": location}]}
+
+
+def _fingerprint(finding: Diagnostic) -> str:
+    """The same for the same rule at the same text, wherever that stands in its file."""
+    texts = [" ".join(span.text.split()) for span in (finding.primary, finding.conflicts_with) if span is not None]
+    return hashlib.sha256("\n".join((finding.code, *texts)).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _rule(rule: RuleDescription | None, finding: Diagnostic) -> dict[str, object]:

@@ -1,0 +1,92 @@
+"""What did a check say of files and their kernels? Plain values, which `report` renders and the command line sums up.
+
+A kernel is proven, refuted or unknown, as in `verdict`; findings that only ask for review stand beside any of these,
+and so do findings that the text itself allows, with the reason that it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.timeline import Timeline
+
+VerdictWord = Literal["proven", "refuted", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A finding that a comment in the source allows, and the comment's reason."""
+
+    finding: Diagnostic
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """The verdict on one kernel.
+
+    scope: what a proof holds for ("all trip counts", "this launch"), empty where nothing is proven; assumptions: what
+    it rests on; claims: what it found to be so; reasons: of `unknown`, what would decide it; findings: errors and
+    reviews; suppressed: findings that the text allows; seconds: what the check took.
+    """
+
+    name: str
+    target: str
+    verdict: VerdictWord
+    scope: str = ""
+    assumptions: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+    seconds: float = 0.0
+    timeline: Timeline | None = None
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The findings that refute."""
+        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """The verdicts on one file's kernels, or why the file could not be checked.
+
+    path: as the user gave it, "-" for standard input; text: what was checked; findings: of the file as a whole, such as
+    allowances that allow nothing; error: the message where the tool could not do its job, with `error_line` and
+    `remedy`.
+    """
+
+    path: str
+    text: str = ""
+    kernels: tuple[KernelReport, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
+    error: str = ""
+    error_line: int | None = None
+    remedy: str = ""
+    error_findings: tuple[Diagnostic, ...] = ()
+
+
+def exit_code(files: Iterable[FileReport]) -> int:
+    """2 where the tool could not do its job on some file; else 1 where something is refuted; else 3 where something is
+    unknown, or nothing was checked at all; else 0."""
+    files = tuple(files)
+    if any(file.error for file in files):
+        return 2
+    verdicts = {kernel.verdict for file in files for kernel in file.kernels}
+    if "refuted" in verdicts:
+        return 1
+    return 3 if "unknown" in verdicts or not verdicts else 0
+
+
+def all_findings(files: Iterable[FileReport]) -> tuple[Diagnostic, ...]:
+    """Every finding of every file, in order, without those that the texts allow."""
+    return tuple(
+        finding
+        for file in files
+        for part in (file.error_findings, *(kernel.findings for kernel in file.kernels), file.findings)
+        for finding in part
+    )

@@ -1,0 +1,201 @@
+"""`tilewright check`: prove or refute the asynchronous protocol of PTX kernels from any compiler."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.base.error import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.base.check_report import FileReport
+    from tilewright.driver.check import CheckOptions
+    from tilewright.driver.launch_file import LaunchFile
+
+FORMATS = ("text", "json", "sarif", "github", "html")
+
+EXAMPLES = """examples:
+  tilewright check kernel.ptx
+  tilewright check kernel.ptx --launch launch.json
+  tilewright check build/ --format sarif --output findings.sarif
+  nvcc -arch=sm_90a -ptx kernel.cu -o - | tilewright check -
+  tilewright check kernel.ptx --fix --diff
+  tilewright check kernel.ptx --launch launch.json --format html --output report.html --trace trace.json
+
+Exit codes: 0 all proven, 1 something refuted, 3 nothing refuted but something unknown, 2 a file could not be checked.
+A finding is allowed in the source by `// tilewright: allow[CODE] because REASON`, on its line or the line before.
+"""
+
+_STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
+_QUIET_SECONDS = 2.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="PTX files, folders of *.ptx, or - for standard input")
+    parser.add_argument("--launch", metavar="FILE.json", help="how the kernel is launched (docs/launch-file.md)")
+    parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
+    parser.add_argument(
+        "--isa",
+        choices=("tolerant", "strict"),
+        default="tolerant",
+        help="reading of points where compilers rely on what the ISA does not promise (default: tolerant)",
+    )
+    parser.add_argument("--output", metavar="FILE", help="write the report here instead of to standard output")
+    parser.add_argument("--fix", action="store_true", help="write repairs that were checked again into the files")
+    parser.add_argument("--diff", action="store_true", help="print those repairs as a patch")
+    parser.add_argument("--all", action="store_true", help="show every finding, not the first of each kernel")
+    parser.add_argument(
+        "--budget", type=_seconds, default=None, metavar="SECONDS", help="time for each kernel (default: 60)"
+    )
+    parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError("write a number of seconds") from error
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError("a budget is more than 0 and at most 86400 seconds")
+    return seconds
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from tilewright.base.check_report import exit_code
+    from tilewright.cli.files import write_files
+    from tilewright.cli.progress import Progress
+    from tilewright.driver.check import DEFAULT_BUDGET_SECONDS, CheckOptions
+    from tilewright.driver.launch_file import read_launch_file
+
+    launch = read_launch_file(arguments.launch) if arguments.launch else None
+    options = CheckOptions(
+        arguments.isa,
+        arguments.entry,
+        arguments.budget if arguments.budget is not None else DEFAULT_BUDGET_SECONDS,
+        timeline=bool(arguments.trace) or arguments.format == "html",
+    )
+    with Progress(after_seconds=_QUIET_SECONDS) as progress:
+
+        def told(name: str, share: float) -> None:
+            if share == 0.0:
+                progress.step(f"checking {name}")
+            progress.share(share)
+
+        files = _check(arguments.paths, launch, replace(options, progress=told))
+    patches = ""
+    if arguments.fix or arguments.diff:
+        files, patches = _mend(files, launch, options, arguments)
+    contents: dict[Path, bytes] = {}
+    if arguments.trace:
+        from tilewright.report.trace import check_to_trace
+
+        contents[Path(arguments.trace)] = json.dumps(check_to_trace(files)).encode()
+    if arguments.output:
+        contents[Path(arguments.output)] = (_rendered(files, arguments) + "\n").encode("utf-8", "replace")
+    if contents:
+        write_files(contents)
+    if not arguments.output:
+        _show(files, arguments)
+    if patches:
+        # A machine-readable report on standard output stays one document.
+        print(patches, end="", file=sys.stdout if arguments.output or arguments.format == "text" else sys.stderr)
+    return exit_code(files)
+
+
+def _check(paths: Sequence[str], launch: LaunchFile | None, options: CheckOptions) -> tuple[FileReport, ...]:
+    from tilewright.base.check_report import FileReport
+    from tilewright.driver.check import check_file, check_text, decode_text, expand
+
+    if paths.count("-") > 1:
+        raise TilewrightError("standard input can be read once", remedy="give - once")
+    files: list[FileReport] = []
+    for path in expand(paths):
+        if path != "-":
+            files.append(check_file(path, launch=launch, options=options))
+            continue
+        try:
+            text = decode_text(sys.stdin.buffer.read(), "standard input")
+        except TilewrightError as error:
+            files.append(FileReport("-", error=error.message, remedy=error.remedy))
+            continue
+        files.append(replace(check_text(text, "<stdin>", launch=launch, options=options), path="-"))
+    return tuple(files)
+
+
+def _mend(
+    files: tuple[FileReport, ...], launch: LaunchFile | None, options: CheckOptions, arguments: argparse.Namespace
+) -> tuple[tuple[FileReport, ...], str]:
+    """Reports of the files as they are afterwards, and the patch. Files are written where --fix asks for it."""
+    from tilewright.cli.files import write_files
+    from tilewright.driver.check import check_text
+    from tilewright.driver.edits import patch, repaired_text
+
+    results: list[FileReport] = []
+    contents: dict[Path, bytes] = {}
+    patches: list[str] = []
+    for file in files:
+        mended = repaired_text(file)
+        results.append(file)
+        if mended == file.text:
+            continue
+        if arguments.diff:
+            patches.append(patch(file.text, mended, "standard-input.ptx" if file.path == "-" else file.path))
+        if arguments.fix and file.path != "-":
+            results[-1] = check_text(mended, file.path, launch=launch, options=options)
+            contents[Path(file.path)] = mended.encode("utf-8")
+    for path in write_files(contents) if contents else []:
+        print(f"mended {path}", file=sys.stderr)
+    if not contents and not patches:
+        print("no repair was found that checks clean", file=sys.stderr)
+    return tuple(results), "".join(patches)
+
+
+def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> str:
+    """The report in the format asked for, without a newline at its end."""
+    from tilewright import __version__
+
+    match arguments.format:
+        case "json":
+            from tilewright.report.check_json import check_to_json
+
+            return json.dumps(check_to_json(files, tool=f"tilewright {__version__}"), indent=2)
+        case "sarif":
+            from tilewright.driver.rules import all_rules
+            from tilewright.report.sarif import RuleDescription, check_to_sarif
+
+            rules = [
+                RuleDescription(rule.code, rule.name, rule.summary, rule.rule, rule.remedy) for rule in all_rules()
+            ]
+            return json.dumps(check_to_sarif(files, version=__version__, rules=rules), indent=2)
+        case "github":
+            from tilewright.report.github import workflow_commands
+
+            return "\n".join(workflow_commands(files))
+        case "html":
+            from tilewright.report.check_page import check_page
+            from tilewright.report.html import render_page
+
+            return render_page(check_page(files, f"Tilewright {__version__}"))
+        case _:
+            from tilewright.report.check_text import render_check
+
+            return render_check(files, limit=None if arguments.all else 8)
+
+
+def _show(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> None:
+    """The report on standard output; text in colours where the terminal has them."""
+    if arguments.format != "text":
+        text = _rendered(files, arguments)
+        if text:
+            print(text)
+        return
+    from tilewright.cli.show import say
+    from tilewright.report.check_text import check_lines
+
+    for line, tone in check_lines(files, limit=None if arguments.all else 8):
+        say(line, _STYLES[tone])

@@ -1,0 +1,44 @@
+"""How is work bounded in time, wherever it hangs? An alarm ends it with `BudgetSpent`.
+
+The alarm is the operating system's interval timer, which interrupts Python code between two instructions of its own, so
+that a loop nobody thought of is ended too. It works in the main thread of a Unix process; elsewhere nothing is bounded
+but by the limits that the work itself has, and `bounded` says so by its result.
+Checked by: tests/driver/test_budget.py.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class BudgetSpent(Exception):
+    """The time that was given is over. Raised inside `bounded`, to be caught around it."""
+
+
+@contextmanager
+def bounded(seconds: float | None) -> Generator[bool, None, None]:
+    """Raise BudgetSpent inside the block once `seconds` have passed (None: never). Gives whether an alarm is set.
+
+    An alarm of the process's own that was running before is lost for the time of the block and set again after it.
+    """
+    usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if seconds is None or not usable:
+        yield False
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise BudgetSpent
+
+    before = signal.signal(signal.SIGALRM, ring)
+    remaining, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+    try:
+        yield True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if remaining:
+            signal.setitimer(signal.ITIMER_REAL, remaining, interval)

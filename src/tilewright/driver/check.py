@@ -1,0 +1,297 @@
+"""Does a PTX text keep the asynchronous protocol? Proven, refuted or unknown, for every kernel of every file.
+
+A kernel's run is judged in `judge_kernel`; here its findings become a verdict, after those that the text itself allows
+are set aside. An allowed error does not refute, but if the run ended at it, the rest was not judged and the verdict is
+unknown. What can't be judged at all (an instruction that the machine lacks, time or memory spent) is unknown too, with
+the reason; only what the user can mend (no such file, no PTX, a launch that is not this kernel's) is an error, of that
+file alone.
+
+A defect of this program ends as an error of the file with the place in our source, never as a verdict. The environment
+variable TILEWRIGHT_TRACEBACK lets it through.
+Checked by: tests/driver/test_check.py.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from tilewright.base.check_report import FileReport, KernelReport, VerdictWord
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.error import TilewrightError
+from tilewright.contract.happens_before import Readings
+from tilewright.driver.allowance import Allowance, allowances, apply_allowances, unused
+from tilewright.driver.budget import BudgetSpent, bounded
+from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
+from tilewright.driver.launch_file import LaunchFile
+from tilewright.driver.map_findings import map_findings
+from tilewright.driver.rules import all_rules
+from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.frontends.ptx.reader import read
+
+Isa = Literal["tolerant", "strict"]
+Progress = Callable[[str, float], None]
+"""Told what is being done and which share of it is done, 0 to 1."""
+Recheck = Callable[[str], FileReport]
+"""Checks another text in the same way as the one that a report is of."""
+Repairer = Callable[[FileReport, Recheck], FileReport]
+"""The report with repairs at its findings; `rechecked` is set on a repair whose text `Recheck` found clean."""
+
+DEFAULT_BUDGET_SECONDS = 60.0
+FILE_BYTES_MAX = 64 << 20
+"""PTX texts beyond this are refused: no compiler writes such, and reading one would take all memory."""
+
+_DEFECTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a mistake of this program raises; a missing piece of the input raises TilewrightError."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """isa: which reading of contested points; entry: check this kernel alone; budget_seconds: for each kernel, None
+    for no limit; timeline: record what the roles did; progress: told of each kernel; repairer: gives findings their
+    repairs, checked again."""
+
+    isa: Isa = "tolerant"
+    entry: str | None = None
+    budget_seconds: float | None = DEFAULT_BUDGET_SECONDS
+    timeline: bool = False
+    progress: Progress | None = None
+    repairer: Repairer | None = None
+
+
+def check_text(
+    text: str, file: str = "<ptx>", *, launch: LaunchFile | None = None, options: CheckOptions | None = None
+) -> FileReport:
+    """Check every kernel of a PTX text (with `launch` or `options.entry`, the one that it names).
+
+    file: stands in places and messages. Never raises TilewrightError: a report with `error` says what is wrong.
+    """
+    options = options or CheckOptions()
+    try:
+        with bounded(options.budget_seconds):
+            module = read(text, file)
+            chosen = _chosen_kernels(module, file, launch, options.entry)
+    except TilewrightError as error:
+        return _failed(file, text, error)
+    except BudgetSpent:
+        seconds = options.budget_seconds
+        return FileReport(file, text, error=f"reading {file} took more than {seconds:g} s", remedy="raise --budget")
+    except RecursionError:
+        return FileReport(file, text, error=f"{file} is nested too deeply", remedy="give a text that a compiler wrote")
+    except _DEFECTS as error:
+        return _defect(file, text, error)
+    allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
+    used: set[Allowance] = set()
+    kernels: list[KernelReport] = []
+    complete = True
+    for kernel, known_launch in chosen:
+        try:
+            report, of_kernel, whole = _check_kernel(module, kernel, known_launch, allowed, options)
+        except TilewrightError as error:
+            return _failed(file, text, error)
+        except _DEFECTS as error:
+            return _defect(file, text, error, kernel.name)
+        kernels.append(report)
+        used |= of_kernel
+        complete = complete and whole
+    if complete:
+        findings += unused(allowed, frozenset(used))
+    report = FileReport(file, text, tuple(kernels), findings)
+    if options.repairer is None or all(kernel.verdict != "refuted" for kernel in report.kernels):
+        return report
+    again = replace(options, repairer=None, timeline=False, progress=None)
+    return options.repairer(report, lambda other: check_text(other, file, launch=launch, options=again))
+
+
+def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
+    """Check a file. As `check_text`; a file that can't be read is an error of the report."""
+    try:
+        return check_text(read_text(path), path, launch=launch, options=options)
+    except TilewrightError as error:
+        return _failed(path, "", error)
+
+
+def check_paths(
+    paths: Iterable[str], *, launch: LaunchFile | None = None, options: CheckOptions | None = None
+) -> tuple[FileReport, ...]:
+    """Check files, and folders with every `*.ptx` below them, in order."""
+    return tuple(check_file(path, launch=launch, options=options) for path in expand(paths))
+
+
+def expand(paths: Iterable[str]) -> Iterator[str]:
+    """Files as they are; folders as the `*.ptx` files below them, sorted. A folder without any is given as it is, and
+    is then an error to read."""
+    for given in paths:
+        if not os.path.isdir(given):
+            yield given
+            continue
+        found = sorted(
+            os.path.join(folder, name) for folder, _, names in os.walk(given) for name in names if name.endswith(".ptx")
+        )
+        yield from found or [given]
+
+
+def read_text(path: str) -> str:
+    """The text of a PTX file. Raises TilewrightError: no such file, a folder without PTX, too large, not text."""
+    try:
+        if os.path.isdir(path):
+            raise TilewrightError(f"{path} has no .ptx file in it", remedy="name a file, or a folder of .ptx files")
+        if os.path.getsize(path) > FILE_BYTES_MAX:
+            raise TilewrightError(
+                f"{path} has more than {FILE_BYTES_MAX >> 20} MiB",
+                remedy="give one kernel's PTX, not a whole library's",
+            )
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise TilewrightError(f"cannot read {path!r}: {reason}", remedy="check the path") from error
+    return decode_text(data, path)
+
+
+def decode_text(data: bytes, path: str) -> str:
+    """PTX as text. Raises TilewrightError for what is none, naming a cubin as such."""
+    if data[:4] == b"\x7fELF":
+        raise TilewrightError(f"{path} is a cubin, not PTX text", remedy="extract the PTX: cuobjdump -ptx FILE")
+    # The driver's and nvcc's own texts end in a NUL byte.
+    data = data.rstrip(b"\0")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="check the file") from error
+    if "\0" in text:
+        raise TilewrightError(f"{path} is no text: it has NUL bytes", remedy="check the file")
+    return text
+
+
+# ---------------------------------------------------------------- one kernel
+
+
+def _chosen_kernels(
+    module: Module, file: str, launch: LaunchFile | None, entry: str | None
+) -> list[tuple[Kernel, KernelLaunch | None]]:
+    if entry is not None and launch is not None and launch.entry is None:
+        launch = replace(launch, entry=entry)
+    if launch is not None:
+        kernel = launch.kernel(module, file)
+        return [(kernel, KernelLaunch(launch.resolve(kernel), launch.buffers))]
+    if not module.kernels:
+        raise TilewrightError(f"{file} has no kernel", remedy="give a text with a .entry")
+    if entry is None:
+        return [(kernel, None) for kernel in module.kernels]
+    chosen = LaunchFile("--entry", entry, (1, 1, 1), None, None, 0, (), ()).kernel(module, file)
+    return [(chosen, None)]
+
+
+def _check_kernel(
+    module: Module,
+    kernel: Kernel,
+    launch: KernelLaunch | None,
+    allowed: tuple[Allowance, ...],
+    options: CheckOptions,
+) -> tuple[KernelReport, frozenset[Allowance], bool]:
+    """The report, the allowances it used, and whether the kernel was judged to its end."""
+    begin = time.perf_counter()
+    progress = options.progress
+
+    def told(share: float) -> None:
+        if progress is not None:
+            progress(kernel.name, share)
+
+    told(0.0)
+    judge_options = JudgeOptions(readings_of(options.isa), options.timeline, told)
+    try:
+        with bounded(options.budget_seconds):
+            judgement = judge_kernel(module, kernel, launch, judge_options)
+    except BudgetSpent:
+        judgement = _undecided(f"the time given ({options.budget_seconds:g} s) was not enough; raise --budget")
+    except MemoryError:
+        judgement = _undecided("the run needs more memory than there is")
+    except RecursionError:
+        judgement = _undecided("the text is nested too deeply to be followed")
+    except TilewrightError as error:
+        # The machine says so of what it can't run; whatever the user could mend was looked at before.
+        place = f"{error.span}: " if error.span is not None else ""
+        judgement = _undecided(f"{place}{error.message}")
+    maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
+    kept, suppressed, used = apply_allowances((*maps, *judgement.findings), allowed)
+    verdict, reasons = decide(judgement, kept, bool(suppressed))
+    assumptions = tuple(
+        f"{each.finding.code} at {each.finding.primary} is allowed: {each.reason}"
+        for each in suppressed
+        if each.finding.level is Level.ERROR
+    )
+    proven = verdict == "proven"
+    report = KernelReport(
+        kernel.name,
+        module.target[0] if module.target else "",
+        verdict,
+        judgement.scope if proven else "",
+        (*judgement.assumptions, *assumptions) if proven else (),
+        judgement.claims if proven else (),
+        reasons,
+        kept,
+        suppressed,
+        time.perf_counter() - begin,
+        judgement.timeline,
+    )
+    return report, used, judgement.complete
+
+
+def decide(
+    judgement: Judgement, kept: tuple[Diagnostic, ...], some_allowed: bool
+) -> tuple[VerdictWord, tuple[str, ...]]:
+    """The verdict, and for `unknown` the reasons. kept: findings that the text does not allow."""
+    if any(finding.level is Level.ERROR for finding in kept):
+        return "refuted", ()
+    if judgement.doubts:
+        return "unknown", judgement.doubts
+    if not judgement.complete:
+        why = "the run ended at a finding that the text allows" if some_allowed else "the run did not come to its end"
+        return "unknown", (f"{why}, so that the rest was not judged",)
+    return "proven", ()
+
+
+def readings_of(isa: Isa) -> Readings:
+    """Contested points as `--isa` reads them."""
+    if isa == "strict":
+        return Readings(proxy_fence="writer", fence_before_refill=True, fenced_init="always")
+    return Readings(proxy_fence="path", fence_before_refill=False, fenced_init="peers")
+
+
+def _undecided(reason: str) -> Judgement:
+    return Judgement(doubts=(reason,), complete=False)
+
+
+def _failed(file: str, text: str, error: TilewrightError) -> FileReport:
+    line = error.span.line if error.span is not None and error.span.file == file else None
+    return FileReport(
+        file, text, error=error.message, error_line=line, remedy=error.remedy, error_findings=error.findings
+    )
+
+
+def _defect(file: str, text: str, error: Exception, kernel: str = "") -> FileReport:
+    if os.environ.get("TILEWRIGHT_TRACEBACK"):
+        raise error
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    what = f"{kernel} in {file}" if kernel else file
+    return FileReport(
+        file,
+        text,
+        error=f"a fault of tilewright itself while checking {what}: {type(error).__name__} at {place}",
+        remedy="please report the file; TILEWRIGHT_TRACEBACK=1 shows where it happened",
+    )

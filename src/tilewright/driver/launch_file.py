@@ -1,0 +1,466 @@
+"""What does a `launch.json` say? One launch of one kernel, and the buffers that its parameters name.
+
+The schema is `docs/launch.schema.json`. Fields that are missing take what the driver takes: a grid of one CTA, no
+cluster, no dynamic shared memory, element strides of one, no swizzle, no interleave, zeros out of bounds; block and
+cluster come from the kernel's directives where it has them. Reading is strict: an unknown field, a value of the wrong
+type, lists whose lengths contradict each other end with one message that names the file, the path in it and what to
+write instead. Whether a tensor map is legal is not judged here (`legal` does).
+
+Not handled: several launches in one file. Checked by: tests/driver/test_launch_file.py, which also holds the documented
+schema against the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import NoReturn, cast, get_args
+
+from tilewright.base.element import Element, parse_element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import (
+    Interleave,
+    L2Promotion,
+    Launch,
+    NullPointerParam,
+    OpaqueParam,
+    OutOfBounds,
+    Param,
+    PointerParam,
+    ScalarParam,
+    Swizzle,
+    TensorMap,
+    TensorMapParam,
+)
+from tilewright.base.plan_json import MAX_PARAMETER_BYTES
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Kernel, Module
+
+DEFAULT_ALIGNMENT_BYTES = 256
+"""What `cuMemAlloc` promises (CUDA Driver API); a pointer without `align` may be taken to have it."""
+
+TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params")
+PARAM_FIELDS: dict[str, tuple[str, ...]] = {
+    "ptr": ("kind", "bytes", "align", "buffer"),
+    "i32": ("kind", "value"),
+    "i64": ("kind", "value"),
+    "f32": ("kind", "value"),
+    "tensormap": (
+        "kind", "dtype", "dims", "strides", "box", "element_strides", "swizzle", "interleave", "oob", "l2_promotion",
+        "offset", "buffer",
+    ),
+    "bytes": ("kind", "size", "data", "fields"),
+}  # fmt: skip
+"""Fields of each kind of parameter."""
+_BY_WIDTH = {
+    "tf32": Element.F32,
+    "e4m3": Element.U8,
+    "e5m2": Element.U8,
+    "s8": Element.U8,
+    "i8": Element.U8,
+    "s16": Element.U16,
+    "i16": Element.U16,
+    "s32": Element.S32,
+    "s64": Element.S64,
+}
+"""Names of elements that the driver has another name for, of the same width."""
+_MAX_BYTES = 1 << 48
+_MAX_DIMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSize:
+    """A buffer that parameters name: its size and the alignment of its address, both in bytes."""
+
+    name: str
+    size_bytes: int
+    align_bytes: int = DEFAULT_ALIGNMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFile:
+    """What the file says. entry, block and cluster are None where it does not say; `resolve` completes them."""
+
+    file: str
+    entry: str | None
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
+    dynamic_smem_bytes: int
+    params: tuple[Param, ...]
+    buffers: tuple[BufferSize, ...]
+
+    def kernel(self, module: Module, path: str) -> Kernel:
+        """The kernel of `module` (read from `path`) that is launched. Raises TilewrightError where there is none."""
+        names = [kernel.name for kernel in module.kernels]
+        if self.entry is None and len(names) == 1:
+            return module.kernels[0]
+        for kernel in module.kernels:
+            if kernel.name == self.entry:
+                return kernel
+        if not names:
+            raise TilewrightError(f"{path} has no kernel", remedy="give a file with a .entry")
+        listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        if self.entry is None:
+            raise TilewrightError(
+                f"{self.file} does not say which of the {len(names)} kernels of {path} it launches",
+                remedy=f'add "entry": one of {listed}',
+            )
+        near = get_close_matches(self.entry, names, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"it has {listed}"
+        raise TilewrightError(f"{self.file}: entry: {path} has no kernel {self.entry!r}", remedy=remedy)
+
+    def resolve(self, kernel: Kernel) -> Launch:
+        """The whole launch of `kernel`. Raises TilewrightError where the parameters are not the kernel's."""
+        expected = [parameter.size_bytes for parameter in kernel.parameters]
+        if len(expected) != len(self.params):
+            raise TilewrightError(
+                f"{self.file}: params: has {len(self.params)} entries; {kernel.name} takes {len(expected)} parameters",
+                span=kernel.span,
+                remedy="give one entry for each .param of the kernel, hidden ones too, in the text's order",
+            )
+        for index, (param, parameter) in enumerate(zip(self.params, kernel.parameters, strict=True)):
+            size = param_bytes(param)
+            if size != parameter.size_bytes:
+                raise TilewrightError(
+                    f"{self.file}: params[{index}]: has {size} bytes; parameter {parameter.name} of {kernel.name} "
+                    f"has {parameter.size_bytes}",
+                    span=parameter.span,
+                    remedy=f"give a kind of {parameter.size_bytes} bytes, or kind bytes with that size",
+                )
+        return Launch(
+            kernel.name,
+            self.grid,
+            self.block or declared_block(kernel),
+            self.params,
+            self.cluster or declared_cluster(kernel),
+            self.dynamic_smem_bytes,
+        )
+
+
+def declared_block(kernel: Kernel) -> tuple[int, int, int]:
+    """The block that a kernel's directives ask for (`.reqntid`, else the largest that `.maxntid` allows), else one
+    thread."""
+    return _three(kernel.directives.get("reqntid") or kernel.directives.get("maxntid") or ())
+
+
+def declared_cluster(kernel: Kernel) -> tuple[int, int, int]:
+    """The cluster that a kernel's directives ask for (`.reqnctapercluster`), else one CTA."""
+    return _three(kernel.directives.get("reqnctapercluster") or ())
+
+
+def _three(extents: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = (*extents, 1, 1, 1)[:3]
+    return (x, y, z)
+
+
+def param_bytes(param: Param) -> int:
+    """Bytes that a parameter has in the kernel's parameter block."""
+    match param:
+        case PointerParam() | NullPointerParam():
+            return 8
+        case ScalarParam(kind=kind):
+            return 8 if kind == "i64" else 4
+        case OpaqueParam(size_bytes=size):
+            return size
+        case _:
+            return 128
+
+
+def read_launch_file(path: str) -> LaunchFile:
+    """The launch in the JSON file at `path`. Raises TilewrightError, naming file and place, for any mistake in it."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise TilewrightError(f"cannot read {path}: {reason}", remedy="check the path after --launch") from error
+    return parse_launch(data, path)
+
+
+def parse_launch(data: bytes | str, file: str) -> LaunchFile:
+    """The launch in a JSON text. `file` begins every message. Raises as `read_launch_file` does."""
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+        document: object = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+    except UnicodeDecodeError as error:
+        raise TilewrightError(f"{file} is no text: byte {error.start} is not UTF-8", remedy="write JSON") from error
+    except json.JSONDecodeError as error:
+        span = Span(file, error.lineno, error.colno)
+        raise TilewrightError(f"no JSON: {error.msg}", span=span, remedy="mend the file") from error
+    except RecursionError as error:
+        raise TilewrightError(f"{file} is nested too deeply", remedy="a launch has a few levels only") from error
+    except ValueError as error:
+        raise TilewrightError(f"{file}: {error}", remedy="mend the file") from error
+    return launch_from_json(document, file)
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"field {name!r} stands twice")
+        found[name] = value
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f'{text} is no JSON number; write "nan", "inf" or "-inf" as a string')
+
+
+def launch_from_json(document: object, file: str) -> LaunchFile:
+    """The launch that a JSON document describes. Raises TilewrightError, naming `file` and the path in it."""
+    reader = _Reader(file)
+    top = reader.object(document, "", TOP_FIELDS)
+    entry = top.get("entry")
+    params = tuple(
+        reader.param(value, f"params[{index}]", index)
+        for index, value in enumerate(reader.list(top.get("params", []), "params"))
+    )
+    return LaunchFile(
+        file,
+        None if entry is None else reader.text(entry, "entry"),
+        reader.extent(top["grid"], "grid") if "grid" in top else (1, 1, 1),
+        reader.extent(top["block"], "block") if "block" in top else None,
+        reader.extent(top["cluster"], "cluster") if "cluster" in top else None,
+        reader.integer(top.get("dynamic_smem", 0), "dynamic_smem", 0, 1 << 24),
+        params,
+        reader.buffers(),
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Values by their paths, and the buffers met so far."""
+
+    file: str
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    alignments: dict[str, int] = field(default_factory=dict[str, int])
+    unsized: dict[str, str] = field(default_factory=dict[str, str])
+
+    def refuse(self, where: str, problem: str, remedy: str) -> NoReturn:
+        place = f"{self.file}: {where}: " if where else f"{self.file}: "
+        raise TilewrightError(f"{place}{problem}", remedy=remedy)
+
+    def object(self, value: object, where: str, known: tuple[str, ...]) -> Mapping[str, object]:
+        if not isinstance(value, dict):
+            self.refuse(where, f"is {_kind(value)}, not an object", f"write an object with {', '.join(known)}")
+        fields = cast("dict[str, object]", value)
+        for name in fields:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                remedy = f"did you mean {near[0]}?" if near else f"the fields are {', '.join(known)}"
+                self.refuse(f"{where}.{name}" if where else name, "is no field here", remedy)
+        return fields
+
+    def list(self, value: object, where: str) -> Sequence[object]:
+        if not isinstance(value, list):
+            self.refuse(where, f"is {_kind(value)}, not a list", "write a list in brackets")
+        return cast("list[object]", value)
+
+    def integer(self, value: object, where: str, low: int, high: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(where, f"is {_kind(value)}, not an integer", f"write an integer from {low} to {high}")
+        if not low <= value <= high:
+            self.refuse(where, f"is {_number(value)}, outside {low} to {high}", "write an integer in that range")
+        return value
+
+    def integers(self, value: object, where: str, low: int, high: int) -> tuple[int, ...]:
+        return tuple(
+            self.integer(item, f"{where}[{index}]", low, high) for index, item in enumerate(self.list(value, where))
+        )
+
+    def extent(self, value: object, where: str) -> tuple[int, int, int]:
+        extents = self.integers(value, where, 1, 2**31 - 1)
+        if not 1 <= len(extents) <= 3:
+            self.refuse(where, f"has {len(extents)} entries", "write [x, y, z]")
+        return _three(extents)
+
+    def text(self, value: object, where: str) -> str:
+        if not isinstance(value, str) or not value:
+            self.refuse(where, f"is {_kind(value)}, not a name", "write a string that is not empty")
+        return value
+
+    def choice(self, value: object, where: str, options: tuple[str, ...]) -> str:
+        if not isinstance(value, str) or value not in options:
+            near = get_close_matches(value, options, n=1) if isinstance(value, str) else []
+            remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(options)}"
+            self.refuse(where, f"is {_kind(value)}, not one of {', '.join(options)}", remedy)
+        return value
+
+    def required(self, fields: Mapping[str, object], name: str, where: str, remedy: str) -> object:
+        if name not in fields:
+            self.refuse(f"{where}.{name}", "is missing", remedy)
+        return fields[name]
+
+    def param(self, value: object, where: str, index: int) -> Param:
+        kinds = tuple(PARAM_FIELDS)
+        found = self.object(
+            value, where, tuple(dict.fromkeys(name for names in PARAM_FIELDS.values() for name in names))
+        )
+        kind = self.choice(
+            self.required(found, "kind", where, f"choose from {', '.join(kinds)}"), f"{where}.kind", kinds
+        )
+        fields = self.object(value, where, PARAM_FIELDS[kind])
+        match kind:
+            case "ptr":
+                return self.pointer(fields, where, index)
+            case "i32" | "i64" | "f32":
+                return self.scalar(kind, self.required(fields, "value", where, "write its number"), f"{where}.value")
+            case "tensormap":
+                return self.tensor_map(fields, where, index)
+            case _:
+                return self.opaque(fields, where, index)
+
+    def pointer(self, fields: Mapping[str, object], where: str, index: int) -> Param:
+        name = self.text(fields["buffer"], f"{where}.buffer") if "buffer" in fields else f"param{index}"
+        if "align" in fields:
+            align = self.integer(fields["align"], f"{where}.align", 1, 1 << 20)
+            if align & (align - 1):
+                self.refuse(f"{where}.align", f"is {align}, no power of two", "write 1, 2, 4, ... bytes")
+            self.alignments[name] = max(align, self.alignments.get(name, 1))
+        if "bytes" not in fields:
+            # Another parameter may say how large the buffer is.
+            self.unsized.setdefault(name, where)
+            return PointerParam(name)
+        size = self.integer(fields["bytes"], f"{where}.bytes", 0, _MAX_BYTES)
+        if size == 0:
+            return NullPointerParam()
+        self.grow(name, size)
+        return PointerParam(name)
+
+    def scalar(self, kind: str, value: object, where: str) -> ScalarParam:
+        if kind == "i32":
+            return ScalarParam("i32", self.integer(value, where, -(2**31), 2**32 - 1))
+        if kind == "i64":
+            return ScalarParam("i64", self.integer(value, where, -(2**63), 2**64 - 1))
+        if isinstance(value, str) and value in ("nan", "inf", "-inf"):
+            return ScalarParam("f32", float(value))
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.refuse(where, f"is {_kind(value)}, not a number", 'write a number, or "nan", "inf", "-inf"')
+        if not abs(value) <= (2 - 2**-23) * 2.0**127:
+            self.refuse(where, "is outside the range of f32", "write a smaller number")
+        return ScalarParam("f32", float(value))
+
+    def tensor_map(self, fields: Mapping[str, object], where: str, index: int) -> TensorMapParam:
+        element = self.element(self.required(fields, "dtype", where, "write bf16, f16, f32, u8, ..."), f"{where}.dtype")
+        remedy = "list the innermost dimension first"
+        dims = self.integers(self.required(fields, "dims", where, remedy), f"{where}.dims", 1, 2**32)
+        if not 1 <= len(dims) <= _MAX_DIMS:
+            self.refuse(f"{where}.dims", f"has {len(dims)} entries", f"a tensor map has 1 to {_MAX_DIMS} dimensions")
+        box = self.integers(self.required(fields, "box", where, remedy), f"{where}.box", 1, 2**16)
+        self.length(box, len(dims), f"{where}.box")
+        packed = tuple(math.prod(dims[:count]) * element.bytes for count in range(1, len(dims)))
+        strides = self.integers(fields.get("strides", list(packed)), f"{where}.strides", 0, 2**40)
+        self.length(strides, len(dims) - 1, f"{where}.strides")
+        steps = self.integers(fields.get("element_strides", [1] * len(dims)), f"{where}.element_strides", 1, 2**16)
+        self.length(steps, len(dims), f"{where}.element_strides")
+        offset = self.integer(fields.get("offset", 0), f"{where}.offset", 0, _MAX_BYTES)
+        name = self.text(fields["buffer"], f"{where}.buffer") if "buffer" in fields else f"param{index}"
+        last = sum((extent - 1) * stride for extent, stride in zip(dims[1:], strides, strict=True))
+        size = offset + last + dims[0] * element.bytes
+        if size > _MAX_BYTES:
+            self.refuse(f"{where}.dims", f"reach {size} bytes", "describe a tensor that fits in memory")
+        self.grow(name, size)
+        described = TensorMap(
+            element,
+            dims,
+            strides,
+            box,
+            steps,
+            cast("Swizzle", self.choice(fields.get("swizzle", "none"), f"{where}.swizzle", get_args(Swizzle))),
+            cast(
+                "Interleave", self.choice(fields.get("interleave", "none"), f"{where}.interleave", get_args(Interleave))
+            ),
+            cast(
+                "L2Promotion",
+                self.choice(fields.get("l2_promotion", "none"), f"{where}.l2_promotion", get_args(L2Promotion)),
+            ),
+            cast("OutOfBounds", self.choice(fields.get("oob", "zero"), f"{where}.oob", get_args(OutOfBounds))),
+            offset,
+        )
+        return TensorMapParam(name, described)
+
+    def element(self, value: object, where: str) -> Element:
+        found = None
+        if isinstance(value, str):
+            found = parse_element(value) or _BY_WIDTH.get(value)
+        if found is None:
+            names = [element.value for element in Element]
+            near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
+            remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
+            self.refuse(where, f"is {_kind(value)}, no element type", remedy)
+        return found
+
+    def length(self, values: tuple[int, ...], expected: int, where: str) -> None:
+        if len(values) != expected:
+            count = f"{len(values)} entr{'y' if len(values) == 1 else 'ies'}"
+            self.refuse(where, f"has {count}, not {expected}", "write as many as the dimensions in dims ask for")
+
+    def opaque(self, fields: Mapping[str, object], where: str, index: int) -> OpaqueParam:
+        remedy = "write the structure's size in bytes"
+        size = self.integer(self.required(fields, "size", where, remedy), f"{where}.size", 1, MAX_PARAMETER_BYTES)
+        text = fields.get("data", "")
+        try:
+            data = bytes.fromhex(text) if isinstance(text, str) else None
+        except ValueError:
+            data = None
+        if data is None:
+            self.refuse(f"{where}.data", f"is {_kind(text)}", "write its first bytes as hexadecimal digits")
+        if len(data) > size:
+            self.refuse(f"{where}.data", f"has {len(data)} bytes; the structure has {size}", "write no more than that")
+        members: list[tuple[int, TensorMapParam | PointerParam]] = []
+        for number, value in enumerate(self.list(fields.get("fields", []), f"{where}.fields")):
+            members.append(self.member(value, f"{where}.fields[{number}]", index, size))
+        return OpaqueParam(size, data, tuple(members))
+
+    def member(self, value: object, where: str, index: int, size: int) -> tuple[int, TensorMapParam | PointerParam]:
+        """A member of a structure: a pointer or tensor map with "at", its offset in bytes."""
+        if not isinstance(value, dict):
+            self.refuse(where, f"is {_kind(value)}, not an object", 'write a ptr or tensormap with "at"')
+        fields = dict(cast("dict[str, object]", value))
+        at = self.integer(self.required(fields, "at", where, "write its offset in bytes"), f"{where}.at", 0, size - 1)
+        del fields["at"]
+        member = self.param(fields, where, index)
+        if not isinstance(member, TensorMapParam | PointerParam):
+            self.refuse(f"{where}.kind", "is neither ptr nor tensormap", "write other members into data")
+        if at + param_bytes(member) > size:
+            self.refuse(f"{where}.at", f"leaves no room in {size} bytes", "place the member inside the structure")
+        return at, member
+
+    def grow(self, name: str, size: int) -> None:
+        self.sizes[name] = max(size, self.sizes.get(name, 0))
+
+    def buffers(self) -> tuple[BufferSize, ...]:
+        for name, where in self.unsized.items():
+            if name not in self.sizes:
+                remedy = f"write how many bytes {name} has, or 0 for a null pointer"
+                self.refuse(f"{where}.bytes", "is missing, and no other parameter says how large the buffer is", remedy)
+        return tuple(
+            BufferSize(name, size, self.alignments.get(name, DEFAULT_ALIGNMENT_BYTES))
+            for name, size in self.sizes.items()
+        )
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return f"the number {_number(value)}"
+        case str():
+            return f"the string {value[:40]!r}"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def _number(value: int | float) -> str:
+    """A number in few digits: Python refuses to print integers of thousands of digits."""
+    return f"an integer of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > 2**70 else f"{value}"

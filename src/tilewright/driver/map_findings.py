@@ -1,0 +1,60 @@
+"""Would the driver encode the tensor maps of a launch, and does the device take them?
+
+A map that the driver refuses means that the kernel can't be launched so: an error at the parameter. What the driver
+passes and the device does not is for review. Rules and numbers are `legal`'s. The buffer is taken to lie as its pointer
+parameters say, 256-byte aligned where they say nothing. Checked by: tests/driver/test_map_findings.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plan import Launch, OpaqueParam, Param, TensorMapParam
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.legal.tensormap import cautions, violations
+from tilewright.targets import TARGET_NAMES, Target, target
+
+_TAGS = ("a", "f")
+
+
+def map_findings(module: Module, kernel: Kernel, launch: Launch) -> tuple[Diagnostic, ...]:
+    """What is wrong with the tensor maps of `launch`; empty for a target that is not known."""
+    facts = target_of(module)
+    if facts is None:
+        return ()
+    found: list[Diagnostic] = []
+    for parameter, param in zip(kernel.parameters, launch.params, strict=True):
+        for each in _maps(param):
+            found += _of_map(each, f"parameter {parameter.name}", parameter.span, facts)
+    return tuple(found)
+
+
+def target_of(module: Module) -> Target | None:
+    """The target table nearest to the module's `.target`: the same architecture, whatever its suffix."""
+    for name in module.target:
+        base = name.rstrip("".join(_TAGS))
+        for known in TARGET_NAMES:
+            if base == known.rstrip("".join(_TAGS)):
+                return target(known)
+    return None
+
+
+def _maps(param: Param) -> Iterator[TensorMapParam]:
+    match param:
+        case TensorMapParam():
+            yield param
+        case OpaqueParam(fields=fields):
+            for _, member in fields:
+                if isinstance(member, TensorMapParam):
+                    yield member
+        case _:
+            return
+
+
+def _of_map(param: TensorMapParam, what: str, span: Span, facts: Target) -> Iterator[Diagnostic]:
+    for violation in (*violations(param.map, facts), *cautions(param.map, facts)):
+        message = f"the tensor map of {what}: {violation.message}"
+        level = Level.ERROR if violation.enforced else Level.REVIEW
+        yield Diagnostic(violation.code, violation.name, message, span, source=violation.source, level=level)

@@ -1,0 +1,51 @@
+"""What is a check's report as JSON? Stable names, every key always present.
+
+`version` is of this format; it is raised when an older reader would misunderstand. A file that could not be checked has
+an `error` and no kernels. Checked by: tests/report/test_check_json.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.base.check_report import FileReport, KernelReport
+from tilewright.report.findings_json import finding_to_json, findings_to_json
+
+CHECK_FORMAT = 1
+
+
+def check_to_json(files: Iterable[FileReport], *, tool: str) -> dict[str, object]:
+    """The report of one run of `tool` (its name and version) as a JSON object."""
+    return {"version": CHECK_FORMAT, "tool": tool, "files": [_file(file) for file in files]}
+
+
+def _file(file: FileReport) -> dict[str, object]:
+    error: dict[str, object] | None = None
+    if file.error:
+        error = {
+            "message": file.error,
+            "line": file.error_line,
+            "remedy": file.remedy,
+            "findings": findings_to_json(file.error_findings),
+        }
+    return {
+        "path": file.path,
+        "kernels": [_kernel(kernel) for kernel in file.kernels],
+        "findings": findings_to_json(file.findings),
+        "error": error,
+    }
+
+
+def _kernel(kernel: KernelReport) -> dict[str, object]:
+    return {
+        "name": kernel.name,
+        "target": kernel.target,
+        "verdict": kernel.verdict,
+        "scope": kernel.scope or None,
+        "assumptions": list(kernel.assumptions),
+        "claims": list(kernel.claims),
+        "reasons": list(kernel.reasons),
+        "findings": findings_to_json(kernel.findings),
+        "suppressed": [{**finding_to_json(each.finding), "reason": each.reason} for each in kernel.suppressed],
+        "seconds": round(kernel.seconds, 3),
+    }

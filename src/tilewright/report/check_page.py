@@ -1,0 +1,130 @@
+"""What stands on the page of a check? A table of kernels, and for each its verdict, findings, source and timeline.
+
+Long folders stay readable: proven kernels without findings are rows of the table only.
+Checked by: tests/report/test_check_page.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.base.check_report import FileReport, KernelReport
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.page import (
+    Badge,
+    Block,
+    Excerpt,
+    FindingCard,
+    Items,
+    Mark,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    TimelineChart,
+    Tone,
+    excerpt_around,
+)
+
+_TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt"}
+_FINDINGS_SHOWN = 20
+
+
+def check_page(files: Sequence[FileReport], footer: str) -> Page:
+    """The page of one run of the check."""
+    kernels = [kernel for file in files for kernel in file.kernels]
+    failed = [file for file in files if file.error]
+    badges = [
+        Badge(f"{count} {word}", _TONES[word])
+        for word in ("proven", "refuted", "unknown")
+        if (count := sum(kernel.verdict == word for kernel in kernels))
+    ]
+    if failed:
+        badges.append(Badge(f"{len(failed)} not checked", "bad"))
+    sections: list[Section] = []
+    if len(kernels) != 1:
+        sections.append(_overview(files))
+    for file in files:
+        if file.error:
+            sections.append(_failed(file))
+        sections += [_kernel(kernel, file) for kernel in file.kernels if _worth_a_section(kernel, len(kernels))]
+        if file.findings:
+            cards = tuple(FindingCard(finding) for finding in file.findings)
+            sections.append(Section(file.path, cards, "Findings of the file as a whole."))
+    subtitle = (
+        f"{len(files)} file{'' if len(files) == 1 else 's'}, {len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
+    )
+    return Page("Tilewright check", subtitle, tuple(badges), tuple(sections), footer)
+
+
+def _worth_a_section(kernel: KernelReport, kernels: int) -> bool:
+    return kernels == 1 or kernel.verdict != "proven" or bool(kernel.findings) or bool(kernel.suppressed)
+
+
+def _overview(files: Sequence[FileReport]) -> Section:
+    rows: list[tuple[str, ...]] = []
+    for file in files:
+        if file.error:
+            rows.append((file.path, "", "not checked", "", file.error))
+        for kernel in file.kernels:
+            verdict = f"{kernel.verdict} for {kernel.scope}" if kernel.scope else kernel.verdict
+            codes = ", ".join(dict.fromkeys(finding.code for finding in kernel.findings))
+            rows.append((file.path, kernel.name, verdict, f"{kernel.seconds:.2f}", codes))
+    table = Table(("file", "kernel", "verdict", "seconds", "findings"), tuple(rows), numeric=(3,))
+    return Section("Kernels", (table,))
+
+
+def _failed(file: FileReport) -> Section:
+    place = f" at line {file.error_line}" if file.error_line is not None else ""
+    blocks: list[Block] = [Paragraph(f"{file.error}{place}")]
+    if file.remedy:
+        blocks.append(Paragraph(file.remedy))
+    blocks += [FindingCard(finding) for finding in file.error_findings]
+    return Section(file.path, tuple(blocks), badge=Badge("not checked", "bad"))
+
+
+def _kernel(kernel: KernelReport, file: FileReport) -> Section:
+    blocks: list[Block] = []
+    ordered = sorted(kernel.findings, key=lambda finding: finding.level is not Level.ERROR)
+    for number, finding in enumerate(ordered[:_FINDINGS_SHOWN]):
+        blocks.append(FindingCard(finding))
+        excerpt = _excerpt(finding, file)
+        if excerpt is not None:
+            blocks.append(excerpt)
+        if number == 0 and kernel.timeline is not None:
+            blocks.append(_chart(kernel))
+    if len(ordered) > _FINDINGS_SHOWN:
+        blocks.append(Paragraph(f"and {len(ordered) - _FINDINGS_SHOWN} more findings"))
+    if kernel.timeline is not None and not ordered:
+        blocks.append(_chart(kernel))
+    for title, lines in (
+        ("Proven", kernel.claims),
+        ("Assuming that", kernel.assumptions),
+        ("What would decide", kernel.reasons),
+        ("Allowed in the source", tuple(f"{each.finding.code}: {each.reason}" for each in kernel.suppressed)),
+    ):
+        if lines:
+            blocks += [Paragraph(f"{title}:"), Items(lines)]
+    verdict = f"{kernel.verdict} for {kernel.scope}" if kernel.scope else kernel.verdict
+    lead = f"{file.path}, {kernel.target}, {kernel.seconds:.2f} s" if kernel.target else file.path
+    return Section(kernel.name, tuple(blocks), lead, Badge(verdict, _TONES[kernel.verdict]))
+
+
+def _chart(kernel: KernelReport) -> TimelineChart:
+    assert kernel.timeline is not None
+    return TimelineChart(
+        f"What the roles of {kernel.name} did",
+        kernel.timeline,
+        "In the order of the run that was followed; the axis counts events, not time."
+        + (f" {kernel.timeline.omitted} events are not shown." if kernel.timeline.omitted else ""),
+    )
+
+
+def _excerpt(finding: Diagnostic, file: FileReport) -> Excerpt | None:
+    """The lines around a finding's places, where those are in the file that was checked."""
+    marks: dict[int, Mark] = {}
+    count = file.text.count("\n") + 1
+    for span in (finding.conflicts_with, finding.primary):
+        if span is not None and span.line <= count and span.file in (file.path, "<stdin>"):
+            marks[span.line] = "primary" if span is finding.primary else "conflict"
+    return excerpt_around(file.path, file.text, marks) if marks and file.text else None

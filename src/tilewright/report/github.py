@@ -1,0 +1,67 @@
+"""What are findings as GitHub workflow commands, which show beside the lines of a pull request?
+
+Source: GitHub, "Workflow commands for GitHub Actions": `::error file=..,line=..,title=..::message`, with `%`, carriage
+return and newline escaped, and in properties `:` and `,` too. What is only for review, and what is unknown, is a
+warning. Checked by: tests/report/test_github.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.base.check_report import FileReport, KernelReport
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.text import repair_words
+
+
+def workflow_commands(files: Iterable[FileReport]) -> list[str]:
+    """One command for each finding, each undecided kernel and each file that could not be checked."""
+    lines: list[str] = []
+    for file in files:
+        if file.error:
+            message = f"{file.error} ({file.remedy})" if file.remedy else file.error
+            lines.append(_command("error", message, file.path, file.error_line, "tilewright"))
+        for kernel in file.kernels:
+            lines += [_finding(finding, kernel.name, file.path) for finding in kernel.findings]
+            if kernel.verdict == "unknown":
+                lines.append(_unknown(kernel, file.path))
+        lines += [_finding(finding, "", file.path) for finding in file.findings]
+    return lines
+
+
+def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
+    message = f"{kernel}: {finding.message}" if kernel else finding.message
+    if finding.conflicts_with is not None:
+        message += f"\nagainst {finding.conflicts_with}"
+    message += "".join(f"\n{number}. {step}" for number, step in enumerate(finding.interleaving, start=1))
+    if finding.repair is not None:
+        message += f"\nrepair: {repair_words(finding.repair)}"
+    span = finding.primary
+    word = "error" if finding.level is Level.ERROR else "warning"
+    return _command(
+        word, message, span.file if span is not None else path, span.line if span is not None else None,
+        f"{finding.code} {finding.name}", span.column if span is not None and span.column > 1 else None,
+    )  # fmt: skip
+
+
+def _unknown(kernel: KernelReport, path: str) -> str:
+    message = f"{kernel.name} is neither proven nor refuted\n" + "\n".join(kernel.reasons)
+    return _command("warning", message, path, None, "unknown")
+
+
+def _command(word: str, message: str, path: str, line: int | None, title: str, column: int | None = None) -> str:
+    properties = [f"file={_property(path)}"]
+    if line is not None:
+        properties.append(f"line={line}")
+    if column is not None:
+        properties.append(f"col={column}")
+    properties.append(f"title={_property(title)}")
+    return f"::{word} {','.join(properties)}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
