@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
-from tilewright.frontends.ptx.ast import Instruction, Label
+from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
@@ -45,12 +45,18 @@ def decode(decoder: Decoder) -> Program:
                 decoder.labels[name] = index
             case Instruction():
                 index += 1
-    steps = [_decode_one(decoder, item) for item in kernel.body if isinstance(item, Instruction)]
-    steps.append(Step(Control(lambda _warp, _mask: Signal.EXIT), kernel.span, "exit", -1, False))
-    return _assemble(decoder, steps)
+    steps = [decode_one(decoder, item) for item in kernel.body if isinstance(item, Instruction)]
+    steps.append(end_of(kernel))
+    return assemble(decoder, steps)
 
 
-def _decode_one(decoder: Decoder, instruction: Instruction) -> Step:
+def end_of(kernel: Kernel) -> Step:
+    """The step after the last instruction: the lanes that come there are done."""
+    return Step(Control(lambda _warp, _mask: Signal.EXIT), kernel.span, "exit", -1, False)
+
+
+def decode_one(decoder: Decoder, instruction: Instruction) -> Step:
+    """One instruction as a step. Raises TilewrightError for a form that the machine cannot run."""
     handler = HANDLERS.get(instruction.row)
     if handler is None:
         raise unsupported(instruction, "the machine does not know this instruction")
@@ -67,7 +73,9 @@ def _decode_one(decoder: Decoder, instruction: Instruction) -> Step:
     return Step(body, instruction.span, instruction.opcode, slot, negated, reads, writes)
 
 
-def _assemble(decoder: Decoder, steps: list[Step]) -> Program:
+def assemble(decoder: Decoder, steps: list[Step]) -> Program:
+    """A program of decoded steps; the decoder's labels are indices into them."""
+
     def no_full(_registers: object) -> None:
         raise AssertionError("a control step has no plain form")
 

@@ -1,8 +1,12 @@
-"""Who moves next? A seeded adversary over runnable warps and pending engine actions.
+"""Who moves next? A seeded adversary over runnable warps and pending engine actions, or a canonical order.
 
-Each turn runs one warp for a random quantum, or performs one pending action of an engine (a copy's read, its write, its
-completion, a wgmma), in any order the ISA permits. The odds change now and then, so that some runs starve the engines,
-some the warps, and some one warp. A run ends when every warp has exited and nothing is pending.
+The adversary: each turn runs a warp for a random quantum, or performs a pending action of an engine (a copy's read,
+its write, its completion, a wgmma), in any order the ISA permits. The odds change now and then, so that some runs
+starve the engines, some the warps, and some one warp. A run ends when every warp has exited and nothing is pending.
+
+The canonical order has no choice: in every round each warp that can run does so until it blocks, in order of rank and
+index; then the engines perform what is pending, first come, first served, and what follows from it. Waits fail only if
+they must. So, where a kernel repeats itself, its run does.
 
 A hang (LV201) is exact: no warp can run, nothing is pending, and no diverged warp can be relaxed. A kernel that polls
 for ever (`test_wait` in a loop) is given up after many failed polls in a row, as LV202, which is no proof.
@@ -11,14 +15,50 @@ Checked by: tests/machine/test_run.py.
 
 from __future__ import annotations
 
+from random import Random
+
 from tilewright.machine.execute import check_stuck, run_warp
 from tilewright.machine.fault import MachineHang, Waiter
 from tilewright.machine.state import Cluster, Warp
+from tilewright.machine.unknown_copies import complete_unknown
 
 _EPOCH_TURNS = 64
 _ENGINE_ODDS = (0.03, 0.2, 0.5, 0.9)
 _POLL_LIMIT = 5000
+_CANONICAL_QUANTUM = 20_000
+_DRAINS = 8
 _QUANTA = (3, 24, 200, 2000, 2000)
+
+
+class Canonical(Random):
+    """The choices of the canonical order: nothing that may fail does so before it must."""
+
+    def random(self) -> float:
+        return 1.0
+
+
+def run_canonically(cluster: Cluster, step_limit: int) -> None:
+    """Run a cluster's warps to their end in the canonical order. Raises MachineHang, MachineFault."""
+    counts, program, pending = cluster.counts, cluster.program, cluster.pending
+    order = {id(warp): place for place, warp in enumerate(warp for cta in cluster.ctas for warp in cta.warps)}
+    while cluster.live_warps or pending:
+        turn = sorted(cluster.runnable, key=lambda warp: order[id(warp)])
+        for warp in turn:
+            counts.instructions += run_warp(warp, program, _CANONICAL_QUANTUM)
+            if warp.done or not warp.select():
+                if warp in cluster.runnable:
+                    cluster.runnable.remove(warp)
+                check_stuck(warp, program)
+            _check_limits(cluster, step_limit)
+        if pending:
+            cluster.failed_polls = 0
+        elif not cluster.runnable and cluster.live_warps and not _relax(cluster):
+            raise _hang(cluster)
+        for _ in range(_DRAINS):
+            batch = pending.copy()
+            pending.clear()
+            for action in batch:
+                action()
 
 
 def run_cluster(cluster: Cluster, step_limit: int) -> None:
@@ -53,15 +93,23 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
         if warp.done or not warp.select():
             runnable.remove(warp)
             check_stuck(warp, program)
-        if counts.instructions > step_limit:
-            raise MachineHang("LV202", f"still running after {step_limit} warp instructions", _waiters(cluster))
-        if cluster.failed_polls > _POLL_LIMIT * cluster.live_warps:
-            summary = f"{cluster.failed_polls} waits in a row failed, nothing is in flight and no phase ends"
-            raise MachineHang("LV202", summary, _waiters(cluster))
+        _check_limits(cluster, step_limit)
+
+
+def _check_limits(cluster: Cluster, step_limit: int) -> None:
+    if cluster.counts.instructions > step_limit:
+        raise MachineHang("LV202", f"still running after {step_limit} warp instructions", _waiters(cluster))
+    if cluster.failed_polls > _POLL_LIMIT * cluster.live_warps and not complete_unknown(cluster):
+        summary = f"{cluster.failed_polls} waits in a row failed, nothing is in flight and no phase ends"
+        raise MachineHang("LV202", summary, _waiters(cluster))
 
 
 def _relax(cluster: Cluster) -> bool:
-    """Let strands of diverged warps run ahead of a blocked one. False if there is none to let."""
+    """Fill a phase that waits for copies of unknown size, or let strands of diverged warps run ahead of a blocked one.
+
+    False if there is none to let."""
+    if complete_unknown(cluster):
+        return True
     found = False
     for cta in cluster.ctas:
         for warp in cta.warps:

@@ -1,10 +1,10 @@
 """What must be executed of a kernel to know its protocol: control flow, addresses and synchronization?
 
-A backward slice over registers, by name and without regard to order. It begins at the sinks: guards, branches, addresses,
-barrier operands, coordinates, descriptors of whatever the protocol sees. An instruction that writes a register in the
-slice brings the registers that it reads into it. Values pass through memory, too: if the slice loads from shared or
-local memory, what is stored there matters. The slice takes in the data of all stores to that space; a run that can tell
-at run time which stores are read back (`protocol_run`) names them and gets a smaller slice.
+A backward slice over registers, by name and without regard to order. It begins at the sinks: guards, branches,
+addresses, barrier operands, coordinates, descriptors of whatever the protocol sees. An instruction that writes a
+register in the slice brings the registers that it reads into it. Values pass through memory, too: if the slice loads
+from shared or local memory, what is stored there matters. The slice takes in the data of all stores to that space; a
+run that can tell at run time which stores are read back (`protocol_run`) names them and gets a smaller slice.
 
 Global memory is not followed: what the slice loads from it counts as unknown data.
 Source: M. Weiser, "Program Slicing". Not handled: functions that are called; inline them first.

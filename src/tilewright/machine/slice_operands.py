@@ -1,8 +1,8 @@
 """Which registers does an instruction read and write, and what does it use each one for?
 
-A use is `data` where the value only fills memory, feeds a tensor core or hints at a cache: then a run that wants nothing
-but the protocol may have any value there. All other uses decide something: whether the instruction happens, where, or
-how it synchronizes. What only computes has uses of role `value`, which matter as far as its result does.
+A use is `data` where the value only fills memory, feeds a tensor core or hints at a cache: then a run that wants
+nothing but the protocol may have any value there. All other uses decide something: whether the instruction happens,
+where, or how it synchronizes. What only computes has uses of role `value`, which matter as far as its result does.
 
 Source: PTX ISA, chapter Instruction Set; what is written follows from the instruction table's operand kinds. An
 instruction that the table lacks is `unknown`, unless it can only compute. Checked by: tests/machine/test_slice.py.

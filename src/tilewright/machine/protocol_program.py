@@ -1,0 +1,215 @@
+"""Which steps does a protocol run execute? Those of the slice, decoded by the machine's own handlers, and little else.
+
+Steps outside the slice are left out; labels move to the next step that is there. Registers outside the slice hold zeros
+from the start, so that an instruction kept for its event alone (a store, a wgmma) finds something to move. A step that
+was left out but names a register of an asynchronous tensor operation becomes a `touch`: it only marks the register, so
+that hazards are found where they are.
+
+An instruction that the machine cannot run yields unknown data if its row is known to have no effect beside its result;
+otherwise reaching it is a `Doubt`. Steps that may meet unknown data are wrapped by `taint_steps`.
+Checked by: tests/machine/test_protocol_run.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Instruction, Label
+from tilewright.machine.decoder import Decoder
+from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Registers
+from tilewright.machine.program import Program, assemble, decode_one, end_of
+from tilewright.machine.slice import Slice
+from tilewright.machine.state import Warp
+from tilewright.machine.step import Control, Plain, Signal, Step
+from tilewright.machine.taint import MayTaint, may_taint, parameter_unknown
+from tilewright.machine.taint_steps import StepFacts, tainted_step
+from tilewright.machine.taint_tracker import Tracker
+
+OnBackEdge = Callable[[Warp, int], None]
+"""Called with a warp and a branch's position when the warp takes a back edge of a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An instruction that was reached and not understood: nothing can be proven past it."""
+
+    span: Span
+    message: str
+
+
+@dataclass(slots=True, eq=False)
+class Assembly:
+    """A program for protocol runs. position_of: each step's position in the text; doubts: filled while running."""
+
+    program: Program
+    position_of: tuple[int, ...]
+    taint: MayTaint
+    doubts: dict[Span, Doubt] = field(default_factory=dict[Span, Doubt])
+
+
+def assemble_slice(
+    decoder: Decoder,
+    sliced: Slice,
+    tracker: Tracker,
+    on_back_edge: OnBackEdge,
+    unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]],
+    *,
+    global_known: bool,
+) -> Assembly:
+    """Decode the slice. Raises TilewrightError for text that contradicts itself (two labels of one name)."""
+    instructions = sliced.text.flow.instructions
+    kept = sorted(sliced.executed | sliced.touched)
+    latches = _latches(sliced)
+    _place_labels(decoder, sliced, kept, latches)
+    doubts: dict[Span, Doubt] = {}
+    decoded: dict[int, Step] = {}
+    failures: dict[int, TilewrightError] = {}
+    for position in kept:
+        if position not in sliced.executed:
+            continue
+        try:
+            decoded[position] = decode_one(decoder, instructions[position])
+        except TilewrightError as error:
+            failures[position] = error
+    taint = may_taint(sliced, failures.keys(), unknown_parameters, global_known=global_known)
+    slots = {name: slot for slot, name in enumerate(decoder.names) if name}
+    edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
+    steps: list[Step] = []
+    position_of: list[int] = []
+    for position in sorted({*kept, *latches}):
+        if position in sliced.executed or position in sliced.touched:
+            if position in failures:
+                step = _unreadable(decoder, sliced, position, slots, failures[position], doubts)
+            elif position in sliced.executed:
+                step = decoded[position]
+            else:
+                step = _touch(decoder, sliced, position, slots)
+            if position in sliced.executed:
+                facts = StepFacts(
+                    sliced, taint, position, slots, shadowed=tracker.shadowed,
+                    unknown_parameter=parameter_unknown(instructions[position], unknown_parameters),
+                    unreadable=position in failures,
+                )  # fmt: skip
+                if facts.concerned:
+                    step = tainted_step(decoder, facts, step, tracker)
+            steps.append(_closing(step, position, on_back_edge) if position in edges else step)
+            position_of.append(position)
+        if position in latches:
+            steps.append(_latch(instructions[position], position, on_back_edge))
+            position_of.append(position)
+    steps.append(end_of(decoder.kernel))
+    program = assemble(decoder, steps)
+    _fill_registers(decoder, sliced, slots)
+    return Assembly(program, (*position_of, len(instructions)), taint, doubts)
+
+
+def _latches(sliced: Slice) -> frozenset[int]:
+    """Positions after which a loop begins anew because control falls through to its head."""
+    return frozenset(edge for loop in sliced.text.flow.loops for edge in loop.back_edges if edge + 1 == loop.head)
+
+
+def _latch(instruction: Instruction, position: int, on_back_edge: OnBackEdge) -> Step:
+    def act(warp: Warp, _mask: int) -> None:
+        on_back_edge(warp, position)
+
+    return Step(Control(act), instruction.span, "", -1, False)
+
+
+def _place_labels(decoder: Decoder, sliced: Slice, kept: list[int], latches: frozenset[int]) -> None:
+    """Give labels the index of the next step that is there; a latch comes before the labels of its loop's head."""
+    step = position = 0
+    present = set(kept)
+    for item in sliced.text.kernel.body:
+        match item:
+            case Label(name, span):
+                if name in decoder.labels:
+                    raise TilewrightError(f"label {name} appears twice", span=span)
+                decoder.labels[name] = step
+            case Instruction():
+                step += (position in present) + (position in latches)
+                position += 1
+
+
+def _touch(decoder: Decoder, sliced: Slice, position: int, slots: Mapping[str, int]) -> Step:
+    """A dropped instruction that names registers of tensor operations. Under a guard outside the slice it counts as
+    executed by all lanes."""
+    facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
+    reads = frozenset(slots[name] for name in facts.reads if SINK_SLOT < slots.get(name, 0) < decoder.first_constant)
+    writes = frozenset(slots[name] for name in facts.writes if SINK_SLOT < slots.get(name, 0) < decoder.first_constant)
+    fresh = tuple((slot, _zeros(decoder, slot)) for slot in sorted(writes))
+
+    def full(r: Registers) -> None:
+        for slot, zeros in fresh:
+            r[slot] = zeros.copy()
+
+    guard = instruction.guard
+    known = guard is not None and guard.register.name in sliced.registers
+    slot = slots[guard.register.name] if guard is not None and known else -1
+    negated = guard is not None and known and guard.negated
+    return Step(
+        Plain(full, lambda r, _mask: full(r)), instruction.span, instruction.opcode, slot, negated, reads, writes
+    )
+
+
+def _zeros(decoder: Decoder, slot: int) -> Any:
+    return np.zeros(WARP_SIZE, decoder.type_of(slot).raw)
+
+
+def _unreadable(
+    decoder: Decoder,
+    sliced: Slice,
+    position: int,
+    slots: Mapping[str, int],
+    error: TilewrightError,
+    doubts: dict[Span, Doubt],
+) -> Step:
+    """A step for an instruction that the machine cannot run: zeros as results, and a doubt if it may do more."""
+    facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
+    targets = [slots[name] for name in facts.writes if SINK_SLOT < slots.get(name, 0) < decoder.first_constant]
+    fresh = tuple((slot, _zeros(decoder, slot)) for slot in targets)
+    harmless = facts.kind in ("compute", "collective")
+
+    def act(warp: Warp, _mask: int) -> Signal | None:
+        for slot, zeros in fresh:
+            warp.r[slot] = zeros
+        if not harmless:
+            message = f"instruction {instruction.opcode} is not understood: {error.message}"
+            doubts.setdefault(instruction.span, Doubt(instruction.span, message))
+        return None
+
+    return Step(Control(act), instruction.span, instruction.opcode, -1, False, frozenset(), frozenset(targets))
+
+
+def _closing(step: Step, position: int, on_back_edge: OnBackEdge) -> Step:
+    """A branch that closes a loop, telling whenever a warp takes it."""
+    if not isinstance(step.body, Control):
+        return step
+    act = step.body.act
+    converged = step.body.converged
+
+    def observed(warp: Warp, mask: int) -> int | Signal | None:
+        result = act(warp, mask)
+        if isinstance(result, int):
+            on_back_edge(warp, position)
+        return result
+
+    return replace(step, body=Control(observed, converged))
+
+
+def _fill_registers(decoder: Decoder, sliced: Slice, slots: Mapping[str, int]) -> None:
+    """Registers outside the slice begin as zeros, those of asynchronous tensor operations aside: their first write is
+    among the steps."""
+    text = sliced.text
+    held: set[str] = set()
+    for position in sliced.touched:
+        held |= text.facts[position].writes
+    for name in text.declared - sliced.registers - held:
+        slot = slots.get(name)
+        if slot is not None:
+            decoder.static.append((slot, _zeros(decoder, slot)))

@@ -1,0 +1,266 @@
+"""What does one launch do to its protocol? A run of the kernel's slice, with the events of the full run.
+
+Only what control flow, addresses and synchronization depend on is executed (`slice`); tensor cores and data move
+nothing, yet every access and every synchronization yields its event. What the run cannot know (the contents of buffers)
+taints registers and shared memory; choices that depend on it are reported as `TaintedDecision`s, and what the machine
+does not understand as `Doubt`s: with either, nothing is proven. Faults and hangs are reported, not raised.
+
+Stores whose data the slice reads back are found by a rehearsal: the kernel is first run without its observer, and again
+with every store that turns out to matter, until none is missing.
+
+Not handled: clusters that wait for one another through global memory; a poll on a flag is left as if it had been set.
+Checked by: tests/machine/test_protocol_run.py, which compares event streams with the full run's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+import numpy as np
+
+from tilewright.base.plan import Launch
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Module
+from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.event import Event
+from tilewright.machine.fault import MachineFault, MachineHang
+from tilewright.machine.inline import inlined
+from tilewright.machine.protocol_program import Assembly, Doubt, assemble_slice
+from tilewright.machine.run import Buffers, Prepared, cluster_origins, kernel_of, prepare, start_cluster
+from tilewright.machine.scheduler import Canonical, run_canonically, run_cluster
+from tilewright.machine.slice import Slice, Text, cheap_stores, protocol_slice, text_of
+from tilewright.machine.state import Cluster, Counts, Warp
+from tilewright.machine.taint import Sources, TaintedDecision
+from tilewright.machine.taint_tracker import ReadBack, Tracker
+from tilewright.machine.unknown_copies import UnknownPhase
+
+STEP_LIMIT = 50_000_000
+
+AtBackEdge = Callable[[Cluster, Warp, int], bool | None]
+"""Called with the cluster, the warp and the number of the loop (in `ProtocolReport.loops`) at each back edge that a
+warp takes. True ends the run."""
+
+UnknownBytes = Mapping[str, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A natural loop of the kernel. Positions count the instructions of the inlined kernel.
+
+    head: position of its first instruction; back_edges: positions after which it begins anew; positions: all of it;
+    parent: number of the loop around it, or -1; span: of its head. protocol: it holds something that the protocol sees.
+    waits: it holds a wait or a test of an mbarrier and turns on its outcome alone.
+    least, most: turns (back edges taken in one visit) over all warps that came to it; None if no warp turned.
+    """
+
+    head: int
+    back_edges: tuple[int, ...]
+    positions: frozenset[int]
+    parent: int
+    span: Span
+    protocol: bool
+    waits: bool
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProtocolReport:
+    """What a protocol run saw beside its events.
+
+    fault: why the run ended early, if the kernel is to blame (given that nothing was unknown); stopped: a hook ended
+    it. ctas_run: linear indices of the CTAs that ran. unknown_phases: see `unknown_copies`.
+    """
+
+    counts: Counts
+    taints: tuple[TaintedDecision, ...]
+    doubts: tuple[Doubt, ...]
+    loops: tuple[Loop, ...]
+    ctas_run: tuple[int, ...]
+    fault: MachineFault | MachineHang | None
+    stopped: bool
+    sliced: Slice
+    unknown_phases: tuple[UnknownPhase, ...] = ()
+
+    @property
+    def certain(self) -> bool:
+        """Whether the run depends on nothing unknown and met nothing that is not understood."""
+        return not self.taints and not self.doubts
+
+
+class _Stop(Exception):
+    """A hook wants no more."""
+
+
+def run_protocol(
+    module: Module,
+    launch: Launch,
+    buffers: Buffers,
+    *,
+    observe: Callable[[Event], None] | None = None,
+    step_limit: int = STEP_LIMIT,
+    schedule: Literal["canonical", "seeded"] = "canonical",
+    seed: int = 0,
+    known_buffers: frozenset[str] = frozenset(),
+    clusters: Sequence[int] | None = None,
+    at_back_edge: AtBackEdge | None = None,
+    unknown_parameters: UnknownBytes | None = None,
+) -> ProtocolReport:
+    """Run the protocol of one launch.
+
+    buffers: by name, bytes or `VirtualBuffer`s; known_buffers: those whose contents count as known. clusters: linear
+    indices of the clusters to run (all). schedule: "canonical" makes no choices, "seeded" plays the adversary of
+    `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything. step_limit: warp instructions.
+    Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
+    """
+    text = text_of(inlined(module, kernel_of(module, launch.entry)))
+    unknown: UnknownBytes = unknown_parameters or {}
+    sliced = protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
+
+    def once(
+        chosen: Slice, watch: Callable[[Event], None] | None, hook: AtBackEdge | None
+    ) -> tuple[ProtocolReport, Tracker]:
+        run = _Run(module, launch, buffers, text, chosen, watch, known_buffers, unknown, hook, seed, schedule)
+        return run.go(clusters, step_limit), run.tracker
+
+    while sliced.loads and _left_out(sliced):
+        try:
+            rehearsal, _ = once(sliced, None, None)
+        except ReadBack as found:
+            sliced = protocol_slice(text.kernel, text=text, stores=sliced.stores | found.positions)
+            continue
+        if observe is None and at_back_edge is None:
+            return rehearsal
+        break
+    return once(sliced, observe, at_back_edge)[0]
+
+
+def _left_out(sliced: Slice) -> bool:
+    """Whether there are stores to shared memory whose data the slice leaves out."""
+    facts = sliced.text.facts
+    return any(
+        each.kind in ("store", "atomic") and each.space in ("shared", "generic") and position not in sliced.stores
+        for position, each in enumerate(facts)
+    )
+
+
+def _ignore(_event: Event) -> None:
+    return
+
+
+class _Run:
+    """One pass over the clusters of a launch."""
+
+    def __init__(
+        self, module: Module, launch: Launch, buffers: Buffers, text: Text, sliced: Slice,
+        observe: Callable[[Event], None] | None, known_buffers: frozenset[str], unknown: UnknownBytes,
+        hook: AtBackEdge | None, seed: int, schedule: Literal["canonical", "seeded"],
+    ) -> None:  # fmt: skip
+        known: list[tuple[int, int]] = []
+        self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known)
+        self.prepared: Prepared = prepare(module, launch, buffers, observe=self.tracker.observe, strict=False)
+        for name in known_buffers:
+            region = self.prepared.memory.by_name[name]
+            known.append((region.base, region.base + region.size_bytes))
+        self.prepared.decoder.mathematics = False
+        self.sliced = sliced
+        self.hook = hook
+        self.canonical = schedule == "canonical"
+        self.random = Canonical(seed) if self.canonical else Random(seed)
+        self.trips = _Trips(sliced)
+        global_known = bool(buffers) and known_buffers >= set(buffers)
+        self.assembly: Assembly = assemble_slice(
+            self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known
+        )
+        del text
+
+    def go(self, clusters: Sequence[int] | None, step_limit: int) -> ProtocolReport:
+        origins = cluster_origins(self.prepared.launch)
+        counts = Counts()
+        ran: list[int] = []
+        unknown: list[UnknownPhase] = []
+        fault: MachineFault | MachineHang | None = None
+        stopped = False
+        schedule = run_canonically if self.canonical else run_cluster
+        with np.errstate(all="ignore"):
+            for index in range(len(origins)) if clusters is None else clusters:
+                cluster = start_cluster(
+                    self.prepared, self.assembly.program, self.random, counts, index, origins[index]
+                )
+                ran.extend(cta.linear for cta in cluster.ctas)
+                self.tracker.start(cluster)
+                try:
+                    schedule(cluster, step_limit)
+                except (MachineFault, MachineHang) as found:
+                    fault = found
+                except EngineFault as found:
+                    fault = MachineFault(found.code, found.name, found.message, self.prepared.kernel.span)
+                except _Stop:
+                    stopped = True
+                self.trips.leave_all()
+                unknown += cluster.unknown_phases
+                if fault is not None or stopped:
+                    break
+        doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
+        return ProtocolReport(
+            counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
+            tuple(unknown),
+        )  # fmt: skip
+
+    def _back_edge(self, warp: Warp, position: int) -> None:
+        number = self.trips.turn(warp, position)
+        if self.hook is not None and self.hook(warp.cta.cluster, warp, number):
+            raise _Stop
+
+
+class _Trips:
+    """How often each loop turns, by visit: from one turn of the loop around it to the next."""
+
+    def __init__(self, sliced: Slice) -> None:
+        flow = sliced.text.flow
+        self.sliced = sliced
+        self.loop_of = {edge: number for number, loop in enumerate(flow.loops) for edge in loop.back_edges}
+        self.inner: list[list[int]] = [[] for _ in flow.loops]
+        for number, loop in enumerate(flow.loops):
+            around = loop.parent
+            while around >= 0:
+                self.inner[around].append(number)
+                around = flow.loops[around].parent
+        self.now: dict[tuple[int, int], int] = {}
+        self.least: dict[int, int] = {}
+        self.most: dict[int, int] = {}
+
+    def turn(self, warp: Warp, position: int) -> int:
+        number, key = self.loop_of[position], id(warp)
+        for inner in self.inner[number]:
+            self._leave(key, inner)
+        self.now[key, number] = self.now.get((key, number), 0) + 1
+        return number
+
+    def _leave(self, key: int, number: int) -> None:
+        turns = self.now.pop((key, number), None)
+        if turns is not None:
+            self.least[number] = min(self.least.get(number, turns), turns)
+            self.most[number] = max(self.most.get(number, turns), turns)
+
+    def leave_all(self) -> None:
+        for key, number in list(self.now):
+            self._leave(key, number)
+
+    def loops(self) -> tuple[Loop, ...]:
+        flow, facts = self.sliced.text.flow, self.sliced.text.facts
+        found: list[Loop] = []
+        for number, loop in enumerate(flow.loops):
+            positions = frozenset(flow.positions(loop.blocks))
+            kept = [at for at in positions if facts[at].kept and facts[at].kind not in ("control", "collective")]
+            waits = [flow.instructions[at].row in ("mbarrier.try_wait", "mbarrier.test_wait") for at in kept]
+            found.append(
+                Loop(
+                    loop.head, loop.back_edges, positions, loop.parent, flow.instructions[loop.head].span, bool(kept),
+                    bool(waits) and all(waits), self.least.get(number), self.most.get(number),
+                )
+            )  # fmt: skip
+        return tuple(found)
