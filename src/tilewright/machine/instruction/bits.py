@@ -1,7 +1,8 @@
-"""Logic, shifts, bit fields and bit counts.
+"""Logic, shifts, bit fields, bit counts and byte permutations.
 
 Shifts by the width or more give 0, or the sign. Source: PTX ISA, Logic and Shift Instructions; `bfe`, `bfi`, `popc`,
-`clz`, `brev`, `bfind`. Not handled: `bmsk`, `szext`, `fns`. Checked by: tests/machine/test_instructions.py.
+`clz`, `brev`, `bfind`, `fns`, `bmsk`, `szext`, `prmt`.
+Checked by: tests/machine/test_instructions.py, test_instructions_integer.py.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction
+from tilewright.frontends.ptx.ast import Immediate, Instruction, PairOfPredicates
 from tilewright.machine import integer
-from tilewright.machine.decoder import WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.instruction.integer import Operation, operation, refuse_float
 from tilewright.machine.lanes import WARP_SIZE, Lanes
-from tilewright.machine.step import LaneFunction, Plain, compute
+from tilewright.machine.step import LaneFunction, Plain, compute, compute_many
 
 
 def _logic(function: Operation, boolean: Operation, count: int) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
@@ -34,13 +35,16 @@ def _cnot(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
 
 
 def _lop3(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    combination = modifiers.take("and", "or")
     declared = modifiers.take_type()
-    target, *operands, table = expect_operands(instruction, 5)
-    value = getattr(table, "value", None)
-    if not isinstance(value, int) or declared.width_bits != 32:
+    target, *operands = expect_operands(instruction, 6 if combination else 5)
+    table = operands[3]
+    if not isinstance(table, Immediate) or declared.width_bits != 32:
         raise unsupported(instruction, "lop3 needs .b32 and a constant table")
-    to = decoder.destination(instruction, target, declared)
-    sources = tuple(decoder.source(instruction, operand, declared) for operand in operands)
+    value = table.value
+    first = target.first if isinstance(target, PairOfPredicates) else target
+    to = decoder.destination(instruction, first, declared)
+    sources = tuple(decoder.source(instruction, operand, declared) for operand in operands[:3])
     rows = [index for index in range(8) if value >> index & 1]
 
     def look_up(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
@@ -49,7 +53,19 @@ def _lop3(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
             result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
         return result
 
-    return compute(look_up, to, sources)
+    if combination is None:
+        return compute(look_up, to, sources)
+    if not isinstance(target, PairOfPredicates):
+        raise unsupported(instruction, "with a boolean operation it writes d|p")
+    also = decoder.destination(instruction, target.second, PREDICATE)
+    slot, negated = decoder.predicate(instruction, operands[4])
+    join: Operation = np.logical_and if combination == "and" else np.logical_or
+
+    def with_predicate(a: Lanes, b: Lanes, c: Lanes, q: Lanes) -> tuple[Lanes, Lanes]:
+        result = look_up(a, b, c)
+        return result, join(result != 0, q != negated)
+
+    return compute_many(with_predicate, (to, also), (*sources, slot))
 
 
 def _shift(left: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
@@ -184,6 +200,95 @@ def _count(name: str) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
     return handler
 
 
+def _bmsk(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """`b` ones from bit `a` on: both clamped to 32, or both taken modulo 32."""
+    mode = modifiers.take("clamp", "wrap")
+    declared = modifiers.take_type()
+    if mode is None:
+        raise unsupported(instruction, "it needs .clamp or .wrap")
+
+    def mask(a: Lanes, b: Lanes) -> Lanes:
+        if mode == "clamp":
+            at, size = np.minimum(a, np.uint32(32)), np.minimum(b, np.uint32(32))
+        else:
+            at, size = a & np.uint32(31), b & np.uint32(31)
+        ones = (np.uint64(1) << size.astype(np.uint64)) - np.uint64(1)
+        return (ones << at.astype(np.uint64)).astype(np.uint32)
+
+    return operation(decoder, instruction, declared, mask, 2)
+
+
+def _szext(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """The low `b` bits of `a`, extended by their sign or by zeros; nothing of a 0-bit field."""
+    mode = modifiers.take("clamp", "wrap")
+    declared = modifiers.take_type()
+    if mode is None:
+        raise unsupported(instruction, "it needs .clamp or .wrap")
+    signed = declared.is_signed
+
+    def extend(a: Lanes, b: Lanes) -> Lanes:
+        size = np.minimum(b, np.uint32(32)) if mode == "clamp" else b & np.uint32(31)
+        drop = (np.uint32(32) - size).astype(np.uint64)
+        high = (a.astype(np.uint64) << drop).astype(np.uint32)
+        if signed:
+            return (high.view(np.int32).astype(np.int64) >> drop.view(np.int64)).astype(np.uint32)
+        return (high.astype(np.uint64) >> drop).astype(np.uint32)
+
+    return operation(decoder, instruction, declared, extend, 2)
+
+
+def _fns(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """The place of the n-th set bit from `base` on, upward for positive and downward for negative n."""
+    declared = modifiers.take_type()
+
+    def find(bits: int, base: int, offset: int) -> int:
+        if offset == 0:
+            return base if base < 32 and bits >> base & 1 else 0xFFFF_FFFF
+        places = range(base, 32) if offset > 0 else range(min(base, 31), -1, -1)
+        found = [place for place in places if bits >> place & 1]
+        return found[abs(offset) - 1] if len(found) >= abs(offset) else 0xFFFF_FFFF
+
+    def each(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        triples = zip(a.tolist(), b.tolist(), c.view(np.int32).tolist(), strict=True)
+        return np.array([find(*triple) for triple in triples], np.uint32)
+
+    return operation(decoder, instruction, declared, each, 3)
+
+
+# Which of eight bytes (b's above a's) each of the four result bytes is, by the two low bits of the selector.
+_PERMUTATIONS: dict[str, tuple[tuple[int, int, int, int], ...]] = {
+    "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
+    "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
+    "rc8": ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)),
+    "ecl": ((0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)),
+    "ecr": ((0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)),
+    "rc16": ((0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)),
+}
+
+
+def _prmt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    declared = modifiers.take_type()
+    mode = modifiers.take(*_PERMUTATIONS)
+    if declared.width_bits != 32:
+        raise unsupported(instruction, "prmt works on 32 bits")
+    chosen_bytes = None if mode is None else np.array(_PERMUTATIONS[mode], np.intp)
+
+    def permute(low: Lanes, high: Lanes, chosen: Lanes) -> Lanes:
+        pool = np.empty((WARP_SIZE, 2), np.uint32)
+        pool[:, 0] = low
+        pool[:, 1] = high
+        source_bytes = pool.view(np.uint8)
+        if chosen_bytes is not None:
+            picked = np.take_along_axis(source_bytes, chosen_bytes[chosen & np.uint32(3)], axis=1)
+            return np.ascontiguousarray(picked).view(np.uint32)[:, 0]
+        nibbles = (chosen[:, None] >> np.array([0, 4, 8, 12], np.uint32)) & np.uint32(15)
+        picked = np.take_along_axis(source_bytes, (nibbles & np.uint32(7)).astype(np.intp), axis=1)
+        sign = np.where(picked & np.uint8(0x80), np.uint8(0xFF), np.uint8(0))
+        return np.ascontiguousarray(np.where(nibbles & np.uint32(8), sign, picked)).view(np.uint32)[:, 0]
+
+    return operation(decoder, instruction, declared, permute, 3)
+
+
 HANDLERS = {
     "and": _logic(np.bitwise_and, np.logical_and, 2),
     "or": _logic(np.bitwise_or, np.logical_or, 2),
@@ -200,4 +305,8 @@ HANDLERS = {
     "clz": _count("clz"),
     "brev": _count("brev"),
     "bfind": _count("bfind"),
+    "bmsk": _bmsk,
+    "szext": _szext,
+    "fns": _fns,
+    "prmt": _prmt,
 }

@@ -1,8 +1,8 @@
 """Moves: register to register, packing and unpacking, addresses of variables, address conversion, selection.
 
 `cvta` of `.const` and `.global` is the identity here, as is `.param`: those windows are already generic. Source: PTX
-ISA, `mov`, `cvta`, `mapa`, `getctarank`, `isspacep`, `selp`, `prmt`, `createpolicy`. Not handled: `slct`, `.local`,
-modes of `prmt`. Checked by: tests/machine/test_instructions.py.
+ISA, `mov`, `cvta`, `mapa`, `getctarank`, `isspacep`, `selp`, `createpolicy`.
+Checked by: tests/machine/test_instructions.py.
 """
 
 from __future__ import annotations
@@ -192,27 +192,6 @@ def _selp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     return compute(select, to, sources)
 
 
-def _prmt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    declared = modifiers.take_type()
-    target, first, second, control = expect_operands(instruction, 4)
-    if declared.width_bits != 32:
-        raise unsupported(instruction, "prmt works on 32 bits")
-    to = decoder.destination(instruction, target, declared)
-    sources = tuple(decoder.source(instruction, operand, declared) for operand in (first, second, control))
-
-    def permute(low: Lanes, high: Lanes, chosen: Lanes) -> Lanes:
-        pool = np.empty((WARP_SIZE, 2), np.uint32)
-        pool[:, 0] = low
-        pool[:, 1] = high
-        source_bytes = pool.view(np.uint8)
-        nibbles = (chosen[:, None] >> np.array([0, 4, 8, 12], np.uint32)) & np.uint32(15)
-        picked = np.take_along_axis(source_bytes, (nibbles & np.uint32(7)).astype(np.intp), axis=1)
-        sign = np.where(picked & np.uint8(0x80), np.uint8(0xFF), np.uint8(0))
-        return np.ascontiguousarray(np.where(nibbles & np.uint32(8), sign, picked)).view(np.uint32)[:, 0]
-
-    return compute(permute, to, sources)
-
-
 def _createpolicy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
     """A cache policy is opaque: zero here, and nothing depends on it."""
     modifiers.left.clear()
@@ -229,5 +208,4 @@ HANDLERS = {
     "mapa": _mapa,
     "getctarank": _getctarank,
     "selp": _selp,
-    "prmt": _prmt,
 }
