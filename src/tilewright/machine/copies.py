@@ -10,41 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.plan import TensorMapParam
+from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.machine import copy_engine, signals
-from tilewright.machine.box import shared_ranges
+from tilewright.machine.box import merged
+from tilewright.machine.copy_engine import TileMode
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, CopyActor, CopyIssue, Ranges
+from tilewright.machine.event import Access, CopyActor, CopyIssue, MemoryOrder, Ranges
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.memory import Region, out_of_bounds
+from tilewright.machine.memory import POISON, Region, out_of_bounds
 from tilewright.machine.state import BulkCopyState, BulkGroups, Cluster, Cta, Warp
+from tilewright.machine.unknown_copies import UnknownCopy, UnknownShare
+
+Combine = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
+"""What to make of old and new bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Issue:
-    """Who issued a copy, where in the text."""
+    """Who issued a copy, where in the text. tensor_map: the map's address, if it lies in global memory."""
 
     warp: Warp
     lane: int
     copy: CopyActor
     span: Span
+    tensor_map: int | None = None
 
     @property
     def cluster(self) -> Cluster:
         return self.warp.cta.cluster
 
 
-def issue(warp: Warp, lane: int, span: Span) -> Issue:
+def issue(warp: Warp, lane: int, span: Span, tensor_map: int | None = None) -> Issue:
     """Number a new copy."""
     counts = warp.cta.cluster.counts
     counts.copies += 1
-    return Issue(warp, lane, CopyActor(counts.copies - 1), span)
+    return Issue(warp, lane, CopyActor(counts.copies - 1), span, tensor_map)
 
 
 def _later(issued: Issue, action: Callable[[], None]) -> None:
@@ -59,26 +64,35 @@ def _later(issued: Issue, action: Callable[[], None]) -> None:
     issued.cluster.pending.append(run)
 
 
-def _access(issued: Issue, where: Region, ranges: Ranges, write: bool) -> None:
+def _access(issued: Issue, where: Region, ranges: Ranges, write: bool, *, atomic: bool = False) -> None:
     observe = issued.cluster.observe
-    if observe is None or not ranges:
+    if observe is None or not ranges or where.space in ("const", "param"):
         return
+    order: MemoryOrder = "relaxed" if atomic else "weak"
+    scope = "gpu" if atomic else ""
     if where.cta >= 0:
-        observe(Access(issued.copy, "shared", where.cta, ranges, write, "async", issued.span))
+        event = Access(
+            issued.copy, "shared", where.cta, ranges, write, "async", issued.span, atomic, order=order, scope=scope
+        )
     else:
         shifted = tuple((begin + where.base, end + where.base) for begin, end in ranges)
-        observe(Access(issued.copy, "global", -1, shifted, write, "async", issued.span))
+        event = Access(
+            issued.copy, "global", -1, shifted, write, "async", issued.span, atomic, order=order, scope=scope
+        )
+    observe(event)
 
 
 def _issued(
-    issued: Issue, load: bool, destinations: tuple[int, ...], ranges: Ranges, byte_count: int, barrier: int | None
-) -> None:
+    issued: Issue, load: bool, destinations: tuple[int, ...], ranges: Ranges, byte_count: int, barrier: int | None,
+    barrier_ctas: tuple[int, ...] = (),
+) -> None:  # fmt: skip
     observe = issued.cluster.observe
     if observe is not None:
         observe(
             CopyIssue(
                 issued.warp.actor, issued.lane, issued.copy, "load" if load else "store", destinations, ranges,
-                byte_count, barrier, issued.span,
+                byte_count, barrier, issued.span, issued.tensor_map,
+                () if barrier_ctas == destinations else barrier_ctas,
             )
         )  # fmt: skip
 
@@ -89,56 +103,120 @@ def _check_shared(cta: Cta, ranges: Ranges, span: Span) -> None:
         raise out_of_bounds(cta.shared, begin, begin, end - begin, span)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Destination:
+    """One destination of a load: the CTA that is written, and the CTA and offset of the barrier that is told."""
+
+    cta: Cta
+    barrier_cta: Cta
+    barrier: int
+
+
+def _load(
+    issued: Issue, targets: list[Destination], ranges: Ranges, byte_count: int, read: Callable[[], Delivery]
+) -> None:
+    """Announce a load, queue its read, then its write to each target, then the completions."""
+    for target in targets:
+        _check_shared(target.cta, ranges, issued.span)
+    destinations = tuple(target.cta.linear for target in targets)
+    told = tuple(target.barrier_cta.linear for target in targets)
+    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told)
+
+    def act() -> None:
+        delivery = read()
+        for target in targets:
+            _deliver(issued, target, delivery, ranges, byte_count)
+
+    _later(issued, act)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """Bytes, and where in shared memory they go. combine: what to make of old and new bytes (None: overwrite)."""
+
+    at: npt.NDArray[np.int64] | slice
+    values: npt.NDArray[np.uint8]
+    combine: Combine | None = None
+
+
 def load_tensor(
-    issued: Issue, parameter: TensorMapParam, buffer: Region, coordinates: tuple[int, ...],
-    destinations: list[Cta], offset: int, barrier: int,
+    issued: Issue, tensor_map: TensorMap, buffer: Region, coordinates: tuple[int, ...], targets: list[Destination],
+    offset: int, mode: TileMode = "tile",
 ) -> None:  # fmt: skip
-    """A tensor copy, global to shared, of one box to the same offset in each of `destinations`."""
-    tensor_map = parameter.map
-    ranges = shared_ranges(tensor_map, offset)
-    for cta in destinations:
-        _check_shared(cta, ranges, issued.span)
-    byte_count = copy_engine.transaction_bytes(tensor_map)
-    _issued(issued, True, tuple(cta.linear for cta in destinations), ranges, byte_count, barrier)
+    """A tensor copy, global to shared, of one box to the same offset in each target."""
+    ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
 
-    def read() -> None:
-        box = copy_engine.load_box(tensor_map, coordinates, buffer.data[tensor_map.offset_bytes :], offset)
+    def read() -> Delivery:
         base = tensor_map.offset_bytes
+        box = copy_engine.load_box(tensor_map, coordinates, buffer.data[base:], offset, mode)
         _access(issued, buffer, tuple((begin + base, end + base) for begin, end in box.global_ranges), False)
-        for cta in destinations:
-            _deliver(issued, cta, box.shared_offsets, box.values, ranges, barrier, byte_count)
+        return Delivery(box.shared_offsets, box.values)
 
-    _later(issued, read)
+    _load(issued, targets, ranges, byte_count, read)
 
 
 def load_bytes(
-    issued: Issue, source: Region, begin: int, byte_count: int, destinations: list[Cta], offset: int, barrier: int
-) -> None:
-    """A copy of consecutive bytes to shared memory, from global memory or from this CTA's shared memory."""
-    ranges = ((offset, offset + byte_count),)
-    for cta in destinations:
-        _check_shared(cta, ranges, issued.span)
-    _issued(issued, True, tuple(cta.linear for cta in destinations), ranges, byte_count, barrier)
-
-    def read() -> None:
-        values = source.data[begin : begin + byte_count].copy()
-        _access(issued, source, ((begin, begin + byte_count),), False)
-        for cta in destinations:
-            _deliver(issued, cta, slice(offset, offset + byte_count), values, ranges, barrier, byte_count)
-
-    _later(issued, read)
-
-
-def _deliver(
-    issued: Issue, cta: Cta, at: npt.NDArray[np.int64] | slice, values: npt.NDArray[np.uint8], ranges: Ranges,
-    barrier: int, byte_count: int,
+    issued: Issue, source: Region, begin: int, byte_count: int, targets: list[Destination], offset: int,
+    combine: Combine | None = None, ignored: tuple[int, int] = (0, 0),
 ) -> None:  # fmt: skip
+    """A copy of consecutive bytes to shared memory, from global memory or from this CTA's shared memory.
+
+    ignored: bytes on the left and on the right that are not read (what arrives in their place is undefined).
+    """
+    ranges = ((offset, offset + byte_count),)
+    left, right = ignored
+
+    def read() -> Delivery:
+        values = np.full(byte_count, POISON, np.uint8)
+        first, last = left, byte_count - right
+        if first < last:
+            values[first:last] = source.data[begin + first : begin + last].copy()
+            _access(issued, source, ((begin + first, begin + last),), False)
+        return Delivery(slice(offset, offset + byte_count), values, combine)
+
+    _load(issued, targets, ranges, byte_count, read)
+
+
+def load_values(
+    issued: Issue, values: npt.NDArray[np.uint8], target: Destination, offset: int, combine: Combine | None = None
+) -> None:
+    """Bytes that the instruction itself carries (st.async, red.async, clusterlaunchcontrol) to shared memory."""
+    ranges = ((offset, offset + values.size),)
+    _load(issued, [target], ranges, values.size, lambda: Delivery(slice(*ranges[0]), values, combine))
+
+
+def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_bytes: int | None, origin: int) -> None:
+    """A load through an unknown tensor map: `box_bytes` bytes of any value, or bytes that its phase will tell.
+
+    origin: the generic address of the parameter that the map came from.
+    """
+    if box_bytes is not None:
+        _load(
+            issued, targets, ((offset, offset + box_bytes),), box_bytes,
+            lambda: Delivery(slice(offset, offset), np.zeros(0, np.uint8)),
+        )  # fmt: skip
+        return
+    destinations = tuple(target.cta.linear for target in targets)
+    told = tuple(target.barrier_cta.linear for target in targets)
+    _issued(issued, True, destinations, (), 0, targets[0].barrier, told)
+    share = UnknownShare(origin, offset, issued.span)
+    for target in targets:
+        issued.cluster.unknown_copies.append(UnknownCopy(issued.copy, target.barrier_cta, target.barrier, share))
+
+
+def _deliver(issued: Issue, target: Destination, delivery: Delivery, ranges: Ranges, byte_count: int) -> None:
     """Queue the write to one destination, and after it the completion on its barrier."""
 
     def write() -> None:
-        cta.shared.data[at] = values
-        _access(issued, cta.shared, ranges, True)
-        _later(issued, lambda: signals.complete(issued.copy, cta, barrier, byte_count, issued.span))
+        shared, values = target.cta.shared, delivery.values
+        if delivery.combine is not None:
+            values = delivery.combine(shared.data[delivery.at], values)
+        shared.data[delivery.at] = values
+        _access(issued, shared, ranges, True, atomic=delivery.combine is not None)
+        _later(
+            issued,
+            lambda: signals.complete(issued.copy, target.barrier_cta, target.barrier, byte_count, issued.span),
+        )
 
     _later(issued, write)
 
@@ -150,20 +228,16 @@ def _join_group(issued: Issue) -> BulkCopyState:
 
 
 def store_tensor(
-    issued: Issue, parameter: TensorMapParam, buffer: Region, coordinates: tuple[int, ...], offset: int,
-    combine: Callable[[Any, Any], Any] | None = None,
+    issued: Issue, tensor_map: TensorMap, buffer: Region, coordinates: tuple[int, ...], offset: int,
+    combine: Combine | None = None, mode: TileMode = "tile",
 ) -> None:  # fmt: skip
     """A tensor copy, shared to global, of one box. combine: what to make of old and new bytes (None: overwrite)."""
-    tensor_map, cta = parameter.map, issued.warp.cta
-    ranges = shared_ranges(tensor_map, offset)
-    _check_shared(cta, ranges, issued.span)
-    _issued(issued, False, (cta.linear,), ranges, copy_engine.transaction_bytes(tensor_map), None)
-    state = _join_group(issued)
+    cta = issued.warp.cta
+    ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
 
-    def read() -> None:
-        box = copy_engine.store_box(tensor_map, coordinates, cta.shared.data, offset)
+    def read() -> Callable[[], None]:
+        box = copy_engine.store_box(tensor_map, coordinates, cta.shared.data, offset, mode)
         _access(issued, cta.shared, box.shared_ranges, False)
-        _read_done(issued, state)
 
         def write() -> None:
             base = tensor_map.offset_bytes
@@ -173,39 +247,72 @@ def store_tensor(
                 raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)
             values = box.values if combine is None else combine(target[box.global_offsets], box.values)
             target[box.global_offsets] = values
-            _access(issued, buffer, tuple((begin + base, end + base) for begin, end in box.global_ranges), True)
-            _done(issued, state)
+            written = tuple((begin + base, end + base) for begin, end in box.global_ranges)
+            _access(issued, buffer, written, True, atomic=combine is not None)
 
-        _later(issued, write)
+        return write
 
-    _later(issued, read)
+    _store(issued, ranges, byte_count, read)
 
 
 def store_bytes(
-    issued: Issue, target: Region, begin: int, byte_count: int, offset: int,
-    combine: Callable[[Any, Any], Any] | None = None,
+    issued: Issue, target: Region, begin: int, byte_count: int, offset: int, combine: Combine | None = None,
+    byte_mask: int = 0xFFFF,
 ) -> None:  # fmt: skip
-    """A copy of consecutive bytes, shared to global."""
+    """A copy of consecutive bytes, shared to global. byte_mask: which bytes of every 16 are written."""
     cta = issued.warp.cta
     ranges = ((offset, offset + byte_count),)
+
+    def read() -> Callable[[], None]:
+        values = cta.shared.data[offset : offset + byte_count].copy()
+        _access(issued, cta.shared, ranges, False)
+
+        def write() -> None:
+            if byte_mask != 0xFFFF:
+                chosen = np.array([byte_mask >> bit & 1 for bit in range(16)], np.bool_)
+                at = np.flatnonzero(np.resize(chosen, byte_count)) + begin
+                target.data[at] = values[at - begin]
+                _access(issued, target, merged(at), True)
+                return
+            old = target.data[begin : begin + byte_count]
+            target.data[begin : begin + byte_count] = values if combine is None else combine(old.copy(), values)
+            _access(issued, target, ((begin, begin + byte_count),), True, atomic=combine is not None)
+
+        return write
+
+    _store(issued, ranges, byte_count, read)
+
+
+def store_unknown(issued: Issue, offset: int, box_bytes: int | None) -> None:
+    """A store through an unknown tensor map: reads `box_bytes` bytes (None: nothing that can be told)."""
+    cta = issued.warp.cta
+    ranges = () if box_bytes is None else ((offset, offset + box_bytes),)
+
+    def read() -> Callable[[], None]:
+        _access(issued, cta.shared, ranges, False)
+        return lambda: None
+
+    _store(issued, ranges, box_bytes or 0, read)
+
+
+def _store(issued: Issue, ranges: Ranges, byte_count: int, read: Callable[[], Callable[[], None]]) -> None:
+    """Announce a store in its thread's bulk group, queue its read of shared memory, then the write that it returns."""
+    cta = issued.warp.cta
     _check_shared(cta, ranges, issued.span)
     _issued(issued, False, (cta.linear,), ranges, byte_count, None)
     state = _join_group(issued)
 
-    def read() -> None:
-        values = cta.shared.data[offset : offset + byte_count].copy()
-        _access(issued, cta.shared, ranges, False)
+    def first() -> None:
+        write = read()
         _read_done(issued, state)
 
-        def write() -> None:
-            old = target.data[begin : begin + byte_count]
-            target.data[begin : begin + byte_count] = values if combine is None else combine(old, values)
-            _access(issued, target, ((begin, begin + byte_count),), True)
+        def then() -> None:
+            write()
             _done(issued, state)
 
-        _later(issued, write)
+        _later(issued, then)
 
-    _later(issued, read)
+    _later(issued, first)
 
 
 def _read_done(issued: Issue, state: BulkCopyState) -> None:

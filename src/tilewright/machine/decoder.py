@@ -2,7 +2,7 @@
 
 Everything the text fixes is decided here, once for a launch: constants and special registers get slots of their own,
 filled when a CTA or a warp starts. A modifier that no handler asks for is an error, never ignored. Source: PTX ISA,
-Operands; Special Registers; State Spaces. Not handled: `.local`, `.tex`, functions.
+Operands; Special Registers; State Spaces. Not handled: textures, surfaces.
 Checked by: tests/machine/test_instructions.py.
 """
 
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import TensorMapParam
 from tilewright.frontends.ptx.ast import (
     Address,
     FloatImmediate,
@@ -32,6 +31,8 @@ from tilewright.frontends.ptx.ast import (
 from tilewright.machine.event import Event
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE
 from tilewright.machine.memory import RANK_SHIFT
+from tilewright.machine.shared_layout import Frame
+from tilewright.targets import Target
 
 if TYPE_CHECKING:
     from tilewright.machine.state import Cta
@@ -43,6 +44,7 @@ _BITS: dict[int, np.dtype[Any]] = {
     16: np.dtype(np.uint16),
     32: np.dtype(np.uint32),
     64: np.dtype(np.uint64),
+    128: np.dtype("V16"),
 }
 _SIGNED: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.int8),
@@ -55,7 +57,7 @@ _FLOAT: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
 }
-_PACKED = {"f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "bf16": 16, "tf32": 32, "b128": 128}
+_PACKED = {"f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "bf16": 16, "tf32": 32, "b128": 128, "f32x2": 64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,29 +148,31 @@ def unsupported(instruction: Instruction, why: str) -> TilewrightError:
 WarpConstant = Callable[["Cta", int], npt.NDArray[Any]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where names stand. fixed: generic addresses of parameters, functions and of variables outside shared and local
+    memory; shared: offsets in the CTA's shared memory; local: offsets in a thread's frame; parameters: the bytes of the
+    parameter block."""
+
+    fixed: dict[str, int]
+    shared: dict[str, int]
+    local: Frame
+    parameters: npt.NDArray[np.uint8]
+
+
 class Decoder:
     """Slots and addresses for one kernel of one launch.
 
-    symbols: shared-memory offsets of shared variables, machine addresses of the others; `shared_names` says which.
-    tensor_maps: by generic address; parameters: the bytes of the parameter block. mathematics: False where tensor-core
-    operations only yield their events and move no values.
+    mathematics: False where tensor-core operations only yield their events and move no values.
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        symbols: dict[str, int],
-        shared_names: frozenset[str],
-        tensor_maps: dict[int, TensorMapParam],
-        parameters: npt.NDArray[np.uint8],
-        observe: Observer | None,
-        strict: bool,
+        self, kernel: Kernel, places: Places, target: Target, observe: Observer | None, strict: bool
     ) -> None:
         self.kernel = kernel
-        self.symbols = symbols
-        self.shared_names = shared_names
-        self.tensor_maps = tensor_maps
-        self.parameters = parameters
+        self.places = places
+        self.parameters = places.parameters
+        self.target = target
         self.observe = observe
         self.strict = strict
         self.mathematics = True
@@ -184,7 +188,7 @@ class Decoder:
         self._writes: set[int] = set()
         for declaration in kernel.registers:
             declared = type_name(declaration.type)
-            if declared is None or declared.width_bits == 128:
+            if declared is None:
                 raise TilewrightError(
                     f"the machine has no registers of type .{declaration.type}", span=declaration.span
                 )
@@ -226,7 +230,11 @@ class Decoder:
         if slot is None:
             slot = self._new_slot(str(value), declared)
             self._constants[key] = slot
-            self.static.append((slot, np.full(WARP_SIZE, bits, dtype)))
+            if declared.width_bits == 128:
+                values = np.frombuffer(bits.to_bytes(16, "little") * WARP_SIZE, dtype)
+            else:
+                values = np.full(WARP_SIZE, bits, dtype)
+            self.static.append((slot, values))
         return slot
 
     def static_value(self, slot: int) -> int | None:
@@ -253,6 +261,17 @@ class Decoder:
             declared,
             lambda cta, _warp: np.full(WARP_SIZE, (cta.rank << RANK_SHIFT) + offset, dtype),
         )
+
+    def local_constant(self, offset: int, declared: TypeName) -> int:
+        """A slot that holds each lane's address of `offset` in its own frame of local memory (a generic address)."""
+        dtype, frame_bytes = declared.raw, self.places.local.size_bytes
+
+        def addresses(cta: Cta, warp: int) -> npt.NDArray[Any]:
+            base = cta.local.base if cta.local is not None else 0
+            threads = np.arange(WARP_SIZE, dtype=np.uint64) + np.uint64(warp * WARP_SIZE)
+            return (threads * np.uint64(frame_bytes) + np.uint64(base + offset)).astype(dtype)
+
+        return self.warp_constant(f"local+{offset}.{declared.name}", declared, addresses)
 
     # Operands
 
@@ -332,11 +351,14 @@ class Decoder:
         """The slot that holds a variable's address, plus `offset`."""
         if name == "WARP_SZ":
             return self.constant(WARP_SIZE + offset, wanted)
-        if name not in self.symbols:
+        places = self.places
+        if name in places.shared:
+            return self.shared_constant(places.shared[name] + offset, wanted)
+        if name in places.local.symbols:
+            return self.local_constant(places.local.symbols[name] + offset, wanted)
+        if name not in places.fixed:
             raise unsupported(instruction, f"{name} is not a variable")
-        if name in self.shared_names:
-            return self.shared_constant(self.symbols[name] + offset, wanted)
-        return self.constant(self.symbols[name] + offset, wanted)
+        return self.constant(places.fixed[name] + offset, wanted)
 
     def type_of(self, slot: int) -> TypeName:
         declared = self.types[slot]
@@ -364,6 +386,13 @@ class Decoder:
         if isinstance(operand, Symbol) and operand.name in self.labels:
             return self.labels[operand.name]
         raise unsupported(instruction, f"{operand} is not a label of this kernel")
+
+    def branch_table(self, instruction: Instruction, operand: Operand) -> tuple[int, ...]:
+        """The steps that a `.branchtargets` table lists."""
+        for table in self.kernel.branch_tables:
+            if isinstance(operand, Symbol) and operand.name == table.name:
+                return tuple(self.labels[label] for label in table.labels)
+        raise unsupported(instruction, f"{operand} is not a table of branch targets")
 
     def _check_width(self, instruction: Instruction, slot: int, wanted: TypeName, wider: bool) -> None:
         declared = self.type_of(slot)

@@ -170,7 +170,8 @@ class CopyIssue:
     transactions);
     direction "store": shared to global, completing through the issuing thread's bulk groups (barrier fields None).
     destinations: the CTAs whose shared memory it writes (multicast) or, for a store, the one it reads.
-    bytes: what one destination's barrier will be told. tensor_map: machine address of a tensor map that lies in global
+    bytes: what one destination's barrier will be told. barrier_ctas: the CTAs of the barriers that are told, one for
+    each destination; empty where each is the destination's own. tensor_map: machine address of a tensor map that lies in global
     memory, which the copy reads through the tensormap proxy (None for one among the parameters).
     """
 
@@ -184,6 +185,7 @@ class CopyIssue:
     barrier_address: int | None
     span: Span
     tensor_map: int | None = None
+    barrier_ctas: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

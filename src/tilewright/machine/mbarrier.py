@@ -20,9 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.model import MODEL
+from tilewright.targets import target
 
-COUNT_LIMIT = MODEL.limit("mbarrier.count_max")
+COUNT_LIMIT = target("sm_90a").limit("mbarrier.count_max")
 """Largest arrival count, and largest magnitude of the transaction count in bytes (PTX ISA 9.7.13.15, "Contents")."""
 
 _NAMES = {

@@ -1,22 +1,27 @@
-"""Where do a kernel's addresses lead? Shared, global, constant and parameter memory, bounds-checked.
+"""Where do a kernel's addresses lead? Shared, global, constant, local and parameter memory, bounds-checked.
 
 Addresses. Shared: 32 bits, `(rank in the cluster << 24) + offset`; an own-window (`shared::cta`) address whose rank
 bits are zero also means the own CTA. Generic: shared addresses plus `SHARED_WINDOW`, parameters from `PARAM_WINDOW`,
-global addresses as they are. Every global buffer has its own range with guard gaps, 256-byte aligned and no more, as
-the driver promises. Source: PTX ISA, state spaces and generic addressing; CUDA guide, distributed shared memory.
+local memory from `LOCAL_WINDOW`, constants from `CONST_WINDOW`, global addresses as they are. Every global buffer has
+its own range with guard gaps, 256-byte aligned and no more, as the driver promises. Local memory: every thread's frame
+has addresses of its own, so that a local address is generic already. Source: PTX ISA, state spaces and generic
+addressing; CUDA guide, distributed shared memory.
 
-Not handled: `.local` memory. Checked by: tests/machine/test_memory.py.
+A `VirtualBuffer` has a size and no bytes: reads give zeros, writes are dropped.
+
+Not handled: an access past a thread's frame that stays within the CTA's frames. Checked by: tests/machine/test_memory.py.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.machine.event import Ranges
 from tilewright.machine.fault import MachineFault
@@ -28,57 +33,128 @@ RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 SHARED_WINDOW = 0x0000_7F00_0000_0000
 PARAM_WINDOW = 0x0000_7E00_0000_0000
+LOCAL_WINDOW = 0x0000_7D00_0000_0000
+LOCAL_RANK_SHIFT = 34
+CONST_WINDOW = 0x0000_7C00_0000_0000
+FUNCTION_WINDOW = 0x0000_7B00_0000_0000
 GLOBAL_START = 0x0000_0010_0000_0100
 GUARD_BYTES = 1 << 20
 POISON = 0xCC
 
-_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_WORDS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype("V16"),
+}
+
+RegionSpace = Literal["shared", "global", "const", "param", "local"]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualBuffer:
+    """A global buffer of `size_bytes` bytes that holds no data: it reads as zeros, and what is written is dropped."""
+
+    size_bytes: int
+
+
+class _Nothing:
+    """Stands for the array of a virtual buffer: `size` elements that are zero whatever is written."""
+
+    def __init__(self, size: int, dtype: np.dtype[Any]) -> None:
+        self.size = size
+        self.dtype = dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _Nothing(len(range(self.size)[index]), self.dtype)
+        return np.zeros(np.shape(index), self.dtype)[()]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        pass
+
+    def copy(self) -> npt.NDArray[Any]:
+        return np.zeros(self.size, self.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """Contiguous bytes at a base address, with views as 1-, 2-, 4- and 8-byte words. `cta` is -1 outside shared."""
+    """Contiguous bytes at a base address, with views as words of 1, 2, 4, 8 and 16 bytes. `cta` is -1 outside shared.
+
+    virtual: `data` and `words` are stand-ins without bytes, which can only be indexed, sliced, assigned to and copied.
+    """
 
     name: str
     base: int
     data: npt.NDArray[np.uint8]
     words: dict[int, npt.NDArray[Any]]
     cta: int = -1
+    space: RegionSpace = "global"
+    virtual: bool = False
 
     @property
     def size_bytes(self) -> int:
         return self.data.size
 
 
-def region(name: str, base: int, data: npt.NDArray[np.uint8], cta: int = -1) -> Region:
+def region(
+    name: str, base: int, data: npt.NDArray[np.uint8], cta: int = -1, space: RegionSpace = "global"
+) -> Region:
     """A region over `data` (1-D, contiguous). Word views end at the last whole word."""
-    words: dict[int, npt.NDArray[Any]] = {
-        width: data[: data.size // width * width].view(dtype) for width, dtype in _UNSIGNED.items()
+    words = {width: data[: data.size // width * width].view(dtype) for width, dtype in _WORDS.items()}
+    return Region(name, base, data, words, cta, "shared" if cta >= 0 else space)
+
+
+def virtual_region(name: str, base: int, buffer: VirtualBuffer) -> Region:
+    """A region of global memory without bytes."""
+    words = {
+        width: cast("npt.NDArray[Any]", _Nothing(buffer.size_bytes // width, dtype)) for width, dtype in _WORDS.items()
     }
-    return Region(name, base, data, words, cta)
+    return Region(name, base, words[1], words, virtual=True)
 
 
 class GlobalMemory:
-    """Every buffer, module variable and the parameter block, sorted by address."""
+    """Every buffer, module variable and the parameter block, sorted by address.
+
+    virtual_maps: tensor maps that the kernel wrote to virtual buffers, which hold no bytes, by address.
+    """
 
     def __init__(self) -> None:
+        self.virtual_maps: dict[int, bytes] = {}
         self.regions: list[Region] = []
         self.by_name: dict[str, Region] = {}
         self._bases: list[int] = []
         self._next = GLOBAL_START
 
-    def place(self, name: str, data: npt.NDArray[np.uint8]) -> Region:
-        """Give `data` an address range of its own."""
-        placed = self.place_at(name, self._next, data)
-        self._next += (data.size + 2 * GUARD_BYTES) // GUARD_BYTES * GUARD_BYTES
+        self._next_constant = CONST_WINDOW
+
+    def place(self, name: str, data: npt.NDArray[np.uint8] | VirtualBuffer) -> Region:
+        """Give `data` an address range of its own. Raises TilewrightError where no addresses are left."""
+        if isinstance(data, VirtualBuffer):
+            placed = self._insert(virtual_region(name, self._next, data))
+        else:
+            placed = self._insert(region(name, self._next, data))
+        self._next += (placed.size_bytes + 2 * GUARD_BYTES) // GUARD_BYTES * GUARD_BYTES
+        if self._next > FUNCTION_WINDOW:
+            raise TilewrightError(f"buffer {name} of {placed.size_bytes} bytes does not fit the address space")
         return placed
 
-    def place_at(self, name: str, base: int, data: npt.NDArray[np.uint8]) -> Region:
-        placed = region(name, base, data)
-        index = bisect_right(self._bases, base)
-        self._bases.insert(index, base)
+    def place_constant(self, name: str, data: npt.NDArray[np.uint8]) -> Region:
+        """Give a `.const` variable an address range of its own."""
+        placed = self._insert(region(name, self._next_constant, data, space="const"))
+        self._next_constant += (data.size + 511) // 256 * 256
+        return placed
+
+    def place_parameters(self, data: npt.NDArray[np.uint8]) -> Region:
+        """The block of the kernel's parameters stands at the start of its window."""
+        return self._insert(region("the kernel's parameters", PARAM_WINDOW, data, space="param"))
+
+    def _insert(self, placed: Region) -> Region:
+        index = bisect_right(self._bases, placed.base)
+        self._bases.insert(index, placed.base)
         self.regions.insert(index, placed)
-        self.by_name[name] = placed
+        self.by_name[placed.name] = placed
         return placed
 
     def find(self, address: int) -> Region | None:
@@ -97,7 +173,8 @@ class Located:
 
 
 def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: int, span: Span) -> list[Located]:
-    """Split `addresses` by region. space: "shared::cta", "shared::cluster", "global", "const", "param" or "generic".
+    """Split `addresses` by region. space: "shared::cta", "shared::cluster", "global", "const", "param", "local" or
+    "generic".
 
     Raises MachineFault for a misaligned address or one whose `size_bytes` are not inside one region.
     """
@@ -141,7 +218,12 @@ def _region_of(cta: Cta, space: str, address: int, span: Span) -> tuple[Region, 
         if address >= SHARED_WINDOW:
             where, base = _region_of(cta, "shared::cluster", address - SHARED_WINDOW, span)
             return where, base + SHARED_WINDOW
-        space = "param" if address >= PARAM_WINDOW else "global"
+        space = "local" if LOCAL_WINDOW <= address < PARAM_WINDOW else "global"
+    if space == "local":
+        where = cta.local
+        if where is None or not where.base <= address < where.base + where.size_bytes:
+            raise MachineFault("MF001", "out-of-bounds", f"address {address:#x} is in no thread's local memory", span)
+        return where, where.base
     if space == "shared::cta":
         rank = address >> RANK_SHIFT
         if rank == 0:
@@ -165,6 +247,12 @@ def _region_of(cta: Cta, space: str, address: int, span: Span) -> tuple[Region, 
     if where is None:
         raise MachineFault("MF001", "out-of-bounds", f"address {address:#x} belongs to no buffer", span)
     return where, where.base
+
+
+def local_region(rank: int, threads: int, frame_bytes: int) -> Region:
+    """The local memory of a CTA's threads, one frame after the other; it begins as poison."""
+    data = np.full(threads * frame_bytes, POISON, np.uint8)
+    return region(f"local memory of CTA rank {rank}", LOCAL_WINDOW + (rank << LOCAL_RANK_SHIFT), data, space="local")
 
 
 def merge_ranges(starts: npt.NDArray[Any], size_bytes: int) -> Ranges:

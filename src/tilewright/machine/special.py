@@ -13,15 +13,16 @@ import numpy.typing as npt
 
 from tilewright.machine.decoder import PREDICATE, TypeName, WarpConstant
 from tilewright.machine.lanes import WARP_SIZE
-from tilewright.machine.model import MODEL
-
 if TYPE_CHECKING:
     from tilewright.machine.state import Cta
 
 _U32 = TypeName("u32", 32)
 _U64 = TypeName("u64", 64)
-_MULTIPROCESSORS = MODEL.limit("device.multiprocessors")
 CLOCKS = {"%clock": _U32, "%clock_hi": _U32, "%clock64": _U64, "%globaltimer": _U64}
+
+
+def _multiprocessors(cta: Cta) -> int:
+    return cta.cluster.target.limit("device.multiprocessors")
 
 
 def _full(value: int) -> npt.NDArray[Any]:
@@ -93,9 +94,9 @@ def _scalar_register(name: str) -> tuple[TypeName, WarpConstant] | None:
         case "%nwarpid":
             return _U32, lambda cta, _warp: _full(len(cta.warps))
         case "%smid":
-            return _U32, lambda cta, _warp: _full(cta.linear % _MULTIPROCESSORS)
+            return _U32, lambda cta, _warp: _full(cta.linear % _multiprocessors(cta))
         case "%nsmid":
-            return _U32, lambda _cta, _warp: _full(_MULTIPROCESSORS)
+            return _U32, lambda cta, _warp: _full(_multiprocessors(cta))
         case "%gridid":
             return _U64, lambda _cta, _warp: np.ones(WARP_SIZE, np.uint64)
         case "%cluster_ctarank":

@@ -21,7 +21,7 @@ from tilewright.machine.event import WarpActor
 from tilewright.machine.lanes import Registers
 from tilewright.machine.mbarrier import Mbarrier
 from tilewright.machine.memory import RANK_SHIFT, GlobalMemory, Region
-from tilewright.machine.model import MODEL
+from tilewright.targets import Target
 
 if TYPE_CHECKING:
     from tilewright.machine.async_copies import AsyncCopies
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tilewright.machine.program import Program
     from tilewright.machine.tensor_memory import TensorMemory
     from tilewright.machine.tensor_operation import WarpTensorState
+    from tilewright.machine.unknown_copies import UnknownCopy, UnknownPhase
     from tilewright.machine.warpgroup import Warpgroup
 
 NEVER = 1 << 60
@@ -186,7 +187,8 @@ class Cta:
         self.warps: list[Warp] = []
         self.barriers: dict[int, Mbarrier] = {}
         self.barrier_waiters: dict[int, list[tuple[Warp, Strand]]] = {}
-        self.named = [NamedBarrierState() for _ in range(MODEL.limit("cta.named_barriers"))]
+        self.local: Region | None = None
+        self.named = [NamedBarrierState() for _ in range(cluster.target.limit("cta.named_barriers"))]
         self.register_waiters: list[tuple[Warp, Strand]] = []
         self.tensor_memory: TensorMemory | None = None
 
@@ -216,8 +218,10 @@ class Cluster:
         counts: Counts,
         index: int,
         strict: bool,
+        target: Target,
     ) -> None:
         self.launch = launch
+        self.target = target
         self.program = program
         self.memory = memory
         self.random = random
@@ -234,6 +238,8 @@ class Cluster:
         self.cluster_waiters: list[tuple[Warp, Strand]] = []
         self.live_warps = 0
         self.failed_polls = 0
+        self.unknown_copies: list[UnknownCopy] = []
+        self.unknown_phases: list[UnknownPhase] = []
 
     def wake(self, waiters: list[tuple[Warp, Strand]]) -> None:
         """Let blocked strands run again; the list is emptied."""

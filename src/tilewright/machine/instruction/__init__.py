@@ -12,6 +12,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers
 from tilewright.machine.instruction import (
     async_copy,
+    async_store,
     atomic,
     barriers,
     bits,
@@ -29,6 +30,7 @@ from tilewright.machine.instruction import (
     move,
     tcgen05,
     tcgen05_mma,
+    tensor_maps,
     warp_wide,
     wgmma,
 )
@@ -52,6 +54,8 @@ HANDLERS: dict[str, Handler] = {
     **barriers.HANDLERS,
     **mbarriers.HANDLERS,
     **bulk.HANDLERS,
+    **async_store.HANDLERS,
+    **tensor_maps.HANDLERS,
     **matrix.HANDLERS,
     **mma.HANDLERS,
     **wgmma.HANDLERS,

@@ -13,7 +13,6 @@ from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operan
 from tilewright.machine.event import MemoryFence
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import from_bits, indices
-from tilewright.machine.model import MODEL
 from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, set_registers
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Signal
@@ -101,7 +100,7 @@ def _setmaxnreg(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
     modifiers.flag("u32")
     (operand,) = expect_operands(instruction, 1)
     value = decoder.static_value(decoder.source(instruction, operand, WORD32))
-    least, most, step = (MODEL.limit(f"setmaxnreg.registers_{name}") for name in ("min", "max", "step"))
+    least, most, step = (decoder.target.limit(f"setmaxnreg.registers_{name}") for name in ("min", "max", "step"))
     if direction is None or value is None or not least <= value <= most or value % step:
         takes = f".inc or .dec and a constant multiple of {step} from {least} to {most}"
         raise unsupported(instruction, f"setmaxnreg takes {takes}")

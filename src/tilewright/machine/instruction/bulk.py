@@ -1,109 +1,41 @@
 """Bulk copies and their groups: binds `copies` to instructions. Every executing lane issues a copy of its own.
 
-Source: PTX ISA, `cp.async.bulk`, `cp.async.bulk.tensor`, `cp.reduce.async.bulk` (add only), `commit_group`,
-`wait_group`. Not handled: im2col, gather4 and scatter4 modes, `.cta_group::2`, `.cp_mask`, tensor maps in global
-memory. Checked by: tests/machine/test_copies.py.
+Source: PTX ISA 9.7.9.25 to 9.7.9.27: `cp.async.bulk`, `cp.async.bulk.tensor` (modes tile, tile::gather4,
+tile::scatter4), `cp.reduce.async.bulk`, `commit_group`, `wait_group`. The im2col modes run through unknown tensor maps
+only, since launches cannot describe an im2col map.
+
+Checked by: tests/machine/test_copies.py, test_bulk_forms.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-
-from tilewright.base.plan import TensorMapParam
-from tilewright.frontends.ptx.ast import Instruction, Operand, TensorAddress
-from tilewright.machine import arithmetic, copies, signals
+from tilewright.frontends.ptx.ast import Instruction, Operand
+from tilewright.machine import copies
+from tilewright.machine.copies import Combine
+from tilewright.machine.copy_engine import TileMode
 from tilewright.machine.decoder import WORD16, WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import BulkCommit, BulkWait
 from tilewright.machine.fault import MachineFault
+from tilewright.machine.instruction.bulk_operands import (
+    At,
+    Tensor,
+    TensorPlace,
+    barrier_place,
+    check_bulk,
+    destinations,
+    global_place,
+    shared_place,
+)
 from tilewright.machine.lanes import indices
-from tilewright.machine.memory import OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, Region
-from tilewright.machine.state import Block, Cta, Warp
+from tilewright.machine.reduction import OPERATIONS, reduction
+from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
 
 _RANKS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
+_ROWS4 = ("tile::gather4", "tile::scatter4")
+_IM2COL = ("im2col", "im2col::w", "im2col::w::128", "im2col_no_offs")
 _CACHE_HINT = "L2::cache_hint"
-
-
-def _shared_place(warp: Warp, address: int, instruction: Instruction, *, own: bool) -> tuple[Cta, int]:
-    """The CTA and offset of a shared address (32-bit, or generic if it lies in the window)."""
-    if address >= SHARED_WINDOW:
-        address -= SHARED_WINDOW
-    rank, offset = address >> RANK_SHIFT, address & OFFSET_MASK
-    cluster = warp.cta.cluster
-    if own and rank == 0:
-        rank = warp.cta.rank
-    if rank >= len(cluster.ctas) or (own and rank != warp.cta.rank):
-        raise MachineFault(
-            "MF001", "foreign-shared-memory", f"shared address {address:#x} is not the CTA's own", instruction.span
-        )
-    return cluster.ctas[rank], offset
-
-
-class _At:
-    """An address operand, read lane by lane."""
-
-    def __init__(self, decoder: Decoder, instruction: Instruction, operand: Operand) -> None:
-        self.slot, self.offset = decoder.address(instruction, operand)
-
-    def read(self, warp: Warp, lane: int) -> int:
-        return int(warp.r[self.slot][lane]) + self.offset
-
-
-class _Tensor:
-    """A `[tensorMap, {c0, c1}]` operand."""
-
-    def __init__(self, decoder: Decoder, instruction: Instruction, operand: Operand, rank: int) -> None:
-        if not isinstance(operand, TensorAddress) or len(operand.coordinates) != rank:
-            raise unsupported(instruction, f"it needs a tensor map and {rank} coordinates")
-        self.decoder = decoder
-        self.instruction = instruction
-        self.address = _At(decoder, instruction, operand.base)
-        self.coordinates = tuple(decoder.source(instruction, each, WORD32) for each in operand.coordinates)
-
-    def read(self, warp: Warp, lane: int) -> tuple[TensorMapParam, Region, tuple[int, ...]]:
-        address = self.address.read(warp, lane)
-        parameter = self.decoder.tensor_maps.get(address)
-        if parameter is None:
-            raise MachineFault(
-                "MF007", "no-tensor-map", f"no tensor map parameter stands at {address:#x}", self.instruction.span
-            )
-        if parameter.map.rank != len(self.coordinates):
-            raise MachineFault(
-                "MF007", "tensor-map-rank",
-                f"{self.instruction.opcode} takes a tensor map of rank {len(self.coordinates)}, "
-                f"this one has rank {parameter.map.rank}", self.instruction.span,
-            )  # fmt: skip
-        at = tuple(int(warp.r[slot].view(np.int32)[lane]) for slot in self.coordinates)
-        return parameter, warp.cta.cluster.memory.by_name[parameter.buffer], at
-
-
-def _destinations(warp: Warp, own: Cta, mask: int | None, instruction: Instruction) -> list[Cta]:
-    if mask is None:
-        return [own]
-    ctas = warp.cta.cluster.ctas
-    if not mask or mask >> len(ctas):
-        raise MachineFault(
-            "MF007", "multicast-mask", f"multicast mask {mask:#x} in a cluster of {len(ctas)} CTAs", instruction.span
-        )
-    return [cta for cta in ctas if mask >> cta.rank & 1]
-
-
-def _barrier(warp: Warp, address: int, destination: Cta, instruction: Instruction) -> int:
-    if address >= SHARED_WINDOW:
-        address -= SHARED_WINDOW
-    if address >> RANK_SHIFT == 0 and destination is warp.cta:
-        address |= warp.rank_base
-    cta, offset = signals.owner(warp.cta, address, instruction.span, cluster=True)
-    if cta is not destination:
-        raise MachineFault(
-            "TX202", "barrier-elsewhere",
-            f"the copy writes CTA rank {destination.rank}, its mbarrier is in CTA rank {cta.rank}", instruction.span,
-            "PTX ISA, cp.async.bulk: the mbarrier is in the same CTA as the destination",
-        )  # fmt: skip
-    return offset
+_ELEMENTS = ("f16", "bf16", "f32", "f64", "b32", "b64", "u32", "s32", "u64", "s64")
 
 
 def _take_hint(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, operands: list[Operand]) -> None:
@@ -111,185 +43,190 @@ def _take_hint(decoder: Decoder, instruction: Instruction, modifiers: Modifiers,
         decoder.source(instruction, operands.pop(), WORD64)
 
 
-def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+def _take_mode(instruction: Instruction, modifiers: Modifiers) -> tuple[int, str]:
+    """The rank, and the mode: `tile`, `rows4` or `im2col`."""
     rank = _RANKS.get(modifiers.take(*_RANKS) or "")
     if rank is None:
         raise unsupported(instruction, "it names no rank")
-    modifiers.flag("tile")
+    mode = modifiers.take("tile", *_ROWS4, *_IM2COL)
+    return rank, "rows4" if mode in _ROWS4 else "im2col" if mode in _IM2COL else "tile"
+
+
+def _tile_mode(place: TensorPlace, mode: str, instruction: Instruction) -> TileMode:
+    if mode == "tile" or mode == "rows4":
+        return mode
+    raise MachineFault(
+        "TM202", "tensor-map-mode", "an im2col copy through a tensor map of tile mode", instruction.span,
+        "PTX ISA, Tensors: im2col mode",
+    )  # fmt: skip
+
+
+def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    rank, mode = _take_mode(instruction, modifiers)
     operands = list(instruction.operands)
     _take_hint(decoder, instruction, modifiers, operands)
     if modifiers.flag("bulk_group"):
         if modifiers.take("global") is None or modifiers.take("shared::cta") is None:
             raise unsupported(instruction, "a store goes from shared::cta to global")
-        return _tensor_store(decoder, instruction, operands, rank, None)
+        return _tensor_store(decoder, instruction, operands, rank, mode, None)
     if modifiers.take("shared::cluster", "shared::cta") is None or modifiers.take("global") is None:
         raise unsupported(instruction, "a load goes from global to shared memory")
     if not modifiers.flag("mbarrier::complete_tx::bytes"):
         raise unsupported(instruction, "a load completes on an mbarrier")
     multicast = modifiers.flag("multicast::cluster")
-    modifiers.flag("cta_group::1")
-    if len(operands) != 3 + multicast:
+    pair = modifiers.take("cta_group::1", "cta_group::2") == "cta_group::2"
+    offsets = 1 if mode == "im2col" and rank > 2 and len(operands) == 4 + multicast else 0
+    if len(operands) != 3 + offsets + multicast:
         raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
-    to = _At(decoder, instruction, operands[0])
-    tensor = _Tensor(decoder, instruction, operands[1], rank)
-    barrier = _At(decoder, instruction, operands[2])
-    mask_slot = decoder.source(instruction, operands[3], WORD16) if multicast else -1
+    to = At(decoder, instruction, operands[0])
+    tensor = _tensor(decoder, instruction, operands[1], rank, mode)
+    barrier = At(decoder, instruction, operands[2])
+    mask_slot = decoder.source(instruction, operands[-1], WORD16) if multicast else -1
 
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
-            parameter, buffer, coordinates = tensor.read(warp, lane)
-            own, offset = _shared_place(warp, to.read(warp, lane), instruction, own=False)
-            at = _barrier(warp, barrier.read(warp, lane), own, instruction)
+            place = tensor.read(warp, lane)
+            own, offset = shared_place(warp, to.read(warp, lane), instruction, own=False)
+            told = barrier_place(warp, barrier.read(warp, lane), own, pair, instruction)
             chosen = int(warp.r[mask_slot][lane]) if multicast else None
-            destinations = _destinations(warp, own, chosen, instruction)
-            issued = copies.issue(warp, lane, instruction.span)
-            copies.load_tensor(issued, parameter, buffer, coordinates, destinations, offset, at)
+            targets = destinations(warp, own, chosen, told, pair, instruction)
+            issued = copies.issue(warp, lane, instruction.span, place.in_memory)
+            if place.tensor_map is None or place.buffer is None:
+                box_bytes = place.fields.box_bytes if place.fields.box_bytes >= 0 else None
+                copies.load_unknown(issued, targets, offset, box_bytes, place.fields.origin)
+                continue
+            copies.load_tensor(
+                issued, place.tensor_map, place.buffer, place.coordinates, targets, offset,
+                _tile_mode(place, mode, instruction),
+            )  # fmt: skip
 
     return Control(act)
+
+
+def _tensor(decoder: Decoder, instruction: Instruction, operand: Operand, rank: int, mode: str) -> Tensor:
+    return Tensor(decoder, instruction, operand, rank, 5 if mode == "rows4" else rank)
 
 
 def _tensor_store(
-    decoder: Decoder, instruction: Instruction, operands: list[Operand], rank: int, combine: Any
+    decoder: Decoder, instruction: Instruction, operands: list[Operand], rank: int, mode: str, operation: str | None
 ) -> Control:
     if len(operands) != 2:
         raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
-    tensor = _Tensor(decoder, instruction, operands[0], rank)
-    source = _At(decoder, instruction, operands[1])
+    tensor = _tensor(decoder, instruction, operands[0], rank, mode)
+    source = At(decoder, instruction, operands[1])
+
+    def combine(place: TensorPlace) -> Combine | None:
+        if operation is None or place.tensor_map is None:
+            return None
+        element = place.tensor_map.element.value
+        found = reduction(operation, element)
+        if found is None:
+            raise MachineFault(
+                "MF007", "reduce-type", f"no bulk reduction {operation} of {element}", instruction.span
+            )
+        return found
 
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
-            parameter, buffer, coordinates = tensor.read(warp, lane)
-            _, offset = _shared_place(warp, source.read(warp, lane), instruction, own=True)
-            function = None if combine is None else combine(parameter)
-            issued = copies.issue(warp, lane, instruction.span)
-            copies.store_tensor(issued, parameter, buffer, coordinates, offset, function)
+            place = tensor.read(warp, lane)
+            _, offset = shared_place(warp, source.read(warp, lane), instruction, own=True)
+            issued = copies.issue(warp, lane, instruction.span, place.in_memory)
+            if place.tensor_map is None or place.buffer is None:
+                copies.store_unknown(issued, offset, place.fields.box_bytes if place.fields.box_bytes >= 0 else None)
+                continue
+            copies.store_tensor(
+                issued, place.tensor_map, place.buffer, place.coordinates, offset, combine(place),
+                _tile_mode(place, mode, instruction),
+            )  # fmt: skip
 
     return Control(act)
 
 
-def _added(kind: Any, dtype: Any) -> Callable[[Any, Any], Any]:
-    """Sum of old and new bytes, element by element, as bytes."""
-
-    def add(old: Any, new: Any) -> Any:
-        left, right = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
-        total = left + right if kind is None else arithmetic.add(kind, left, right)
-        return total.view(np.uint8)
-
-    return add
-
-
-_ELEMENTS: dict[str, tuple[Any, Any]] = {
-    "f32": ("f32", np.uint32),
-    "f16": ("f16", np.uint16),
-    "bf16": ("bf16", np.uint16),
-    "u32": (None, np.uint32),
-    "i32": (None, np.uint32),
-    "s32": (None, np.uint32),
-    "u64": (None, np.uint64),
-}
-
-
 def _tensor_reduce(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    rank = _RANKS.get(modifiers.take(*_RANKS) or "")
-    modifiers.flag("tile")
+    rank, mode = _take_mode(instruction, modifiers)
     operands = list(instruction.operands)
     _take_hint(decoder, instruction, modifiers, operands)
-    for needed in ("global", "shared::cta", "add", "bulk_group"):
+    for needed in ("global", "shared::cta", "bulk_group"):
         if modifiers.take(needed) is None:
             raise unsupported(instruction, f"only the form with .{needed}")
-    if rank is None:
-        raise unsupported(instruction, "it names no rank")
-
-    def combine(parameter: TensorMapParam) -> Callable[[Any, Any], Any]:
-        found = _ELEMENTS.get(parameter.map.element.value)
-        if found is None:
-            raise MachineFault(
-                "MF007", "reduce-type", f"no bulk reduction of {parameter.map.element.value}", instruction.span
-            )
-        return _added(*found)
-
-    return _tensor_store(decoder, instruction, operands, rank, combine)
-
-
-def _global_place(warp: Warp, address: int, size: int, instruction: Instruction) -> tuple[Region, int]:
-    where = warp.cta.cluster.memory.find(address)
-    offset = address - where.base if where is not None else 0
-    if where is None or offset + size > where.size_bytes:
-        raise MachineFault(
-            "MF001", "out-of-bounds", f"{size} bytes at {address:#x} are outside "
-            f"{'every buffer' if where is None else where.name}", instruction.span,
-        )  # fmt: skip
-    return where, offset
-
-
-def _check_bulk(size: int, instruction: Instruction, *addresses: int) -> None:
-    if size % 16 or size <= 0:
-        raise MachineFault("MF002", "bulk-size", f"{size} bytes are not a positive multiple of 16", instruction.span)
-    for address in addresses:
-        if address % 16:
-            raise MachineFault(
-                "MF002", "misaligned-address", f"address {address:#x} of a bulk copy is not 16-byte aligned",
-                instruction.span,
-            )  # fmt: skip
+    operation = modifiers.take(*OPERATIONS)
+    if operation is None:
+        raise unsupported(instruction, "it names no reduction")
+    return _tensor_store(decoder, instruction, operands, rank, mode, operation)
 
 
 def _bulk_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     operands = list(instruction.operands)
+    masked = modifiers.flag("cp_mask")
+    byte_mask = decoder.source(instruction, operands.pop(), WORD16) if masked else -1
     _take_hint(decoder, instruction, modifiers, operands)
     if modifiers.flag("bulk_group"):
         for needed in ("global", "shared::cta"):
             if modifiers.take(needed) is None:
                 raise unsupported(instruction, "a bulk_group copy goes from shared::cta to global")
-        return _bulk_store(decoder, instruction, operands, None)
+        return _bulk_store(decoder, instruction, operands, None, byte_mask)
+    return _bulk_load(decoder, instruction, modifiers, operands, None)
+
+
+def _bulk_load(
+    decoder: Decoder, instruction: Instruction, modifiers: Modifiers, operands: list[Operand], combine: Combine | None
+) -> Control:
     multicast = modifiers.flag("multicast::cluster")
+    ignoring = modifiers.flag("ignore_oob")
     if not modifiers.flag("mbarrier::complete_tx::bytes"):
         raise unsupported(instruction, "it names no completion mechanism")
     spaces = [modifier for modifier in modifiers.left if modifier in ("global", "shared::cta", "shared::cluster")]
     for space in spaces:
         modifiers.left.remove(space)
-    if len(spaces) != 2 or not spaces[0].startswith("shared") or len(operands) != 4 + multicast:
+    if len(spaces) != 2 or not spaces[0].startswith("shared") or len(operands) != 4 + multicast + 2 * ignoring:
         raise unsupported(instruction, "it needs a destination, a source, a size and an mbarrier")
     from_global = spaces[1] == "global"
-    to, source = _At(decoder, instruction, operands[0]), _At(decoder, instruction, operands[1])
+    to, source = At(decoder, instruction, operands[0]), At(decoder, instruction, operands[1])
     size_slot = decoder.source(instruction, operands[2], WORD32)
-    barrier = _At(decoder, instruction, operands[3])
-    mask_slot = decoder.source(instruction, operands[4], WORD16) if multicast else -1
+    sides = tuple(decoder.source(instruction, operand, WORD32) for operand in operands[3 : 3 + 2 * ignoring])
+    barrier = At(decoder, instruction, operands[3 + 2 * ignoring])
+    mask_slot = decoder.source(instruction, operands[-1], WORD16) if multicast else -1
 
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
             size, address = int(warp.r[size_slot][lane]), source.read(warp, lane)
-            own, offset = _shared_place(warp, to.read(warp, lane), instruction, own=spaces[0] == "shared::cta")
-            _check_bulk(size, instruction, address, offset)
+            left, right = (int(warp.r[side][lane]) for side in sides) if ignoring else (0, 0)
+            own, offset = shared_place(warp, to.read(warp, lane), instruction, own=spaces[0] == "shared::cta")
+            check_bulk(size, instruction, address, offset)
             if from_global:
-                region, begin = _global_place(warp, address, size, instruction)
+                region, begin = global_place(warp, address + left, max(size - left - right, 0), instruction)
+                begin -= left
             else:
-                cta, begin = _shared_place(warp, address, instruction, own=True)
+                cta, begin = shared_place(warp, address, instruction, own=True)
                 region = cta.shared
                 if begin + size > region.size_bytes:
                     raise MachineFault("MF001", "out-of-bounds", "the source leaves shared memory", instruction.span)
-            at = _barrier(warp, barrier.read(warp, lane), own, instruction)
+            told = barrier_place(warp, barrier.read(warp, lane), own, False, instruction)
             chosen = int(warp.r[mask_slot][lane]) if multicast else None
-            destinations = _destinations(warp, own, chosen, instruction)
+            targets = destinations(warp, own, chosen, told, False, instruction)
             issued = copies.issue(warp, lane, instruction.span)
-            copies.load_bytes(issued, region, begin, size, destinations, offset, at)
+            copies.load_bytes(issued, region, begin, size, targets, offset, combine, (left, right))
 
     return Control(act)
 
 
-def _bulk_store(decoder: Decoder, instruction: Instruction, operands: list[Operand], combine: Any) -> Control:
+def _bulk_store(
+    decoder: Decoder, instruction: Instruction, operands: list[Operand], combine: Combine | None, byte_mask: int = -1
+) -> Control:
     if len(operands) != 3:
         raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
-    to, source = _At(decoder, instruction, operands[0]), _At(decoder, instruction, operands[1])
+    to, source = At(decoder, instruction, operands[0]), At(decoder, instruction, operands[1])
     size_slot = decoder.source(instruction, operands[2], WORD32)
 
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
             size, address = int(warp.r[size_slot][lane]), to.read(warp, lane)
-            _, offset = _shared_place(warp, source.read(warp, lane), instruction, own=True)
-            _check_bulk(size, instruction, address, offset)
-            region, begin = _global_place(warp, address, size, instruction)
+            _, offset = shared_place(warp, source.read(warp, lane), instruction, own=True)
+            check_bulk(size, instruction, address, offset)
+            region, begin = global_place(warp, address, size, instruction)
+            chosen = 0xFFFF if byte_mask < 0 else int(warp.r[byte_mask][lane])
             issued = copies.issue(warp, lane, instruction.span)
-            copies.store_bytes(issued, region, begin, size, offset, combine)
+            copies.store_bytes(issued, region, begin, size, offset, combine, chosen)
 
     return Control(act)
 
@@ -297,14 +234,18 @@ def _bulk_store(decoder: Decoder, instruction: Instruction, operands: list[Opera
 def _bulk_reduce(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     operands = list(instruction.operands)
     _take_hint(decoder, instruction, modifiers, operands)
-    for needed in ("global", "shared::cta", "bulk_group", "add"):
-        if modifiers.take(needed) is None:
-            raise unsupported(instruction, f"only the form with .{needed}")
+    operation = modifiers.take(*OPERATIONS)
     modifiers.flag("noftz")
     element = modifiers.take(*_ELEMENTS)
-    if element is None:
-        raise unsupported(instruction, "its element type")
-    return _bulk_store(decoder, instruction, operands, _added(*_ELEMENTS[element]))
+    combine = None if operation is None or element is None else reduction(operation, element)
+    if combine is None:
+        raise unsupported(instruction, "its operation on its element type")
+    if modifiers.flag("bulk_group"):
+        for needed in ("global", "shared::cta"):
+            if modifiers.take(needed) is None:
+                raise unsupported(instruction, "a bulk_group reduction goes from shared::cta to global")
+        return _bulk_store(decoder, instruction, operands, combine)
+    return _bulk_load(decoder, instruction, modifiers, operands, combine)
 
 
 def _commit(_decoder: Decoder, instruction: Instruction, _modifiers: Modifiers) -> Control:

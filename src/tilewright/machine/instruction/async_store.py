@@ -1,0 +1,175 @@
+"""Asynchronous stores that carry their values: `st.async`, `red.async`; `st.bulk`; cancelling cluster launches.
+
+`st.async` and `red.async` write another CTA's (or the own) shared memory and complete transactions on an mbarrier there,
+as a copy of their few bytes would. `st.bulk` fills shared memory with zeros, in program order. A
+`clusterlaunchcontrol.try_cancel` is answered with "nothing to cancel", which the ISA always permits: 16 bytes of zeros.
+
+Source: PTX ISA 9.7.9.13 (st.async), 9.7.9.14 (st.bulk), 9.7.13.14 (red.async), 9.7.13.16 (clusterlaunchcontrol).
+Not handled: `st.async` and `red.async` with `.mmio` to global memory. Checked by: tests/machine/test_bulk_forms.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine import copies
+from tilewright.machine.copies import Combine, Destination
+from tilewright.machine.decoder import (
+    PREDICATE,
+    WORD32,
+    WORD64,
+    Decoder,
+    Modifiers,
+    TypeName,
+    expect_operands,
+    unsupported,
+)
+from tilewright.machine.event import Access
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.instruction.bulk_operands import At, barrier_place, shared_place
+from tilewright.machine.lanes import WARP_SIZE, Lanes, indices, to_bits
+from tilewright.machine.reduction import OPERATIONS, reduction
+from tilewright.machine.state import Warp
+from tilewright.machine.step import Control, Plain, compute, compute_many
+
+WORD128 = TypeName("b128", 128)
+RESPONSE_BYTES = 16
+
+
+def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    """`st.async` and `red.async`."""
+    modifiers.take("weak", "relaxed")
+    modifiers.take("cta", "cluster", "gpu", "sys")
+    if modifiers.take("shared::cluster") is None and modifiers.take("global") is not None:
+        raise unsupported(instruction, "only stores to shared memory")
+    if not modifiers.flag("mbarrier::complete_tx::bytes"):
+        raise unsupported(instruction, "it names no completion mechanism")
+    operation = modifiers.take(*OPERATIONS)
+    count = {None: 1, "v2": 2, "v4": 4}[modifiers.take("v2", "v4")]
+    element = modifiers.take_type()
+    combine: Combine | None = None
+    if operation is not None:
+        combine = reduction(operation, element.name)
+        if combine is None:
+            raise unsupported(instruction, f"reduction {operation} of .{element.name}")
+    target, value, barrier_operand = expect_operands(instruction, 3)
+    sources = tuple(decoder.source(instruction, item, element, wider=True) for item in decoder.vector(value))
+    if len(sources) != count:
+        raise unsupported(instruction, f"{len(sources)} registers for {count} elements")
+    to, barrier = At(decoder, instruction, target), At(decoder, instruction, barrier_operand)
+    size = element.bytes * count
+
+    def act(warp: Warp, mask: int) -> None:
+        for lane in indices(mask).tolist():
+            address = to.read(warp, lane)
+            cta, offset = shared_place(warp, address, instruction, own=False)
+            if offset % size:
+                raise MachineFault(
+                    "MF002", "misaligned-address",
+                    f"address {address:#x} is not a multiple of the access size, {size} bytes", instruction.span,
+                )  # fmt: skip
+            told, at = barrier_place(warp, barrier.read(warp, lane), cta, False, instruction)
+            values = np.array([warp.r[source][lane] for source in sources]).astype(element.raw).view(np.uint8)
+            issued = copies.issue(warp, lane, instruction.span)
+            copies.load_values(issued, values, Destination(cta, told, at), offset, combine)
+
+    return Control(act)
+
+
+def _fill(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    """`st.bulk`: zeros."""
+    modifiers.flag("weak")
+    modifiers.take("shared::cta")
+    target, size_operand, value = expect_operands(instruction, 3)
+    to = At(decoder, instruction, target)
+    size_slot = decoder.source(instruction, size_operand, WORD64)
+    if decoder.static_value(decoder.source(instruction, value, WORD64)) != 0:
+        raise unsupported(instruction, "it fills with 0 only")
+
+    def act(warp: Warp, mask: int) -> None:
+        cta = warp.cta
+        for lane in indices(mask).tolist():
+            _, offset = shared_place(warp, to.read(warp, lane), instruction, own=True)
+            size = int(warp.r[size_slot][lane])
+            if offset % 8 or size % 8:
+                raise MachineFault(
+                    "MF002", "misaligned-address", f"st.bulk of {size} bytes at {offset:#x}: multiples of 8",
+                    instruction.span,
+                )  # fmt: skip
+            if offset + size > cta.shared.size_bytes:
+                raise MachineFault("MF001", "out-of-bounds", "st.bulk leaves shared memory", instruction.span)
+            cta.shared.data[offset : offset + size] = 0
+            if cta.cluster.observe is not None and size:
+                ranges = ((offset, offset + size),)
+                cta.cluster.observe(
+                    Access(
+                        warp.actor, "shared", cta.linear, ranges, True, "generic", instruction.span,
+                        lanes=to_bits(1 << (8 * lane)),
+                    )
+                )  # fmt: skip
+
+    return Control(act)
+
+
+def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    modifiers.flag("async")
+    modifiers.take("shared::cta")
+    modifiers.flag("b128")
+    everyone = modifiers.flag("multicast::cluster::all")
+    if not modifiers.flag("mbarrier::complete_tx::bytes"):
+        raise unsupported(instruction, "it names no completion mechanism")
+    target, barrier_operand = expect_operands(instruction, 2)
+    to, barrier = At(decoder, instruction, target), At(decoder, instruction, barrier_operand)
+
+    def act(warp: Warp, mask: int) -> None:
+        for lane in indices(mask).tolist():
+            address = to.read(warp, lane)
+            own, offset = shared_place(warp, address, instruction, own=True)
+            if offset % RESPONSE_BYTES:
+                raise MachineFault(
+                    "AL201", "copy-alignment",
+                    f"address {address:#x} of the response is not {RESPONSE_BYTES}-byte aligned", instruction.span,
+                )  # fmt: skip
+            _, at = barrier_place(warp, barrier.read(warp, lane), own, False, instruction)
+            for cta in warp.cta.cluster.ctas if everyone else (own,):
+                issued = copies.issue(warp, lane, instruction.span)
+                response = np.zeros(RESPONSE_BYTES, np.uint8)
+                copies.load_values(issued, response, Destination(cta, cta, at), offset)
+
+    return Control(act)
+
+
+def _query_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """The response's layout is the machine's own: zeros, or 1 in the last byte and the first CTA's index before it."""
+    what = modifiers.take(
+        "is_canceled", "get_first_ctaid", "get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"
+    )
+    for word in ("pred", "v4", "b32", "b128"):
+        modifiers.flag(word)
+    target, response = expect_operands(instruction, 2)
+    source = decoder.source(instruction, response, WORD128)
+    if what == "is_canceled":
+        to = decoder.destination(instruction, target, PREDICATE)
+        return compute(lambda q: _words(q)[:, 3] != 0, to, (source,))
+    if what == "get_first_ctaid":
+        targets = tuple(decoder.destination(instruction, item, WORD32) for item in decoder.vector(target))
+        return compute_many(lambda q: tuple(np.ascontiguousarray(_words(q).T)), targets, (source,))
+    axis = "xyz".index(str(what)[-1])
+    to = decoder.destination(instruction, target, WORD32)
+    return compute(lambda q: _words(q)[:, axis].copy(), to, (source,))
+
+
+def _words(values: Any) -> Lanes:
+    return np.ascontiguousarray(values).view(np.uint32).reshape(WARP_SIZE, 4)
+
+
+HANDLERS = {
+    "st.async": _send,
+    "red.async": _send,
+    "st.bulk": _fill,
+    "clusterlaunchcontrol.try_cancel": _try_cancel,
+    "clusterlaunchcontrol.query_cancel": _query_cancel,
+}

@@ -1,0 +1,201 @@
+"""What do the operands of asynchronous copies name? Shared places, barriers, tensors, destinations, lane by lane.
+
+A shared address is 32 bits, or generic within the window. A tensor map is found by its generic address: among the
+parameters, or in constant or global memory, where a kernel may have written it. With `.cta_group::2` the barrier may
+lie in either CTA of a pair, and each destination's signal goes to the CTA of its own pair that has the barrier's parity
+(PTX ISA 9.7.9.27.1.2). Checked by: tests/machine/test_copies.py, test_bulk_forms.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.base.plan import TensorMap
+from tilewright.frontends.ptx.ast import Instruction, Operand, TensorAddress
+from tilewright.machine import signals
+from tilewright.machine.copies import Destination
+from tilewright.machine.decoder import WORD32, Decoder, unsupported
+from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.memory import CONST_WINDOW, OFFSET_MASK, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW, Region
+from tilewright.machine.state import Cta, Warp
+from tilewright.machine.tensor_map_bytes import ALIGNMENT_BYTES, SIZE_BYTES, MapFields, decode, encode_unknown, tensor_map_of
+
+BULK_BYTES = 16
+"""Granularity of a bulk copy's size and addresses (PTX ISA 9.7.9.25.4.1)."""
+
+
+def shared_place(warp: Warp, address: int, instruction: Instruction, *, own: bool) -> tuple[Cta, int]:
+    """The CTA and offset of a shared address. own: it must be the executing CTA's. Raises MachineFault."""
+    if address >= SHARED_WINDOW:
+        address -= SHARED_WINDOW
+    rank, offset = address >> RANK_SHIFT, address & OFFSET_MASK
+    cluster = warp.cta.cluster
+    if own and rank == 0:
+        rank = warp.cta.rank
+    if not 0 <= rank < len(cluster.ctas) or (own and rank != warp.cta.rank):
+        raise MachineFault(
+            "MF001", "foreign-shared-memory", f"shared address {address:#x} is not the CTA's own", instruction.span
+        )
+    return cluster.ctas[rank], offset
+
+
+def global_place(warp: Warp, address: int, size: int, instruction: Instruction) -> tuple[Region, int]:
+    """The region and offset of `size` bytes of global memory. Raises MachineFault where they are not in one buffer."""
+    where = warp.cta.cluster.memory.find(address)
+    offset = address - where.base if where is not None else 0
+    if where is None or offset + size > where.size_bytes:
+        raise MachineFault(
+            "MF001", "out-of-bounds", f"{size} bytes at {address:#x} are outside "
+            f"{'every buffer' if where is None else where.name}", instruction.span,
+        )  # fmt: skip
+    return where, offset
+
+
+class At:
+    """An address operand, read lane by lane."""
+
+    def __init__(self, decoder: Decoder, instruction: Instruction, operand: Operand) -> None:
+        self.slot, self.offset = decoder.address(instruction, operand)
+
+    def read(self, warp: Warp, lane: int) -> int:
+        return int(warp.r[self.slot][lane]) + self.offset
+
+
+def barrier_place(warp: Warp, address: int, destination: Cta, pair: bool, instruction: Instruction) -> tuple[Cta, int]:
+    """The CTA and offset of a copy's mbarrier. pair: it may lie in either CTA of the destination's pair.
+
+    Raises MachineFault TX202 where it is elsewhere.
+    """
+    if address >= SHARED_WINDOW:
+        address -= SHARED_WINDOW
+    if address >> RANK_SHIFT == 0 and destination is warp.cta and not pair:
+        address |= warp.rank_base
+    cta, offset = signals.owner(warp.cta, address, instruction.span, cluster=True)
+    if cta.rank != destination.rank and not (pair and cta.rank ^ 1 == destination.rank):
+        raise MachineFault(
+            "TX202", "barrier-elsewhere",
+            f"the copy writes CTA rank {destination.rank}, its mbarrier is in CTA rank {cta.rank}", instruction.span,
+            "PTX ISA, cp.async.bulk: the mbarrier is in the same CTA as the destination",
+        )  # fmt: skip
+    return cta, offset
+
+
+def destinations(
+    warp: Warp, own: Cta, mask: int | None, told: tuple[Cta, int], pair: bool, instruction: Instruction
+) -> list[Destination]:
+    """Who is written and who is told. mask: of `.multicast::cluster`, by rank; told: the barrier's CTA and offset."""
+    barrier_cta, barrier = told
+    ctas = warp.cta.cluster.ctas
+    if mask is None:
+        return [Destination(own, barrier_cta, barrier)]
+    if not mask or mask >> len(ctas):
+        raise MachineFault(
+            "CL202", "multicast-mask", f"multicast mask {mask:#x} in a cluster of {len(ctas)} CTAs", instruction.span,
+            "PTX ISA, cp.async.bulk: ctaMask",
+        )  # fmt: skip
+    chosen = [cta for cta in ctas if mask >> cta.rank & 1]
+    if not pair:
+        return [Destination(cta, cta, barrier) for cta in chosen]
+    parity = barrier_cta.rank & 1
+    return [Destination(cta, ctas[cta.rank & ~1 | parity], barrier) for cta in chosen]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorPlace:
+    """A tensor operand's value in one lane. tensor_map, buffer: None where the map is unknown; in_memory: the map's
+    address, if it lies in global memory."""
+
+    fields: MapFields
+    tensor_map: TensorMap | None
+    buffer: Region | None
+    coordinates: tuple[int, ...]
+    in_memory: int | None
+
+
+class Tensor:
+    """A `[tensorMap, {c0, c1}]` operand. coordinates: how many the instruction takes; rank: the map's."""
+
+    def __init__(
+        self, decoder: Decoder, instruction: Instruction, operand: Operand, rank: int, coordinates: int
+    ) -> None:
+        if not isinstance(operand, TensorAddress) or len(operand.coordinates) != coordinates:
+            raise unsupported(instruction, f"it needs a tensor map and {coordinates} coordinates")
+        self.rank = rank
+        self.instruction = instruction
+        self.address = At(decoder, instruction, operand.base)
+        self.coordinates = tuple(decoder.source(instruction, each, WORD32) for each in operand.coordinates)
+
+    def read(self, warp: Warp, lane: int) -> TensorPlace:
+        """Raises MachineFault where no map of the right rank stands at the address."""
+        address = self.address.read(warp, lane)
+        fields = map_at(warp, address, self.instruction)
+        at = tuple(int(warp.r[slot].view(np.int32)[lane]) for slot in self.coordinates)
+        in_memory = address if address < CONST_WINDOW else None
+        if fields.unknown:
+            return TensorPlace(fields, None, None, at, in_memory)
+        if fields.rank != self.rank:
+            raise MachineFault(
+                "TM202", "tensor-map-rank",
+                f"{self.instruction.opcode} takes a tensor map of rank {self.rank}, this one has rank {fields.rank}",
+                self.instruction.span,
+            )  # fmt: skip
+        buffer = warp.cta.cluster.memory.find(fields.address)
+        if buffer is None or fields.address >= buffer.base + buffer.size_bytes:
+            raise MachineFault(
+                "TM203", "tensor-map-address",
+                f"the tensor map's global address {fields.address:#x} belongs to no buffer", self.instruction.span,
+            )  # fmt: skip
+        try:
+            tensor_map = tensor_map_of(fields, buffer.base)
+        except EngineFault as fault:
+            raise MachineFault(fault.code, fault.name, fault.message, self.instruction.span) from fault
+        return TensorPlace(fields, tensor_map, buffer, at, in_memory)
+
+
+def map_at(warp: Warp, address: int, instruction: Instruction) -> MapFields:
+    """The tensor map at a generic address. Raises MachineFault where there is none, or its address is crooked."""
+    if address % ALIGNMENT_BYTES:
+        raise MachineFault(
+            "TM201", "no-tensor-map",
+            f"a tensor map's address is a multiple of {ALIGNMENT_BYTES}, not {address:#x}: no tensor map stands there",
+            instruction.span,
+        )  # fmt: skip
+    content = map_bytes(warp, address)
+    fields = None if content is None else decode(content)
+    if fields is None:
+        raise MachineFault("TM201", "no-tensor-map", f"no tensor map stands at {address:#x}", instruction.span)
+    return fields
+
+
+def map_bytes(warp: Warp, address: int) -> bytes | None:
+    """The 128 bytes at a generic address outside shared memory; None where they are not in one region."""
+    memory = warp.cta.cluster.memory
+    kept = memory.virtual_maps.get(address)
+    if kept is not None:
+        return kept
+    where = memory.find(address) if address < SHARED_WINDOW else None
+    if where is None or address + SIZE_BYTES > where.base + where.size_bytes:
+        return None
+    if where.virtual:
+        return encode_unknown(None, address)
+    begin = address - where.base
+    return where.data[begin : begin + SIZE_BYTES].tobytes()
+
+
+def check_bulk(size: int, instruction: Instruction, *addresses: int) -> None:
+    """Raises MachineFault where a plain bulk copy's size or one of its addresses is no multiple of 16 bytes."""
+    if size % BULK_BYTES or size <= 0:
+        raise MachineFault(
+            "AL203", "bulk-size", f"{size} bytes are not a positive multiple of {BULK_BYTES}", instruction.span,
+            "PTX ISA, cp.async.bulk: size",
+        )  # fmt: skip
+    for address in addresses:
+        if address % BULK_BYTES:
+            raise MachineFault(
+                "AL201", "copy-alignment",
+                f"address {address:#x} of a bulk copy is not {BULK_BYTES}-byte aligned", instruction.span,
+                "PTX ISA, cp.async.bulk: alignment",
+            )  # fmt: skip

@@ -1,0 +1,116 @@
+"""What stands in a kernel's parameter block? The launch's values as bytes, in the order of the declarations.
+
+A tensor map is 128 bytes of the machine's own encoding (`tensor_map_bytes`), wherever it stands: as a parameter or at
+some offset of a structure. A structure's pointers are written over its bytes; beyond the data given it is zero.
+Source: PTX ISA 5.1.6 (parameter state space), 7.1; CUDA driver, cuTensorMapEncodeTiled (alignment).
+
+Not handled: parameters that lie in a buffer of the caller's choice. Checked by: tests/machine/test_parameters.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import (
+    Launch,
+    NullPointerParam,
+    OpaqueParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    TensorMapParam,
+    UnknownTensorMapParam,
+)
+from tilewright.frontends.ptx.ast import Kernel, Parameter
+from tilewright.machine.memory import PARAM_WINDOW, GlobalMemory
+from tilewright.machine.tensor_map_bytes import ALIGNMENT_BYTES, encode, encode_unknown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParameterBlock:
+    """data: the block's bytes; symbols: each parameter's generic address."""
+
+    data: npt.NDArray[np.uint8]
+    symbols: dict[str, int]
+
+
+def parameter_block(kernel: Kernel, launch: Launch, memory: GlobalMemory) -> ParameterBlock:
+    """Lay out the launch's values. Raises TilewrightError where they do not fit the kernel's declarations."""
+    if len(kernel.parameters) != len(launch.params):
+        raise TilewrightError(
+            f"kernel {kernel.name} takes {len(kernel.parameters)} parameters, the launch gives {len(launch.params)}",
+            span=kernel.span,
+        )
+    symbols: dict[str, int] = {}
+    block = bytearray()
+    for parameter, given in zip(kernel.parameters, launch.params, strict=True):
+        block.extend(bytes(-len(block) % parameter.align))
+        address = PARAM_WINDOW + len(block)
+        symbols[parameter.name] = address
+        value = _value(parameter, given, memory, address)
+        if len(value) != parameter.size_bytes:
+            raise TilewrightError(
+                f"parameter {parameter.name} has {parameter.size_bytes} bytes, the launch gives {len(value)}",
+                span=parameter.span,
+            )
+        block.extend(value)
+    return ParameterBlock(np.frombuffer(bytes(block), np.uint8), symbols)
+
+
+def _value(parameter: Parameter, given: Param, memory: GlobalMemory, address: int) -> bytes:
+    match given:
+        case PointerParam() | NullPointerParam() | TensorMapParam() | UnknownTensorMapParam():
+            if isinstance(given, (TensorMapParam, UnknownTensorMapParam)) and parameter.align % ALIGNMENT_BYTES:
+                raise TilewrightError(
+                    f"parameter {parameter.name} holds a tensor map and is aligned to {parameter.align} bytes",
+                    span=parameter.span,
+                    remedy=f"declare it .align {ALIGNMENT_BYTES}",
+                )
+            return _member(parameter, given, memory, address)
+        case ScalarParam("f32", value):
+            return np.array([value], np.float32).tobytes()
+        case ScalarParam("i32", value):
+            # A narrower parameter (.u8, .u16, .pred stored as .b8) is given as i32, too.
+            width = min(parameter.size_bytes, 4)
+            return (int(value) & ((1 << (8 * width)) - 1)).to_bytes(width, "little")
+        case ScalarParam(_, value):
+            return (int(value) & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
+        case OpaqueParam(size_bytes, data, fields):
+            content = bytearray(data.ljust(size_bytes, b"\0"))
+            for offset, member in fields:
+                placed = _member(parameter, member, memory, address + offset)
+                if offset < 0 or offset + len(placed) > size_bytes:
+                    raise TilewrightError(
+                        f"parameter {parameter.name} has {size_bytes} bytes, a member stands at {offset}",
+                        span=parameter.span,
+                    )
+                content[offset : offset + len(placed)] = placed
+            return bytes(content)
+
+
+def _member(
+    parameter: Parameter,
+    given: PointerParam | NullPointerParam | TensorMapParam | UnknownTensorMapParam,
+    memory: GlobalMemory,
+    address: int,
+) -> bytes:
+    match given:
+        case NullPointerParam():
+            return bytes(8)
+        case PointerParam(buffer, offset):
+            return (_buffer(memory, buffer, parameter) + offset).to_bytes(8, "little")
+        case TensorMapParam(buffer, tensor_map):
+            return encode(tensor_map, _buffer(memory, buffer, parameter))
+        case UnknownTensorMapParam(box_bytes):
+            return encode_unknown(box_bytes, address)
+
+
+def _buffer(memory: GlobalMemory, name: str, parameter: Parameter) -> int:
+    found = memory.by_name.get(name)
+    if found is None:
+        raise TilewrightError(f"parameter {parameter.name} names buffer {name}, which was not given")
+    return found.base

@@ -1,0 +1,63 @@
+"""What does an asynchronous reduction make of old and new bytes?
+
+Element by element: `cp.reduce.async.bulk[.tensor]` and `red.async` (PTX ISA 9.7.9.25.5.1, 9.7.13.14). Integer sums wrap;
+`inc` and `dec` wrap at the operand; f16 and bf16 sums round once (`.noftz` is what they do here, too).
+Checked by: tests/machine/test_bulk_forms.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.machine import arithmetic
+
+Bytes = npt.NDArray[np.uint8]
+OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+
+_FLOATS: dict[str, Literal["f16", "bf16", "f32", "f64"]] = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64"}
+_WIDTHS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_SIGNED: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+_FLOAT: dict[str, Callable[..., Any]] = {
+    "add": arithmetic.add,
+    "min": arithmetic.minimum,
+    "max": arithmetic.maximum,
+}
+_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda old, new: old + new,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": lambda old, new: old & new,
+    "or": lambda old, new: old | new,
+    "xor": lambda old, new: old ^ new,
+    "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
+    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - old.dtype.type(1)),
+}
+
+
+def reduction(operation: str, element: str) -> Callable[[Bytes, Bytes], Bytes] | None:
+    """The function of old and new bytes for an element type (`f16`, `u32`, `i32`, ...); None where there is none."""
+    if element in _FLOATS:
+        function = _FLOAT.get(operation)
+        if function is None:
+            return None
+        kind, dtype = _FLOATS[element], np.dtype(_UNSIGNED[_WIDTHS[element]])
+        return lambda old, new: _bytes(function(kind, _view(old, dtype), _view(new, dtype)))
+    width, combine = int(element[1:]) // 8, _INTEGER.get(operation)
+    if combine is None:
+        return None
+    dtype = np.dtype((_SIGNED if element[0] in "si" else _UNSIGNED)[width])
+    return lambda old, new: _bytes(combine(_view(old, dtype), _view(new, dtype)))
+
+
+def _view(data: Bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return np.ascontiguousarray(data).view(dtype)
+
+
+def _bytes(values: npt.NDArray[Any]) -> Bytes:
+    return np.ascontiguousarray(values).view(np.uint8)

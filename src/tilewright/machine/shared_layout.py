@@ -1,0 +1,94 @@
+"""Where do a kernel's shared and local variables stand?
+
+Shared: the static variables that the kernel mentions, in the order of their declarations, each aligned; then the dynamic
+array (an `extern` array of no size), which the launch's dynamic bytes extend. Local: every thread has a frame that
+holds the kernel's `.local` variables and the `.param` variables of its calls; both live as long as the thread.
+Source: PTX ISA 5.1 (state spaces), 7.1 (function declarations). Checked by: tests/machine/test_run.py, test_calls.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.ptx.ast import (
+    Address,
+    Arguments,
+    Instruction,
+    Kernel,
+    Module,
+    Operand,
+    Symbol,
+    TensorAddress,
+    Variable,
+    Vector,
+)
+from tilewright.targets import Target
+
+_FRAME_ALIGN_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """symbols: each variable's offset; size_bytes: of the whole."""
+
+    symbols: dict[str, int]
+    size_bytes: int
+
+
+def shared_layout(module: Module, kernel: Kernel, dynamic_bytes: int, target: Target) -> Frame:
+    """Offsets of the shared variables that the kernel mentions, and bytes in all with the launch's dynamic ones."""
+    used = {variable.name for variable in kernel.variables} | symbols_of(kernel)
+    variables = [
+        each for each in (*module.variables, *kernel.variables) if each.space == "shared" and each.name in used
+    ]
+    static = _stacked(each for each in variables if each.size_bytes is not None)
+    dynamic = [each for each in variables if each.size_bytes is None]
+    end = static.size_bytes
+    if dynamic:
+        end += -end % max(each.align for each in dynamic)
+    symbols = static.symbols | {each.name: end for each in dynamic}
+    end += dynamic_bytes
+    most = target.limit("cta.shared_bytes_max")
+    if end > most:
+        raise TilewrightError(
+            f"kernel {kernel.name} takes {end} bytes of shared memory, more than {most}", span=kernel.span
+        )
+    return Frame(symbols, end)
+
+
+def local_frame(kernel: Kernel) -> Frame:
+    """Offsets of the variables of one thread, and the size of its frame (a multiple of 16 bytes)."""
+    stacked = _stacked(each for each in kernel.variables if each.space in ("local", "param"))
+    align = max([_FRAME_ALIGN_BYTES, *(each.align for each in kernel.variables)])
+    return Frame(stacked.symbols, stacked.size_bytes + -stacked.size_bytes % align)
+
+
+def _stacked(variables: Iterable[Variable]) -> Frame:
+    symbols: dict[str, int] = {}
+    end = 0
+    for variable in variables:
+        end += -end % max(variable.align, 1)
+        symbols[variable.name] = end
+        end += variable.size_bytes or 0
+    return Frame(symbols, end)
+
+
+def symbols_of(kernel: Kernel) -> set[str]:
+    """The names of variables, labels and parameters that a kernel's instructions mention."""
+    found: set[str] = set()
+    waiting: list[Operand] = [
+        operand for item in kernel.body if isinstance(item, Instruction) for operand in item.operands
+    ]
+    while waiting:
+        match waiting.pop():
+            case Symbol(name) | Address(Symbol(name)):
+                found.add(name)
+            case TensorAddress(base, coordinates):
+                waiting.extend((base, *coordinates))
+            case Vector(items) | Arguments(items):
+                waiting.extend(items)
+            case _:
+                pass
+    return found
