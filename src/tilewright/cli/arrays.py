@@ -33,7 +33,7 @@ def read_inputs(path: str, buffers: Sequence[Buffer]) -> dict[str, Array]:
     Raises TilewrightError: the file is missing or damaged; an array is missing, or one is there that the program does
     not take; a type or shape differs. Nothing is converted.
     """
-    given = _arrays(path)
+    given = read_arrays(path)
     names = ", ".join(buffer.name for buffer in buffers)
     arrays: dict[str, Array] = {}
     for buffer in buffers:
@@ -47,7 +47,8 @@ def read_inputs(path: str, buffers: Sequence[Buffer]) -> dict[str, Array]:
     return arrays
 
 
-def _arrays(path: str) -> dict[str, Array]:
+def read_arrays(path: str) -> dict[str, Array]:
+    """Every array in an `.npz` file, by name. Raises TilewrightError: the file is missing or damaged."""
     remedy = "give an .npz file of arrays by parameter name"
     try:
         archive: object = np.load(path, allow_pickle=False)

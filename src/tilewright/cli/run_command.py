@@ -1,4 +1,7 @@
-"""`tilewright run FILE.twb`: a compiled program on random or given arrays, compared with NumPy where that is quick."""
+"""`tilewright run FILE.twb`: a compiled program on random or given arrays, compared with NumPy where that is quick.
+
+`tilewright run FILE.ptx` runs a foreign kernel: see `run_ptx`.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,24 @@ EXAMPLES = """examples:
   tilewright run gemm.twb
   tilewright run gemm.twb --on cpu --seed 7
   tilewright run gemm.twb --inputs arrays.npz --outputs result.npz --format json
+  tilewright run kernel.ptx --launch launch.json --inputs in.npz --outputs out.npz
+  tilewright run kernel.ptx --launch launch.json --on gpu
 
-In .npz files bfloat16 stands as raw uint16, since NumPy has no name for it.
+In .npz files bfloat16 stands as raw uint16, since NumPy has no name for it. A PTX kernel takes and gives raw bytes
+(uint8) by the names of its launch file's buffers; inputs that are not given are zero. It runs on the CPU machine unless
+--on gpu asks otherwise, and a fault, a race or a hang is reported with its line.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bundle", metavar="FILE.twb", help="what `tilewright compile` wrote")
-    parser.add_argument("--inputs", metavar="IN.npz", help="input arrays by parameter name (default: random)")
-    parser.add_argument("--outputs", metavar="OUT.npz", help="write the outputs here, 16-bit floats as raw uint16")
+    parser.add_argument("bundle", metavar="FILE", help="what `tilewright compile` wrote, or a PTX text")
+    parser.add_argument("--launch", metavar="FILE.json", help="how a PTX kernel is launched (docs/launch-file.md)")
+    parser.add_argument("--inputs", metavar="IN.npz", help="input arrays by name (default: random; for PTX zeros)")
+    parser.add_argument("--outputs", metavar="OUT.npz", help="write the outputs here (of PTX every buffer)")
     parser.add_argument("--on", choices=("auto", "gpu", "cpu"), default="auto", help="where (default: a GPU if any)")
+    parser.add_argument(
+        "--isa", choices=("tolerant", "strict"), default="tolerant", help="how PTX is judged, as in `tilewright check`"
+    )
     parser.add_argument(
         "--seed", type=_seed, default=0, metavar="N", help="of the random inputs and of the CPU machine's engines"
     )
@@ -49,6 +60,12 @@ def _seed(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.bundle == "-" or Path(arguments.bundle).suffix == ".ptx":
+        from tilewright.cli.run_ptx import run_ptx
+
+        return run_ptx(arguments)
+    if arguments.launch:
+        raise TilewrightError("--launch is for PTX texts; a bundle has its launches in it", remedy="leave it out")
     from tilewright.cli.arrays import npz_bytes, random_inputs, read_inputs
     from tilewright.cli.files import write_files
     from tilewright.cli.progress import Progress
@@ -106,13 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def load_bundle(path: str) -> Bundle:
-    """The bundle at `path`. Raises TilewrightError; for PTX text and Python files it says what to give instead."""
-    from tilewright.cli.source import refuse_ptx
+    """The bundle at `path`. Raises TilewrightError; for Python files it says what to give instead."""
     from tilewright.runtime.bundle import load
 
     suffix = Path(path).suffix
-    if suffix == ".ptx":
-        refuse_ptx(path, "run", "give it what `tilewright compile` wrote")
     if suffix == ".py" or ".py:" in path:
         kernel = path if ".py:" in path else f"{path}:KERNEL"
         raise TilewrightError(f"{path} is no bundle", remedy=f"compile it first: tilewright compile {kernel}")

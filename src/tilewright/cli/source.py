@@ -8,7 +8,6 @@ import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 import tilewright
 from tilewright.base.error import TilewrightError
@@ -26,7 +25,10 @@ def load_kernel(reference: str) -> Kernel:
     """
     file, colon, name = reference.rpartition(":")
     if reference.endswith(".ptx"):
-        refuse_ptx(reference, "compile", "write FILE.py:KERNEL")
+        raise TilewrightError(
+            f"{reference} is PTX text, which is compiled already",
+            remedy="`tilewright check` judges it; `tilewright compile` takes FILE.py:KERNEL",
+        )
     if not colon or not file or not name:
         raise TilewrightError(f"{reference!r} names no kernel", remedy="write FILE.py:KERNEL")
     path = Path(file)
@@ -127,19 +129,3 @@ def parse_tile(text: str) -> tuple[int, int] | None:
     if not cross or not rows.isdigit() or not columns.isdigit():
         raise TilewrightError(f"cannot read --tile {text!r}", remedy="write it as 128x256")
     return int(rows), int(columns)
-
-
-def refuse_ptx(path: str, command: str, remedy: str) -> NoReturn:
-    """Say what is wrong with a PTX text, or, where nothing is, that this release takes none."""
-    from tilewright.frontends.ptx.reader import read
-
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="check the file") from error
-    except OSError as error:
-        raise TilewrightError(f"cannot read {path}: {error.strerror}", remedy="check the path") from error
-    read(text, path)
-    raise TilewrightError(
-        f"{path} is PTX text, which `tilewright {command}` does not take in this release", remedy=remedy
-    )

@@ -6,8 +6,7 @@ unknown. What can't be judged at all (an instruction that the machine lacks, tim
 the reason; only what the user can mend (no such file, no PTX, a launch that is not this kernel's) is an error, of that
 file alone.
 
-A defect of this program ends as an error of the file with the place in our source, never as a verdict. The environment
-variable TILEWRIGHT_TRACEBACK lets it through.
+A defect of this program ends as an error of the file, never as a verdict (`defect`).
 Checked by: tests/driver/test_check.py.
 """
 
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +25,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.contract.happens_before import Readings
 from tilewright.driver.allowance import Allowance, allowances, apply_allowances, unused
 from tilewright.driver.budget import BudgetSpent, bounded
+from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
 from tilewright.driver.launch_file import LaunchFile
 from tilewright.driver.map_findings import map_findings
@@ -45,18 +44,6 @@ Repairer = Callable[[FileReport, Recheck], FileReport]
 DEFAULT_BUDGET_SECONDS = 60.0
 FILE_BYTES_MAX = 64 << 20
 """PTX texts beyond this are refused: no compiler writes such, and reading one would take all memory."""
-
-_DEFECTS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NameError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What a mistake of this program raises; a missing piece of the input raises TilewrightError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +69,7 @@ def check_text(
     """
     options = options or CheckOptions()
     try:
-        with bounded(options.budget_seconds):
+        with bounded(options.budget_seconds), defects_as_errors(f"the text of {file}"):
             module = read(text, file)
             chosen = _chosen_kernels(module, file, launch, options.entry)
     except TilewrightError as error:
@@ -90,21 +77,16 @@ def check_text(
     except BudgetSpent:
         seconds = options.budget_seconds
         return FileReport(file, text, error=f"reading {file} took more than {seconds:g} s", remedy="raise --budget")
-    except RecursionError:
-        return FileReport(file, text, error=f"{file} is nested too deeply", remedy="give a text that a compiler wrote")
-    except _DEFECTS as error:
-        return _defect(file, text, error)
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
     used: set[Allowance] = set()
     kernels: list[KernelReport] = []
     complete = True
     for kernel, known_launch in chosen:
         try:
-            report, of_kernel, whole = _check_kernel(module, kernel, known_launch, allowed, options)
+            with defects_as_errors(f"{kernel.name} in {file}"):
+                report, of_kernel, whole = _check_kernel(module, kernel, known_launch, allowed, options)
         except TilewrightError as error:
             return _failed(file, text, error)
-        except _DEFECTS as error:
-            return _defect(file, text, error, kernel.name)
         kernels.append(report)
         used |= of_kernel
         complete = complete and whole
@@ -280,18 +262,4 @@ def _failed(file: str, text: str, error: TilewrightError) -> FileReport:
     line = error.span.line if error.span is not None and error.span.file == file else None
     return FileReport(
         file, text, error=error.message, error_line=line, remedy=error.remedy, error_findings=error.findings
-    )
-
-
-def _defect(file: str, text: str, error: Exception, kernel: str = "") -> FileReport:
-    if os.environ.get("TILEWRIGHT_TRACEBACK"):
-        raise error
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}:{frame.lineno}"
-    what = f"{kernel} in {file}" if kernel else file
-    return FileReport(
-        file,
-        text,
-        error=f"a fault of tilewright itself while checking {what}: {type(error).__name__} at {place}",
-        remedy="please report the file; TILEWRIGHT_TRACEBACK=1 shows where it happened",
     )

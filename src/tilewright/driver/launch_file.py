@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -122,23 +123,57 @@ class LaunchFile:
                 span=kernel.span,
                 remedy="give one entry for each .param of the kernel, hidden ones too, in the text's order",
             )
-        for index, (param, parameter) in enumerate(zip(self.params, kernel.parameters, strict=True)):
-            size = param_bytes(param)
-            if size != parameter.size_bytes:
-                raise TilewrightError(
-                    f"{self.file}: params[{index}]: has {size} bytes; parameter {parameter.name} of {kernel.name} "
-                    f"has {parameter.size_bytes}",
-                    span=parameter.span,
-                    remedy=f"give a kind of {parameter.size_bytes} bytes, or kind bytes with that size",
-                )
-        return Launch(
+        params = tuple(self._fitted(index, param, kernel) for index, param in enumerate(self.params))
+        launch = Launch(
             kernel.name,
             self.grid,
             self.block or declared_block(kernel),
-            self.params,
+            params,
             self.cluster or declared_cluster(kernel),
             self.dynamic_smem_bytes,
         )
+        self._require_shape(launch, kernel)
+        return launch
+
+    def _fitted(self, index: int, param: Param, kernel: Kernel) -> Param:
+        """The parameter as the kernel declares it: numbers may be narrower there, or wider floats."""
+        parameter = kernel.parameters[index]
+        size, wanted = param_bytes(param), parameter.size_bytes
+        if size == wanted:
+            return param
+        match param:
+            case ScalarParam("i32", value) if wanted in (1, 2):
+                low, high = -(1 << (8 * wanted - 1)), (1 << 8 * wanted) - 1
+                if low <= value <= high:
+                    return OpaqueParam(wanted, (int(value) & high).to_bytes(wanted, "little"))
+            case ScalarParam("f32", value) if parameter.type == "f64":
+                return OpaqueParam(8, struct.pack("<d", value))
+            case _:
+                pass
+        raise TilewrightError(
+            f"{self.file}: params[{index}]: has {size} bytes; parameter {parameter.name} of {kernel.name} has {wanted}",
+            span=parameter.span,
+            remedy=f"give a kind of {wanted} bytes, or kind bytes with that size",
+        )
+
+    def _require_shape(self, launch: Launch, kernel: Kernel) -> None:
+        """Raises TilewrightError where block, cluster and grid contradict the kernel's directives or each other."""
+
+        def refuse(field: str, problem: str, remedy: str) -> NoReturn:
+            raise TilewrightError(f"{self.file}: {field}: {problem}", span=kernel.span, remedy=remedy)
+
+        required = kernel.directives.get("reqntid")
+        if required is not None and _three(required) != launch.block:
+            refuse("block", f"is {launch.block}; .reqntid of {kernel.name} is {required}", "leave block out")
+        most = kernel.directives.get("maxntid")
+        if most is not None and math.prod(launch.block) > math.prod(most):
+            threads = math.prod(launch.block)
+            refuse("block", f"has {threads} threads; .maxntid of {kernel.name} is {most}", "launch fewer threads")
+        cluster = kernel.directives.get("reqnctapercluster")
+        if cluster is not None and _three(cluster) != launch.cluster:
+            refuse("cluster", f"is {launch.cluster}; .reqnctapercluster is {cluster}", "leave cluster out")
+        if any(blocks % ctas for blocks, ctas in zip(launch.grid, launch.cluster, strict=True)):
+            refuse("grid", f"is {launch.grid}, no multiple of the cluster {launch.cluster}", "round the grid up")
 
 
 def declared_block(kernel: Kernel) -> tuple[int, int, int]:
