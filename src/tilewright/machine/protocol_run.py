@@ -108,12 +108,14 @@ def run_protocol(
     clusters: Sequence[int] | None = None,
     at_back_edge: AtBackEdge | None = None,
     unknown_parameters: UnknownBytes | None = None,
+    any_global_address: bool = False,
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
     buffers: by name, bytes or `VirtualBuffer`s; known_buffers: those whose contents count as known. clusters: linear
     indices of the clusters to run (all). schedule: "canonical" makes no choices, "seeded" plays the adversary of
-    `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything. step_limit: warp instructions.
+    `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything. any_global_address: sizes and
+    strides are made up, so no global address is judged. step_limit: warp instructions.
     Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
     text = text_of(inlined(module, kernel_of(module, launch.entry)))
@@ -124,6 +126,7 @@ def run_protocol(
         chosen: Slice, watch: Callable[[Event], None] | None, hook: AtBackEdge | None
     ) -> tuple[ProtocolReport, Tracker]:
         run = _Run(module, launch, buffers, text, chosen, watch, known_buffers, unknown, hook, seed, schedule)
+        run.prepared.memory.forgiving = any_global_address
         return run.go(clusters, step_limit), run.tracker
 
     while sliced.loads and _left_out(sliced):
