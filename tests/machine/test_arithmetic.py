@@ -327,7 +327,7 @@ def test_modes_that_are_not_modelled_are_refused() -> None:
     with pytest.raises(EngineFault):
         arithmetic.add("f64", *lanes("f64", 0, 0), "rz")
     with pytest.raises(EngineFault):
-        arithmetic.add("bf16", *lanes("bf16", 0, 0), "rm")
+        arithmetic.divide("f64", *lanes("f64", 0, 0), "rm")
 
 
 def measured() -> tuple[dict[str, np.ndarray], list[np.ndarray]]:

@@ -141,6 +141,18 @@ def test_narrowing_is_monotone_and_within_half_a_step(number: float) -> None:
             assert magnitude % 2 == 0
 
 
+def test_bf16_rounded_downward_and_upward_brackets_the_value() -> None:
+    numbers = np.array([1.0, 1.001, -1.001, 3.4e38, -3.4e38, 1e-40, -1e-40, 0.0, np.inf, -np.inf], np.float32)
+    images = numbers.view(np.uint32)
+    down, up = (conversion.float_to_float("bf16", "f32", images, mode) for mode in ("rm", "rp"))
+    low, high = ((bits.astype(np.uint32) << 16).view(np.float32) for bits in (down, up))
+    assert ((low <= numbers) & (numbers <= high)).all()
+    exact = (images & 0xFFFF) == 0
+    # Neighbours unless exact; among images of one sign, neighbours differ by one.
+    assert (np.abs(up.astype(np.int64) - down) == np.where(exact, 0, 1)).all()
+    assert int(conversion.float_to_float("bf16", "f32", np.array([0x7FC0_0001], np.uint32), "rp")[0]) == 0x7FFF
+
+
 def test_bf16_from_f32_agrees_with_another_implementation() -> None:
     bits = np.random.default_rng(7).integers(0, 1 << 32, 20000, dtype=np.uint32)
     finite = np.isfinite(bits.view(np.float32))
@@ -222,5 +234,3 @@ def test_conversions_that_do_not_exist_are_refused() -> None:
         conversion.float_to_byte_float("e4m3", "f64", np.zeros(1, np.uint64))
     with pytest.raises(EngineFault):
         conversion.integer_to_float("f64", "s64", np.zeros(1, np.uint64), "rz")
-    with pytest.raises(EngineFault):
-        conversion.float_to_float("bf16", "f32", np.zeros(1, np.uint32), "rm")

@@ -9,7 +9,7 @@ Values are arrays of bit images: uint16 (f16, bf16), uint32 (f32), uint64 (f64).
 9.7.3: 0x7fffffff; 0x7fff for 16-bit types), whatever the payload of an operand was. For f64 the ISA states nothing: an
 H200 passes an operand's payload on, this model does not.
 
-Not handled: stochastic rounding (`.rs`), directed rounding to bf16 (PTX has none).
+Not handled: stochastic rounding (`.rs`).
 Checked by: `tests/machine/test_arithmetic.py`, against exact fractions and against results of an H200.
 """
 
@@ -19,8 +19,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tilewright.machine.engine_fault import EngineFault
 
 Bits = NDArray[Any]
 """Bit images: an unsigned integer array as wide as the type."""
@@ -158,5 +156,8 @@ def _narrowed_bf16(value: Float64, rounding: Rounding) -> NDArray[np.uint16]:
         case "rz":
             pass
         case "rm" | "rp":
-            raise EngineFault("MF007", "rounding", f"bf16 has no rounding mode .{rounding}")
+            # Away from zero where the exact value lies on that side; a NaN or infinity has no lower bits to lose.
+            away = value < 0 if rounding == "rm" else value > 0
+            up = away & np.isfinite(value) & ((bits & np.uint32(0xFFFF)) != 0)
+            bits = bits + (up.astype(np.uint32) << np.uint32(16))
     return (bits >> np.uint32(16)).astype(np.uint16)
