@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine import mbarrier
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, AsyncCopyArrive, AsyncCopyIssue, CopyActor
+from tilewright.machine.event import Access, AsyncCopyArrive, AsyncCopyArriveIssue, AsyncCopyIssue, CopyActor
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import selector, to_bits
 from tilewright.machine.memory import Region, merge_ranges
@@ -64,6 +64,7 @@ class AsyncCopies:
     commits: list[Commit] = field(default_factory=list[Commit])
     deferred: list[DeferredArrival] = field(default_factory=list[DeferredArrival])
     waiters: list[tuple[Warp, Strand]] = field(default_factory=list["tuple[Warp, Strand]"])
+    arrivals: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,6 +200,10 @@ def arrive_when_landed(
             )  # fmt: skip
         cta.barriers[offset] = replace(before, pending=before.pending + count)
 
+    number, state.arrivals = state.arrivals, state.arrivals + 1
+    if cta.cluster.observe is not None:
+        cta.cluster.observe(AsyncCopyArriveIssue(warp.actor, to_bits(mask), number, span))
+
     def arrive() -> None:
         left = count
         while left:
@@ -213,7 +218,9 @@ def arrive_when_landed(
             observe = cta.cluster.observe
             if observe is not None:
                 lanes, phase = to_bits(mask), current.phase
-                observe(AsyncCopyArrive(warp.actor, lanes, cta.linear, offset, phase, here, no_increment, span))
+                observe(
+                    AsyncCopyArrive(warp.actor, lanes, cta.linear, offset, phase, here, no_increment, span, number)
+                )
             store_barrier(cta, offset, current, after)
             left -= here
 

@@ -62,7 +62,7 @@ class Access:
     space "shared": `cta` owns the bytes. space "global": `cta` is -1. atomic: part of an atomic operation, or a strong
     (`.relaxed`, `.acquire`, `.release`, `.volatile`) load or store. lanes: bit i = lane i of the warp took part.
     order, scope: of a strong access (scope empty for a weak one). uncertain: whether it happens, or where, depends on
-    data that the run could not know.
+    data that the run could not know. modifies: an atomic operation (atom, red), whose write follows upon its read.
     """
 
     actor: Actor
@@ -77,6 +77,7 @@ class Access:
     order: MemoryOrder = "weak"
     scope: str = ""
     uncertain: bool = False
+    modifies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class BarrierArrive:
     """An arrive-on (`count` arrivals from one warp instruction, all lanes summed). `phase` is the absolute phase index,
     from 0, that it counted in; `expect_bytes` is what it added to the transaction count first (0 for a plain arrive).
     `cta` is the owner of the barrier, which may be another CTA of the cluster. drop: an arrive_drop, after which phases
-    expect `count` arrivals fewer; relaxed: it publishes nothing."""
+    expect `count` arrivals fewer; relaxed: it publishes nothing; lanes: bit i = lane i of the warp arrived."""
 
     actor: WarpActor
     cta: int
@@ -112,6 +113,7 @@ class BarrierArrive:
     span: Span
     drop: bool = False
     relaxed: bool = False
+    lanes: int = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,8 +502,19 @@ class AsyncCopyWait:
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncCopyArriveIssue:
+    """cp.async.mbarrier.arrive is executed: its deferred arrivals (number `arrival` of the warp) will count once the
+    cp.asyncs that the lanes have issued until now are done."""
+
+    actor: WarpActor
+    lanes: int
+    arrival: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class AsyncCopyArrive:
-    """cp.async.mbarrier.arrive: its deferred arrivals counted, after the cp.asyncs that the lanes had issued before."""
+    """The deferred arrivals number `arrival` of a warp counted, or some of them."""
 
     actor: WarpActor
     lanes: int
@@ -511,6 +524,7 @@ class AsyncCopyArrive:
     count: int
     no_increment: bool
     span: Span
+    arrival: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -580,6 +594,7 @@ Event = (
     | AsyncCopyIssue
     | AsyncCopyCommit
     | AsyncCopyWait
+    | AsyncCopyArriveIssue
     | AsyncCopyArrive
     | TensorMapFence
     | GridDependency

@@ -56,9 +56,10 @@ def store_barrier(cta: Cta, offset: int, before: Mbarrier, after: Mbarrier) -> N
 
 def arrive(
     warp: Warp, cta: Cta, offset: int, times: int, each: int, expect_bytes: int, *,
-    drop: bool, no_complete: bool, relaxed: bool, span: Span,
+    drop: bool, no_complete: bool, relaxed: bool, span: Span, lanes: int,
 ) -> None:  # fmt: skip
-    """`times` lanes arrive, each with `each` arrivals and `expect_bytes` more expected bytes."""
+    """`times` lanes (bit i of `lanes` = lane i) arrive, each with `each` arrivals and `expect_bytes` more expected
+    bytes."""
     observe = cta.cluster.observe
     function = mbarrier.arrive_drop if drop else mbarrier.arrive
     while times:
@@ -70,8 +71,10 @@ def arrive(
         if observe is not None:
             arrivals, byte_count = here * each, here * expect_bytes
             observe(
-                BarrierArrive(warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, span, drop, relaxed)
-            )
+                BarrierArrive(
+                    warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, span, drop, relaxed, lanes
+                )
+            )  # fmt: skip
         store_barrier(cta, offset, before, after)
         times -= here
 

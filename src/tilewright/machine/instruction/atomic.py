@@ -129,8 +129,9 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
                         if returns:
                             before[index][lane] = old[0]
                 report_access(
-                    warp, region, offsets, place.size_bytes, True, place.span, strength, of_lanes(lanes, mask)
-                )
+                    warp, region, offsets, place.size_bytes, True, place.span, strength, of_lanes(lanes, mask),
+                    modifies=True,
+                )  # fmt: skip
             for target, value in zip(targets, before, strict=True):
                 r[target] = value
 

@@ -158,6 +158,7 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
                         relaxed=relaxed,
                         no_complete=no_complete,
                         span=instruction.span,
+                        lanes=sum(1 << lane for lane in members),
                     )
             if state != SINK_SLOT:
                 warp.r[state] = merge(warp.r[state], tokens, mask)

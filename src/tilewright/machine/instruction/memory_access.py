@@ -109,9 +109,11 @@ def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
 
 
 def report_access(
-    warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, strength: Strength, mask: int
-) -> None:
-    """Yield the event of one access: `offsets` in region `found`, by the lanes in `mask`."""
+    warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, strength: Strength, mask: int,
+    *, modifies: bool = False,
+) -> None:  # fmt: skip
+    """Yield the event of one access: `offsets` in region `found`, by the lanes in `mask`. modifies: an atomic
+    operation."""
     observe = warp.cta.cluster.observe
     if observe is None or found.space in ("local", "param", "const"):
         return
@@ -120,7 +122,7 @@ def report_access(
     observe(
         Access(
             warp.actor, space, found.cta, merge_ranges(offsets + base, size), write, "generic", span,
-            order != "weak", to_bits(mask), order, scope,
+            order != "weak", to_bits(mask), order, scope, modifies=modifies,
         )
     )  # fmt: skip
 
