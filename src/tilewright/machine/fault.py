@@ -16,8 +16,13 @@ from tilewright.base.span import Span
 class MachineFault(TilewrightError):
     """An instruction broke a rule of the ISA. `diagnostic` is the same finding as a value."""
 
-    def __init__(self, code: str, name: str, message: str, span: Span | None, source: str = "") -> None:
-        self.diagnostic = Diagnostic(code=code, name=name, message=message, primary=span, source=source)
+    def __init__(
+        self, code: str, name: str, message: str, span: Span | None, source: str = "",
+        conflicts_with: Span | None = None,
+    ) -> None:  # fmt: skip
+        self.diagnostic = Diagnostic(
+            code=code, name=name, message=message, primary=span, conflicts_with=conflicts_with, source=source
+        )
         self.code = code
         super().__init__(f"{code} {message}", span=span, findings=(self.diagnostic,))
 

@@ -31,15 +31,17 @@ class TensorMemory:
     """One CTA's tensor memory.
 
     words: its cells [lane, column], made on first use; allocations: columns of each live block by its first column;
+    places: where each was allocated;
     group: the one `.cta_group` used so far (0: none yet); request: the alloc.cta_group::2 that waits for the peer;
     granted: the column that the peer's half of an allocation found.
     """
 
-    __slots__ = ("_words", "allocations", "granted", "group", "last_columns", "permit", "request", "waiters")
+    __slots__ = ("_words", "allocations", "granted", "group", "last_columns", "permit", "places", "request", "waiters")
 
     def __init__(self) -> None:
         self._words: npt.NDArray[np.uint32] | None = None
         self.allocations: dict[int, int] = {}
+        self.places: dict[int, Span] = {}
         self.group = 0
         self.last_columns = COLUMNS
         self.permit = True
@@ -166,6 +168,7 @@ def allocate(warp: Warp, columns: int, cta_group: int, opcode: str, span: Span) 
         return None
     for each in memories:
         each.allocations[column] = columns
+        each.places[column] = span
         each.last_columns = columns
     if cta_group == 2:
         peer = memory_of(cta.cluster.ctas[cta.rank ^ 1])
@@ -230,12 +233,9 @@ def check_exit(cta: Cta, span: Span) -> None:
     memory = cta.tensor_memory
     if memory is not None and memory.allocations:
         raise MachineFault(
-            "TC205",
-            "tensor-memory-leak",
-            f"CTA {cta.linear} exits and holds tensor memory columns {memory.held()}",
-            span,
-            _SOURCE,
-        )
+            "TC205", "tensor-memory-leak", f"CTA {cta.linear} exits and holds columns {memory.held()}", span, _SOURCE,
+            memory.places[min(memory.allocations)],
+        )  # fmt: skip
 
 
 def blocks_of(cta: Cta, lanes: npt.NDArray[Any], column: int, columns: int) -> tuple[TensorBlock, ...]:
