@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Function, Kernel, Vector
+from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.slice_flow import Flow, flow_of
 from tilewright.machine.slice_operands import Facts, Role, facts_of, registers_of, symbols_read
 
@@ -121,15 +122,15 @@ def protocol_slice(
     for role in SINK_ROLES:
         seeds = [sink.register for sink in sinks if sink.role == role]
         reached, positions, _, _ = _closure(text, seeds, stores)
-        for name in reached - text.declared:
+        for name in reached - text.declared - {FLAG}:
             specials.setdefault(name, set()).add(role)
         for position in positions:
-            for place in _parameters_read(text, position):
+            for place in parameters_read(text, position):
                 parameters.setdefault(place, set()).add(role)
     for position, facts in enumerate(text.facts):
         if facts.kept:
             # A parameter that stands in an operand itself (`[map, {x, y}]`).
-            for place in _parameters_read(text, position):
+            for place in parameters_read(text, position):
                 parameters.setdefault(place, set()).add("sync")
     return Slice(
         text,
@@ -205,7 +206,16 @@ def _closure(
     return frozenset(reached), frozenset(positions), frozenset(loads), frozenset(joined)
 
 
-def _parameters_read(text: Text, position: int) -> list[tuple[str, int]]:
+def closure(
+    text: Text, seeds: Iterable[str], stores: Collection[int] | None
+) -> tuple[frozenset[str], frozenset[int], frozenset[int]]:
+    """Registers that `seeds` depend on, positions that write them, and loads of shared memory among these."""
+    registers, positions, loads, _ = _closure(text, seeds, stores)
+    return registers, positions, loads
+
+
+def parameters_read(text: Text, position: int) -> list[tuple[str, int]]:
+    """Kernel parameters that an instruction reads, by name and offset."""
     names = {parameter.name for parameter in text.kernel.parameters}
     return [place for place in symbols_read(text.flow.instructions[position]) if place[0] in names]
 
