@@ -329,7 +329,7 @@ MUTATIONS = (
         PAIRS,
     ),
     Mutation("multicast to one CTA", ("LV201",), rewrite(r"mov\.u16 %h0, 3;", "mov.u16 %h0, 1;"), PAIRS),
-    Mutation("multicast beyond the cluster", ("MF007",), rewrite(r"mov\.u16 %h0, 3;", "mov.u16 %h0, 7;"), PAIRS),
+    Mutation("multicast beyond the cluster", ("CL202",), rewrite(r"mov\.u16 %h0, 3;", "mov.u16 %h0, 7;"), PAIRS),
     Mutation(
         "rank forgotten in the destination",
         ("TM102",),

@@ -12,8 +12,8 @@ offsets in global memory count from the tensor's base address. Misuse raises Eng
 Elements are copied as they are: a map of type TFLOAT32 would round each element to 10 bits of fraction; `TensorMap` has
 no such type.
 
-Modes `.tile::gather4` and `.tile::scatter4` (PTX ISA 5.5.1.2): a map of rank 2 whose box has one row; the copy names one
-column and four rows, which stand in shared memory as four rows of one box.
+Modes `.tile::gather4` and `.tile::scatter4` (PTX ISA 5.5.1.2): a map of rank 2 whose box has one row; the copy names
+one column and four rows, which stand in shared memory as four rows of one box.
 
 Not handled: im2col, packed elements, reductions (`cp.reduce.async.bulk.tensor` moves what a store
 moves; the caller combines), L2 hints and promotion (they change no byte).
@@ -202,9 +202,7 @@ def _row_offsets(
     return offsets, keep
 
 
-def _gather(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], tensor: NDArray[np.uint8], address: int
-) -> BoxLoad:
+def _gather(tensor_map: TensorMap, coordinates: tuple[int, ...], tensor: NDArray[np.uint8], address: int) -> BoxLoad:
     four = _four_rows(tensor_map)
     _checked(four, coordinates[:2], address)
     offsets, keep = _row_offsets(tensor_map, coordinates, tensor_map.dims[0])
@@ -222,9 +220,7 @@ def _gather(
     )
 
 
-def _scatter(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], shared: NDArray[np.uint8], address: int
-) -> BoxStore:
+def _scatter(tensor_map: TensorMap, coordinates: tuple[int, ...], shared: NDArray[np.uint8], address: int) -> BoxStore:
     four = _four_rows(tensor_map)
     _checked(four, coordinates[:2], address)
     inner_extent = -(-tensor_map.dims[0] * tensor_map.element.bytes // 16) * 16 // tensor_map.element.bytes

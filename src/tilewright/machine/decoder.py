@@ -166,9 +166,7 @@ class Decoder:
     mathematics: False where tensor-core operations only yield their events and move no values.
     """
 
-    def __init__(
-        self, kernel: Kernel, places: Places, target: Target, observe: Observer | None, strict: bool
-    ) -> None:
+    def __init__(self, kernel: Kernel, places: Places, target: Target, observe: Observer | None, strict: bool) -> None:
         self.kernel = kernel
         self.places = places
         self.parameters = places.parameters

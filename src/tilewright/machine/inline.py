@@ -224,9 +224,7 @@ class _Expansion:
                 Variable("param", name, formal.type, formal.align, formal.size_bytes, None, call.span)
             )
 
-    def _pass(
-        self, formal: Parameter, actual: Operand, suffix: str, names: dict[str, str], call: Instruction
-    ) -> None:
+    def _pass(self, formal: Parameter, actual: Operand, suffix: str, names: dict[str, str], call: Instruction) -> None:
         if formal.space == "param" and isinstance(actual, Symbol):
             names[formal.name] = actual.name
             return

@@ -9,7 +9,8 @@ addressing; CUDA guide, distributed shared memory.
 
 A `VirtualBuffer` has a size and no bytes: reads give zeros, writes are dropped.
 
-Not handled: an access past a thread's frame that stays within the CTA's frames. Checked by: tests/machine/test_memory.py.
+Not handled: an access past a thread's frame that stays within the CTA's frames. Checked by:
+tests/machine/test_memory.py.
 """
 
 from __future__ import annotations
@@ -98,9 +99,7 @@ class Region:
         return self.data.size
 
 
-def region(
-    name: str, base: int, data: npt.NDArray[np.uint8], cta: int = -1, space: RegionSpace = "global"
-) -> Region:
+def region(name: str, base: int, data: npt.NDArray[np.uint8], cta: int = -1, space: RegionSpace = "global") -> Region:
     """A region over `data` (1-D, contiguous). Word views end at the last whole word."""
     words = {width: data[: data.size // width * width].view(dtype) for width, dtype in _WORDS.items()}
     return Region(name, base, data, words, cta, "shared" if cta >= 0 else space)

@@ -1,7 +1,7 @@
 """What does an asynchronous reduction make of old and new bytes?
 
-Element by element: `cp.reduce.async.bulk[.tensor]` and `red.async` (PTX ISA 9.7.9.25.5.1, 9.7.13.14). Integer sums wrap;
-`inc` and `dec` wrap at the operand; f16 and bf16 sums round once (`.noftz` is what they do here, too).
+Element by element: `cp.reduce.async.bulk[.tensor]` and `red.async` (PTX ISA 9.7.9.25.5.1, 9.7.13.14). Integer sums
+wrap; `inc` and `dec` wrap at the operand; f16 and bf16 sums round once (`.noftz` is what they do here, too).
 Checked by: tests/machine/test_bulk_forms.py.
 """
 
@@ -47,17 +47,17 @@ def reduction(operation: str, element: str) -> Callable[[Bytes, Bytes], Bytes] |
         if function is None:
             return None
         kind, dtype = _FLOATS[element], np.dtype(_UNSIGNED[_WIDTHS[element]])
-        return lambda old, new: _bytes(function(kind, _view(old, dtype), _view(new, dtype)))
+        return _elementwise(lambda old, new: function(kind, old, new), dtype)
     width, combine = int(element[1:]) // 8, _INTEGER.get(operation)
     if combine is None:
         return None
     dtype = np.dtype((_SIGNED if element[0] in "si" else _UNSIGNED)[width])
-    return lambda old, new: _bytes(combine(_view(old, dtype), _view(new, dtype)))
+    return _elementwise(combine, dtype)
 
 
-def _view(data: Bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return np.ascontiguousarray(data).view(dtype)
+def _elementwise(function: Callable[[Any, Any], Any], dtype: np.dtype[Any]) -> Callable[[Bytes, Bytes], Bytes]:
+    def combine(old: Bytes, new: Bytes) -> Bytes:
+        values = function(np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype))
+        return np.ascontiguousarray(values).view(np.uint8)
 
-
-def _bytes(values: npt.NDArray[Any]) -> Bytes:
-    return np.ascontiguousarray(values).view(np.uint8)
+    return combine

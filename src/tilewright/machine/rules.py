@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.machine.copy_rules import COPY_RULES
 from tilewright.machine.tensor_rules import TENSOR_RULES
 
 
@@ -254,4 +255,4 @@ MACHINE_RULES: dict[str, MachineRule] = {
             "Raise the limit, or let the kernel wait with try_wait.",
         ),
     )
-} | {row[0]: MachineRule(*row) for row in TENSOR_RULES}
+} | {row[0]: MachineRule(*row) for row in (*TENSOR_RULES, *COPY_RULES)}

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tilewright.machine.decoder import PREDICATE, TypeName, WarpConstant
 from tilewright.machine.lanes import WARP_SIZE
+
 if TYPE_CHECKING:
     from tilewright.machine.state import Cta
 

@@ -86,9 +86,7 @@ def _same_barrier(cluster: Cluster, first: UnknownCopy) -> list[UnknownCopy]:
     return [each for each in cluster.unknown_copies if each.cta is first.cta and each.barrier == first.barrier]
 
 
-def _record(
-    cluster: Cluster, first: UnknownCopy, phase: int, expected_bytes: int, members: list[UnknownCopy]
-) -> None:
+def _record(cluster: Cluster, first: UnknownCopy, phase: int, expected_bytes: int, members: list[UnknownCopy]) -> None:
     shares = tuple(member.share for member in members)
     cluster.unknown_phases.append(UnknownPhase(first.cta.linear, first.barrier, phase, expected_bytes, shares))
     cluster.unknown_copies = [each for each in cluster.unknown_copies if each not in members]

@@ -1,7 +1,7 @@
 """Asynchronous stores that carry their values: `st.async`, `red.async`; `st.bulk`; cancelling cluster launches.
 
-`st.async` and `red.async` write another CTA's (or the own) shared memory and complete transactions on an mbarrier there,
-as a copy of their few bytes would. `st.bulk` fills shared memory with zeros, in program order. A
+`st.async` and `red.async` write another CTA's (or the own) shared memory and complete transactions on an mbarrier
+there, as a copy of their few bytes would. `st.bulk` fills shared memory with zeros, in program order. A
 `clusterlaunchcontrol.try_cancel` is answered with "nothing to cancel", which the ISA always permits: 16 bytes of zeros.
 
 Source: PTX ISA 9.7.9.13 (st.async), 9.7.9.14 (st.bulk), 9.7.13.14 (red.async), 9.7.13.16 (clusterlaunchcontrol).
@@ -156,10 +156,14 @@ def _query_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifie
         return compute(lambda q: _words(q)[:, 3] != 0, to, (source,))
     if what == "get_first_ctaid":
         targets = tuple(decoder.destination(instruction, item, WORD32) for item in decoder.vector(target))
-        return compute_many(lambda q: tuple(np.ascontiguousarray(_words(q).T)), targets, (source,))
+        return compute_many(_columns, targets, (source,))
     axis = "xyz".index(str(what)[-1])
     to = decoder.destination(instruction, target, WORD32)
     return compute(lambda q: _words(q)[:, axis].copy(), to, (source,))
+
+
+def _columns(values: Any) -> tuple[Lanes, ...]:
+    return tuple(np.ascontiguousarray(_words(values).T))
 
 
 def _words(values: Any) -> Lanes:

@@ -121,9 +121,7 @@ def _tensor_store(
         element = place.tensor_map.element.value
         found = reduction(operation, element)
         if found is None:
-            raise MachineFault(
-                "MF007", "reduce-type", f"no bulk reduction {operation} of {element}", instruction.span
-            )
+            raise MachineFault("MF007", "reduce-type", f"no bulk reduction {operation} of {element}", instruction.span)
         return found
 
     def act(warp: Warp, mask: int) -> None:

@@ -19,9 +19,16 @@ from tilewright.machine.copies import Destination
 from tilewright.machine.decoder import WORD32, Decoder, unsupported
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.memory import CONST_WINDOW, OFFSET_MASK, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW, Region
+from tilewright.machine.memory import CONST_WINDOW, OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, Region
 from tilewright.machine.state import Cta, Warp
-from tilewright.machine.tensor_map_bytes import ALIGNMENT_BYTES, SIZE_BYTES, MapFields, decode, encode_unknown, tensor_map_of
+from tilewright.machine.tensor_map_bytes import (
+    ALIGNMENT_BYTES,
+    SIZE_BYTES,
+    MapFields,
+    decode,
+    encode_unknown,
+    tensor_map_of,
+)
 
 BULK_BYTES = 16
 """Granularity of a bulk copy's size and addresses (PTX ISA 9.7.9.25.4.1)."""

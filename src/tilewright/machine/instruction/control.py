@@ -1,7 +1,7 @@
 """Branches, exits, and instructions that only delay or hint.
 
-Calls have been expanded before (`inline`); what is left of them fails when it is executed. Source: PTX ISA, Control Flow
-Instructions; Miscellaneous Instructions. Checked by: tests/machine/test_run.py, test_calls.py.
+Calls have been expanded before (`inline`); what is left of them fails when it is executed. Source: PTX ISA, Control
+Flow Instructions; Miscellaneous Instructions. Checked by: tests/machine/test_run.py, test_calls.py.
 """
 
 from __future__ import annotations
