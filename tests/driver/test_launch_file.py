@@ -1,0 +1,254 @@
+"""Launch files: what is read, what missing fields mean, and one message with the path for every mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import NullPointerParam, OpaqueParam, PointerParam, ScalarParam, TensorMapParam
+from tilewright.driver.launch_file import PARAM_FIELDS, TOP_FIELDS, launch_from_json, parse_launch, read_launch_file
+from tilewright.frontends.ptx.reader import read
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "launch.schema.json"
+
+TEXT = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry first(.param .u64 a, .param .u32 n) .reqntid 128, 1, 1 { ret; }
+.visible .entry second(.param .u8 flag, .param .f64 scale) .maxntid 96, 1, 1 .explicitcluster .reqnctapercluster 2
+{ ret; }
+"""
+
+MAP: dict[str, Any] = {"kind": "tensormap", "dtype": "bf16", "dims": [64, 32], "strides": [128], "box": [64, 8]}
+
+
+def everything() -> dict[str, Any]:
+    """A document with every field."""
+    return {
+        "entry": "first",
+        "grid": [4, 2, 1],
+        "block": [128, 1, 1],
+        "cluster": [2, 1, 1],
+        "dynamic_smem": 65536,
+        "params": [
+            {"kind": "ptr", "bytes": 4096, "align": 16, "buffer": "a"},
+            {"kind": "i32", "value": -3},
+            {"kind": "i64", "value": 1 << 40},
+            {"kind": "f32", "value": 0.5},
+            {
+                **MAP,
+                "element_strides": [1, 2],
+                "swizzle": "128B",
+                "interleave": "none",
+                "oob": "nan",
+                "l2_promotion": "128B",
+                "offset": 256,
+                "buffer": "b",
+            },
+            {
+                "kind": "bytes",
+                "size": 160,
+                "data": "0102",
+                "fields": [{"kind": "ptr", "at": 8, "bytes": 16, "buffer": "c"}],
+            },
+        ],
+    }
+
+
+def test_every_field_is_read() -> None:
+    found = parse_launch(json.dumps(everything()), "launch.json")
+    assert (found.entry, found.grid, found.block, found.cluster) == ("first", (4, 2, 1), (128, 1, 1), (2, 1, 1))
+    assert found.dynamic_smem_bytes == 65536
+    pointer, small, large, real, mapped, structure = found.params
+    assert (pointer, small, large, real) == (
+        PointerParam("a"),
+        ScalarParam("i32", -3),
+        ScalarParam("i64", 1 << 40),
+        ScalarParam("f32", 0.5),
+    )
+    assert isinstance(mapped, TensorMapParam)
+    assert (mapped.map.element, mapped.map.dims, mapped.map.strides_bytes) == (Element.BF16, (64, 32), (128,))
+    assert (mapped.map.swizzle, mapped.map.out_of_bounds, mapped.map.l2_promotion) == ("128B", "nan", "128B")
+    assert (mapped.map.element_strides, mapped.map.offset_bytes, mapped.buffer) == ((1, 2), 256, "b")
+    assert structure == OpaqueParam(160, b"\x01\x02", ((8, PointerParam("c")),))
+    sizes = {buffer.name: (buffer.size_bytes, buffer.align_bytes) for buffer in found.buffers}
+    # The map's last row begins 31 strides after its offset.
+    assert sizes == {"a": (4096, 16), "b": (256 + 31 * 128 + 128, 256), "c": (16, 256)}
+
+
+def test_missing_fields_take_defaults() -> None:
+    bare = {"kind": "tensormap", "dtype": "f32", "dims": [8, 4, 2], "box": [8, 4, 1]}
+    found = parse_launch(json.dumps({"params": [{"kind": "ptr", "bytes": 8}, bare]}), "launch.json")
+    assert (found.entry, found.grid, found.block, found.cluster, found.dynamic_smem_bytes) == (
+        None,
+        (1, 1, 1),
+        None,
+        None,
+        0,
+    )
+    pointer, mapped = found.params
+    assert pointer == PointerParam("param0") and isinstance(mapped, TensorMapParam)
+    assert mapped.map.strides_bytes == (32, 128) and mapped.map.element_strides == (1, 1, 1)
+    assert (mapped.map.swizzle, mapped.map.interleave, mapped.map.out_of_bounds) == ("none", "none", "zero")
+
+
+def test_a_pointer_of_no_bytes_is_null_and_one_without_bytes_shares_a_buffer() -> None:
+    document = {"params": [{"kind": "ptr", "bytes": 0}, {**MAP, "buffer": "x"}, {"kind": "ptr", "buffer": "x"}]}
+    found = launch_from_json(document, "launch.json")
+    assert found.params[0] == NullPointerParam() and found.params[2] == PointerParam("x")
+    assert [buffer.name for buffer in found.buffers] == ["x"]
+
+
+def test_the_kernel_completes_the_launch() -> None:
+    module = read(TEXT, "k.ptx")
+    first = launch_from_json(
+        {"entry": "first", "params": [{"kind": "ptr", "bytes": 4}, {"kind": "i32", "value": 1}]}, "launch.json"
+    )
+    assert first.resolve(first.kernel(module, "k.ptx")).block == (128, 1, 1)
+    second = launch_from_json(
+        {"entry": "second", "grid": [4], "params": [{"kind": "i32", "value": 1}, {"kind": "f32", "value": 0.5}]},
+        "launch.json",
+    )
+    whole = second.resolve(second.kernel(module, "k.ptx"))
+    assert (whole.block, whole.cluster, whole.grid) == ((96, 1, 1), (2, 1, 1), (4, 1, 1))
+    # A byte and a double are given by the kinds that there are.
+    assert whole.params == (OpaqueParam(1, b"\x01"), OpaqueParam(8, b"\0\0\0\0\0\0\xe0\x3f"))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"entry": "third", "params": []}, "has no kernel 'third'"),
+        ({"params": []}, "does not say which of the 2 kernels"),
+        ({"entry": "first", "params": []}, "takes 2 parameters"),
+        (
+            {"entry": "first", "params": [{"kind": "i32", "value": 1}, {"kind": "i32", "value": 1}]},
+            "params[0]: has 4 bytes; parameter a of first has 8",
+        ),
+        (
+            {"entry": "first", "block": [64], "params": [{"kind": "ptr", "bytes": 4}, {"kind": "i32", "value": 1}]},
+            "block: is (64, 1, 1); .reqntid",
+        ),
+        (
+            {"entry": "second", "block": [128], "params": [{"kind": "i32", "value": 1}, {"kind": "f32", "value": 1}]},
+            "block: has 128 threads; .maxntid",
+        ),
+        (
+            {"entry": "second", "params": [{"kind": "i32", "value": 300}, {"kind": "f32", "value": 1}]},
+            "params[0]: has 4 bytes",
+        ),
+        (
+            {"entry": "second", "grid": [3], "params": [{"kind": "i32", "value": 1}, {"kind": "f32", "value": 1}]},
+            "grid: is (3, 1, 1), no multiple of the cluster",
+        ),
+    ],
+)
+def test_a_launch_of_another_kernel_is_refused(document: dict[str, Any], message: str) -> None:
+    found = launch_from_json(document, "launch.json")
+    with pytest.raises(TilewrightError) as caught:
+        found.resolve(found.kernel(read(TEXT, "k.ptx"), "k.ptx"))
+    assert message in caught.value.message and caught.value.remedy
+
+
+_MISTAKES: list[tuple[tuple[Any, ...], Any, str]] = [
+    (("entry",), 3, "entry"),
+    (("entry",), "", "entry"),
+    (("grid",), [0, 1, 1], "grid[0]"),
+    (("grid",), [1, 1, 1, 1], "grid"),
+    (("grid",), "1", "grid"),
+    (("block",), [128.0], "block[0]"),
+    (("cluster",), [], "cluster"),
+    (("dynamic_smem",), -1, "dynamic_smem"),
+    (("dynamic_smem",), True, "dynamic_smem"),
+    (("params",), {}, "params"),
+    (("params", 0), 3, "params[0]"),
+    (("params", 0, "kind"), "pointer", "params[0].kind"),
+    (("params", 0, "bytes"), -1, "params[0].bytes"),
+    (("params", 0, "align"), 3, "params[0].align"),
+    (("params", 0, "buffer"), 1, "params[0].buffer"),
+    (("params", 0, "value"), 1, "params[0].value"),
+    (("params", 1, "value"), 1 << 33, "params[1].value"),
+    (("params", 1, "value"), 1.5, "params[1].value"),
+    (("params", 2, "value"), None, "params[2].value"),
+    (("params", 3, "value"), "x", "params[3].value"),
+    (("params", 3, "value"), 1e39, "params[3].value"),
+    (("params", 4, "dtype"), "bf15", "params[4].dtype"),
+    (("params", 4, "dims"), [], "params[4].dims"),
+    (("params", 4, "dims"), [1] * 6, "params[4].dims"),
+    (("params", 4, "box"), [64], "params[4].box"),
+    (("params", 4, "strides"), [128, 4096], "params[4].strides"),
+    (("params", 4, "element_strides"), [1], "params[4].element_strides"),
+    (("params", 4, "swizzle"), "128", "params[4].swizzle"),
+    (("params", 4, "interleave"), 0, "params[4].interleave"),
+    (("params", 4, "oob"), "zeros", "params[4].oob"),
+    (("params", 5, "size"), 0, "params[5].size"),
+    (("params", 5, "data"), "0x12", "params[5].data"),
+    (("params", 5, "data"), "00" * 161, "params[5].data"),
+    (("params", 5, "fields", 0, "at"), 160, "params[5].fields[0].at"),
+    (("params", 5, "fields", 0, "at"), 156, "params[5].fields[0].at"),
+    (("params", 5, "fields", 0, "kind"), "i32", "params[5].fields[0].bytes"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "where"), _MISTAKES, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_named_by_its_path(path: tuple[Any, ...], value: object, where: str) -> None:
+    document = everything()
+    parent: Any = document
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = value
+    with pytest.raises(TilewrightError) as caught:
+        launch_from_json(document, "launch.json")
+    assert caught.value.message.startswith(f"launch.json: {where}: "), caught.value.message
+    assert caught.value.remedy and "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no JSON"),
+        ('{"grid": [1, 1, 1', "no JSON"),
+        ("[1]", "is a list, not an object"),
+        ('{"grid": [1], "grid": [2]}', "stands twice"),
+        ('{"params": [{"kind": "f32", "value": NaN}]}', "NaN is no JSON number"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"dynamic_smem": 1' + "0" * 5000 + "}", "launch.json"),
+        ('{"blok": [1]}', "blok: is no field here"),
+        ('{"params": [{"kind": "ptr"}]}', "params[0].bytes: is missing"),
+        ('{"params": [{"kind": "i32"}]}', "params[0].value: is missing"),
+    ],
+)
+def test_a_text_that_is_no_launch(text: str, message: str) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        parse_launch(text, "launch.json")
+    assert message in str(caught.value) and caught.value.remedy
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    for name, message in (("none.json", "cannot read"), (".", "cannot read"), ("binary.json", "not UTF-8")):
+        with pytest.raises(TilewrightError, match=message):
+            read_launch_file(str(tmp_path / name))
+
+
+def test_the_published_schema_has_the_readers_fields_and_values() -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert set(schema["properties"]) == set(TOP_FIELDS)
+    kinds: dict[str, set[str]] = {}
+    for option in schema["$defs"]["param"]["oneOf"]:
+        properties = schema["$defs"][option["$ref"].removeprefix("#/$defs/")]["properties"]
+        for kind in properties["kind"].get("enum", [properties["kind"].get("const")]):
+            kinds[kind] = set(properties)
+    assert kinds == {kind: set(fields) for kind, fields in PARAM_FIELDS.items()}
+    mapped = schema["$defs"]["tensormap"]["properties"]
+    for field, value in (("swizzle", "32B"), ("interleave", "16B"), ("oob", "nan"), ("l2_promotion", "256B")):
+        assert value in mapped[field]["enum"]
+        for allowed in mapped[field]["enum"]:
+            launch_from_json({"params": [{**MAP, field: allowed}]}, "launch.json")
+    for dtype in mapped["dtype"]["enum"]:
+        launch_from_json({"params": [{**MAP, "dtype": dtype}]}, "launch.json")
