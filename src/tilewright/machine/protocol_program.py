@@ -77,7 +77,10 @@ def assemble_slice(
             decoded[position] = decode_one(decoder, instructions[position])
         except TilewrightError as error:
             failures[position] = error
-    taint = may_taint(sliced, failures.keys(), unknown_parameters, global_known=global_known)
+    # Tensor cores move no values in this run.
+    unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma."))}
+    unvalued |= failures.keys()
+    taint = may_taint(sliced, unvalued, unknown_parameters, global_known=global_known)
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
     steps: list[Step] = []
@@ -94,7 +97,7 @@ def assemble_slice(
                 facts = StepFacts(
                     sliced, taint, position, slots, shadowed=tracker.shadowed,
                     unknown_parameter=parameter_unknown(instructions[position], unknown_parameters),
-                    unreadable=position in failures,
+                    unvalued=position in unvalued,
                 )  # fmt: skip
                 if facts.concerned:
                     step = tainted_step(decoder, facts, step, tracker)

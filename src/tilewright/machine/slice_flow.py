@@ -5,7 +5,7 @@ own, where every path that leaves ends. Dominators are found by the iteration of
 Fast Dominance Algorithm"); a loop is the natural loop of its back edges. A cycle that is entered at several places has
 no natural loop: its closing edges are `irreducible`.
 
-A block from which no path leads to the end (an endless loop) has the end as its postdominator.
+A `trap` leads nowhere. A block from which no path leads to the end has the end as its postdominator.
 Not handled: calls, which are read as instructions that return. Checked by: tests/machine/test_slice_flow.py.
 """
 
@@ -132,8 +132,11 @@ def _following(
             return tuple(dict.fromkeys((*(labels.get(label, size) for label in tables[name].labels), *falls)))
         case "brx.idx", _:
             return tuple(dict.fromkeys((*labels.values(), size, *falls)))
-        case (("exit" | "ret" | "trap"), _):
+        case (("exit" | "ret"), _):
             return (size, *falls)
+        case "trap", _:
+            # No path leads on: whether the others come to the end does not depend on it.
+            return falls
         case _:
             return (at + 1,)
 

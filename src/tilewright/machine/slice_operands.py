@@ -27,6 +27,7 @@ from tilewright.frontends.ptx.ast import (
     TensorAddress,
     Vector,
 )
+from tilewright.machine.instruction.carry import FLAG
 from tilewright.targets.ptx import ptx_table
 
 Role = Literal[
@@ -46,9 +47,6 @@ Role = Literal[
 Kind = Literal["compute", "collective", "load", "store", "atomic", "matrix", "protocol", "control", "hint", "unknown"]
 Space = Literal["shared", "global", "generic", "local", "param", "const", "none"]
 
-CARRY = "%carry"
-"""A name for the carry flag, which add.cc, addc and their kin pass on without naming it."""
-
 _COLLECTIVE = frozenset({"shfl.sync", "vote.sync", "match.any.sync", "match.all.sync", "redux.sync", "elect.sync"})
 _HINTS = frozenset({
     "prefetch", "prefetchu", "prefetch.tensormap", "applypriority", "discard", "createpolicy", "pmevent",
@@ -59,7 +57,9 @@ _STORES = frozenset({"st", "stmatrix", "multimem.st", "multimem.red", "red"})
 _ATOMIC = frozenset({"atom", "red", "multimem.ld_reduce", "multimem.red"})
 _CARRY_READ = frozenset({"addc", "subc", "madc"})
 _RESULTS = frozenset({"destination", "pair", "loaded", "vector", "sink"})
-_CLOCKS = frozenset({"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
+_VOLATILE = frozenset({
+    "%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%smid", "%nsmid",
+})  # fmt: skip
 # What the leading dots of a mnemonic of the protocol look like: a row like these that no handler or table has yet is
 # not taken for arithmetic.
 _PROTOCOL_WORDS = (
@@ -160,9 +160,9 @@ def facts_of(instruction: Instruction) -> Facts:
     for index, operand in enumerate(operands):
         uses.extend(_operand_uses(instruction, kind, space, index, operand, operands))
     if "cc" in instruction.modifiers:
-        writes.add(CARRY)
+        writes.add(FLAG)
     if instruction.row in _CARRY_READ:
-        uses.append(Use(CARRY, "value"))
+        uses.append(Use(FLAG, "value"))
     if instruction.row == "call":
         for item in instruction.operands:
             if isinstance(item, Arguments):
@@ -170,9 +170,9 @@ def facts_of(instruction: Instruction) -> Facts:
     return Facts(kind, frozenset(writes), tuple(uses), space)
 
 
-def is_clock(register: str) -> bool:
-    """Whether a special register tells the time, which no run knows beforehand."""
-    return register in _CLOCKS
+def is_volatile(register: str) -> bool:
+    """Whether a special register tells what no run knows beforehand: the time, and where the CTA runs."""
+    return register in _VOLATILE or register.startswith(("%envreg", "%pm"))
 
 
 def _kind(instruction: Instruction) -> Kind:

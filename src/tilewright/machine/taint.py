@@ -19,7 +19,7 @@ from typing import Literal
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
 from tilewright.machine.slice import Slice
-from tilewright.machine.slice_operands import is_clock, symbols_read
+from tilewright.machine.slice_operands import is_volatile, symbols_read
 
 Origin = frozenset[int]
 """Numbers of sources. Empty: the value is known."""
@@ -101,10 +101,10 @@ class MayTaint:
 
 
 def may_taint(
-    sliced: Slice, unreadable: Collection[int], unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]],
+    sliced: Slice, unvalued: Collection[int], unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]],
     *, global_known: bool,
 ) -> MayTaint:  # fmt: skip
-    """Registers of the slice that may be tainted. unreadable: positions that the machine cannot execute.
+    """Registers of the slice that may be tainted. unvalued: positions whose results this run does not compute.
 
     unknown_parameters: byte ranges of kernel parameters that nobody gave. global_known: whether every buffer's contents
     are given.
@@ -113,9 +113,9 @@ def may_taint(
     tainted: set[str] = {
         name
         for position in sliced.executed
-        for name in _source_writes(sliced, position, unreadable, unknown_parameters, global_known)
+        for name in _source_writes(sliced, position, unvalued, unknown_parameters, global_known)
     }
-    tainted |= {name for name in sliced.registers if is_clock(name)}
+    tainted |= {name for name in sliced.registers if is_volatile(name)}
     regions: dict[int, Region] = {}
     while True:
         _propagate(sliced, tainted)
@@ -163,14 +163,14 @@ def parameter_unknown(instruction: Instruction, unknown: Mapping[str, tuple[tupl
 
 
 def _source_writes(
-    sliced: Slice, position: int, unreadable: Collection[int],
+    sliced: Slice, position: int, unvalued: Collection[int],
     unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]], global_known: bool,
 ) -> frozenset[str]:  # fmt: skip
     facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
     wanted = facts.writes & sliced.registers
     if not wanted:
         return frozenset()
-    if position in unreadable or facts.kind in ("unknown", "matrix", "atomic"):
+    if position in unvalued or facts.kind in ("unknown", "matrix", "atomic"):
         return wanted
     match facts.kind:
         case "load" if facts.space == "param":

@@ -23,7 +23,7 @@ from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import FULL, Registers, predicate_mask
 from tilewright.machine.program import decode_one
 from tilewright.machine.slice import Slice
-from tilewright.machine.slice_operands import Role, is_clock
+from tilewright.machine.slice_operands import Role, is_volatile
 from tilewright.machine.state import Strand, Warp
 from tilewright.machine.step import Control, Plain, Signal, Step
 from tilewright.machine.taint import KNOWN, MayTaint, Origin, What, silent_access, source_kind
@@ -45,7 +45,7 @@ class StepFacts:
 
     def __init__(
         self, sliced: Slice, taint: MayTaint, position: int, slots: Mapping[str, int], *, shadowed: bool,
-        unknown_parameter: bool, unreadable: bool,
+        unknown_parameter: bool, unvalued: bool,
     ) -> None:  # fmt: skip
         facts = sliced.text.facts[position]
         self.sliced = sliced
@@ -55,7 +55,7 @@ class StepFacts:
         self.span = self.instruction.span
         self.facts = facts
         self.silent = silent_access(sliced, position)
-        self.unreadable = unreadable
+        self.unvalued = unvalued
         self.unknown_parameter = unknown_parameter
         tainted = taint.registers
 
@@ -74,7 +74,7 @@ class StepFacts:
             (_WHAT[role], slots_of((role,))) for role in _SINKS
         )
         self.writes = tuple(slots[name] for name in sorted(facts.writes & tainted) if name in slots)
-        self.clock = any(is_clock(name) for name in facts.reads)
+        self.volatile = sorted(name for name in facts.reads if is_volatile(name))
         self.controllers = taint.controllers.get(position, ())
         self.loads = facts.kind in ("load", "atomic") and bool(self.writes)
         self.stores = facts.kind in ("store", "atomic") and facts.space in ("shared", "generic", "local")
@@ -178,8 +178,8 @@ def _carry(
     guard = _union(taint, facts.guard) if facts.guard else KNOWN
     for branch in facts.controllers:
         origin |= tracker.branch_origins.get(branch, KNOWN)
-    if facts.clock:
-        origin |= tracker.sources.origin(facts.span, "the clock")
+    for name in facts.volatile:
+        origin |= tracker.sources.origin(facts.span, f"the special register {name}")
     if not facts.facts.kept:
         origin |= guard
         if facts.other:
@@ -230,10 +230,10 @@ def _finish(
             origin |= tracker.sources.origin(facts.span, "a parameter that was not given")
         if kind == "atomic" and any(access.space == "global" for access in seen):
             origin |= tracker.sources.origin(facts.span, source_kind(facts.instruction, space))
-    elif facts.writes and (kind in ("matrix", "unknown") or facts.unreadable):
+    elif facts.writes and (kind in ("matrix", "unknown") or facts.unvalued):
         words = (
-            f"the result of {facts.instruction.opcode}, which the machine does not run"
-            if facts.unreadable
+            f"the result of {facts.instruction.opcode}, which this run does not compute"
+            if facts.unvalued
             else source_kind(facts.instruction, space)
         )
         origin |= tracker.sources.origin(facts.span, words)

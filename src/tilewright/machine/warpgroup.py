@@ -32,6 +32,8 @@ from tilewright.machine.lanes import Registers
 from tilewright.machine.state import Cta, Strand, Warp
 
 WARPS = 4
+NO_RESULT: npt.NDArray[Any] = np.zeros((0, 0), np.float32)
+"""The result of an operation in a run without mathematics."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,6 +154,18 @@ class Warpgroup:
 
     def _execute(self, operation: Operation) -> None:
         text = operation.instruction
+        if self.cta.cluster.program.decoder.mathematics:
+            self._multiply(operation)
+        else:
+            operation.result = NO_RESULT
+        observe = self.cta.cluster.observe
+        if observe is not None:
+            actor = TensorCoreActor(operation.number)
+            for ranges in operand_footprints(operation):
+                observe(Access(actor, "shared", self.cta.linear, ranges, False, "async", text.span))
+
+    def _multiply(self, operation: Operation) -> None:
+        text = operation.instruction
         shared = self.cta.shared.data
         if text.a_registers:
             a = self._a_from_registers(operation)
@@ -168,11 +182,6 @@ class Warpgroup:
                 new = tensor_core.multiply_accumulate_integer(a, b, old, operation.scale, text.saturate)
         self.accumulators[text.accumulator] = new
         operation.result = new
-        observe = self.cta.cluster.observe
-        if observe is not None:
-            actor = TensorCoreActor(operation.number)
-            for ranges in operand_footprints(operation):
-                observe(Access(actor, "shared", self.cta.linear, ranges, False, "async", text.span))
 
     def _accumulator(self, operation: Operation) -> npt.NDArray[Any]:
         text = operation.instruction
@@ -238,6 +247,14 @@ def write_back(warp: Warp, operation: Operation) -> None:
     """Put a finished operation's accumulator into the warp's registers."""
     text = operation.instruction
     assert operation.result is not None, "only a finished operation is written back"
+    fenced = warp.wgmma.fenced
+    if operation.result is NO_RESULT:
+        for slot in text.accumulator:
+            # A vector of its own, so that a write between wgmma.fence and the next wgmma is seen.
+            warp.r[slot] = vector = np.zeros(32, np.uint32)
+            if fenced is not None:
+                fenced[slot] = vector
+        return
     rows, columns = fragment_of_warp(text.n, warp.index % WARPS)
     values = operation.result[rows, columns]
     if text.accumulator_type == "f16":
@@ -245,7 +262,6 @@ def write_back(warp: Warp, operation: Operation) -> None:
         vectors = np.ascontiguousarray(pairs).view(np.uint32)[:, :, 0]
     else:
         vectors = values.view(np.uint32)
-    fenced = warp.wgmma.fenced
     for slot, vector in zip(text.accumulator, vectors, strict=True):
         warp.r[slot] = vector
         if fenced is not None:
