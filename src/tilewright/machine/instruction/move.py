@@ -1,6 +1,6 @@
 """Moves: register to register, packing and unpacking, addresses of variables, address conversion, selection.
 
-`cvta` of `.const` and `.global` is the identity here, as is `.param`: those windows are already generic. Source: PTX
+`cvta` of `.const` and `.global` is the identity here: those windows are already generic. Source: PTX
 ISA, `mov`, `cvta`, `mapa`, `getctarank`, `isspacep`, `selp`, `createpolicy`.
 Checked by: tests/machine/test_instructions.py.
 """
@@ -110,6 +110,10 @@ def _cvta(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
         raise unsupported(instruction, "only 64-bit shared, global, const and param addresses are converted")
     source = decoder.source(instruction, value, declared)
     to = decoder.destination(instruction, target, declared)
+    if space == "param" and not to_space:
+        # `mov.b32 %r, parameter` keeps the offset in the parameter block; the window's own low bits are zero.
+        parameters = np.uint64(PARAM_WINDOW)
+        return compute(lambda a: a | parameters, to, (source,))
     if not space.startswith("shared"):
         return compute(lambda a: a + np.uint64(0), to, (source,))
     window = np.uint64(SHARED_WINDOW)
