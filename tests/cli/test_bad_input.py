@@ -120,32 +120,17 @@ def test_no_assembler(folder: Path, tilewright: Tilewright, monkeypatch: pytest.
     assert not list(folder.glob("*.twb"))
 
 
-@pytest.mark.parametrize("command", ["run", "compile"])
-def test_ptx_text_is_for_a_later_release(
-    bundle: Path, folder: Path, tilewright: Tilewright, command: str
+def test_ptx_text_is_not_compiled_again_and_not_run_without_a_launch(
+    bundle: Path, folder: Path, tilewright: Tilewright
 ) -> None:
     text = from_bytes(bundle.read_bytes()).ptx
     (folder / PTX).write_text(text, encoding="utf-8")
-    answer = tilewright(command, PTX)
-    assert answer.code == 2 and "in this release" in answer.err
-
-
-@pytest.mark.parametrize("command", ["run", "compile"])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_ptx_cut_in_the_middle(
-    bundle: Path, folder: Path, tilewright: Tilewright, command: str, share: float
-) -> None:
-    text = from_bytes(bundle.read_bytes()).ptx
-    (folder / PTX).write_text(text[: int(share * len(text))], encoding="utf-8")
-    answer = tilewright(command, PTX)
-    assert answer.code == 2 and answer.err.count("error:") == 1
-    assert answer.err.startswith(PTX) or "in this release" not in answer.err
-
-
-def test_ptx_that_is_no_text(folder: Path, tilewright: Tilewright) -> None:
-    (folder / PTX).write_bytes(b"\xff\xfe\x00")
-    assert "not UTF-8" in tilewright("run", PTX).err
-    assert "cannot read missing.ptx" in tilewright("run", "missing.ptx").err
+    answer = tilewright("compile", PTX)
+    assert answer.code == 2 and "tilewright check" in answer.err
+    answer = tilewright("run", PTX)
+    assert answer.code == 2 and "--launch" in answer.err.partition("help:")[2]
+    answer = tilewright("run", "scale.twb", "--launch", "launch.json")
+    assert answer.code == 2 and "for PTX texts" in answer.err
 
 
 # ---------------------------------------------------------------- arrays

@@ -1,0 +1,246 @@
+"""`tilewright check`: exit codes, formats, files and folders, allowances, and input from an enemy."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Answer, Tilewright
+from tests.contract.replay_kernels import copy_text
+
+STEPS = 4
+BAD_EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r12], 1024;\n"
+NO_FENCE = {"fence": "bar.warp.sync 0xffffffff;\n"}
+"""Without the proxy fence between the stores to shared memory and the bulk store that reads them."""
+
+
+def launch_document() -> dict[str, Any]:
+    shape = {"kind": "tensormap", "dtype": "f32", "dims": [32, 4 * STEPS], "strides": [128], "box": [32, 4]}
+    return {
+        "block": [64, 1, 1],
+        "params": [{**shape, "buffer": "source"}, {**shape, "buffer": "target"}, {"kind": "i32", "value": STEPS}],
+    }
+
+
+@pytest.fixture
+def kernels(folder: Path) -> Path:
+    """A correct kernel, two broken ones, and how they are launched."""
+    (folder / "good.ptx").write_text(copy_text(), encoding="utf-8")
+    (folder / "unfenced.ptx").write_text(copy_text(**NO_FENCE), encoding="utf-8")
+    (folder / "hangs.ptx").write_text(copy_text(expect=BAD_EXPECT), encoding="utf-8")
+    (folder / "launch.json").write_text(json.dumps(launch_document()), encoding="utf-8")
+    return folder
+
+
+def check(tilewright: Tilewright, *arguments: str) -> Answer:
+    return tilewright("check", *arguments, "--launch", "launch.json")
+
+
+def test_exit_codes(kernels: Path, tilewright: Tilewright) -> None:
+    assert check(tilewright, "good.ptx").code == 0
+    assert check(tilewright, "unfenced.ptx").code == 1
+    assert check(tilewright, "hangs.ptx").code == 1
+    assert check(tilewright, "good.ptx", "unfenced.ptx").code == 1
+    assert check(tilewright, "good.ptx", "missing.ptx").code == 2
+
+
+def test_text_names_verdict_line_rule_and_repair(kernels: Path, tilewright: Tilewright) -> None:
+    answer = check(tilewright, "good.ptx", "unfenced.ptx")
+    assert "good.ptx: double (sm_90a): proven for" in answer.out
+    line = 1 + copy_text(**NO_FENCE).splitlines().index(
+        "@!%p1 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd2, {0, %r15}], [%r4];"
+    )
+    assert "unfenced.ptx: double (sm_90a): refuted" in answer.out
+    assert f"--> unfenced.ptx:{line}" in answer.out and "error[PX" in answer.out
+    assert "= rule: PTX ISA" in answer.out and "= repair:" in answer.out
+    assert answer.out.rstrip().endswith("2 kernels checked: 1 proven, 1 refuted")
+    assert "\x1b" not in answer.out
+
+
+def test_json_has_the_documented_shape(kernels: Path, tilewright: Tilewright) -> None:
+    document = check(tilewright, "unfenced.ptx", "--format", "json").document
+    assert set(document) == {"version", "tool", "files"} and document["version"] == 1
+    (file,) = document["files"]
+    assert file["path"] == "unfenced.ptx" and file["error"] is None
+    (kernel,) = file["kernels"]
+    assert (kernel["name"], kernel["target"], kernel["verdict"]) == ("double", "sm_90a", "refuted")
+    assert kernel["assumptions"] == [] and kernel["reasons"] == []
+    finding = kernel["findings"][0]
+    assert {"code", "name", "message", "line", "conflicts_with_line", "interleaving", "repair", "level"} <= set(finding)
+    assert finding["code"].startswith("PX") and finding["level"] == "error" and finding["line"] > 0
+    good = check(tilewright, "good.ptx", "--format", "json").document["files"][0]["kernels"][0]
+    assert good["verdict"] == "proven" and good["scope"] in ("this launch", "all trip counts") and good["assumptions"]
+
+
+def test_a_bad_file_does_not_keep_others_from_being_reported(kernels: Path, tilewright: Tilewright) -> None:
+    (kernels / "binary.ptx").write_bytes(b"\xff\xfe\x00\x01")
+    (kernels / "cut.ptx").write_text(copy_text()[:900], encoding="utf-8")
+    answer = check(tilewright, "binary.ptx", "cut.ptx", "good.ptx", "--format", "json")
+    assert answer.code == 2
+    binary, cut, good = answer.document["files"]
+    assert "not UTF-8" in binary["error"]["message"] and binary["kernels"] == []
+    assert cut["error"]["line"] > 1 and cut["error"]["remedy"]
+    assert good["kernels"][0]["verdict"] == "proven"
+
+
+def test_folders_are_searched_and_standard_input_is_read(
+    kernels: Path, tilewright: Tilewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kernels / "deep" / "er").mkdir(parents=True)
+    (kernels / "deep" / "er" / "other.ptx").write_text(copy_text(), encoding="utf-8")
+    (kernels / "deep" / "notes.txt").write_text("no kernel", encoding="utf-8")
+    document = check(tilewright, "deep", "--format", "json").document
+    assert [file["path"] for file in document["files"]] == [os.path.join("deep", "er", "other.ptx")]
+    (kernels / "empty").mkdir()
+    assert "no .ptx file in it" in check(tilewright, "empty").out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(copy_text(**NO_FENCE).encode())))
+    answer = check(tilewright, "-", "--format", "json")
+    assert answer.code == 1 and answer.document["files"][0]["path"] == "-"
+    assert check(tilewright, "-", "-").code == 2
+
+
+def test_a_mistake_in_the_launch_is_one_message(kernels: Path, tilewright: Tilewright) -> None:
+    document = launch_document()
+    document["params"][0]["swizzle"] = "128"
+    (kernels / "launch.json").write_text(json.dumps(document), encoding="utf-8")
+    answer = check(tilewright, "good.ptx")
+    assert answer.code == 2 and answer.out == ""
+    assert answer.err.count("error:") == 1 and "launch.json: params[0].swizzle" in answer.err
+
+
+def test_a_tensor_map_that_the_driver_refuses_is_a_finding(kernels: Path, tilewright: Tilewright) -> None:
+    document = launch_document()
+    document["params"][0]["strides"] = [120]
+    (kernels / "launch.json").write_text(json.dumps(document), encoding="utf-8")
+    answer = check(tilewright, "good.ptx", "--format", "json")
+    codes = [finding["code"] for finding in answer.document["files"][0]["kernels"][0]["findings"]]
+    assert answer.code == 1 and any(code.startswith("TM") for code in codes)
+
+
+# ---------------------------------------------------------------- other formats
+
+
+def test_sarif(kernels: Path, tilewright: Tilewright) -> None:
+    log = check(tilewright, "unfenced.ptx", "missing.ptx", "--format", "sarif").document
+    (run,) = log["runs"]
+    assert log["version"] == "2.1.0"
+    result = run["results"][0]
+    assert result["ruleId"].startswith("PX") and result["level"] == "error" and result["partialFingerprints"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "unfenced.ptx"
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert "missing.ptx" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} >= {result["ruleId"]}
+
+
+def test_github_commands(kernels: Path, tilewright: Tilewright) -> None:
+    answer = check(tilewright, "unfenced.ptx", "good.ptx", "--format", "github")
+    lines = [line for line in answer.out.splitlines() if line]
+    assert lines and all(line.startswith("::") for line in lines)
+    assert lines[0].startswith("::error file=unfenced.ptx,line=") and "title=PX" in lines[0]
+
+
+def test_html_and_trace_are_written(kernels: Path, tilewright: Tilewright) -> None:
+    answer = check(tilewright, "unfenced.ptx", "--format", "html", "--output", "report.html", "--trace", "trace.json")
+    assert answer.code == 1 and answer.out == ""
+    page = (kernels / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>") and "refuted" in page and 'class="timeline"' in page
+    trace = json.loads((kernels / "trace.json").read_text(encoding="utf-8"))
+    names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+    assert "CTA 0 producer warp 0" in names and "CTA 0 copy engine" in names
+
+
+def test_a_report_that_cannot_be_written(kernels: Path, tilewright: Tilewright) -> None:
+    answer = check(tilewright, "good.ptx", "--output", "no/such/folder/report.txt")
+    assert answer.code == 2 and "cannot write" in answer.err
+
+
+# ---------------------------------------------------------------- allowances
+
+
+def allowed(text: str, code: str, instruction: str, comment: str = "because it is a test") -> str:
+    return text.replace(instruction, f"// tilewright: allow[{code}] {comment}\n{instruction}", 1)
+
+
+def test_an_allowed_error_does_not_refute_but_is_listed(kernels: Path, tilewright: Tilewright) -> None:
+    findings = check(tilewright, "unfenced.ptx", "--format", "json").document["files"][0]["kernels"][0]["findings"]
+    codes = ", ".join(sorted({finding["code"] for finding in findings if finding["level"] == "error"}))
+    store = "@!%p1 cp.async.bulk.tensor.2d.global"
+    (kernels / "unfenced.ptx").write_text(allowed(copy_text(**NO_FENCE), codes, store), encoding="utf-8")
+    answer = check(tilewright, "unfenced.ptx", "--format", "json")
+    (kernel,) = answer.document["files"][0]["kernels"]
+    assert answer.code == 0 and kernel["verdict"] == "proven"
+    assert kernel["suppressed"][0]["reason"] == "it is a test"
+    assert any("is allowed" in assumption for assumption in kernel["assumptions"])
+    assert answer.document["files"][0]["findings"] == []
+
+
+def test_an_allowance_at_which_the_run_ends_leaves_the_rest_unknown(kernels: Path, tilewright: Tilewright) -> None:
+    findings = check(tilewright, "hangs.ptx", "--format", "json").document["files"][0]["kernels"][0]["findings"]
+    text = copy_text(expect=BAD_EXPECT)
+    lines = text.split("\n")
+    for finding in findings:
+        if finding["level"] == "error":
+            lines[finding["line"] - 1] += f" // tilewright: allow[{finding['code']}] because it is a test"
+    (kernels / "hangs.ptx").write_text("\n".join(lines), encoding="utf-8")
+    answer = check(tilewright, "hangs.ptx", "--format", "json")
+    (kernel,) = answer.document["files"][0]["kernels"]
+    assert answer.code == 3 and kernel["verdict"] == "unknown" and kernel["suppressed"] and kernel["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("code", "comment", "expected"),
+    [("PX101", "because it is a test", "AW001"), ("PX101", "", "AW002"), ("PX999", "because it is a test", "AW003")],
+)
+def test_allowances_that_do_nothing_are_reported(
+    kernels: Path, tilewright: Tilewright, code: str, comment: str, expected: str
+) -> None:
+    (kernels / "good.ptx").write_text(allowed(copy_text(), code, "READY:", comment), encoding="utf-8")
+    answer = check(tilewright, "good.ptx", "--format", "json")
+    (finding,) = answer.document["files"][0]["findings"]
+    assert answer.code == 0 and finding["code"] == expected and finding["level"] == "review"
+
+
+# ---------------------------------------------------------------- hostile input
+
+HOSTILE = {
+    "empty": b"",
+    "spaces": b" \n\t" * 1000,
+    "nul": b".version 8.0\0\0.target sm_90a",
+    "binary": bytes(range(256)) * 20,
+    "cubin": b"\x7fELF" + bytes(100),
+    "one long line": b".version 8.0 " + b"x" * 3_000_000,
+    "deep": b".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {" + b"{" * 20_000,
+    "huge variable": b".version 8.6\n.target sm_90a\n.address_size 64\n.global .b8 x[99999999999999];\n"
+    b".visible .entry k() { ret; }",
+    "endless loop": b".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 32 {\nA: bra A;\n}",
+    "no kernel": b".version 8.6\n.target sm_90a\n.address_size 64\n",
+    "bidirectional": ".version 8.6\n// \u202e\x1b[31m\n.target sm_90a\nfoo\u202e;\n".encode(),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_input_ends_with_a_message(folder: Path, tilewright: Tilewright, name: str) -> None:
+    (folder / "hostile.ptx").write_bytes(HOSTILE[name])
+    (folder / "launch.json").write_text('{"params": []}', encoding="utf-8")
+    for arguments in ((), ("--launch", "launch.json")):
+        answer = tilewright("check", "hostile.ptx", "--budget", "2", *arguments)
+        assert answer.code in (2, 3), answer.out
+        assert "Traceback" not in answer.err + answer.out
+        assert "\x1b" not in answer.out and "\u202e" not in answer.out
+
+
+def test_the_check_as_a_process(kernels: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "check", "good.ptx", "--launch", "launch.json"],
+        capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+    )  # fmt: skip
+    assert done.returncode == 0 and "proven" in done.stdout and done.stderr == ""
