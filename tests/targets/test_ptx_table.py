@@ -242,6 +242,19 @@ def test_ptxas_assembles_every_example(tmp_path: Path) -> None:
 
 _TYPE = re.compile(r"(?:pred|(?:b|u|s|f|bf|tf)(8|16|32|64|128)(?:x2)?|e[45]m[23]x2)")
 _BANK = {"8": "%rs", "16": "%rs", "32": "%r", "64": "%rd", "128": "%q"}
+# Coordinates are written in vectors of 1, 2 or 4.
+TEXTURE_COORDINATES = {
+    "1d": 1,
+    "2d": 2,
+    "3d": 4,
+    "a1d": 2,
+    "a2d": 4,
+    "cube": 4,
+    "acube": 4,
+    "2dms": 4,
+    "a2dms": 4,
+}
+TEXTURE_GRADIENTS = {"1d": 1, "a1d": 1, "2d": 2, "a2d": 2, "3d": 4, "cube": 4, "acube": 4}
 # Sizes that an instruction takes as constants.
 _CONSTANTS = {"cp.async": "16", "wgmma.mma_async": "1", "setmaxnreg": "128", "discard": "128", "applypriority": "128"}
 
@@ -263,7 +276,8 @@ def _register(kind: str, number: int) -> str:
 def _spelling(row: InstructionRow, form: Form, modifiers: tuple[str, ...]) -> str:
     types = [modifier for modifier in modifiers if _TYPE.fullmatch(modifier)] or ["b32"]
     length = next((int(name[1]) for name in modifiers if re.fullmatch(r"[vx][1248]", name)), 0)
-    fragments = list(fragment_registers(row.key, modifiers))
+    sizes = fragment_registers(row.key, modifiers)
+    fragments = list(sizes)
     operands: list[str] = []
     for number, group in enumerate(form.operands, 1):
         if (group.present_with and group.present_with.isdisjoint(modifiers)) or not group.required:
@@ -285,18 +299,34 @@ def _spelling(row: InstructionRow, form: Form, modifiers: tuple[str, ...]) -> st
                 operands.append("{" + ", ".join(_register(types[-1], item + 1) for item in range(length)) + "}")
             case "loaded" | "stored":
                 operands.append(_register(types[-1], number))
-            case "vector":
-                count = fragments.pop(0) if fragments else length or 2
-                kind = "f64" if "f64" in types else "f32" if fragments and types[0] == "f32" else "b32"
+            case "registers" | "vector":
+                is_first, is_last = len(fragments) == len(sizes), len(fragments) == 1
+                is_gradient = row.key == "tex" and number > 2
+                gradient = max(TEXTURE_GRADIENTS.get(name, 0) for name in modifiers) if is_gradient else 0
+                count = fragments.pop(0) if fragments else gradient or length or 2
+                is_f32 = (is_first and types[0] == "f32") or (is_last and types[-1] == "f32")
+                kind = "f64" if "f64" in types else "f32" if is_f32 else "b32"
                 operands.append("{" + ", ".join(_register(kind, item % 9 + 1) for item in range(count)) + "}")
             case "immediate":
                 default = "128" if "proxy" in row.key else "0"
                 operands.append(_CONSTANTS.get(row.key, default))
+            case "part":
+                operands.append(f"%r{number}")
             case "predicate" | "negatable":
                 operands.append("%p1")
             case "tensor":
-                rank = next(int(name[0]) for name in modifiers if re.fullmatch(r"[1-5]d", name))
+                if "tile::gather4" in modifiers or "tile::scatter4" in modifiers:
+                    rank = 5
+                else:
+                    rank = next(int(name[0]) for name in modifiers if re.fullmatch(r"[1-5]d", name))
                 operands.append("[%rd1, {" + ", ".join(["%r1"] * rank) + "}]")
+            case "texture":
+                geometry = next(name for name in modifiers if name in TEXTURE_COORDINATES)
+                sampler = "sampler, " if row.key in ("tex", "tld4") else ""
+                kind = "%f1" if row.key in ("tex", "tld4") and types[-1] == "f32" else "%r1"
+                first = "%r1" if geometry[0] == "a" else kind
+                coordinates = ", ".join([first, *[kind] * (TEXTURE_COORDINATES[geometry] - 1)])
+                operands.append("[%rd1, " + sampler + "{" + coordinates + "}]")
             case "address":
                 operands.append("[%rd1]")
             case kind:

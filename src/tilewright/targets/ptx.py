@@ -286,7 +286,7 @@ def _operands_fit(
 def _kind_fits(kind: str, modifiers: tuple[str, ...], shape: OperandShape) -> bool:
     if shape.kind not in ACCEPTS[kind]:
         return False
-    if shape.kind == "tensor":
+    if kind == "tensor":
         if not _ROWS_AND_A_COLUMN.isdisjoint(modifiers):
             return shape.length == 5
         return all(_DIMENSIONS.get(modifier, shape.length) == shape.length for modifier in modifiers)

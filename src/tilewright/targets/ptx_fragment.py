@@ -50,6 +50,11 @@ def fragment_registers(key: str, modifiers: tuple[str, ...]) -> tuple[int, ...]:
         repeat = next((modifier for modifier in modifiers if modifier[0] == "x" and modifier[1:].isdigit()), "x1")
         shape = next((modifier for modifier in modifiers if modifier in _TENSOR_MEMORY), "32x32b")
         return (int(repeat[1:]) * _TENSOR_MEMORY[shape],)
+    if key == "ldmatrix":
+        repeat = next(int(modifier[1:]) for modifier in modifiers if modifier in ("x1", "x2", "x4"))
+        return (2 * repeat if "m16n16" in modifiers else repeat,)
+    if key.startswith("wmma."):
+        return _wmma_registers(key, modifiers)
     lanes = _LANES.get(key)
     size = next((match for modifier in modifiers if (match := _SHAPE.fullmatch(modifier))), None)
     elements = [modifier for modifier in modifiers if modifier in _BITS]
@@ -66,6 +71,26 @@ def fragment_registers(key: str, modifiers: tuple[str, ...]) -> tuple[int, ...]:
     result = _registers(m * n, elements[0], lanes)
     a, b = _registers(m * k // halves, elements[1], lanes), _registers(k * n, elements[2], lanes)
     return (result, a) if lanes == 128 else (result, a, b, _registers(m * n, elements[3], lanes))
+
+
+def _wmma_registers(key: str, modifiers: tuple[str, ...]) -> tuple[int, ...]:
+    """The same for the older warp-level instructions, whose f16 operands every pair of lanes holds twice."""
+    m, n, k = next(tuple(map(int, size.groups())) for name in modifiers if (size := _SHAPE.fullmatch(name)))
+    elements = [modifier for modifier in modifiers if modifier in _BITS]
+    match key.split(".")[1:3]:
+        case ["load", "a" | "b" as operand]:
+            return (_wmma_operand(m * k if operand == "a" else k * n, elements[0]),)
+        case ["load" | "store", _]:
+            return (_registers(m * n, elements[0], 32),)
+        case _:
+            # `f16.f32` names d and c alone; the operands are f16 then.
+            d, a, b, c = elements if len(elements) == 4 else (elements[0], "f16", "f16", elements[1])
+            sizes = (_wmma_operand(m * k, a), _wmma_operand(k * n, b))
+            return (_registers(m * n, d, 32), *sizes, _registers(m * n, c, 32))
+
+
+def _wmma_operand(count: int, element: str) -> int:
+    return 8 if element == "f16" else _registers(count, element, 32)
 
 
 def _registers(count: int, element: str, lanes: int) -> int:

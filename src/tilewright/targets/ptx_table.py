@@ -50,6 +50,7 @@ ACCEPTS: dict[str, frozenset[Shape]] = {
     "pair": frozenset({"pair"}),
     "address": frozenset({"address"}),
     "tensor": frozenset({"tensor"}),
+    "texture": frozenset({"tensor"}),
     "vector": frozenset({"vector"}),
     "registers": frozenset({"vector"}),
     "loaded": frozenset({"register", "sink", "vector"}),
