@@ -19,7 +19,7 @@ def _kernel(verdict: Callable[[Values], Verdict], repeats: str | None = None) ->
 
     def judge(values: Values) -> Judged:
         turns = -(-values[0] // 64) if values else 0
-        return Judged(verdict(values), {"loop": turns}, turns, repeats)
+        return Judged(verdict(values), {"loop": turns}, turns, {"loop": repeats} if turns > 8 else {})
 
     return judge
 

@@ -36,12 +36,13 @@ _SMALL = 1
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One launch, judged. turns: how often each loop with a protocol turned at most (by the loop's place); steps: warp
-    instructions run; repeats: None if every such loop repeats itself, else why not."""
+    instructions run; repeats: of loops that turned often enough, None if the loop repeats itself, else why that is not
+    shown; repetitions: in words."""
 
     verdict: Verdict
     turns: Mapping[str, int]
     steps: int
-    repeats: str | None = None
+    repeats: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     repetitions: tuple[str, ...] = ()
 
 
@@ -157,13 +158,27 @@ def _proven(
     for values, verdict in sorted(excused.items()):
         finding = verdict.findings[0]
         assumptions.append(f"not {_said(names, values)}: there {finding.code} {finding.message} ({finding.primary})")
-    longest = max(judged.values(), key=lambda each: max(each.turns.values(), default=0))
-    if longest.repeats is None:
-        claims = longest.repetitions
-        return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), claims)
+    reason = _not_repeating([judged[values] for values in clean])
+    said = tuple(dict.fromkeys(line for each in judged.values() for line in each.repetitions))
+    if reason is None:
+        return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), said)
     tried = "; ".join(_said(names, values) for values in sorted(clean))
-    assumptions.append(f"the numbers are as in one of the launches tried ({tried}), since {longest.repeats}")
-    return Proven("this launch", tuple(dict.fromkeys(assumptions)), longest.repetitions)
+    assumptions.append(f"the numbers are as in one of the launches tried ({tried}), since {reason}")
+    return Proven("this launch", tuple(dict.fromkeys(assumptions)), said)
+
+
+def _not_repeating(clean: list[Judged]) -> str | None:
+    """Why a loop whose turns depend on the numbers is not shown to repeat itself; None if all are."""
+    loops = dict.fromkeys(loop for judged in clean for loop in judged.turns)
+    for loop in loops:
+        counts = {judged.turns.get(loop, 0) for judged in clean}
+        if len(counts) == 1:
+            continue
+        longest = max(clean, key=lambda judged: (loop in judged.repeats, judged.turns.get(loop, 0)))
+        reason = longest.repeats.get(loop, f"the loop at {loop} turned {max(counts)} times at most")
+        if reason is not None:
+            return reason
+    return None
 
 
 def _said(names: tuple[str, ...], values: Values) -> str:

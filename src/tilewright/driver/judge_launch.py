@@ -1,0 +1,246 @@
+"""What does a protocol run of one launch show: findings, doubts, and how its loops turn?
+
+The kernel's slice is run (`machine.protocol_run`) with the judge of `contract.happens_before` watching, and the
+registers that steer it are looked at whenever a loop begins anew (`machine.induction`). What the run could not know is
+a doubt: so is every finding of a run that depended on it, since the branch it took may be one that no data takes.
+
+Where the launch is made up (`any_global_address`), nothing is said of global memory: its sizes and strides are made up,
+too. Checked by: tests/driver/test_judge_launch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plan import Launch
+from tilewright.contract.happens_before import HappensBefore, Readings
+from tilewright.frontends.ptx.ast import Module
+from tilewright.machine.event import Access, Event
+from tilewright.machine.fault import MachineFault, MachineHang
+from tilewright.machine.induction import Snapshot, objections, repetition
+from tilewright.machine.memory import VirtualBuffer
+from tilewright.machine.protocol_run import ProtocolReport, run_protocol
+from tilewright.machine.state import Cluster, Warp
+from tilewright.machine.steering import Steering, steering
+
+STEP_LIMIT = 3_000_000
+"""Warp instructions of one protocol run."""
+_SNAPSHOTS_KEPT = 400
+_TURNS_TO_REPEAT = 8
+_LIMIT_CODE = "LV202"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchJudgement:
+    """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
+    in, by the loop's head; repeats: for loops that turned often enough, None if they repeat themselves for ever, else
+    why that is not shown; repetitions: in words."""
+
+    findings: tuple[Diagnostic, ...]
+    doubts: tuple[str, ...]
+    complete: bool
+    turns: Mapping[str, int]
+    repeats: Mapping[str, str | None]
+    repetitions: tuple[str, ...]
+    report: ProtocolReport
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+
+def judge_launch(
+    module: Module,
+    launch: Launch,
+    buffers: Mapping[str, int],
+    readings: Readings,
+    *,
+    watch: Callable[[Event], None] | None = None,
+    clusters: Sequence[int] | None = None,
+    any_global_address: bool = False,
+    step_limit: int = STEP_LIMIT,
+) -> LaunchJudgement:
+    """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event. Raises TilewrightError where
+    the launch does not fit the kernel."""
+    judge = HappensBefore(launch, readings)
+    turns = _Turns()
+
+    def observe(event: Event) -> None:
+        if any_global_address and isinstance(event, Access) and event.space == "global" and event.order == "weak":
+            return
+        judge.feed(event)
+        if watch is not None:
+            watch(event)
+
+    report = run_protocol(
+        module,
+        launch,
+        {name: VirtualBuffer(size) for name, size in buffers.items()},
+        observe=observe,
+        step_limit=step_limit,
+        clusters=clusters,
+        at_back_edge=turns.turn,
+        any_global_address=any_global_address,
+    )
+    doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
+    doubts += [f"{doubt.span}: {doubt.message}" for doubt in report.doubts]
+    findings = judge.findings if report.fault is not None else judge.finish()
+    match report.fault:
+        case MachineFault() as fault:
+            findings = (fault.diagnostic, *findings)
+        case MachineHang() as hang if hang.code == _LIMIT_CODE:
+            doubts.append(hang.message.splitlines()[0])
+        case MachineHang() as hang:
+            findings = (hang.diagnostic, *findings)
+        case None:
+            pass
+    if report.taints or report.doubts:
+        doubts += [
+            f"{finding.primary}: {finding.code} {finding.message}, on one of the paths that unknown data may take"
+            for finding in findings
+            if finding.level is Level.ERROR
+        ]
+        findings = tuple(finding for finding in findings if finding.level is not Level.ERROR)
+    doubts += judge.doubts
+    repeats, repetitions = turns.judged(report)
+    return LaunchJudgement(
+        findings,
+        tuple(dict.fromkeys(doubts)),
+        report.fault is None and not report.stopped,
+        {str(loop.span): loop.most or 0 for loop in report.loops if loop.protocol and not loop.waits},
+        repeats,
+        repetitions,
+        report,
+    )
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The registers of each warp at each turn of each loop, in order."""
+
+    log: dict[tuple[int, int], list[tuple[int, list[Any]]]] = field(
+        default_factory=dict[tuple[int, int], list[tuple[int, list[Any]]]]
+    )
+    names: list[str] = field(default_factory=list[str])
+
+    def turn(self, cluster: Cluster, warp: Warp, loop: int) -> bool:
+        if not self.names:
+            self.names = cluster.program.names
+        log = self.log.setdefault((warp.cta.linear, warp.index), [])
+        if len(log) < _SNAPSHOTS_KEPT:
+            log.append((loop, list(warp.r)))
+        return False
+
+    def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[list[Any]]]:
+        """For each warp and loop, its longest visit: turns with no turn of a loop around it in between."""
+        around: list[frozenset[int]] = []
+        for loop in report.loops:
+            parents: set[int] = set()
+            parent = loop.parent
+            while parent >= 0:
+                parents.add(parent)
+                parent = report.loops[parent].parent
+            around.append(frozenset(parents))
+        longest: dict[tuple[int, int, int], list[list[Any]]] = {}
+        for who, log in self.log.items():
+            visits: dict[int, list[list[Any]]] = {}
+            for loop, row in log:
+                for inner in [each for each in visits if loop in around[each]]:
+                    self._keep(longest, (*who, inner), visits.pop(inner))
+                visits.setdefault(loop, []).append(row)
+            for loop, visit in visits.items():
+                self._keep(longest, (*who, loop), visit)
+        return longest
+
+    def _keep(
+        self, longest: dict[tuple[int, int, int], list[list[Any]]], key: tuple[int, int, int], visit: list[list[Any]]
+    ) -> None:
+        if len(visit) > len(longest.get(key, ())):
+            longest[key] = visit
+
+    def judged(self, report: ProtocolReport) -> tuple[dict[str, str | None], tuple[str, ...]]:
+        """For every loop that turned often enough: None if it repeats itself in all warps, else why not; in words."""
+        steers = steering(report.sliced)
+        repeats: dict[str, str | None] = {}
+        words: dict[str, None] = {}
+        seen: dict[tuple[int, int], str | None] = {}
+        for (_, _, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
+            loop = report.loops[number]
+            if not loop.protocol or loop.waits or len(visit) < _TURNS_TO_REPEAT:
+                continue
+            shape = (number, len(visit))
+            if shape in seen and len(report.ctas_run) > 1:
+                continue
+            reason, said = _repeats(report, steers, number, [self._snapshot(row) for row in visit])
+            seen[shape] = reason
+            where = str(loop.span)
+            if reason is not None or where not in repeats:
+                repeats[where] = repeats.get(where) or reason
+            if said:
+                words[said] = None
+        return repeats, tuple(words)
+
+    def _snapshot(self, row: list[Any]) -> Snapshot:
+        return {
+            name: cast("NDArray[Any]", value)
+            for name, value in zip(self.names, row, strict=False)
+            if name and isinstance(value, np.ndarray)
+        }
+
+
+def _repeats(
+    report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot]
+) -> tuple[str | None, str]:
+    """Why a loop is not shown to repeat itself (None if it is), and what its repetition is."""
+    loop, text = report.loops[number], report.sliced.text
+    body = [
+        text.flow.instructions[position]
+        for position in sorted(loop.positions)
+        if position in report.sliced.executed and not steers.registers.isdisjoint(text.facts[position].writes)
+    ]
+    written = {
+        name
+        for position in loop.positions
+        for name in text.facts[position].writes & steers.registers
+        if position in report.sliced.executed
+    }
+    held = sorted(name for name in written if all(name in snapshot for snapshot in snapshots[1:]))
+    found = repetition(snapshots[1:], held)
+    if found is None:
+        return f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} turns", ""
+    exits = _exits(report, number)
+    against = objections(body, found, snapshots[1:], exits)
+    if against:
+        first = against[0]
+        return f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})", ""
+    turn = "turn" if found.period == 1 else f"{found.period} turns"
+    return None, f"the loop at {loop.span} repeats itself every {turn}"
+
+
+def _exits(report: ProtocolReport, number: int) -> frozenset[str]:
+    """Predicates that decide whether a loop goes on: guards of branches that leave it or begin it anew."""
+    loop, text = report.loops[number], report.sliced.text
+    flow = text.flow
+    inside = {flow.block_of[position] for position in loop.positions}
+    names: set[str] = set()
+    for position in loop.positions:
+        item = flow.instructions[position]
+        leaves = any(block not in inside for block in flow.blocks[flow.block_of[position]].successors)
+        if item.row == "bra" and item.guard is not None and (position in loop.back_edges or leaves):
+            names.add(item.guard.register.name)
+    grown = True
+    while grown:
+        grown = False
+        for position in loop.positions:
+            facts = text.facts[position]
+            if facts.writes & names and flow.instructions[position].row in ("and", "or", "not", "mov", "xor"):
+                new = {name for name in facts.reads if name not in names}
+                names |= new
+                grown = grown or bool(new)
+    return frozenset(names)

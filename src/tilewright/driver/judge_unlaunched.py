@@ -1,0 +1,180 @@
+"""What holds of a kernel whose launch is not known?
+
+Its launches are made up (`unknown_launch`), explored (`explore`) and judged one by one (`judge_launch`). Before that,
+one of them tells what copies through unknown tensor maps transfer: its phases are sums of it (`copied_bytes`). All that
+is made up stands among the assumptions. Where the verdict on a made-up launch depends on where in the grid a CTA is,
+several are launched and the first and the last are run.
+Checked by: tests/driver/test_judge_unlaunched.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.happens_before import ASSUMPTIONS, Readings
+from tilewright.driver.copied_bytes import PhaseEquation, Place, copied_bytes, proportional
+from tilewright.driver.explore import Judged, Values, explore
+from tilewright.driver.judge_launch import STEP_LIMIT, LaunchJudgement, judge_launch
+from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, member_name, unknown_launch
+from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.machine.inline import inlined
+from tilewright.machine.memory import PARAM_WINDOW
+from tilewright.machine.model import model_of
+from tilewright.machine.protocol_run import ProtocolReport
+from tilewright.machine.slice import cheap_stores, protocol_slice, text_of
+from tilewright.machine.steering import steering
+
+_SIZING_VALUES = (1024, 64, 4096, 1)
+"""Values of all numbers at which the bytes of copies are looked for, in turn."""
+_GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%smid")
+_CLUSTERS = 3
+EXPLORING_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnlaunchedJudgement:
+    """The verdict, and the run that shows a refutation best (or the longest)."""
+
+    verdict: Verdict
+    doubts: tuple[str, ...]
+    runs: int
+
+
+def judge_unlaunched(
+    module: Module,
+    kernel: Kernel,
+    readings: Readings,
+    *,
+    seconds: float = EXPLORING_SECONDS,
+    progress: Callable[[float], None] | None = None,
+) -> UnlaunchedJudgement:
+    """Explore the launches of `kernel`. Raises TilewrightError for a text that the machine can't run at all."""
+    text = text_of(inlined(module, kernel))
+    steers = steering(protocol_slice(text.kernel, text=text, stores=cheap_stores(text)))
+    numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
+    places = frozenset((numbers[name], offset) for name, offset in steers.parameters if name in numbers)
+    unknown = unknown_launch(module, kernel, model_of(module), places)
+    in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
+    boxes, assumed = _boxes(module, unknown, readings)
+    runs = [0]
+
+    def judge(values: Values) -> Judged:
+        runs[0] += 1
+        if progress is not None:
+            progress(min(0.9, runs[0] / 24))
+        verdicts = [_run(module, unknown, values, boxes, readings, 1)]
+        if in_grid and not verdicts[0].errors:
+            verdicts.append(_run(module, unknown, values, boxes, readings, _CLUSTERS))
+        return _judged(verdicts)
+
+    verdict = explore(unknown.names, judge, seconds=seconds)
+    if isinstance(verdict, Proven):
+        general = (*unknown.assumptions, *assumed, *ASSUMPTIONS)
+        verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
+    return UnlaunchedJudgement(verdict, verdict.reasons if isinstance(verdict, Unknown) else (), runs[0])
+
+
+def _run(
+    module: Module, unknown: UnknownLaunch, values: Values, boxes: dict[Place, int], readings: Readings, clusters: int
+) -> LaunchJudgement:
+    launch = launch_of(unknown, values, boxes, clusters)
+    chosen = (0, clusters - 1) if clusters > 1 else None
+    return judge_launch(
+        module, launch, unknown.buffers, readings, clusters=chosen, any_global_address=True, step_limit=STEP_LIMIT
+    )
+
+
+def _judged(runs: list[LaunchJudgement]) -> Judged:
+    """Several runs of one choice of numbers as one: the worst verdict, the most turns."""
+    errors = tuple(finding for run in runs for finding in run.errors)
+    doubts = tuple(dict.fromkeys(doubt for run in runs for doubt in run.doubts))
+    reviews = tuple(
+        f"{finding.code} {finding.message} ({finding.primary})"
+        for run in runs
+        for finding in run.findings
+        if finding not in errors
+    )
+    turns: dict[str, int] = {}
+    repeats: dict[str, str | None] = {}
+    for run in runs:
+        for loop, count in run.turns.items():
+            turns[loop] = max(turns.get(loop, 0), count)
+        for loop, reason in run.repeats.items():
+            repeats[loop] = repeats.get(loop) or reason
+    steps = sum(run.report.counts.instructions for run in runs)
+    said = tuple(dict.fromkeys(line for run in runs for line in run.repetitions))
+    verdict: Verdict
+    if errors:
+        verdict = Refuted((*errors, *(f for run in runs for f in run.findings if f not in errors)))
+    elif doubts or not all(run.complete for run in runs):
+        verdict = Unknown(doubts or ("the run did not come to its end",))
+    else:
+        verdict = Proven("this launch", tuple(dict.fromkeys(reviews)))
+    return Judged(verdict, turns, steps, repeats, said)
+
+
+# ---------------------------------------------------------------- tensor maps
+
+
+def _boxes(module: Module, unknown: UnknownLaunch, readings: Readings) -> tuple[dict[Place, int], tuple[str, ...]]:
+    """Bytes that a copy through each tensor map transfers, and the assumptions in words."""
+    if not unknown.tensor_maps:
+        return {}, ()
+    offsets = _block_offsets(unknown.kernel)
+    equations: list[PhaseEquation] = []
+    landmarks: list[int] = []
+    for value in _SIZING_VALUES:
+        run = _run(module, unknown, (value,) * len(unknown.numbers), {}, readings, 1)
+        equations = _equations(run.report, offsets, unknown)
+        landmarks = [phase.address for phase in run.report.unknown_phases]
+        if any(equation.expected_bytes for equation in equations):
+            break
+    equations = [equation for equation in equations if equation.expected_bytes > 0]
+    known = copied_bytes(equations, landmarks)
+    boxes = proportional(equations, known)
+    words: list[str] = []
+    for member in unknown.tensor_maps:
+        place = (member.parameter, member.offset_bytes)
+        name = member_name(unknown.kernel, member)
+        if place in known:
+            words.append(f"{name}'s box is {known[place]:,} bytes")
+        elif place in boxes:
+            words.append(f"{name}'s box is such that its phase expects the right bytes (taken: {boxes[place]:,})")
+        else:
+            words.append(f"{name} is a legal tensor map")
+            boxes[place] = 16
+    return boxes, tuple(words)
+
+
+def _equations(report: ProtocolReport, offsets: list[tuple[int, int]], unknown: UnknownLaunch) -> list[PhaseEquation]:
+    found: list[PhaseEquation] = []
+    for phase in report.unknown_phases:
+        copies = tuple(
+            (place, share.offset)
+            for share in phase.shares
+            if (place := _place(share.origin - PARAM_WINDOW, offsets, unknown)) is not None
+        )
+        if len(copies) == len(phase.shares):
+            found.append(PhaseEquation(phase.expected_bytes, copies))
+    return found
+
+
+def _place(offset: int, offsets: list[tuple[int, int]], unknown: UnknownLaunch) -> Place | None:
+    """The tensor map that begins at an offset in the parameter block."""
+    for member in unknown.tensor_maps:
+        if offsets[member.parameter][0] + member.offset_bytes == offset:
+            return member.parameter, member.offset_bytes
+    return None
+
+
+def _block_offsets(kernel: Kernel) -> list[tuple[int, int]]:
+    """Where each parameter begins and ends in the parameter block."""
+    found: list[tuple[int, int]] = []
+    end = 0
+    for parameter in kernel.parameters:
+        begin = end + -end % parameter.align
+        end = begin + parameter.size_bytes
+        found.append((begin, end))
+    return found
