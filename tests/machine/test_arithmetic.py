@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.machine import arithmetic, conversion, integer
+from tilewright.machine import arithmetic, conversion, integer, narrow_float
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.rounding import Bits
 
@@ -399,11 +399,11 @@ def models(a: Bits, b: Bits, c: Bits, e: Bits) -> dict[str, Callable[[], np.ndar
     found["cvt_rz_relu_tf32"] = partial(conversion.float_to_tf32, a, "rz", relu=True)
     for kind in ("e4m3", "e5m2"):
         for name, relu in (("", False), ("_relu", True)):
-            pack = partial(conversion.float_to_byte_float, kind, "f32", relu=relu)
+            pack = partial(narrow_float.from_float, kind, "f32", relu=relu)
             found[f"cvt{name}_{kind}x2_f32"] = lambda pack=pack: pair(pack(a), pack(b), 8)
-        from_half = partial(conversion.float_to_byte_float, kind, "f16")
+        from_half = partial(narrow_float.from_float, kind, "f16")
         found[f"cvt_{kind}x2_f16x2"] = lambda f=from_half: pair(f((a >> 16).astype(np.uint16)), f(low_a), 8)
-        to_half = partial(conversion.byte_float_to_half, kind)
+        to_half = partial(narrow_float.to_float, "f16", kind)
         found[f"cvt_f16x2_{kind}x2"] = lambda f=to_half: pair(f((a >> 8).astype(np.uint8)), f(a.astype(np.uint8)), 16)
     found["cvt_sat_f32_f32"] = partial(conversion.float_to_float, "f32", "f32", a, saturate=True)
     found["cvt_ftz_f32_f32"] = partial(conversion.float_to_float, "f32", "f32", a, ftz=True)

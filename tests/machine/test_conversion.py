@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tilewright.machine import conversion
+from tilewright.machine import conversion, narrow_float
 from tilewright.machine.engine_fault import EngineFault
 
 INTEGERS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
@@ -191,17 +191,17 @@ def test_tf32() -> None:
 def test_byte_floats(target: str, dtype: type) -> None:
     every = np.arange(256, dtype=np.uint8)
     values = every.view(dtype).astype(np.float32)
-    half = conversion.byte_float_to_half(target, every)  # pyright: ignore[reportArgumentType]
+    half = narrow_float.to_float("f16", target, every)  # pyright: ignore[reportArgumentType]
     assert np.array_equal(half.view(np.float16).astype(np.float32), values, equal_nan=True)
     finite = np.isfinite(values)
-    back = conversion.float_to_byte_float(target, "f32", values.view(np.uint32))  # pyright: ignore[reportArgumentType]
+    back = narrow_float.from_float(target, "f32", values.view(np.uint32))  # pyright: ignore[reportArgumentType]
     assert np.array_equal(back[finite], every[finite])
     assert set(back[np.isnan(values)].tolist()) == {0x7F}
     largest = float(values[finite].max())
     beyond = np.array([largest * 2, -np.inf, -1.0], np.float32).view(np.uint32)
-    clamped = conversion.float_to_byte_float(target, "f32", beyond)  # pyright: ignore[reportArgumentType]
+    clamped = narrow_float.from_float(target, "f32", beyond)  # pyright: ignore[reportArgumentType]
     assert clamped[:2].view(dtype).astype(np.float32).tolist() == [largest, -largest]
-    relu = conversion.float_to_byte_float(target, "f32", beyond, relu=True)  # pyright: ignore[reportArgumentType]
+    relu = narrow_float.from_float(target, "f32", beyond, relu=True)  # pyright: ignore[reportArgumentType]
     assert relu.tolist()[1:] == [0, 0]
 
 
@@ -231,6 +231,6 @@ def test_integer_to_integer(source: str, target: str, bits: int) -> None:
 
 def test_conversions_that_do_not_exist_are_refused() -> None:
     with pytest.raises(EngineFault):
-        conversion.float_to_byte_float("e4m3", "f64", np.zeros(1, np.uint64))
+        narrow_float.from_float("e4m3", "f64", np.zeros(1, np.uint64))
     with pytest.raises(EngineFault):
         conversion.integer_to_float("f64", "s64", np.zeros(1, np.uint64), "rz")

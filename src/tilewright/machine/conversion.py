@@ -4,7 +4,7 @@ Theory: PTX ISA 9.7.9.21 "cvt": float to float rounds once; float to integer rou
 the destination's range; NaN becomes 0, or, from f64 or to a 64-bit integer, the image 1 << (width - 1); integer to
 float rounds once; integer to integer sign- or zero-extends or truncates, and clamps with `.sat`.
 
-Not handled: stochastic rounding, fp4 and fp6, packed pairs with scaling (sm_100).
+Floats of 8 bits and fewer: `narrow_float`. Not handled: stochastic rounding.
 Checked by: `tests/machine/test_conversion.py`, against exact fractions and Python integers; `test_arithmetic.py`,
 against results of an H200.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,12 +29,9 @@ from tilewright.machine.rounding import (
     widened,
 )
 
-ByteFloatKind = Literal["e4m3", "e5m2"]
 ToIntegral = Literal["rni", "rzi", "rmi", "rpi"]
 
 _LARGEST: dict[FloatKind, int] = {"f16": 0x7BFF, "bf16": 0x7F7F, "f32": 0x7F7F_FFFF, "f64": 0x7FEF_FFFF_FFFF_FFFF}
-_BYTE_LARGEST: dict[ByteFloatKind, float] = {"e4m3": 448.0, "e5m2": 57344.0}
-_BYTE_DTYPES: dict[ByteFloatKind, type[Any]] = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
 def float_to_float(
@@ -96,27 +92,6 @@ def float_to_tf32(
     if relu:
         bits = np.where((bits >> np.uint32(31) == 1) & ~is_nan, np.uint32(0), bits)
     return bits
-
-
-def float_to_byte_float(target: ByteFloatKind, source: FloatKind, a: Bits, *, relu: bool = False) -> NDArray[np.uint8]:
-    """One element of `cvt.rn.satfinite[.relu].{target}x2.{source}`: e4m3 or e5m2 images; NaN is 0x7f."""
-    value = widened(a, source)
-    is_nan = np.isnan(value)
-    largest = _BYTE_LARGEST[target]
-    # f32 and narrower only: clamped, the value is exact in float32, from which the cast rounds to nearest even once.
-    if source == "f64":
-        raise EngineFault("MF007", "conversion", f"there is no conversion from f64 to {target}")
-    clamped = np.clip(np.where(is_nan, 0.0, value), 0.0 if relu else -largest, largest).astype(np.float32)
-    bits = clamped.astype(_BYTE_DTYPES[target]).view(np.uint8)
-    if relu:
-        bits = np.where(value <= 0, np.uint8(0), bits)
-    return np.where(is_nan, np.uint8(0x7F), bits)
-
-
-def byte_float_to_half(source: ByteFloatKind, a: NDArray[np.uint8]) -> Bits:
-    """One element of `cvt.rn.f16x2.{source}x2`: exact; NaN becomes f16's canonical NaN."""
-    value = a.view(_BYTE_DTYPES[source]).astype(np.float32)
-    return narrowed(value.astype(np.float64), "f16")
 
 
 def float_to_integral(kind: FloatKind, a: Bits, rounding: ToIntegral, *, ftz: bool = False) -> Bits:

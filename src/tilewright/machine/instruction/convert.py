@@ -1,8 +1,9 @@
 """Conversions: binds `conversion`'s exact functions to `cvt`.
 
 Frequent conversions without a rounding difficulty (f32 to bf16 to nearest, widening, integers) are computed directly;
-a NaN sends the vector to `conversion`. Source: PTX ISA, `cvt`, `cvt.pack`. Not handled: `cvt.rs` (stochastic),
-`.ue8m0x2`, sub-byte types, `cvt.pack`. Checked by: tests/machine/test_instructions.py.
+a NaN sends the vector to `conversion`. Pairs of narrow floats are converted by `convert_packed`. Source: PTX ISA,
+`cvt`. Not handled: `cvt.rs` (stochastic rounding). Checked by: tests/machine/test_instructions.py,
+test_narrow_float.py.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine import conversion
-from tilewright.machine.decoder import WORD16, Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
+from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
+from tilewright.machine.instruction import convert_packed
 from tilewright.machine.lanes import Lanes
 from tilewright.machine.step import LaneFunction, Plain, compute
 
 _F32 = TypeName("f32", 32)
 _FLOATS = ("f16", "bf16", "f32", "f64")
-_BYTE_FLOATS = ("e4m3x2", "e5m2x2")
+_NARROW = {*convert_packed.NARROW, convert_packed.SCALE}
 
 
 def _narrowed(value: Lanes, declared: TypeName) -> Lanes:
@@ -79,8 +81,10 @@ def _cvt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pl
     to_name, from_name = names
     if to_name in ("f16x2", "bf16x2") and from_name == "f32":
         return _pair(decoder, instruction, to_name[:-2], rounding, ftz or saturate, relu, satfinite)
-    if to_name in _BYTE_FLOATS or from_name in _BYTE_FLOATS:
-        return _byte_floats(decoder, instruction, to_name, from_name, relu, rounding, satfinite, ftz or saturate)
+    if {to_name, from_name} & _NARROW:
+        if ftz or saturate:
+            raise unsupported(instruction, "narrow floats take neither .ftz nor .sat")
+        return convert_packed.convert_narrow(decoder, instruction, to_name, from_name, rounding, relu, satfinite)
     if to_name == "tf32":
         if from_name != "f32" or ftz or saturate or rounding is None:
             raise unsupported(instruction, "this conversion to tf32")
@@ -178,46 +182,4 @@ def _pair(
     return compute(convert, to, sources)
 
 
-def _byte_floats(
-    decoder: Decoder, instruction: Instruction, target: str, source: str, relu: bool, rounding: Any, satfinite: bool,
-    refused: bool,
-) -> Plain:  # fmt: skip
-    if refused or rounding != "rn":
-        raise unsupported(instruction, "8-bit floats are converted with .rn")
-    if target in _BYTE_FLOATS and satfinite:
-        kind: Any = target[:-2]
-        if source == "f32":
-            to_operand, high, low = expect_operands(instruction, 3)
-            sources = (decoder.source(instruction, high, _F32), decoder.source(instruction, low, _F32))
-            to = decoder.destination(instruction, to_operand, WORD16)
-
-            def from_floats(a: Lanes, b: Lanes) -> Lanes:
-                upper = conversion.float_to_byte_float(kind, "f32", a, relu=relu).astype(np.uint16)
-                return (upper << np.uint16(8)) | conversion.float_to_byte_float(kind, "f32", b, relu=relu)
-
-            return compute(from_floats, to, sources)
-        if source == "f16x2":
-            to_operand, value = expect_operands(instruction, 2)
-            at = decoder.source(instruction, value, TypeName("f16x2", 32))
-            to = decoder.destination(instruction, to_operand, WORD16)
-
-            def from_halves(a: Lanes) -> Lanes:
-                halves = np.ascontiguousarray(a).view(np.uint16)
-                return conversion.float_to_byte_float(kind, "f16", halves, relu=relu).view(np.uint16)
-
-            return compute(from_halves, to, (at,))
-    if source in _BYTE_FLOATS and target == "f16x2" and not relu and not satfinite:
-        from_kind: Any = source[:-2]
-        to_operand, value = expect_operands(instruction, 2)
-        at = decoder.source(instruction, value, WORD16)
-        to = decoder.destination(instruction, to_operand, TypeName("f16x2", 32))
-
-        def to_halves(a: Lanes) -> Lanes:
-            values = np.ascontiguousarray(a).view(np.uint8)
-            return np.ascontiguousarray(conversion.byte_float_to_half(from_kind, values)).view(np.uint32)
-
-        return compute(to_halves, to, (at,))
-    raise unsupported(instruction, f"conversion from .{source} to .{target}")
-
-
-HANDLERS = {"cvt": _cvt}
+HANDLERS = {"cvt": _cvt, **convert_packed.HANDLERS}

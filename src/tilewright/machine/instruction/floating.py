@@ -4,8 +4,8 @@ f32 additions, multiplications and fused multiply-adds that round to nearest tak
 the same: one IEEE operation, with NaN made canonical; a fused multiply-add goes through float64, whose only danger is
 a sum that lies exactly between two floats or is subnormal, and those lanes' vectors go through `arithmetic`.
 
-Source: PTX ISA, Floating Point Instructions; Half Precision Floating Point Instructions. Not handled: `testp`,
-mixed-precision `add.f32.bf16`, three-operand `min` and `max`. Checked by: tests/machine/test_instructions.py.
+Source: PTX ISA, Floating Point Instructions; Half Precision and Mixed Precision Floating Point Instructions. Not
+handled: `fma.oob`. Checked by: tests/machine/test_instructions.py, test_instructions_floating.py.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import arithmetic
+from tilewright.machine import arithmetic, conversion
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
 from tilewright.machine.lanes import Lanes
 from tilewright.machine.step import LaneFunction, Plain, compute
 
-_KINDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "f16x2": "f16", "bf16x2": "bf16"}
+_KINDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32"}
 _CANONICAL = np.uint32(0x7FFF_FFFF)
 _LEAST_NORMAL = 2.0**-126
 
@@ -41,13 +41,14 @@ def kind_of(instruction: Instruction, declared: TypeName) -> Any:
 
 
 def _packed(declared: TypeName, lane_function: LaneFunction) -> LaneFunction:
-    """For `.f16x2` and `.bf16x2`: run on twice as many 16-bit lanes."""
+    """For packed types: run on twice as many lanes of half the width."""
     function: Callable[..., Any] = lane_function
     if not declared.name.endswith("x2"):
         return function
+    half = np.dtype(f"u{declared.bytes // 2}")
 
     def halves(*lanes: Lanes) -> Lanes:
-        return function(*[np.ascontiguousarray(item).view(np.uint16) for item in lanes]).view(np.uint32)
+        return function(*[np.ascontiguousarray(item).view(half) for item in lanes]).view(declared.raw)
 
     return halves
 
@@ -57,6 +58,33 @@ def _bind(decoder: Decoder, instruction: Instruction, declared: TypeName, functi
     to = decoder.destination(instruction, target, declared)
     sources = tuple(decoder.source(instruction, operand, declared) for operand in operands)
     return compute(_packed(declared, function), to, sources)
+
+
+def _mixed(modifiers: Modifiers) -> TypeName | None:
+    """Of `add.f32.f16` and its like: take the second type, that of the narrow operands. None if there is none."""
+    if "f32" not in modifiers.left:
+        return None
+    narrow = modifiers.take("f16", "bf16")
+    return None if narrow is None else TypeName(narrow, 16)
+
+
+def _bind_mixed(
+    decoder: Decoder, instruction: Instruction, declared: TypeName, narrow: TypeName, function: LaneFunction, count: int
+) -> Plain:
+    """Operands but the last of `count` have the type `narrow`, and are widened exactly."""
+    inner: Callable[..., Any] = function
+    kind: Any = narrow.name
+    target, *operands = expect_operands(instruction, count + 1)
+    to = decoder.destination(instruction, target, declared)
+    sources = tuple(
+        decoder.source(instruction, operand, declared if index == count - 1 else narrow)
+        for index, operand in enumerate(operands)
+    )
+
+    def widened(*lanes: Lanes) -> Lanes:
+        return inner(*[conversion.float_to_float("f32", kind, item) for item in lanes[:-1]], lanes[-1])
+
+    return compute(widened, to, sources)
 
 
 def _rounding(modifiers: Modifiers) -> Any:
@@ -111,11 +139,16 @@ def binary(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, nam
     """`add`, `sub` and `mul` of floating-point types."""
     rounding = _rounding(modifiers)
     ftz, saturate = modifiers.flag("ftz"), modifiers.flag("sat")
+    narrow = _mixed(modifiers)
     declared = modifiers.take_type()
     kind = kind_of(instruction, declared)
+    exact = _EXACT[name]
+    if narrow is not None:
+        return _bind_mixed(
+            decoder, instruction, declared, narrow, lambda a, b: exact("f32", a, b, rounding, saturate=saturate), 2
+        )
     if kind == "f32" and rounding == "rn" and not ftz and not saturate:
         return _bind(decoder, instruction, declared, _FAST[name], 2)
-    exact = _EXACT[name]
     return _bind(
         decoder, instruction, declared, lambda a, b: exact(kind, a, b, rounding, ftz=ftz, saturate=saturate), 2
     )
@@ -125,8 +158,16 @@ def fused(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     """`fma` and `mad` of floating-point types."""
     rounding = _rounding(modifiers)
     ftz, saturate, relu = modifiers.flag("ftz"), modifiers.flag("sat"), modifiers.flag("relu")
+    if "oob" in modifiers.left:
+        raise unsupported(instruction, "the ISA does not say which NaN is an out-of-bounds one")
+    narrow = _mixed(modifiers)
     declared = modifiers.take_type()
     kind = kind_of(instruction, declared)
+    if narrow is not None:
+        return _bind_mixed(
+            decoder, instruction, declared, narrow,
+            lambda a, b, c: arithmetic.fused_multiply_add("f32", a, b, c, rounding, saturate=saturate), 3,
+        )  # fmt: skip
     if kind == "f32" and rounding == "rn" and not (ftz or saturate or relu):
         return _bind(decoder, instruction, declared, fused_f32, 3)
     return _bind(
@@ -158,12 +199,14 @@ def division(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
 def extremum(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, name: str) -> Plain:
     """`min` and `max`."""
     ftz, nan = modifiers.flag("ftz"), modifiers.flag("NaN")
-    xorsign = modifiers.flag("xorsign")
-    if xorsign and not modifiers.flag("abs"):
-        raise unsupported(instruction, ".xorsign needs .abs")
+    xorsign, magnitudes = modifiers.flag("xorsign"), modifiers.flag("abs")
     declared = modifiers.take_type()
     kind = kind_of(instruction, declared)
     function = arithmetic.minimum if name == "min" else arithmetic.maximum
+    if len(instruction.operands) == 4:
+        return _extremum_of_three(decoder, instruction, declared, function, ftz, nan, magnitudes)
+    if xorsign != magnitudes:
+        raise unsupported(instruction, ".xorsign and .abs come together")
     return _bind(
         decoder,
         instruction,
@@ -171,6 +214,22 @@ def extremum(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, n
         lambda a, b: function(kind, a, b, ftz=ftz, nan=nan, xorsign_abs=xorsign),
         2,
     )
+
+
+def _extremum_of_three(
+    decoder: Decoder, instruction: Instruction, declared: TypeName, function: Callable[..., Lanes], ftz: bool,
+    nan: bool, magnitudes: bool,
+) -> Plain:  # fmt: skip
+    """`min` and `max` of three f32 numbers; with `.abs`, of their magnitudes."""
+    if declared.name != "f32":
+        raise unsupported(instruction, "only .f32 takes three operands")
+
+    def choose(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        if magnitudes:
+            a, b, c = (item & np.uint32(0x7FFF_FFFF) for item in (a, b, c))
+        return function("f32", function("f32", a, b, ftz=ftz, nan=nan), c, ftz=ftz, nan=nan)
+
+    return _bind(decoder, instruction, declared, choose, 3)
 
 
 def sign_operation(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, name: str) -> Plain:

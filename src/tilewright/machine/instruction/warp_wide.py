@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction, PairOfPredicates
+from tilewright.machine import arithmetic
 from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.instruction.barriers import member_lanes
@@ -179,10 +180,15 @@ def _match(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
 def _redux(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     modifiers.flag("sync")
     operation = modifiers.take("add", "min", "max", "and", "or", "xor")
+    magnitudes, nan = modifiers.flag("abs"), modifiers.flag("NaN")
     declared = modifiers.take_type()
     target, operand, member_operand = expect_operands(instruction, 3)
-    if operation is None or declared.width_bits != 32 or declared.is_float:
-        raise unsupported(instruction, "redux.sync works on 32-bit integers")
+    if operation is None or declared.width_bits != 32:
+        raise unsupported(instruction, "redux.sync works on 32 bits")
+    if declared.is_float:
+        return _redux_float(decoder, instruction, operation, magnitudes, nan)
+    if magnitudes or nan:
+        raise unsupported(instruction, ".abs and .NaN are for .f32")
     to = decoder.destination(instruction, target, declared)
     source = decoder.source(instruction, operand, declared)
     members = decoder.source(instruction, member_operand, WORD32)
@@ -200,6 +206,30 @@ def _redux(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
     def fold(warp: Warp, mask: int) -> tuple[Lanes, ...]:
         values = [int(value) for value in warp.r[source].view(view.view)[indices(mask)]]
         return (np.full(WARP_SIZE, reduce(function, values) & 0xFFFF_FFFF, np.uint32),)
+
+    return _collective(instruction, members, (to,), fold)
+
+
+def _redux_float(decoder: Decoder, instruction: Instruction, operation: str, magnitudes: bool, nan: bool) -> Control:
+    """`redux.sync.min` and `.max` of f32: as the instructions `min` and `max`, which drop a NaN unless `.NaN`."""
+    functions = {"min": arithmetic.minimum, "max": arithmetic.maximum}
+    if operation not in functions:
+        raise unsupported(instruction, "floating-point numbers have .min and .max only")
+    function = functions[operation]
+    target, operand, member_operand = expect_operands(instruction, 3)
+    source = decoder.source(instruction, operand, WORD32)
+    members = decoder.source(instruction, member_operand, WORD32)
+    to = decoder.destination(instruction, target, WORD32)
+
+    def fold(warp: Warp, mask: int) -> tuple[Lanes, ...]:
+        values = warp.r[source][indices(mask)]
+        if magnitudes:
+            values = values & np.uint32(0x7FFF_FFFF)
+        found = values[:1]
+        for index in range(1, len(values)):
+            found = function("f32", found, values[index : index + 1], nan=nan)
+        # A lone NaN is canonical, too.
+        return (np.full(WARP_SIZE, function("f32", found, found, nan=nan)[0], np.uint32),)
 
     return _collective(instruction, members, (to,), fold)
 
