@@ -1,37 +1,35 @@
-"""What does one kernel's run say of its protocol? Findings, doubts, and a timeline of what its roles did.
+"""What is known of one kernel's protocol? Findings, doubts, and a timeline of what its roles did.
 
-The kernel is run by `machine` with the judge of `contract.happens_before` watching. A finding of level error refutes;
-a doubt keeps a clean run from standing for all interleavings. Nothing here decides the verdict: `check` does, after it
-has looked at what the text allows.
-
-Not handled: kernels without a launch. Checked by: tests/driver/test_check.py.
+With a launch, its clusters are run and judged (`judge_launch`): all of them, or, where they are too many, as many as
+the time allows, spread over the grid. Without one, launches are made up and explored (`judge_unlaunched`). A finding of
+level error refutes; a doubt keeps a clean run from standing for all interleavings. Nothing here decides the verdict:
+`check` does, after it has looked at what the text allows. Checked by: tests/driver/test_check.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from math import prod
+from time import monotonic
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.timeline import Timeline
-from tilewright.contract.happens_before import ASSUMPTIONS, HappensBefore, Readings
+from tilewright.base.verdict import Proven, Refuted, Unknown
+from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.contract.retried_waits import waits_not_retried
+from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
+from tilewright.driver.judge_unlaunched import judge_unlaunched
 from tilewright.driver.launch_file import BufferSize
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.frontends.ptx.ast import Kernel, Module
-from tilewright.machine.event import Event
-from tilewright.machine.fault import MachineFault, MachineHang
-from tilewright.machine.run import run_launch
 
 STEP_LIMIT = 50_000_000
 """Warp instructions of a run that is only judged."""
-BUFFER_BYTES_MAX = 1 << 30
-"""Bytes of all buffers that a run for judging allocates."""
-_LIMIT_CODE = "LV202"
+CLUSTERS_AT_ONCE = 4
+"""A launch of so many clusters is run as a whole without asking how long that takes."""
+ALL_CLUSTERS_SECONDS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,55 +68,63 @@ class Judgement:
 
 def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, options: JudgeOptions) -> Judgement:
     """Run `kernel` and judge it. Raises TilewrightError where the text can't be run at all."""
-    if launch is None:
-        return Judgement(doubts=("how the kernel is launched is not known; give --launch launch.json",), complete=False)
-    total = sum(buffer.size_bytes for buffer in launch.buffers)
-    if total > BUFFER_BYTES_MAX:
-        return Judgement(
-            doubts=(f"the launch's buffers have {total} bytes; a run allocates at most {BUFFER_BYTES_MAX}",),
-            complete=False,
-        )
-    buffers: dict[str, NDArray[np.uint8]] = {
-        buffer.name: np.zeros(buffer.size_bytes, np.uint8) for buffer in launch.buffers
-    }
-    doubts = [
+    doubts = tuple(
         f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
         for span in waits_not_retried(module, kernel.name)
-    ]
-    judge = HappensBefore(launch.launch, options.readings)
-    recorder = TimelineRecorder() if options.timeline else None
-
-    def observe(event: Event) -> None:
-        judge.feed(event)
-        if recorder is not None:
-            recorder.feed(event)
-
-    claims: tuple[str, ...] = ()
-    complete = True
-    try:
-        report = run_launch(
-            module, launch.launch, buffers, observe=observe, step_limit=STEP_LIMIT, progress=options.progress
-        )
-        findings = judge.finish()
-        claims = (
-            f"{report.phases} mbarrier phases, {report.copies} bulk copies and {report.wgmmas} wgmmas are ordered in "
-            "every interleaving",
-        )
-    except MachineFault as fault:
-        findings, complete = (fault.diagnostic, *judge.findings), False
-    except MachineHang as hang:
-        findings, complete = judge.findings, False
-        if hang.code == _LIMIT_CODE:
-            doubts.append(hang.message.splitlines()[0])
-        else:
-            findings = (hang.diagnostic, *findings)
-    doubts.extend(judge.doubts)
-    return Judgement(
-        findings,
-        tuple(dict.fromkeys(doubts)),
-        complete,
-        "this launch",
-        ASSUMPTIONS,
-        claims,
-        recorder.timeline(findings) if recorder is not None else None,
     )
+    if launch is None:
+        return _without_launch(module, kernel, options, doubts)
+    recorder = TimelineRecorder() if options.timeline else None
+    judged, sampled = _all_clusters(module, launch, options, recorder)
+    ran = judged.report.counts
+    claims = (
+        f"{ran.phases} mbarrier phases, {ran.copies} bulk copies and {ran.wgmmas} wgmmas are ordered in every "
+        "interleaving",
+        *judged.repetitions,
+    )
+    return Judgement(
+        judged.findings,
+        tuple(dict.fromkeys((*doubts, *judged.doubts))),
+        judged.complete,
+        "this launch",
+        (*ASSUMPTIONS, *sampled),
+        claims,
+        recorder.timeline(judged.findings) if recorder is not None else None,
+    )
+
+
+def _all_clusters(
+    module: Module, launch: KernelLaunch, options: JudgeOptions, recorder: TimelineRecorder | None
+) -> tuple[LaunchJudgement, tuple[str, ...]]:
+    """The judgement of all clusters, if they can be run in the time, else of some of them, and what that assumes."""
+    buffers = {buffer.name: buffer.size_bytes for buffer in launch.buffers}
+    count = prod(extent // step for extent, step in zip(launch.launch.grid, launch.launch.cluster, strict=True))
+
+    def judge(clusters: tuple[int, ...] | None) -> LaunchJudgement:
+        watch = recorder.feed if recorder is not None else None
+        return judge_launch(
+            module, launch.launch, buffers, options.readings, watch=watch, clusters=clusters, step_limit=STEP_LIMIT
+        )
+
+    if count <= CLUSTERS_AT_ONCE:
+        return judge(None), ()
+    begin = monotonic()
+    first = judge_launch(module, launch.launch, buffers, options.readings, clusters=(0,), step_limit=STEP_LIMIT)
+    spent = max(monotonic() - begin, 1e-3)
+    if first.errors or first.doubts or spent * count <= ALL_CLUSTERS_SECONDS:
+        return judge(None if spent * count <= ALL_CLUSTERS_SECONDS else (0,)), ()
+    some = max(CLUSTERS_AT_ONCE, int(ALL_CLUSTERS_SECONDS / spent))
+    chosen = tuple(sorted({round(index * (count - 1) / (some - 1)) for index in range(some)}))
+    said = f"of {count} clusters, {len(chosen)} were run, the first and the last among them; the others are like these"
+    return judge(chosen), (said,)
+
+
+def _without_launch(module: Module, kernel: Kernel, options: JudgeOptions, doubts: tuple[str, ...]) -> Judgement:
+    found = judge_unlaunched(module, kernel, options.readings, progress=options.progress)
+    match found.verdict:
+        case Proven(scope, assumptions, claims):
+            return Judgement((), doubts, True, scope, assumptions, claims)
+        case Refuted(findings):
+            return Judgement(findings, doubts)
+        case Unknown(reasons):
+            return Judgement((), (*doubts, *reasons), complete=False)
