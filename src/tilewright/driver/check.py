@@ -22,13 +22,14 @@ from typing import Literal
 from tilewright.base.check_report import FileReport, KernelReport, VerdictWord
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
-from tilewright.contract.happens_before import Readings
+from tilewright.contract.readings import Readings, strict, tolerant
 from tilewright.driver.allowance import Allowance, allowances, apply_allowances, unused
 from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
 from tilewright.driver.launch_file import LaunchFile
 from tilewright.driver.map_findings import map_findings
+from tilewright.driver.origin import with_origin
 from tilewright.driver.rules import all_rules
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
@@ -209,7 +210,8 @@ def _check_kernel(
         place = f"{error.span}: " if error.span is not None else ""
         judgement = _undecided(f"{place}{error.message}")
     maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
-    kept, suppressed, used = apply_allowances((*maps, *judgement.findings), allowed)
+    findings = [with_origin(finding, module, kernel) for finding in (*maps, *judgement.findings)]
+    kept, suppressed, used = apply_allowances(findings, allowed)
     verdict, reasons = decide(judgement, kept, bool(suppressed))
     assumptions = tuple(
         f"{each.finding.code} at {each.finding.primary} is allowed: {each.reason}"
@@ -249,9 +251,7 @@ def decide(
 
 def readings_of(isa: Isa) -> Readings:
     """Contested points as `--isa` reads them."""
-    if isa == "strict":
-        return Readings(proxy_fence="writer", fence_before_refill=True, fenced_init="always")
-    return Readings(proxy_fence="path", fence_before_refill=False, fenced_init="peers")
+    return strict() if isa == "strict" else tolerant()
 
 
 def _undecided(reason: str) -> Judgement:

@@ -28,6 +28,8 @@ def finding_to_json(finding: Diagnostic) -> dict[str, object]:
         "conflicts_with_file": other.file if other is not None else None,
         "conflicts_with_line": other.line if other is not None else None,
         "conflicts_with_text": other.text.strip() if other is not None else None,
+        "origin_file": finding.origin.file if finding.origin is not None else None,
+        "origin_line": finding.origin.line if finding.origin is not None else None,
         "interleaving": list(finding.interleaving),
         "source": finding.source,
         "repair": repair_to_json(finding.repair) if finding.repair is not None else None,

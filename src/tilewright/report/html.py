@@ -126,7 +126,13 @@ def _finding(finding: Diagnostic) -> str:
     rule = f"<b>{escape(finding.code)}</b> <code>{escape(finding.name)}</code>"
     head = f"<p>{rule} {escape(finding.message)}</p>"
     places = "".join(
-        _place(word, span) for word, span in (("at", finding.primary), ("against", finding.conflicts_with)) if span
+        _place(word, span)
+        for word, span in (
+            ("at", finding.primary),
+            ("against", finding.conflicts_with),
+            ("compiled from", finding.origin),
+        )
+        if span
     )
     steps = "".join(f"<li>{escape(step)}</li>" for step in finding.interleaving)
     run = f"<p>A run that shows it:</p><ol>{steps}</ol>" if steps else ""

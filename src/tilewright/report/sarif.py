@@ -139,9 +139,13 @@ def _result(finding: Diagnostic, rule_index: int) -> dict[str, object]:
         "message": {"text": text},
         "locations": [_location(finding.primary)] if finding.primary is not None else [],
     }
+    related: list[dict[str, object]] = []
     if finding.conflicts_with is not None:
-        related = _location(finding.conflicts_with)
-        result["relatedLocations"] = [{"id": 1, **related, "message": {"text": "conflicts with this"}}]
+        related.append({**_location(finding.conflicts_with), "message": {"text": "conflicts with this"}})
+    if finding.origin is not None:
+        related.append({**_location(finding.origin), "message": {"text": "compiled from this"}})
+    if related:
+        result["relatedLocations"] = [{"id": number, **place} for number, place in enumerate(related, start=1)]
     if finding.interleaving:
         steps = [{"location": {"message": {"text": step}}} for step in finding.interleaving]
         result["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]

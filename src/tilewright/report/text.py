@@ -35,6 +35,8 @@ def render_finding(finding: Diagnostic) -> str:
         lines.extend(_source_lines(finding.conflicts_with, margin, "-"))
     if spans:
         lines.append(bar)
+    if finding.origin is not None:
+        lines.append(f"{note} compiled from {printable(str(finding.origin))}")
     if finding.interleaving:
         lines.append(f"{note} a run that shows it:")
         width = len(str(len(finding.interleaving)))
