@@ -119,7 +119,7 @@ def test_harmless_edits_stay_proven() -> None:
 def test_a_tolerant_reading_allows_an_unfenced_refill() -> None:
     text = copy_text(read_fence="")
     assert codes(judge(text)) == {"PX102"}
-    assert isinstance(judge(text, readings=Readings(fence_before_refill=False)), Proven)
+    assert isinstance(judge(text, readings=Readings(fence_before_refill=None)), Proven)
 
 
 def test_two_ctas_that_write_the_same_output() -> None:

@@ -8,7 +8,9 @@ Checked by: tests/contract/test_happens_before.py.
 
 from __future__ import annotations
 
+from tilewright.base.diagnostic import Level
 from tilewright.contract import phase_ledger
+from tilewright.contract.readings import Readings
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import BulkThread, ClusterState, WarpState, name_of
 from tilewright.contract.vector_clock import VectorClock
@@ -16,7 +18,7 @@ from tilewright.contract.vector_clock import VectorClock
 _WARPGROUP_WARPS = 4
 
 
-def check_exit(cluster: ClusterState, findings: RunFindings) -> None:
+def check_exit(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
     """Judge a cluster all of whose warps have exited."""
     for warp in cluster.warps.values():
         if warp.exit_span is None:
@@ -27,6 +29,8 @@ def check_exit(cluster: ClusterState, findings: RunFindings) -> None:
     _check_wgmmas(cluster, findings)
     _check_remote(cluster, findings)
     _check_budgets(cluster, findings)
+    _check_tensor_operations(cluster, readings, findings)
+    _check_async_copies(cluster, findings)
     for barriers in cluster.barriers.values():
         for barrier in barriers.values():
             phase_ledger.at_exit(cluster, barrier, findings)
@@ -156,3 +160,58 @@ def _check_budgets(cluster: ClusterState, findings: RunFindings) -> None:
                         f"{name_of(warp.actor)} executes {[budget[0] for budget in warp.budgets]}",
                     ),
                 )
+
+
+def _check_tensor_operations(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
+    known: dict[int, VectorClock] = {}
+    for operation in cluster.tensor.operations.values():
+        cta, done = operation.issuer.cta, operation.done
+        clock = known.get(cta)
+        if clock is None:
+            clock = known[cta] = VectorClock()
+            for warp in cluster.warps.values():
+                clock.join(warp.order)
+        if clock.at(done.track) >= done.value:
+            continue
+        who, kind = name_of(operation.issuer), operation.kind
+        exit_span = cluster.warp(operation.issuer).exit_span
+        if kind in ("ld", "st"):
+            findings.report(
+                "TC115",
+                f"no tcgen05.wait::{kind} follows the tcgen05.{kind} of {who}",
+                operation.span,
+                exit_span,
+                (f"{who} issues it ({operation.span})", f"{who} exits ({exit_span}) while it may be in flight"),
+            )
+            continue
+        committed = cluster.tensor.committed.get(operation.thread, 0) >= done.value
+        findings.report(
+            "TC119" if committed else "TC114",
+            f"the tcgen05.{kind} of {who} is covered by a commit that nobody waits for"
+            if committed
+            else f"no tcgen05.commit follows the tcgen05.{kind} of {who}",
+            operation.span,
+            exit_span,
+            (
+                f"{who} issues it ({operation.span})",
+                "no warp waits for a barrier that reports its completion",
+                f"the CTA ends ({exit_span}) while it may be in flight",
+            ),
+        )
+
+
+def _check_async_copies(cluster: ClusterState, findings: RunFindings) -> None:
+    clock = VectorClock()
+    for warp in cluster.warps.values():
+        clock.join(warp.order)
+    for copy in cluster.async_copies:
+        if clock.at(copy.done.track) < copy.done.value:
+            who, exit_span = name_of(copy.issuer.actor), copy.issuer.exit_span
+            findings.report(
+                "BG104",
+                f"{who} exits with a cp.async that nobody waits for",
+                copy.span,
+                exit_span,
+                (f"{who} issues it ({copy.span})", f"{who} exits ({exit_span}); the copy writes later"),
+                Level.REVIEW,
+            )

@@ -22,15 +22,26 @@ from __future__ import annotations
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract.replay_codes import RunFindings
-from tilewright.contract.run_state import BarrierState, ClusterState, CopyState, Mark, PhaseState, WarpState, name_of
+from tilewright.contract.run_state import (
+    BarrierState,
+    ClusterState,
+    CommitState,
+    CopyState,
+    Mark,
+    PhaseState,
+    WarpState,
+    name_of,
+)
 from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import (
+    AsyncCopyArrive,
     BarrierArrive,
     BarrierComplete,
     BarrierExpect,
     BarrierInit,
     BarrierInvalidate,
     BarrierWait,
+    CommitArrive,
     PhaseEnd,
 )
 
@@ -80,8 +91,10 @@ def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate,
     cluster.ended_barriers.append(barrier)
 
 
-def arrive(cluster: ClusterState, warp: WarpState, event: BarrierArrive, findings: RunFindings) -> None:
-    """mbarrier.arrive in its forms."""
+def arrive(
+    cluster: ClusterState, warp: WarpState, event: BarrierArrive, published: VectorClock, findings: RunFindings
+) -> None:
+    """mbarrier.arrive in its forms. published: what its lanes publish."""
     barrier = _used(cluster, warp, event, findings)
     if barrier is None:
         return
@@ -96,9 +109,57 @@ def arrive(cluster: ClusterState, warp: WarpState, event: BarrierArrive, finding
     phase.order.join(warp.order)
     phase.arrived.join(warp.clock)
     if not event.relaxed:
-        phase.published.join(warp.clock)
+        phase.published.join(published)
     if event.drop:
         barrier.next_count -= event.count
+
+
+def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive, findings: RunFindings) -> None:
+    """The arrival of a tcgen05.commit: the operations that it covers are complete, for whoever waits for the phase."""
+    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    if barrier is None:
+        findings.report("MB101", f"a tcgen05.commit signals +{event.address:#x}, which holds no mbarrier", event.span)
+        return
+    check_init(cluster, barrier, made.clock, made.issuer, event.span, findings)
+    _engine_arrives(barrier, made.issuer, made.clock, made.order, 1, event.phase, event.span, findings)
+    phase = barrier.current
+    phase.published.advance(made.track, made.ordinal)
+    phase.order.advance(made.track, made.ordinal)
+
+
+def deferred_arrive(
+    cluster: ClusterState, warp: WarpState, event: AsyncCopyArrive, track: int,
+    issued: tuple[VectorClock, VectorClock, int], findings: RunFindings,
+) -> None:  # fmt: skip
+    """An arrival of cp.async.mbarrier.arrive. issued: what the warp knew at its issue, visible and in order, and how
+    many of its cp.asyncs (along `track`) the arrival waits for. Without .noinc the arrival was added to the count of
+    its phase when it was issued."""
+    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    if barrier is None:
+        findings.report("MB101", f"a deferred arrival at +{event.address:#x}, which holds no mbarrier", event.span)
+        return
+    clock, order, covered = issued
+    check_init(cluster, barrier, clock, warp, event.span, findings)
+    count = event.count if event.no_increment else 0
+    _engine_arrives(barrier, warp, clock, order, count, event.phase, event.span, findings)
+    for known in (barrier.current.published, barrier.current.order):
+        known.advance(track, covered)
+
+
+def _engine_arrives(
+    barrier: BarrierState, issuer: WarpState, clock: VectorClock, order: VectorClock, count: int, phase_index: int,
+    span: Span, findings: RunFindings,
+) -> None:  # fmt: skip
+    """An arrival that a warp caused earlier, when it knew `clock` and `order`."""
+    _check_phase(barrier, phase_index, findings)
+    _check_arrival(barrier, issuer, span, findings, order)
+    phase = barrier.current
+    phase.arrivals += count
+    phase.contributors[issuer.track] = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
+    phase.last_span = span
+    phase.order.join(order)
+    phase.arrived.join(clock)
+    phase.published.join(clock)
 
 
 def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, findings: RunFindings) -> None:
@@ -326,7 +387,8 @@ def check_init(
 
 def _proxy_fenced(cluster: ClusterState, init: Mark, clock: VectorClock) -> bool:
     """Does `clock` know a fence.proxy.async after an init, by its warp? Which lane is not asked: an init names none."""
-    keys = [("fence", "shared", init.track), *(("fence", "shared", init.track, lane) for lane in range(32))]
+    access = cluster.warp(init.actor).access_track
+    keys = [("fence", "shared", access), *(("fence", "shared", access, lane) for lane in range(32))]
     return any(cluster.at(clock, key) >= init.epoch for key in keys)
 
 
@@ -361,9 +423,11 @@ def _check_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> No
         )
 
 
-def _check_arrival(barrier: BarrierState, warp: WarpState, span: Span, findings: RunFindings) -> None:
-    """Does the warp know that the phase before the current one has ended?"""
-    order, before = warp.order, barrier.before
+def _check_arrival(
+    barrier: BarrierState, warp: WarpState, span: Span, findings: RunFindings, known: VectorClock | None = None
+) -> None:
+    """Does the warp know (or did it, when it knew `known`) that the phase before the current one has ended?"""
+    order, before = warp.order if known is None else known, barrier.before
     if before is None or order.at(barrier.track) >= barrier.phase:
         return
     if not before.completed_bytes and all(mark.known_to(warp.clock) for mark in before.contributors.values()):

@@ -10,6 +10,8 @@ from tilewright.contract.run_state import Space, name_of
 from tilewright.contract.shadow_memory import Record
 from tilewright.machine.event import CopyActor, Range, TensorCoreActor, TensorMemoryActor, WarpActor
 
+ALLOCATES = "writes (tcgen05.alloc)"
+"""The operation of the ordinary write by which tcgen05.alloc publishes an address."""
 Description = tuple[str, str, tuple[str, ...]]
 """A rule's code, the message, and the steps of a run."""
 
@@ -34,9 +36,12 @@ def overlap(first: Record, second: Record) -> Range:
             b = following
 
 
-def describe_race(earlier: Record, later: Record, space: Space) -> Description:
-    """Nothing that the later access waits for reports that the earlier one is done."""
+def describe_race(earlier: Record, later: Record, space: Space, *, by_lanes: bool = False) -> Description:
+    """Nothing that the later access waits for reports that the earlier one is done. by_lanes: nothing but a signal by
+    another lane of its warp."""
     code, missing = _cause(earlier, later, space)
+    if by_lanes:
+        code, missing = "MB112", "another lane of that warp signals, with no bar.warp.sync between"
     first, last = overlap(earlier, later)
     where = f"{space} bytes [{first:#x}, {last:#x})"
     one, other = name_of(earlier.actor, earlier.issuer), name_of(later.actor, later.issuer)
@@ -56,10 +61,8 @@ def describe_unfenced(earlier: Record, later: Record, space: Space) -> Descripti
     where = f"{space} bytes [{first:#x}, {last:#x})"
     one, other = name_of(earlier.actor, earlier.issuer), name_of(later.actor, later.issuer)
     refill = later.write
-    message = (
-        f"{other} {later.operation} {where}, which {one} {earlier.operation} by ordinary instructions with no proxy "
-        "fence after it"
-    )
+    how = "by ordinary instructions" if earlier.completion is None else "by cp.async, an ordinary access,"
+    message = f"{other} {later.operation} {where}, which {one} {earlier.operation} {how} with no proxy fence after it"
     steps = (
         f"{one} {earlier.operation} {where} through the generic proxy ({earlier.span})",
         f"{one} synchronizes with the issuer without fence.proxy.async",
@@ -70,22 +73,29 @@ def describe_unfenced(earlier: Record, later: Record, space: Space) -> Descripti
         if space == "shared"
         else "the engine finds old bytes in memory",
     )
+    if earlier.completion is not None:
+        return "PX103", message, steps
     return "PX102" if refill else "PX101", message, steps
 
 
 def _begin(earlier: Record, where: str) -> str:
     if earlier.issuer is None:
         return f"{name_of(earlier.actor)} is about to access {where} ({earlier.span})"
-    return f"{name_of(earlier.issuer)} issues {name_of(earlier.actor)} that {earlier.operation} {where} ({earlier.span})"
+    what = f"{name_of(earlier.issuer)} issues {name_of(earlier.actor)}"
+    return f"{what} that {earlier.operation} {where} ({earlier.span})"
 
 
 def _cause(earlier: Record, later: Record, space: Space) -> tuple[str, str]:
     """Code, and what is missing between the two."""
+    if earlier.operation.endswith("(tensor map)"):
+        return "TM105", "nobody whom the writer waits for knows that the copy is complete"
     match earlier.actor:
         case TensorCoreActor():
             return "WG105", "nobody whom the later access waits for has waited for that wgmma (wgmma.wait_group)"
         case TensorMemoryActor():
             return "TC110", "nobody whom the later access waits for knows a tcgen05.commit that covers the operation"
+        case CopyActor() if not earlier.by_engine:
+            return "BG105", "nobody whom the later access waits for has waited for that cp.async"
         case CopyActor():
             load = earlier.operation.endswith("(load)")
             if not load:
@@ -95,7 +105,11 @@ def _cause(earlier: Record, later: Record, space: Space) -> tuple[str, str]:
                 return "TM102", "the second copy is issued without waiting for the first one's phase"
             return "MB111", "the later access does not wait for the mbarrier phase that the copy completes in"
         case WarpActor():
-            if later.completion is not None:
+            if earlier.operation == ALLOCATES:
+                return "TC104", "nothing orders the reader after the tcgen05.alloc that writes the address"
+            if later.operation.endswith("(tensor map)"):
+                return "TM104", "nothing orders the issuer of the copy after the write of the tensor map"
+            if later.by_engine:
                 return "TM101", "the issuer of the later access does not synchronize with that warp"
             if space == "global":
                 return "CL101", "no barrier or mbarrier orders the two warps"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.contract.codes import Rule
+from tilewright.contract.tensor_codes import TENSOR_RULES
 
 _MBARRIER = "PTX ISA 9.7.13.15 (mbarrier)"
 _TRACKING = "PTX ISA 9.7.13.15 (mbarrier: tracking asynchronous operations)"
@@ -23,6 +24,8 @@ _WGMMA = "PTX ISA 9.7.15.7 (wgmma.fence, commit_group, wait_group)"
 _NAMED = "PTX ISA 9.7.13.1 (bar, barrier)"
 _CLUSTER = "PTX ISA 9.7.13.3 (barrier.cluster), 2.2.2 (clusters)"
 _MODEL = "PTX ISA 8.9 (memory consistency model, causality order)"
+_ASYNC_COPY = "PTX ISA 9.7.9.25.3 (cp.async, cp.async.wait_group)"
+_GRID = "PTX ISA 9.7.13.13 (griddepcontrol)"
 _REGISTERS = "PTX ISA 9.7.19.5 (setmaxnreg)"
 
 REPLAY_RULES: dict[str, Rule] = {
@@ -145,9 +148,73 @@ REPLAY_RULES: dict[str, Rule] = {
         Rule("SR101", "register-budgets-differ", "warps of one warpgroup execute different setmaxnreg",
              "All warps of a warpgroup execute the same setmaxnreg.", _REGISTERS,
              "Three warps raise to 240, one to 232.", "Execute setmaxnreg by the whole warpgroup."),
+        Rule("MB112", "elected-arrive", "one lane signals for what other lanes of its warp did",
+             "An arrival publishes its own thread's accesses, and others' only after a barrier of those lanes.", _MODEL,
+             "All lanes store; lane 0 arrives on a barrier of count 1, with no bar.warp.sync before.",
+             "Put bar.warp.sync before the arrival, or let every lane arrive."),
+        Rule("MB113", "arrivals-missing", "a wait never returns, since arrivals of its phase never come",
+             "A phase ends when as many arrivals have come as its count says.", _MBARRIER + ": init, arrive",
+             "A barrier of count 2 on which one thread arrives.",
+             "Initialise the barrier with the number of arrivals that come, or add the missing arrival."),
+        Rule("MB114", "wrong-parity", "a wait never returns, since it names the parity of a phase that has not begun",
+             "A wait by parity returns for the phase before the current one; a fresh barrier passes parity 1.",
+             _PHASES, "A producer's first wait on an empty barrier names parity 0.",
+             "Begin with the parity of the phase that is meant, and flip it once per use of the barrier."),
+        Rule("TX104", "bytes-missing", "a wait never returns, since its phase expects other bytes than copies bring",
+             "A phase ends when the bytes expected in it have been completed.", _TRACKING,
+             "arrive.expect_tx of 32768 bytes, and copies that bring 16384.",
+             "Expect the sum of the bytes of the phase's copies."),
+        Rule("BG104", "async-copy-at-exit", "a thread exits with a cp.async that nobody waits for",
+             "A cp.async writes shared memory at any time until its group is waited for.", _ASYNC_COPY,
+             "The last prefetch of a loop is not waited for.", "End with cp.async.wait_all."),
+        Rule("BG105", "async-copy-not-awaited", "bytes of a cp.async are used before it is waited for",
+             "A thread's cp.asyncs are visible to it after cp.async.wait_group, and to others after a synchronization "
+             "that follows.", _ASYNC_COPY, "cp.async.wait_group 2 where one group may remain.",
+             "Wait for the group, then synchronize, then use the bytes."),
+        Rule("TM104", "tensor-map-not-fenced", "a copy uses a tensor map that the kernel writes, without its fences",
+             "Tensor maps are read through the tensormap proxy: who writes one releases it, and who issues the copy "
+             "acquires it, by fence.proxy.tensormap::generic.", "PTX ISA 9.7.13.4 (fence.proxy.tensormap)",
+             "tensormap.replace, then the copy, with no fence.proxy.tensormap::generic.acquire.",
+             "Release (tensormap.cp_fenceproxy), synchronize, acquire the 128 bytes, then issue the copy."),
+        Rule("TM105", "tensor-map-changed-in-use", "a tensor map is written while a copy may still read it",
+             "A tensor map may change once every copy that uses it is complete.", _TRACKING,
+             "The next group's tensor map is written before the copies of the group before are waited for.",
+             "Wait for the copies, or alternate between two tensor maps."),
+        Rule("PX103", "async-copy-not-fenced", "an engine uses bytes of a cp.async without a proxy fence",
+             "cp.async writes through the generic proxy: a proxy fence follows its completion.", _PROXY,
+             "cp.async, wait_group, bar.sync, wgmma, with no fence.proxy.async.",
+             "Put fence.proxy.async after the wait and before the synchronization with the issuer."),
+        Rule("PX105", "reuse-not-fenced", "ordinary writes reuse an engine's bytes without a proxy fence",
+             "A completion is followed by an implicit proxy fence; some ask for an explicit one.", _PROXY,
+             "st.shared into a slot that a bulk copy has filled and wgmma has read.",
+             "Put fence.proxy.async before the writes."),
+        Rule("NB103", "participants-missing", "a named barrier never completes",
+             "As many threads must come as the barrier is used with.", _NAMED,
+             "bar.sync 0 by 384 threads' kernel in a branch that 128 take.",
+             "Name the number of threads that come, or let all of them come."),
+        Rule("CL104", "scope-too-narrow", "atomic or strong accesses of different CTAs name too narrow a scope",
+             "Two strong accesses do not race only if each scope includes the other thread.", _MODEL,
+             "atom.relaxed.cta on a counter in global memory that all CTAs use.", "Use .gpu (.cluster in a cluster)."),
+        Rule("CL105", "cluster-barrier-incomplete", "a cluster barrier never completes",
+             "All threads of all CTAs of the cluster that have not exited take part.", _CLUSTER,
+             "barrier.cluster in a branch that one warp of each CTA takes.", "Let every warp execute it."),
+        Rule("SR102", "registers-never-free", "setmaxnreg.inc waits for registers that nobody gives back",
+             "The CTA's registers, as launched, must suffice for all that its warps ask for.", _REGISTERS,
+             "232 * 256 + 24 * 128 registers of a launch with 168 * 384.", "Lower the increase, or give back more."),
+        Rule("GD101", "read-before-grid-wait", "global memory is touched before griddepcontrol.wait",
+             "Results of the grids before are visible after griddepcontrol.wait only.", _GRID,
+             "A tile is loaded, then griddepcontrol.wait.", "Put griddepcontrol.wait before the access."),
+        Rule("GD102", "grid-wait-missing", "dependents may begin early and the kernel itself never waits",
+             "A kernel in a chain of dependent launches waits before it touches what the grids before it use.", _GRID,
+             "griddepcontrol.launch_dependents without griddepcontrol.wait.", "Execute griddepcontrol.wait."),
+        Rule("LV102", "deadlock", "warps wait for each other",
+             "Of the warps that wait, one must be able to go on.", "derived: progress",
+             "Two warps each wait for the other's arrival before they arrive.",
+             "Let one of them arrive before it waits."),
         Rule("LV101", "claim-differs", "the text does something else than its proof says",
              "What was proven of the program must be what its text does.", "derived: the proof's claims",
              "The proof says 4 stages and the text uses 3 barriers.", "Report this: the emitted text is wrong."),
+        *TENSOR_RULES,
     )
 }  # fmt: skip
 """Every rule of the judge by its code."""

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.base.span import Span
 from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
+from tilewright.contract.tensor_state import TensorState
 from tilewright.contract.vector_clock import Tracks, VectorClock
-from tilewright.machine.event import Actor, CopyActor, TensorCoreActor, TensorMemoryActor, WarpActor
+from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor
+
+if TYPE_CHECKING:
+    from tilewright.contract.strong_words import Holding
 
 ALL_LANES = 0xFFFF_FFFF
 Space = Literal["shared", "global"]
@@ -67,8 +71,16 @@ class BulkThread:
 
 @dataclass(slots=True)
 class WarpState:
-    """One warp: its clock (own epoch included) and what it has under way. registers_taken: by setmaxnreg, per thread,
-    beyond those of the launch (negative: given back)."""
+    """One warp: its clock (own epoch included) and what it has under way.
+
+    registers_taken: by setmaxnreg, per thread, beyond those of the launch (negative: given back). access_track and
+    access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once a lane has signalled alone;
+    synchronized_epoch: up to which its lanes know each other's accesses. fences: at which
+    epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
+    tcgen05.fence::after_thread_sync.  release: what its last fence
+    releases, to scope release_scope; to_acquire: what its next fence acquires. tensor_maps: what it knew at its last
+    acquire of each tensor map.
+    """
 
     actor: WarpActor
     track: int
@@ -81,6 +93,19 @@ class WarpState:
     budgets: list[tuple[int, bool, Span]] = field(default_factory=list[tuple[int, bool, Span]])
     registers_taken: int = 0
     exit_span: Span | None = None
+    access_track: int = -1
+    lane_tracks: list[int] = field(default_factory=list[int])
+    access_epoch: int = 0
+    synchronized_epoch: int = 0
+    fences: dict[Space, list[tuple[int, VectorClock]]] = field(
+        default_factory=dict[Space, "list[tuple[int, VectorClock]]"]
+    )
+    tensor_order: VectorClock = field(default_factory=VectorClock)
+    release: VectorClock | None = None
+    release_scope: str = "cta"
+    to_acquire: list[Holding] = field(default_factory=list["Holding"])
+    async_copies: AsyncCopyThread | None = None
+    tensor_maps: dict[int, VectorClock] = field(default_factory=dict[int, VectorClock])
 
     def tick(self) -> int:
         """Begin the warp's next event."""
@@ -92,6 +117,13 @@ class WarpState:
         """Learn a fact in both senses."""
         self.clock.advance(track, value)
         self.order.advance(track, value)
+
+    def fence_before(self, space: Space, epoch: int) -> VectorClock | None:
+        """What the warp knew at its newest proxy fence of `space` that is no later than its event `epoch`."""
+        for at, known in reversed(self.fences.get(space, [])):
+            if at <= epoch:
+                return known
+        return None
 
     def mark(self, span: Span) -> Mark:
         """The current event."""
@@ -114,6 +146,21 @@ class CopyState:
     writes: dict[int, Completion] = field(default_factory=dict[int, Completion])
     reads: Completion = field(default_factory=Completion)
     written: Completion = field(default_factory=Completion)
+
+    def record(self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion) -> Record:
+        """An access of the copy, done when `done` says."""
+        return Record(
+            self.actor,
+            agent,
+            write,
+            False,
+            self.span,
+            ranges,
+            completion=done,
+            issuer=self.issuer.actor,
+            operation=f"{'writes' if write else 'reads'} ({self.direction})",
+            by_engine=True,
+        )
 
 
 @dataclass(slots=True)
@@ -200,6 +247,53 @@ class BarrierState:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
 
 
+@dataclass(slots=True)
+class AsyncCopyState:
+    """One cp.async of a warp. groups: the number of the group of each lane that has committed it, else -1."""
+
+    actor: CopyActor
+    issuer: WarpState
+    cluster: ClusterState
+    lanes: int
+    ordinal: int
+    done: Completion
+    clock: VectorClock
+    span: Span
+    groups: dict[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass(slots=True)
+class AsyncCopyThread:
+    """The cp.asyncs of a warp's threads: committed groups of each lane, groups that each has waited for, and the
+    copies not known to be done, in order. covered: so many copies, from the first, are done. arrivals: deferred
+    arrivals by their number, with what their issuer knew."""
+
+    track: int
+    committed: dict[int, int] = field(default_factory=dict[int, int])
+    waited: dict[int, int] = field(default_factory=dict[int, int])
+    everything: dict[int, int] = field(default_factory=dict[int, int])
+    open: list[AsyncCopyState] = field(default_factory=list["AsyncCopyState"])
+    issued: int = 0
+    covered: int = 0
+    arrivals: dict[int, tuple[VectorClock, VectorClock, int]] = field(
+        default_factory=dict[int, "tuple[VectorClock, VectorClock, int]"]
+    )
+
+
+@dataclass(slots=True)
+class CommitState:
+    """A tcgen05.commit: what was visible to its issuer and had happened, and how many of the issuer's operations it
+    covers (`ordinal`, along `track`)."""
+
+    issuer: WarpState
+    cluster: ClusterState
+    clock: VectorClock
+    order: VectorClock
+    track: int
+    ordinal: int
+    span: Span
+
+
 class ClusterState:
     """The CTAs that may synchronize with each other."""
 
@@ -222,12 +316,16 @@ class ClusterState:
         self.cluster_generation = 0
         self.cluster_published: dict[int, tuple[VectorClock, VectorClock]] = {}
         self.exited = 0
+        self.tensor = TensorState()
+        self.commits: list[int] = []
+        self.async_copies: list[AsyncCopyState] = []
 
     def warp(self, actor: WarpActor) -> WarpState:
         """The state of a warp, which begins with its first event."""
         state = self.warps.get(actor)
         if state is None:
             state = WarpState(actor, self.tracks.of(("warp", actor)), VectorClock(), VectorClock())
+            state.access_track = self.tracks.of(("access", actor))
             state.order.advance(self.tracks.of(("start", actor.cta)), 1)
             self.warps[actor] = state
         return state
@@ -263,8 +361,33 @@ class ClusterState:
 
 
 def is_ordered(earlier: Record, clock: VectorClock) -> bool:
-    """Does `clock` know that the access is done?"""
+    """Does `clock` know that the access is done? Of an ordinary access, that means by each of its lanes."""
     done = earlier.completion
     if done is None:
-        return clock.at(earlier.warp_track) >= earlier.epoch
+        if clock.at(earlier.warp_track) >= earlier.epoch:
+            return True
+        tracks, lanes = earlier.lane_tracks, earlier.lanes
+        return bool(tracks) and all(
+            clock.at(tracks[lane]) >= earlier.epoch for lane in range(len(tracks)) if lanes >> lane & 1
+        )
     return done.track >= 0 and clock.at(done.track) >= done.value
+
+
+def is_ordered_but_for_lanes(earlier: Record, clock: VectorClock, cluster: ClusterState) -> bool:
+    """Would `clock` know that an ordinary access is done if one lane's signal spoke for its whole warp?"""
+    return earlier.completion is None and cluster.at(clock, ("whole", earlier.warp_track)) >= earlier.epoch
+
+
+def published_by(cluster: ClusterState, warp: WarpState, lanes: int) -> VectorClock:
+    """What a release by the lanes `lanes` of a warp publishes: their own accesses, and what they know of others'."""
+    if lanes == ALL_LANES or warp.access_epoch <= warp.synchronized_epoch:
+        return warp.clock
+    if not warp.lane_tracks:
+        warp.lane_tracks.extend(cluster.tracks.of(("lane", warp.actor, lane)) for lane in range(32))
+    published = warp.clock.copy()
+    published.lower(warp.access_track, warp.synchronized_epoch)
+    for lane, track in enumerate(warp.lane_tracks):
+        if lanes >> lane & 1:
+            published.advance(track, warp.epoch)
+    cluster.advance(published, ("whole", warp.access_track), warp.epoch)
+    return published

@@ -11,7 +11,7 @@ Checked by: tests/contract/test_shadow_memory.py.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +38,9 @@ class Record:
     """One access in a history.
 
     agent: whose accesses are ordered among themselves; warp_track, epoch: the access of a warp, by the generic proxy;
-    completion: None for such an access, else when the asynchronous access is done; issuer: the warp that started it.
+    completion: None for such an access, else when the asynchronous access is done; issuer: the warp that started it;
+    by_engine: through the async proxy; uncertain: whether it happens depends on data; reads_value: an ordinary read, or
+    atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any.
     """
 
     actor: Actor
@@ -53,6 +55,11 @@ class Record:
     completion: Completion | None = None
     issuer: Actor | None = None
     operation: str = ""
+    by_engine: bool = False
+    uncertain: bool = False
+    reads_value: bool = False
+    scope: str = ""
+    lane_tracks: Sequence[int] = ()
 
 
 History = tuple[Record | None, tuple[Record, ...]]

@@ -60,6 +60,11 @@ class VectorClock:
         if self.values[track] < value:
             self.values[track] = value
 
+    def lower(self, track: int, value: int) -> None:
+        """Forget what is known along `track` beyond `value`."""
+        if track < self.values.size and self.values[track] > value:
+            self.values[track] = value
+
     def join(self, other: VectorClock) -> None:
         """Learn all that `other` knows."""
         theirs = other.values

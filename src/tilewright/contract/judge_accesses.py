@@ -1,0 +1,194 @@
+"""Ordinary accesses of warps, weak and strong: do they race, and what do strong ones order?
+
+A release, by `.release` or a fence before a strong write, publishes what its threads know to the words it writes; an
+atomic operation on such a word keeps what it holds, another write replaces it. An acquire, by `.acquire` or a fence
+after a strong read, learns what the words held when they were read, if both scopes reach the other thread. Which write
+is read may differ between interleavings: what then depends on it is for the caller to find, who knows the registers.
+Source: PTX ISA 8.7 to 8.9. Checked by: tests/contract/test_strong_accesses.py, test_happens_before_rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.base.span import Span
+from tilewright.contract.global_order import Publication
+from tilewright.contract.launch_state import LaunchState
+from tilewright.contract.race import ALLOCATES
+from tilewright.contract.run_state import ClusterState, Space, WarpState, published_by
+from tilewright.contract.shadow_memory import Record
+from tilewright.contract.strong_words import WORD_BYTES, Holding, reaches
+from tilewright.machine.event import Access, CopyActor, MemoryFence, TensorCoreActor, TensorMemoryActor, WarpActor
+
+_ACQUIRES = ("acquire", "acq_rel")
+_RELEASES = ("release", "acq_rel")
+
+
+def access(state: LaunchState, event: Access) -> None:
+    """Any access: a warp's is judged here, an engine's was judged at its issue, but for global memory."""
+    match event.actor:
+        case WarpActor():
+            _warp_access(state, event, event.actor)
+        case CopyActor(number):
+            _copy_access(state, event, number)
+        case TensorCoreActor(number):
+            if number not in state.operations:
+                state.findings.doubt(f"{event.span}: wgmma {number} reads memory and was never issued")
+        case TensorMemoryActor(number):
+            if number not in state.tensor_operations:
+                state.findings.doubt(f"{event.span}: tcgen05 operation {number} reads memory and was never issued")
+
+
+def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
+    cluster, warp = state.step(actor)
+    warp.access_epoch = warp.epoch
+    warp.clock.advance(warp.access_track, warp.epoch)
+    operation = "writes" if event.write else "reads"
+    if event.write and event.span in cluster.tensor.address_spans:
+        operation = ALLOCATES
+    record = Record(
+        actor,
+        (warp.track, event.lanes),
+        event.write,
+        event.atomic,
+        event.span,
+        event.ranges,
+        warp.access_track,
+        warp.epoch,
+        event.lanes,
+        operation=operation,
+        reads_value=not event.write or event.modifies,
+        uncertain=event.uncertain,
+        scope=event.scope,
+        lane_tracks=warp.lane_tracks,
+    )
+    if event.space == "global":
+        state.check_grid(warp, event.write, event.span)
+        state.enter_global(cluster, record, warp.clock)
+    else:
+        state.check_barrier_bytes(cluster, event.cta, event.ranges, event.span)
+        if event.cta != actor.cta:
+            state.remote(cluster, warp, event.cta, event.span)
+        state.enter(cluster.shared_memory(event.cta), cluster, record, warp.clock, "shared")
+    if event.atomic:
+        _strong_access(state, cluster, warp, event)
+
+
+def _copy_access(state: LaunchState, event: Access, number: int) -> None:
+    copy = state.copies.get(number)
+    if copy is None:
+        group = state.async_copies.get(number)
+        if group is None:
+            state.findings.doubt(f"{event.span}: copy {number} accesses memory and was never issued")
+        elif event.space == "global" or not event.write:
+            record = Record(
+                event.actor, ("cp.async", group.issuer.track), False, False, event.span, event.ranges,
+                completion=group.done, issuer=group.issuer.actor, operation="reads (cp.async)", lanes=event.lanes,
+            )  # fmt: skip
+            if event.space == "global":
+                state.check_grid(group.issuer, False, event.span)
+                state.enter_global(group.cluster, record, group.clock)
+            else:
+                memory = group.cluster.shared_memory(event.cta)
+                state.enter(memory, group.cluster, record, group.clock, "shared")
+        return
+    loads = copy.direction == "load"
+    if event.space == "shared" and event.write == loads:
+        return  # judged at issue
+    if event.space == "shared" and loads:
+        agent: tuple[Any, ...] = ("copy", copy.actor)
+        done = next(iter(copy.writes.values()))
+    elif loads:
+        # Copies that signal one barrier complete in the order of its phases, so the newest stands for them.
+        cta, done = next(iter(copy.writes.items()))
+        agent = ("load", cta, copy.barrier_address)
+    else:
+        agent, done = ("copy", copy.actor), copy.written
+    record = copy.record(agent, event.write, event.ranges, done)
+    if event.space == "global":
+        state.check_grid(copy.issuer, event.write, event.span)
+        state.enter_global(copy.cluster, record, copy.clock)
+    else:
+        state.enter(copy.cluster.shared_memory(event.cta), copy.cluster, record, copy.clock, "shared")
+
+
+def _strong_access(state: LaunchState, cluster: ClusterState, warp: WarpState, event: Access) -> None:
+    """What does a strong access publish, and what does it learn?"""
+    scope = event.scope or ("sys" if event.order == "volatile" else "gpu")
+    words: list[tuple[Space, int, int]] = [
+        (event.space, event.cta, address)
+        for begin, end in event.ranges
+        for address in range(begin - begin % WORD_BYTES, end, WORD_BYTES)
+    ]
+    reads = not event.write or event.modifies
+    holdings = state.strong_words
+    learnt: list[Holding] = []
+    if reads:
+        for word in words:
+            for holding in holdings.get(word, ()):
+                if reaches(holding, scope, warp.actor, cluster.index):
+                    learnt.append(holding)
+    if event.write:
+        clock = published_by(cluster, warp, event.lanes) if event.order in _RELEASES else warp.release
+        reach = scope if event.order in _RELEASES else min_scope(scope, warp.release_scope)
+        keeps = event.modifies
+        mine: list[Holding] = []
+        if clock is not None:
+            publication = state.global_order.publish(cluster, clock) if reach in ("gpu", "sys") else None
+            mine = [Holding(clock.copy(), reach, warp.actor, cluster.index, publication)]
+        for word in words:
+            if mine or word in holdings:
+                holdings[word] = [*(holdings.get(word, ()) if keeps else ()), *mine]
+    if event.order in _ACQUIRES:
+        for holding in learnt:
+            _learn(state, cluster, warp, holding)
+    elif learnt:
+        warp.to_acquire.extend(learnt)
+
+
+def min_scope(first: str, second: str) -> str:
+    """The narrower of two scopes."""
+    order = ("cta", "cluster", "gpu", "sys")
+    return min(first, second, key=order.index)
+
+
+def _learn(state: LaunchState, cluster: ClusterState, warp: WarpState, holding: Holding) -> None:
+    if holding.cluster == cluster.index:
+        warp.clock.join(holding.clock)
+        warp.order.join(holding.clock)
+    elif holding.publication is not None:
+        publication: Publication = holding.publication
+        state.global_order.learn(cluster, publication, warp.clock)
+
+
+def memory_fence(state: LaunchState, event: MemoryFence) -> None:
+    """fence, membar, bar.warp.sync (scope "warp") and fence.mbarrier_init."""
+    cluster, warp = state.step(event.actor)
+    if event.scope == "warp":
+        warp.synchronized_epoch = warp.epoch
+        return
+    if event.kind == "mbarrier_init" or event.scope in ("cluster", "gpu", "sys"):
+        cluster.advance(warp.clock, ("init", warp.track), warp.epoch)
+    if event.kind == "mbarrier_init" or event.restricted_to:
+        return
+    if event.order != "release":
+        learnt, warp.to_acquire = warp.to_acquire, []
+        for holding in learnt:
+            if reaches(holding, event.scope, warp.actor, cluster.index):
+                _learn(state, cluster, warp, holding)
+    if event.order != "acquire":
+        warp.release, warp.release_scope = warp.clock.copy(), event.scope
+
+
+def doubt_values(state: LaunchState, unread: frozenset[Span]) -> None:
+    """Doubt what strong accesses read where an unordered write may change it."""
+    for read, write in state.unordered_reads.items():
+        if read not in unread:
+            state.findings.doubt(
+                f"{read}: what this reads may differ between interleavings, as {write} writes there too, unordered; "
+                "whether control, addresses or synchronization depend on it would decide"
+            )
+
+
+HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {Access: access, MemoryFence: memory_fence}

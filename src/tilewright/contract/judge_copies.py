@@ -1,0 +1,157 @@
+"""Bulk copies: whose bytes do they touch, and who may touch those before the copy is known to be done?
+
+A load is done for whoever knows that the mbarrier phase it completes in has ended; a store for whoever learnt of its
+bulk group's wait from the thread that issued it. A tensor map that lies in global memory is read through the tensormap
+proxy from the issue to the completion: who wrote it must have released it through that proxy, and the issuer acquired
+it. Source: PTX ISA 9.7.9.25 to 9.7.9.27, 9.7.13.4. Checked by: tests/contract/test_happens_before_rules.py,
+test_tensor_maps.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.base.diagnostic import Level
+from tilewright.contract import phase_ledger
+from tilewright.contract.launch_state import LaunchState
+from tilewright.contract.race import describe_race
+from tilewright.contract.run_state import BulkThread, ClusterState, CopyState, WarpState, is_ordered, name_of
+from tilewright.contract.shadow_memory import Completion, Record
+from tilewright.machine.event import BarrierComplete, BulkCommit, BulkWait, CopyIssue, TensorMapFence
+
+_TENSOR_MAP_BYTES = 128
+
+
+def issue(state: LaunchState, event: CopyIssue) -> None:
+    """A bulk copy begins."""
+    cluster, warp = state.step(event.actor)
+    copy = CopyState(
+        event.copy, warp, cluster, event.direction, warp.clock.copy(), warp.order.copy(), event.span,
+        event.barrier_address,
+    )  # fmt: skip
+    state.copies[event.copy.copy] = copy
+    cluster.copies.append(copy)
+    if event.direction == "store":
+        thread = _bulk_thread(cluster, warp, event.lane)
+        thread.uncommitted.append(copy)
+        thread.last_span = event.span
+        record = copy.record(("bulk", warp.track, event.lane), False, event.shared, copy.reads)
+        for cta in event.destinations:
+            state.enter(cluster.shared_memory(cta), cluster, record, copy.clock, "shared")
+        _use_tensor_map(state, cluster, warp, event, copy, copy.reads)
+        return
+    for cta in event.destinations:
+        done = copy.writes[cta] = Completion()
+        if cta != event.actor.cta:  # how long the copy reaches into the peer is judged by its completion
+            state.check_started(cluster, warp, cta, event.span)
+        barrier = cluster.barriers.get(cta, {}).get(-1 if event.barrier_address is None else event.barrier_address)
+        if barrier is None:
+            state.findings.report(
+                "MB101",
+                f"a bulk copy into CTA {cta} signals no live mbarrier ({event.barrier_address})",
+                event.span,
+            )
+        else:
+            engine = Level.ERROR if state.readings.fenced_init == "always" else Level.REVIEW
+            phase_ledger.check_init(cluster, barrier, copy.clock, warp, event.span, state.findings, engine)
+            barrier.users[warp.track] = warp.mark(event.span)
+        state.check_barrier_bytes(cluster, cta, event.shared, event.span)
+        record = copy.record(("copy", copy.actor, cta), True, event.shared, done)
+        state.enter(cluster.shared_memory(cta), cluster, record, copy.clock, "shared")
+        _use_tensor_map(state, cluster, warp, event, copy, done)
+
+
+def _use_tensor_map(
+    state: LaunchState, cluster: ClusterState, warp: WarpState, event: CopyIssue, copy: CopyState, done: Completion
+) -> None:
+    """The copy reads a tensor map in global memory: it must be there, and stay."""
+    if event.tensor_map is None:
+        return
+    cells = ((event.tensor_map, event.tensor_map + _TENSOR_MAP_BYTES),)
+    record = Record(
+        copy.actor, ("tensor map", copy.actor), False, False, event.span, cells, completion=done,
+        issuer=warp.actor, operation="reads (tensor map)", by_engine=True,
+    )  # fmt: skip
+    acquired = warp.tensor_maps.get(event.tensor_map)
+    for earlier in cluster.global_memory.conflicts(record):
+        if not is_ordered(earlier, copy.clock):
+            code, message, steps = describe_race(earlier, record, "global")
+            state.findings.report(code, message, event.span, earlier.span, steps)
+        elif acquired is None or cluster.at(acquired, ("tensor map release", earlier.warp_track)) < earlier.epoch:
+            lacking = "acquire" if acquired is None else "release"
+            state.findings.report(
+                "TM104",
+                f"{name_of(copy.actor, warp.actor)} uses the tensor map at {event.tensor_map:#x}, which "
+                f"{name_of(earlier.actor)} writes, without fence.proxy.tensormap ({lacking})",
+                event.span,
+                earlier.span,
+                (
+                    f"{name_of(earlier.actor)} writes the tensor map ({earlier.span}) through the generic proxy",
+                    "the threads synchronize without fence.proxy.tensormap::generic.release and .acquire",
+                    f"{name_of(warp.actor)} issues a copy ({event.span}), which reads a stale tensor map",
+                ),
+            )
+
+
+def tensor_map_fence(state: LaunchState, event: TensorMapFence) -> None:
+    """fence.proxy.tensormap::generic: a release of what was written, or an acquire of one tensor map."""
+    cluster, warp = state.step(event.actor)
+    if event.kind == "release":
+        cluster.advance(warp.clock, ("tensor map release", warp.access_track), warp.epoch)
+    elif event.address is not None:
+        warp.tensor_maps[event.address] = warp.clock.copy()
+
+
+def complete(state: LaunchState, event: BarrierComplete) -> None:
+    """A copy's bytes are counted by a barrier."""
+    copy = state.copies.get(event.actor.copy)
+    if copy is None:
+        state.findings.doubt(f"{event.span}: bulk copy {event.actor.copy} completes and was never issued")
+        return
+    phase_ledger.complete(copy.cluster, copy, event, state.findings)
+
+
+def _bulk_thread(cluster: ClusterState, warp: WarpState, lane: int) -> BulkThread:
+    thread = warp.bulk.get(lane)
+    if thread is None:
+        thread = warp.bulk[lane] = BulkThread(
+            cluster.tracks.of(("bulk read", warp.actor, lane)), cluster.tracks.of(("bulk write", warp.actor, lane))
+        )
+    return thread
+
+
+def commit(state: LaunchState, event: BulkCommit) -> None:
+    """cp.async.bulk.commit_group."""
+    cluster, warp = state.step(event.actor)
+    thread = _bulk_thread(cluster, warp, event.lane)
+    members = {copy.copy for copy in event.copies}
+    for copy in thread.uncommitted:
+        if copy.actor.copy in members:
+            copy.reads.track, copy.reads.value = thread.read_track, event.group + 1
+            copy.written.track, copy.written.value = thread.write_track, event.group + 1
+    thread.uncommitted = [copy for copy in thread.uncommitted if copy.actor.copy not in members]
+    thread.groups = event.group + 1
+
+
+def wait(state: LaunchState, event: BulkWait) -> None:
+    """cp.async.bulk.wait_group, and .read."""
+    _, warp = state.step(event.actor)
+    thread = warp.bulk.get(event.lane)
+    if thread is None:
+        return
+    done = thread.groups - event.pending
+    if done > 0:
+        thread.read_waited = max(thread.read_waited, done)
+        warp.advance(thread.read_track, done)
+        if not event.read:
+            warp.advance(thread.write_track, done)
+
+
+HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
+    CopyIssue: issue,
+    BulkCommit: commit,
+    BulkWait: wait,
+    BarrierComplete: complete,
+    TensorMapFence: tensor_map_fence,
+}

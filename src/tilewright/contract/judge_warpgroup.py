@@ -1,0 +1,131 @@
+"""wgmma: are its registers and its shared-memory operands left alone while it may run?
+
+A wgmma starts once the four warps of its warpgroup have issued it, and knows what all of them know; it is done for a
+warp that has waited for its group. Source: PTX ISA 9.7.15. Checked by: tests/contract/test_happens_before_rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.contract.launch_state import LaunchState
+from tilewright.contract.run_state import ClusterState, OperationState, WarpgroupState, name_of
+from tilewright.contract.shadow_memory import Completion, Record
+from tilewright.contract.vector_clock import common
+from tilewright.machine.event import RegisterHazard, WarpActor, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
+
+WARPGROUP_WARPS = 4
+
+
+def _warpgroup(cluster: ClusterState, actor: WarpActor) -> WarpgroupState:
+    key = (actor.cta, actor.warp // WARPGROUP_WARPS)
+    group = cluster.warpgroups.get(key)
+    if group is None:
+        group = cluster.warpgroups[key] = WarpgroupState(cluster.tracks.of(("wgmma", *key)))
+    return group
+
+
+def fence(state: LaunchState, event: WgmmaFence) -> None:
+    """wgmma.fence."""
+    _, warp = state.step(event.actor)
+    warp.wgmma_fenced = True
+
+
+def issue(state: LaunchState, event: WgmmaIssue) -> None:
+    """wgmma.mma_async, by one of its four warps."""
+    cluster, warp = state.step(event.actor)
+    if not warp.wgmma_fenced:
+        state.findings.report(
+            "WG101",
+            f"{name_of(warp.actor)} issues a wgmma without a wgmma.fence before it",
+            event.span,
+            None,
+            (
+                f"{name_of(warp.actor)} sets the registers of a wgmma",
+                f"it issues the wgmma ({event.span}); nothing orders its register accesses before it",
+            ),
+        )
+    number = event.operation.operation
+    operation = state.operations.get(number)
+    if operation is None:
+        operation = state.operations[number] = OperationState(event.operation, warp, Completion(), event.span)
+        _warpgroup(cluster, event.actor).operations.append(operation)
+    # The tensor core may start once all four warps have issued; it knows what all of them know.
+    operation.issuers.add(warp.actor)
+    operation.order.join(warp.order)
+    operation.clocks.append(warp.clock.copy())
+    if len(operation.issuers) < WARPGROUP_WARPS:
+        return
+    clocks, operation.clocks = operation.clocks, []
+    if not event.shared:
+        return
+    record = Record(
+        event.operation,
+        ("wgmma", event.actor.cta, event.actor.warp // WARPGROUP_WARPS),
+        False,
+        False,
+        event.span,
+        event.shared,
+        completion=operation.done,
+        issuer=operation.issuer.actor,
+        operation="reads",
+        by_engine=True,
+    )
+    state.enter(cluster.shared_memory(event.actor.cta), cluster, record, common(clocks), "shared")
+
+
+def commit(state: LaunchState, event: WgmmaCommit) -> None:
+    """wgmma.commit_group."""
+    cluster, warp = state.step(event.actor)
+    group = _warpgroup(cluster, event.actor)
+    group.committed[warp.actor] = event.group + 1
+    for actor in event.operations:
+        operation = state.operations.get(actor.operation)
+        if operation is None:
+            state.findings.doubt(f"{event.span}: wgmma {actor.operation} is committed and was never issued")
+            continue
+        operation.done.track = group.track
+        operation.done.value = max(operation.done.value, event.group + 1)
+        group.last[event.group] = operation
+
+
+def wait(state: LaunchState, event: WgmmaWait) -> None:
+    """wgmma.wait_group."""
+    cluster, warp = state.step(event.actor)
+    group = _warpgroup(cluster, event.actor)
+    done = group.committed.get(warp.actor, 0) - event.pending
+    if done <= 0:
+        return
+    warp.advance(group.track, done)
+    # A wgmma is done only after all four warps have come to it, though that makes none of their writes visible.
+    last = next((group.last[number] for number in range(done - 1, -1, -1) if number in group.last), None)
+    if last is not None:
+        warp.order.join(last.order)
+
+
+def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
+    """A register of a wgmma in flight is touched."""
+    _, warp = state.step(event.actor)
+    operation = state.operations.get(event.operation.operation)
+    verb = "writes" if event.write else "reads"
+    state.findings.report(
+        "WG104",
+        f"{name_of(warp.actor)} {verb} {event.register}, which wgmma {event.operation.operation} may still use",
+        event.span,
+        operation.span if operation is not None else None,
+        (
+            f"wgmma {event.operation.operation} is issued" + (f" ({operation.span})" if operation else ""),
+            "no wgmma.wait_group covers it",
+            f"{name_of(warp.actor)} {verb} {event.register} ({event.span})",
+        ),
+    )
+
+
+HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
+    WgmmaFence: fence,
+    WgmmaIssue: issue,
+    WgmmaCommit: commit,
+    WgmmaWait: wait,
+    RegisterHazard: register_hazard,
+}

@@ -1,0 +1,254 @@
+"""What the judge of one launch has at hand: clusters, engines' operations, findings; and how an access is entered.
+
+`judge_*` modules hold one subject each and are fed events by `happens_before`; they share this state. An access is
+judged where it is entered: against every earlier conflicting one, for order and then for the proxy fence.
+Checked by: tests/contract/test_happens_before.py, tests/contract/test_happens_before_rules.py.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.base.diagnostic import Level
+from tilewright.base.plan import Launch
+from tilewright.base.span import Span
+from tilewright.contract.exit_rules import check_exit
+from tilewright.contract.global_order import GlobalOrder
+from tilewright.contract.grid_dependency import GridUse
+from tilewright.contract.phase_ledger import BARRIER_BYTES
+from tilewright.contract.race import describe_race, describe_unfenced
+from tilewright.contract.readings import Readings
+from tilewright.contract.replay_codes import RunFindings
+from tilewright.contract.run_state import (
+    AsyncCopyState,
+    ClusterState,
+    CommitState,
+    CopyState,
+    OperationState,
+    Space,
+    WarpState,
+    is_ordered,
+    is_ordered_but_for_lanes,
+    name_of,
+)
+from tilewright.contract.shadow_memory import Record, ShadowMemory
+from tilewright.contract.strong_words import Holding
+from tilewright.contract.tensor_state import TensorOperation
+from tilewright.contract.vector_clock import VectorClock
+from tilewright.machine.event import Ranges, WarpActor
+
+_WARP_THREADS = 32
+
+
+class LaunchState:
+    """The state of a judgement. copies, operations, tensor_operations, commits, async_copies: by their number in the
+    launch, while their cluster runs."""
+
+    def __init__(self, launch: Launch, readings: Readings) -> None:
+        self.launch = launch
+        self.readings = readings
+        self.findings = RunFindings()
+        self.clusters: dict[int, ClusterState] = {}
+        self.copies: dict[int, CopyState] = {}
+        self.operations: dict[int, OperationState] = {}
+        self.async_copies: dict[int, AsyncCopyState] = {}
+        self.tensor_operations: dict[int, TensorOperation] = {}
+        self.commits: dict[int, CommitState] = {}
+        self.global_order = GlobalOrder()
+        self.grid = GridUse()
+        self.unordered_reads: dict[Span, Span] = {}
+        self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
+        self._current: ClusterState | None = None
+        self._retired: set[int] = set()
+        self._warps_in_cluster = prod(launch.cluster) * -(-prod(launch.block) // _WARP_THREADS)
+
+    def cluster_of(self, cta: int) -> ClusterState:
+        """The cluster of a CTA, which begins with its first event."""
+        x, y, _ = self.launch.grid
+        sx, sy, sz = self.launch.cluster
+        index = (cta % x // sx) + (x // sx) * ((cta // x % y // sy) + (y // sy) * (cta // (x * y) // sz))
+        current = self._current
+        if current is not None and current.index == index:
+            return current
+        found = self.clusters.get(index)
+        if found is None:
+            self._retire()
+            if index in self._retired:
+                self.findings.doubt(f"cluster {index} goes on after all of its warps have exited")
+            found = self.clusters[index] = ClusterState(index)
+        self._current = found
+        return found
+
+    def pair_of(self, cta: int) -> int:
+        """The CTA whose rank in the cluster differs from that of `cta` in the last bit."""
+        x, y, _ = self.launch.grid
+        sx, sy, _ = self.launch.cluster
+        i, j, k = cta % x, cta // x % y, cta // (x * y)
+        begin = (i - i % sx, j - j % sy, k - k % self.launch.cluster[2])
+        rank = (i - begin[0]) + sx * ((j - begin[1]) + sy * (k - begin[2])) ^ 1
+        i, j, k = begin[0] + rank % sx, begin[1] + rank // sx % sy, begin[2] + rank // (sx * sy)
+        return i + x * (j + y * k)
+
+    def _retire(self) -> None:
+        """Judge the end of clusters all of whose warps have exited, and forget them."""
+        for index, cluster in list(self.clusters.items()):
+            if cluster.exited >= self._warps_in_cluster:
+                check_exit(cluster, self.readings, self.findings)
+                self._retired.add(index)
+                del self.clusters[index]
+                for copy in cluster.copies:
+                    del self.copies[copy.actor.copy]
+                for group in cluster.warpgroups.values():
+                    for operation in group.operations:
+                        del self.operations[operation.actor.operation]
+                for number in cluster.tensor.operations:
+                    self.tensor_operations.pop(number, None)
+                for number in cluster.commits:
+                    self.commits.pop(number, None)
+                for copy in cluster.async_copies:
+                    self.async_copies.pop(copy.actor.copy, None)
+
+    def step(self, actor: WarpActor) -> tuple[ClusterState, WarpState]:
+        """A warp's next event begins."""
+        cluster = self.cluster_of(actor.cta)
+        warp = cluster.warps.get(actor) or cluster.warp(actor)
+        warp.tick()
+        return cluster, warp
+
+    def enter(
+        self, memory: ShadowMemory, cluster: ClusterState, record: Record, clock: VectorClock, space: Space
+    ) -> None:
+        """Enter an access into a memory's history and judge it against what it conflicts with. clock: what its issuer
+        knew."""
+        for earlier in memory.conflicts(record):
+            ordered = is_ordered(earlier, clock)
+            if earlier.atomic and record.atomic and are_morally_strong(earlier, record):
+                if not ordered:
+                    self.note_unordered(earlier, record)
+                continue
+            if not ordered and (earlier.uncertain or record.uncertain):
+                _, message, _ = describe_race(earlier, record, space)
+                self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
+            elif not ordered:
+                level: Level | None = Level.ERROR
+                by_lanes = is_ordered_but_for_lanes(earlier, clock, cluster)
+                if by_lanes:
+                    level = self.readings.elected_arrive
+                if level is not None:
+                    code, message, steps = describe_race(earlier, record, space, by_lanes=by_lanes)
+                    self.findings.report(code, message, record.span, earlier.span, steps, level)
+            elif record.by_engine and not earlier.by_engine:
+                level = self._unfenced(cluster, earlier, record, clock, space)
+                if level is not None:
+                    code, message, steps = describe_unfenced(earlier, record, space)
+                    self.findings.report(code, message, record.span, earlier.span, steps, level)
+            elif earlier.by_engine and record.write and not record.by_engine:
+                level = self.readings.reuse_after_engine
+                if level is not None and cluster.at(clock, ("fence", space, record.warp_track)) <= 0:
+                    self.findings.report(
+                        "PX105",
+                        f"{name_of(record.actor)} {record.operation} bytes that {name_of(earlier.actor)} used, with no "
+                        "proxy fence of its own",
+                        record.span, earlier.span, level=level,
+                    )  # fmt: skip
+
+    def note_unordered(self, earlier: Record, later: Record) -> None:
+        """Two strong accesses conflict, which is no race; but what is read may differ between interleavings."""
+        for read, write in ((earlier, later), (later, earlier)):
+            if read.reads_value and write.write:
+                self.unordered_reads.setdefault(read.span, write.span)
+
+    def _unfenced(
+        self, cluster: ClusterState, earlier: Record, later: Record, clock: VectorClock, space: Space
+    ) -> Level | None:
+        """At what level is the lack of a proxy fence between two accesses reported? None: it does not lack."""
+        readings = self.readings
+        if not earlier.write and readings.fence_before_refill is None:
+            return None
+        if is_fenced(cluster, earlier, clock, space):
+            return None
+        level: Level | None = Level.ERROR
+        if readings.proxy_fence == "path" and is_fenced_on_path(cluster, earlier, clock, space):
+            level = readings.fence_on_path
+        if level is not None and not earlier.write and readings.fence_before_refill is Level.REVIEW:
+            level = Level.REVIEW
+        return level
+
+    def enter_global(self, cluster: ClusterState, record: Record, clock: VectorClock) -> None:
+        """Enter an access of global memory, within its cluster and between clusters."""
+        self.enter(cluster.global_memory, cluster, record, clock, "global")
+        for earlier in self.global_order.enter(cluster, record, clock, self.findings):
+            self.note_unordered(earlier, record)
+
+    def check_grid(self, warp: WarpState, write: bool, span: Span) -> None:
+        """A warp, or a copy of it, touches global memory: has it waited for the grids before?"""
+        cluster = self.cluster_of(warp.actor.cta)
+        if not cluster.at(warp.clock, "grids before"):
+            self.grid.touch_early(write, span)
+
+    def check_barrier_bytes(self, cluster: ClusterState, cta: int, ranges: Ranges, span: Span) -> None:
+        """An access to these bytes must not touch a live mbarrier."""
+        low, high = cluster.barrier_bounds.get(cta, (0, 0))
+        if not ranges or ranges[0][0] >= high or ranges[-1][1] <= low:
+            return
+        for address, barrier in cluster.barriers[cta].items():
+            for begin, end in ranges:
+                if begin < address + BARRIER_BYTES and address < end:
+                    self.findings.report(
+                        "MB102",
+                        f"an access touches the bytes of {barrier}, which is live",
+                        span,
+                        barrier.init.span,
+                        (f"{barrier} is initialised ({barrier.init.span})", f"its bytes are accessed ({span})"),
+                    )
+
+    def remote(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
+        """A warp reaches into a peer CTA: it must have started, and must not end before."""
+        self.check_started(cluster, warp, cta, span)
+        cluster.remote[cta, warp.track] = warp.mark(span)
+
+    def check_started(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
+        """Does the warp know that a peer CTA has started?"""
+        if not cluster.at(warp.order, ("start", cta)):
+            self.findings.report(
+                "CL102",
+                f"{name_of(warp.actor)} reaches into CTA {cta}, which may not have started",
+                span,
+                None,
+                (
+                    f"CTA {cta} of the cluster has not begun",
+                    f"{name_of(warp.actor)}, which has not synchronized with it, accesses its memory ({span})",
+                ),
+            )
+
+
+def is_fenced(cluster: ClusterState, earlier: Record, clock: VectorClock, space: Space) -> bool:
+    """Does `clock` know a proxy fence that follows the ordinary access `earlier`, by the threads that made it?"""
+    done = earlier.completion
+    if done is not None:  # a cp.async: a fence by any thread that knew of its completion
+        return done.track >= 0 and cluster.at(clock, ("copy fence", space, done.track)) >= done.value
+    track, epoch = earlier.warp_track, earlier.epoch
+    if cluster.at(clock, ("fence", space, track)) >= epoch:
+        return True
+    lanes = [lane for lane in range(_WARP_THREADS) if earlier.lanes >> lane & 1]
+    return all(cluster.at(clock, ("fence", space, track, lane)) >= epoch for lane in lanes)
+
+
+def is_fenced_on_path(cluster: ClusterState, earlier: Record, clock: VectorClock, space: Space) -> bool:
+    """Does `clock` know a proxy fence, by any warp, that came after that warp learnt of `earlier`?"""
+    return any(
+        is_ordered(earlier, known)
+        for warp in cluster.warps.values()
+        if (known := warp.fence_before(space, clock.at(warp.track))) is not None
+    )
+
+
+_REACH = {"": 2, "cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
+
+
+def are_morally_strong(first: Record, second: Record) -> bool:
+    """Do the scopes of two atomic or strong accesses include each other's thread? (PTX ISA 8.7)."""
+    one, other = first.actor, second.actor
+    if not isinstance(one, WarpActor) or not isinstance(other, WarpActor) or one.cta == other.cta:
+        return True
+    return min(_REACH.get(first.scope, 2), _REACH.get(second.scope, 2)) >= 1

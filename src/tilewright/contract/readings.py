@@ -1,0 +1,178 @@
+"""Which side is taken where shipped compilers rely on what hardware does and the PTX ISA does not promise?
+
+Each contested point is a named switch: `Level.ERROR` refutes, `Level.REVIEW` reports and lets the proof stand with the
+point among its assumptions, None says nothing. `strict` takes the ISA's words; `tolerant` lets pass what widely used
+compilers emit. `POINTS` holds, for each switch, what its page says. The evidence is public issues and the ISA itself.
+Checked by: tests/contract/test_readings.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from tilewright.base.diagnostic import Level
+
+Reading = Level | None
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The side taken at each contested point (`POINTS`). The defaults are those under which the compiler of this
+    package proves its own output: strict where that output has nothing to lose.
+
+    proxy_fence: "writer": the fence must be executed by the threads that made the accesses; "path": by any thread
+    between them and the issuer, which is then reported at level `fence_on_path`. fence_before_refill: an ordinary
+    read, then an asynchronous write of the same bytes, with no proxy fence between. fenced_init: "always": an mbarrier
+    needs a fence after init (fence.mbarrier_init, or a proxy or cluster-wide fence) for its own CTA's copies as well;
+    "peers": for peers only, and its lack is for review.
+    """
+
+    proxy_fence: Literal["writer", "path"] = "writer"
+    fence_before_refill: Reading = Level.ERROR
+    fenced_init: Literal["always", "peers"] = "peers"
+    fence_on_path: Reading = Level.REVIEW
+    reuse_after_engine: Reading = None
+    load_wait_before_release: Reading = Level.ERROR
+    load_wait_before_use: Reading = Level.ERROR
+    thread_sync_fence: Reading = Level.ERROR
+    tensor_pipeline: Reading = Level.ERROR
+    commit_nothing: Reading = Level.REVIEW
+    pair_started: Reading = Level.ERROR
+    elected_arrive: Reading = Level.REVIEW
+    grid_wait: Reading = Level.REVIEW
+
+    def level_of(self, name: str) -> Reading:
+        """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
+        match name:
+            case "proxy_fence":
+                return Level.ERROR if self.proxy_fence == "writer" else self.fence_on_path
+            case "fenced_init":
+                return Level.ERROR if self.fenced_init == "always" else Level.REVIEW
+            case _:
+                level: Reading = getattr(self, name)
+                return level
+
+
+@dataclass(frozen=True, slots=True)
+class ContestedPoint:
+    """A switch of `Readings`: the codes that it governs, where each side stands, and what the two sides are."""
+
+    name: str
+    codes: tuple[str, ...]
+    question: str
+    strict: str
+    tolerant: str
+    sources: tuple[str, ...]
+
+
+POINTS: tuple[ContestedPoint, ...] = (
+    ContestedPoint(
+        "proxy_fence", ("PX101", "PX102"),
+        "Who must execute fence.proxy.async between ordinary accesses and an engine's?",
+        "The threads that made the accesses, before they synchronize with the issuer.",
+        "Any thread on the path of synchronization, the issuer included, even in another CTA.",
+        ("PTX ISA 8.6, 9.7.13.4", "ISCA 2022, mixed-proxy extensions, 5.4", "NVIDIA forum 358263"),
+    ),
+    ContestedPoint(
+        "fence_before_refill", ("PX102",),
+        "Does an ordinary read need a proxy fence before a bulk copy overwrites the same bytes?",
+        "Yes: nothing orders a read of the generic proxy before a write of the async proxy but a proxy fence.",
+        "The barrier suffices: a load has its value before its thread arrives.",
+        ("PTX ISA 8.9.5", "triton-lang/triton#7262", "NVIDIA/TransformerEngine#2695", "deepseek-ai/DeepEP#642"),
+    ),
+    ContestedPoint(
+        "fenced_init", ("MB105",),
+        "Does an mbarrier need a fence after init for copies of its own CTA?",
+        "Yes, as NVIDIA's examples do.",
+        "No: engines signal mbarriers through the generic proxy; only peers of a cluster need the fence.",
+        ("PTX ISA 9.7.13.4", "facebookexperimental/triton#1553", "MoonshotAI/FlashKDA#25"),
+    ),
+    ContestedPoint(
+        "reuse_after_engine", ("PX105",),
+        "Do ordinary writes need a proxy fence after an engine's completed access to the same bytes?",
+        "A completion is followed by an implicit fence, so not by the ISA; some checkers ask for one: for review.",
+        "No.",
+        ("PTX ISA 9.7.9.25.2", "mlc-ai/TIRx-kernels#151"),
+    ),
+    ContestedPoint(
+        "load_wait_before_release", ("TC109",),
+        "Is tcgen05.wait::ld needed before others overwrite what was loaded, if every register was consumed?",
+        "Yes: register dependence orders the consuming instruction, not memory.",
+        "A load whose registers were all consumed has been performed.",
+        ("PTX ISA 9.7.16.6.4", "NVIDIA/cutlass#3652", "NVIDIA/cutlass#2525", "vllm-project/flash-attention#182"),
+    ),
+    ContestedPoint(
+        "load_wait_before_use", ("TC112",),
+        "May a register of tcgen05.ld be read before tcgen05.wait::ld?",
+        "No.",
+        "The assembler makes the reader wait; compilers move such reads before the wait.",
+        ("PTX ISA 9.7.16.8", "NVIDIA/cutlass#2525"),
+    ),
+    ContestedPoint(
+        "thread_sync_fence", ("TC111",),
+        "Are tcgen05.fence::before_thread_sync and ::after_thread_sync needed around acquiring synchronization?",
+        "Yes: tcgen05 operations are ordered across threads by these fences only.",
+        "A releasing and acquiring synchronization orders them as well.",
+        ("PTX ISA 9.7.16.6.3", "NVIDIA/cutlass#2974", "deepseek-ai/DeepGEMM#285"),
+    ),
+    ContestedPoint(
+        "tensor_pipeline", ("TC113",),
+        "May one thread rely on the order of its tcgen05 operations beyond the pairs that the ISA names?",
+        "No: only mma to mma of one accumulator and shape, cp or shift to mma, shift to cp, mma to shift.",
+        "One thread's mma, cp and shift run in order.",
+        ("PTX ISA 9.7.16.6.2",),
+    ),
+    ContestedPoint(
+        "commit_nothing", ("TC116",),
+        "Where does a tcgen05.commit of cta_group::2 arrive if nothing is pending?",
+        "The ISA is silent: for review.",
+        "As otherwise: for review.",
+        ("flash-attention, AI/DEBUG_2CTA.md",),
+    ),
+    ContestedPoint(
+        "pair_started", ("TC117",),
+        "Must a CTA know that its peer runs before tcgen05.alloc.cta_group::2?",
+        "Yes: the issuer ensures that the peer is launched and takes part.",
+        "The allocation itself waits for the peer: for review.",
+        ("PTX ISA 9.7.16.7", "NVIDIA/cutlass#3316"),
+    ),
+    ContestedPoint(
+        "elected_arrive", ("MB112",),
+        "Does one lane's arrival publish what the other lanes of its warp did?",
+        "Only after bar.warp.sync or another barrier of those lanes.",
+        "Lanes of a converged warp are performed in order: for review.",
+        ("PTX ISA 8.9", "NVIDIA/cudnn-frontend#426", "mlc-ai/TIRx-kernels#202"),
+    ),
+    ContestedPoint(
+        "grid_wait", ("GD101", "GD102"),
+        "May a kernel of a programmatic dependent launch touch global memory before griddepcontrol.wait?",
+        "Only what no earlier grid writes; that can't be seen in one kernel, so it is refuted.",
+        "It is assumed that those bytes do not come from the grid before.",
+        ("PTX ISA 9.7.13.13", "NVIDIA/cutlass#2760"),
+    ),
+)  # fmt: skip
+"""Every contested point, in the order of the switches."""
+
+
+def strict() -> Readings:
+    """The ISA's words (`--isa strict`)."""
+    errors = {
+        field.name: Level.ERROR
+        for field in fields(Readings)
+        if field.name not in ("proxy_fence", "fenced_init", "reuse_after_engine", "commit_nothing")
+    }
+    return Readings(
+        proxy_fence="writer", fenced_init="always", reuse_after_engine=Level.REVIEW, commit_nothing=Level.REVIEW,
+        **errors,
+    )  # fmt: skip
+
+
+def tolerant() -> Readings:
+    """What widely used compilers rely on is reported for review (`--isa tolerant`, the default)."""
+    reviews = {
+        field.name: Level.REVIEW
+        for field in fields(Readings)
+        if field.name not in ("proxy_fence", "fenced_init", "reuse_after_engine", "fence_on_path")
+    }
+    return Readings(proxy_fence="path", fenced_init="peers", reuse_after_engine=None, fence_on_path=None, **reviews)
