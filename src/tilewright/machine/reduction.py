@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tilewright.machine import arithmetic
 
 Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint32]
 OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 _FLOATS: dict[str, Literal["f16", "bf16", "f32", "f64"]] = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64"}
@@ -28,6 +29,16 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "min": arithmetic.minimum,
     "max": arithmetic.maximum,
 }
+
+
+def _increment(old: Words, new: Words) -> Words:
+    return np.where(old >= new, np.uint32(0), old + np.uint32(1))
+
+
+def _decrement(old: Words, new: Words) -> Words:
+    return np.where((old == 0) | (old > new), new, old - np.uint32(1))
+
+
 _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, new: old + new,
     "min": np.minimum,
@@ -35,8 +46,8 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     "and": lambda old, new: old & new,
     "or": lambda old, new: old | new,
     "xor": lambda old, new: old ^ new,
-    "inc": lambda old, new: np.where(old >= new, old.dtype.type(0), old + old.dtype.type(1)),
-    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - old.dtype.type(1)),
+    "inc": _increment,
+    "dec": _decrement,
 }
 
 

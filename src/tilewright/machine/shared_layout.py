@@ -1,8 +1,8 @@
 """Where do a kernel's shared and local variables stand?
 
 Shared: the static variables that the kernel mentions, in the order of their declarations, each aligned; then the
-dynamic array (an `extern` array of no size), which the launch's dynamic bytes extend. Local: every thread has a frame that
-holds the kernel's `.local` variables and the `.param` variables of its calls; both live as long as the thread.
+dynamic array (an `extern` array of no size), which the launch's dynamic bytes extend. Local: every thread has a frame
+that holds the kernel's `.local` variables and the `.param` variables of its calls; both live as long as the thread.
 Source: PTX ISA 5.1 (state spaces), 7.1 (function declarations). Checked by: tests/machine/test_run.py, test_calls.py.
 """
 

@@ -1,11 +1,15 @@
 """What do the special registers read as? Each is fixed when a warp starts (clocks excepted: `mov` reads those).
 
-Source: PTX ISA, Special Registers. A CTA's `%smid` is its index in the grid modulo the device's multiprocessors;
-counters of the performance monitor are not there. Checked by: tests/machine/test_run.py.
+Source: PTX ISA, Special Registers. A CTA's `%smid` is its index in the grid modulo the device's multiprocessors; where
+the target's table tells of no device, every CTA has a multiprocessor of its own. Counters of the performance monitor
+and environment registers read as 0. Shared memory that the system reserves stands past the CTA's own, so that offsets
+begin at 0. Checked by: tests/machine/test_run.py.
 """
 
 from __future__ import annotations
 
+from math import prod
+from re import fullmatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +23,26 @@ if TYPE_CHECKING:
 
 _U32 = TypeName("u32", 32)
 _U64 = TypeName("u64", 64)
-CLOCKS = {"%clock": _U32, "%clock_hi": _U32, "%clock64": _U64, "%globaltimer": _U64}
+CLOCKS = {
+    "%clock": _U32,
+    "%clock_hi": _U32,
+    "%clock64": _U64,
+    "%globaltimer": _U64,
+    "%globaltimer_lo": _U32,
+    "%globaltimer_hi": _U32,
+}
+"""Registers that tick: their values differ from one read to the next."""
 
 
 def _multiprocessors(cta: Cta) -> int:
-    return cta.cluster.target.limit("device.multiprocessors")
+    """Of the device that the target's table measured; where it tells of none, one for each CTA."""
+    launch, target = cta.cluster.launch, cta.cluster.target
+    known = "device.multiprocessors" in target.facts
+    return target.limit("device.multiprocessors") if known else prod(launch.grid)
+
+
+def _reserved(cta: Cta) -> int:
+    return cta.cluster.target.limit("cta.shared_reserved_bytes")
 
 
 def _full(value: int) -> npt.NDArray[Any]:
@@ -54,6 +73,8 @@ def special_register(name: str) -> tuple[TypeName, WarpConstant] | None:
     """Type and value of the special register called `name` (with its `%`), or None."""
     base, _, component = name.partition(".")
     if component:
+        if component == "w" and base in ("%tid", "%ntid", "%ctaid", "%nctaid"):
+            return _U32, lambda _cta, _warp: _full(0)
         if component not in ("x", "y", "z"):
             return None
         axis = "xyz".index(component)
@@ -110,5 +131,17 @@ def _scalar_register(name: str) -> tuple[TypeName, WarpConstant] | None:
             return _U32, lambda cta, _warp: _full(cta.cluster.launch.dynamic_smem_bytes)
         case "%total_smem_size":
             return _U32, lambda cta, _warp: _full(cta.shared.size_bytes)
+        case "%aggr_smem_size":
+            return _U32, lambda cta, _warp: _full(cta.shared.size_bytes + _reserved(cta))
+        case "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" | "%reserved_smem_offset_1":
+            return _U32, lambda cta, _warp: _full(cta.shared.size_bytes)
+        case "%reserved_smem_offset_end" | "%reserved_smem_offset_cap":
+            return _U32, lambda cta, _warp: _full(cta.shared.size_bytes + _reserved(cta))
+        case "%current_graph_exec":
+            return _U64, lambda _cta, _warp: np.zeros(WARP_SIZE, np.uint64)
+        case _ if fullmatch(r"%pm[0-7]|%envreg(?:[12]?[0-9]|3[01])", name):
+            return _U32, lambda _cta, _warp: _full(0)
+        case _ if fullmatch(r"%pm[0-7]_64", name):
+            return _U64, lambda _cta, _warp: np.zeros(WARP_SIZE, np.uint64)
         case _:
             return None

@@ -1,7 +1,7 @@
 """mbarrier instructions. A wait that would fail parks its warp until the phase changes, at most one failure aside.
 
-Source: PTX ISA, Parallel Synchronization and Communication Instructions: mbarrier. Not handled: `.layout::v1`, the
-`cp.async.mbarrier.arrive` of non-bulk copies. Checked by: tests/machine/test_barriers.py.
+Source: PTX ISA, Parallel Synchronization and Communication Instructions: mbarrier. Not handled: objects of
+`.layout::v1`. Checked by: tests/machine/test_barriers.py.
 """
 
 from __future__ import annotations
@@ -292,7 +292,26 @@ def _pending_count(decoder: Decoder, instruction: Instruction, modifiers: Modifi
     return Control(act)
 
 
+def _check_layout(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    """Every object has layout v0; memory without an object has none."""
+    asked = modifiers.take("layout::v0", "layout::v1")
+    target, address = expect_operands(instruction, 2)
+    operand = BarrierOperand(decoder, instruction, modifiers, address)
+    modifiers.flag("b64")
+    to = decoder.destination(instruction, target, PREDICATE)
+
+    def act(warp: Warp, mask: int) -> None:
+        result = np.zeros(WARP_SIZE, np.bool_)
+        for key, lanes in operand.of(warp, mask).items():
+            cta, offset = _own(warp, key, instruction)
+            result[lanes] = asked == "layout::v0" and cta.barriers.get(offset) is not None
+        warp.r[to] = merge(warp.r[to], result, mask)
+
+    return Control(act)
+
+
 HANDLERS = {
+    "mbarrier.check_layout": _check_layout,
     "mbarrier.init": _init,
     "mbarrier.inval": _inval,
     "mbarrier.arrive": _arrive(False),

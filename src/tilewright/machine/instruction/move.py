@@ -14,9 +14,21 @@ import numpy as np
 from tilewright.frontends.ptx.ast import Instruction, Register, Vector
 from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.lanes import UNINITIALISED, WARP_SIZE, Lanes, Registers, merge
-from tilewright.machine.memory import OFFSET_MASK, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW
+from tilewright.machine.memory import (
+    CONST_WINDOW,
+    FUNCTION_WINDOW,
+    LOCAL_WINDOW,
+    OFFSET_MASK,
+    PARAM_WINDOW,
+    RANK_SHIFT,
+    SHARED_WINDOW,
+)
 from tilewright.machine.special import CLOCKS
 from tilewright.machine.step import Plain, compute, compute_many
+
+_SPACES = (
+    "shared", "shared::cta", "shared::cluster", "global", "const", "param", "param::entry", "param::func", "local",
+)  # fmt: skip
 
 
 def _mov(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
@@ -51,7 +63,7 @@ def _clock(decoder: Decoder, instruction: Instruction, declared: TypeName, targe
     def full(r: Registers) -> None:
         warp = r[0]
         ticks = warp.cta.cluster.counts.instructions + warp.steps
-        r[to] = np.full(WARP_SIZE, 0 if name == "%clock_hi" else ticks & 0xFFFF_FFFF, dtype)
+        r[to] = np.full(WARP_SIZE, 0 if name.endswith("_hi") else ticks & 0xFFFF_FFFF, dtype)
 
     def masked(r: Registers, mask: int) -> None:
         old = r[to]
@@ -70,8 +82,6 @@ def _part_type(instruction: Instruction, declared: TypeName, items: int) -> Type
 
 
 def _pack(decoder: Decoder, instruction: Instruction, declared: TypeName, target: Any, value: Vector) -> Plain:
-    if declared.width_bits == 128:
-        raise unsupported(instruction, "128-bit registers")
     part = _part_type(instruction, declared, len(value.items))
     sources = tuple(decoder.source(instruction, item, part) for item in value.items)
     to = decoder.destination(instruction, target, declared)
@@ -87,8 +97,6 @@ def _pack(decoder: Decoder, instruction: Instruction, declared: TypeName, target
 
 
 def _unpack(decoder: Decoder, instruction: Instruction, declared: TypeName, target: Vector, value: Any) -> Plain:
-    if declared.width_bits == 128:
-        raise unsupported(instruction, "128-bit registers")
     part = _part_type(instruction, declared, len(target.items))
     source = decoder.source(instruction, value, declared)
     targets = tuple(decoder.destination(instruction, item, part) for item in target.items)
@@ -103,17 +111,22 @@ def _unpack(decoder: Decoder, instruction: Instruction, declared: TypeName, targ
 
 def _cvta(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
     to_space = modifiers.flag("to")
-    space = modifiers.take("shared", "shared::cta", "shared::cluster", "global", "const", "param", "local")
+    space = modifiers.take(*_SPACES)
     declared = modifiers.take_type()
     target, value = expect_operands(instruction, 2)
-    if declared.width_bits != 64 or space is None or space == "local":
-        raise unsupported(instruction, "only 64-bit shared, global, const and param addresses are converted")
+    if declared.width_bits != 64 or space is None:
+        raise unsupported(instruction, "only 64-bit addresses are converted")
     source = decoder.source(instruction, value, declared)
     to = decoder.destination(instruction, target, declared)
     if space == "param" and not to_space:
-        # `mov.b32 %r, parameter` keeps the offset in the parameter block; the window's own low bits are zero.
-        parameters = np.uint64(PARAM_WINDOW)
-        return compute(lambda a: a | parameters, to, (source,))
+        # `mov.b32 %r, parameter` keeps the offset in the parameter block; the window's own low bits are zero. The
+        # parameters of calls stand in local memory, whose addresses are generic already.
+        parameters, low = np.uint64(PARAM_WINDOW), np.uint64(0xFFFF_FFFF)
+
+        def generic(address: Lanes) -> Lanes:
+            return np.where(address > low, address, address | parameters)
+
+        return compute(generic, to, (source,))
     if not space.startswith("shared"):
         return compute(lambda a: a + np.uint64(0), to, (source,))
     window = np.uint64(SHARED_WINDOW)
@@ -123,10 +136,10 @@ def _cvta(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
 
 
 def _isspacep(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    space = modifiers.take("shared", "shared::cta", "shared::cluster", "global", "const", "param", "local")
+    space = modifiers.take(*_SPACES)
     target, value = expect_operands(instruction, 2)
-    if space in (None, "local"):
-        raise unsupported(instruction, "local memory")
+    if space is None:
+        raise unsupported(instruction, "it names no state space")
     source = decoder.source(instruction, value, TypeName("b64", 64))
     to = decoder.destination(instruction, target, PREDICATE)
     low, high = {
@@ -134,7 +147,10 @@ def _isspacep(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
         "shared::cta": (SHARED_WINDOW, 1 << 48),
         "shared::cluster": (SHARED_WINDOW, 1 << 48),
         "param": (PARAM_WINDOW, SHARED_WINDOW),
-    }.get(str(space), (0, PARAM_WINDOW))
+        "param::entry": (PARAM_WINDOW, SHARED_WINDOW),
+        "local": (LOCAL_WINDOW, PARAM_WINDOW),
+        "const": (CONST_WINDOW, LOCAL_WINDOW),
+    }.get(str(space), (0, FUNCTION_WINDOW))
     if space in ("shared", "shared::cta"):
 
         def own(r: Registers) -> Lanes:
