@@ -62,10 +62,11 @@ st.shared.u32 [cell+4], %r1;
 ld.shared.u32 %r2, [cell];
 setp.eq.u32 %p0, %r2, 7;
 @%p0 bra END;
+bar.sync 0;
 END:
 ret;"""
     found = sliced(body, globals_=".shared .align 8 .b8 cell[8];")
-    assert executed_lines(found) == list(range(7, 14)) + [15]
+    assert executed_lines(found) == [*range(7, 15), 16]
     assert len(found.stores) == 2 and len(found.loads) == 1
     without = protocol_slice(found.text.kernel, text=found.text, stores=())
     assert {7, 8}.isdisjoint(executed_lines(without)) and without.stores == frozenset()
@@ -94,6 +95,42 @@ def test_accumulators_of_a_product_are_touched_and_not_computed() -> None:
     executed = {found.text.flow.instructions[at].row for at in found.executed}
     assert {"wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "st"} <= executed
     assert "cvt" not in {found.text.flow.instructions[at].row for at in found.executed & found.touched}
+
+
+def test_a_branch_around_arithmetic_is_skipped_and_one_around_the_protocol_is_not() -> None:
+    body = """ld.param.f32 %f0, [scale];
+setp.lt.f32 %p0, %f0, 0f00000000;
+@%p0 bra JOIN;
+mul.f32 %f0, %f0, %f0;
+{work}
+JOIN:
+bar.sync 0;
+ret;"""
+    found = sliced(body.format(work="add.f32 %f0, %f0, %f0;"), parameters=".param .f32 scale")
+    assert executed_lines(found) == [13, 14] and found.parameters == {}
+    assert [(found.text.flow.instructions[at].span.line, to) for at, to in found.skipped.items()] == [(9, 5)]
+    found = sliced(body.format(work="bar.sync 1;"), parameters=".param .f32 scale")
+    assert executed_lines(found) == [7, 8, 9, 11, 13, 14] and not found.skipped
+
+
+def test_a_branch_that_chooses_a_value_of_the_slice_is_kept() -> None:
+    found = sliced(
+        """ld.param.u32 %r0, [count];
+mov.u32 %r1, 1;
+setp.lt.u32 %p0, %r0, 9;
+@%p0 bra JOIN;
+mov.u32 %r1, 2;
+JOIN:
+bar.sync %r1, 32;
+ret;""",
+        parameters=".param .u32 count",
+    )
+    assert executed_lines(found) == [7, 8, 9, 10, 11, 13, 14]
+
+
+def test_an_endless_loop_is_not_skipped() -> None:
+    found = sliced("setp.eq.u32 %p0, 0, 0;\nLOOP:\n@%p0 bra LOOP;\nbra LOOP;")
+    assert executed_lines(found) == [7, 9, 10] and not found.skipped
 
 
 def test_carries_are_followed() -> None:

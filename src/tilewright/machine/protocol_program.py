@@ -66,7 +66,8 @@ def assemble_slice(
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)
-    _place_labels(decoder, sliced, kept, latches)
+    detours = {at: _touched_on_the_way(sliced, at) for at in sliced.skipped}
+    starts = _place_labels(decoder, sliced, kept, latches, detours)
     doubts: dict[Span, Doubt] = {}
     decoded: dict[int, Step] = {}
     failures: dict[int, TilewrightError] = {}
@@ -85,7 +86,13 @@ def assemble_slice(
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
     steps: list[Step] = []
     position_of: list[int] = []
-    for position in sorted({*kept, *latches}):
+    for position in sorted({*kept, *latches, *detours}):
+        if position in detours:
+            for touched in detours[position]:
+                steps.append(_touch(decoder, sliced, touched, slots, certain=False))
+                position_of.append(touched)
+            steps.append(_jump(instructions[position], starts[sliced.skipped[position]]))
+            position_of.append(position)
         if position in sliced.executed or position in sliced.touched:
             if position in failures:
                 step = _unreadable(decoder, sliced, position, slots, failures[position], doubts)
@@ -124,9 +131,25 @@ def _latch(instruction: Instruction, position: int, on_back_edge: OnBackEdge) ->
     return Step(Control(act), instruction.span, "", -1, False)
 
 
-def _place_labels(decoder: Decoder, sliced: Slice, kept: list[int], latches: frozenset[int]) -> None:
-    """Give labels the index of the next step that is there; a latch comes before the labels of its loop's head."""
+def _touched_on_the_way(sliced: Slice, position: int) -> list[int]:
+    """Steps that a skipped branch may lead through and that name registers of tensor operations."""
+    flow = sliced.text.flow
+    return [at for at in flow.positions(flow.region(position)) if at in sliced.touched]
+
+
+def _jump(instruction: Instruction, target: int) -> Step:
+    return Step(Control(lambda _warp, _mask: target), instruction.span, instruction.opcode, -1, False)
+
+
+def _place_labels(
+    decoder: Decoder, sliced: Slice, kept: list[int], latches: frozenset[int], detours: Mapping[int, list[int]]
+) -> list[int]:
+    """Give labels the index of the next step that is there; a latch comes before the labels of its loop's head.
+
+    Returns the index of the first step at or after each position.
+    """
     step = position = 0
+    starts: list[int] = []
     present = set(kept)
     for item in sliced.text.kernel.body:
         match item:
@@ -135,13 +158,17 @@ def _place_labels(decoder: Decoder, sliced: Slice, kept: list[int], latches: fro
                     raise TilewrightError(f"label {name} appears twice", span=span)
                 decoder.labels[name] = step
             case Instruction():
+                starts.append(step)
                 step += (position in present) + (position in latches)
+                if position in detours:
+                    step += len(detours[position]) + 1
                 position += 1
+    return [*starts, step]
 
 
-def _touch(decoder: Decoder, sliced: Slice, position: int, slots: Mapping[str, int]) -> Step:
-    """A dropped instruction that names registers of tensor operations. Under a guard outside the slice it counts as
-    executed by all lanes."""
+def _touch(decoder: Decoder, sliced: Slice, position: int, slots: Mapping[str, int], *, certain: bool = True) -> Step:
+    """A dropped instruction that names registers of tensor operations. Under a guard outside the slice, and behind a
+    skipped branch (not `certain`), it counts as executed by all lanes."""
     facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
     reads = frozenset(slots[name] for name in facts.reads if SINK_SLOT < slots.get(name, 0) < decoder.first_constant)
     writes = frozenset(slots[name] for name in facts.writes if SINK_SLOT < slots.get(name, 0) < decoder.first_constant)
@@ -152,7 +179,7 @@ def _touch(decoder: Decoder, sliced: Slice, position: int, slots: Mapping[str, i
             r[slot] = zeros.copy()
 
     guard = instruction.guard
-    known = guard is not None and guard.register.name in sliced.registers
+    known = certain and guard is not None and guard.register.name in sliced.registers
     slot = slots[guard.register.name] if guard is not None and known else -1
     negated = guard is not None and known and guard.negated
     return Step(

@@ -6,6 +6,9 @@ register in the slice brings the registers that it reads into it. Values pass th
 from shared or local memory, what is stored there matters. The slice takes in the data of all stores to that space; a
 run that can tell at run time which stores are read back (`protocol_run`) names them and gets a smaller slice.
 
+A branch is in the slice if the way that it goes decides about something in it; else all its ways meet again with
+nothing done (control dependence, by postdominators).
+
 Global memory is not followed: what the slice loads from it counts as unknown data.
 Source: M. Weiser, "Program Slicing". Not handled: functions that are called; inline them first.
 Checked by: tests/machine/test_slice.py.
@@ -37,6 +40,7 @@ CONTROL_ROLES: frozenset[Role] = frozenset({
 })  # fmt: skip
 """Roles in which a value changes what the protocol does, not only which global bytes it moves."""
 
+_MOVES = frozenset({"bra", "brx.idx", "ret", "exit"})
 _READ_BACK = ("shared", "local", "generic")
 
 
@@ -65,6 +69,7 @@ class Slice:
     """The part of a kernel that its protocol depends on. Positions are indices of instructions in the body.
 
     executed: positions to run; touched: positions dropped that name a register of an asynchronous tensor operation;
+    skipped: branches that decide about nothing in the slice, with the position where their ways meet again;
     registers: names whose values matter. parameters: in which roles each kernel parameter is needed, by name and byte
     offset of the load (or of its address, where the text takes that); specials: the same for special registers.
     loads: executed loads from shared or generic memory whose result matters; stores: those whose data matters.
@@ -73,6 +78,7 @@ class Slice:
     text: Text
     executed: frozenset[int]
     touched: frozenset[int]
+    skipped: Mapping[int, int]
     registers: frozenset[str]
     sinks: tuple[Sink, ...]
     parameters: Mapping[tuple[str, int], frozenset[Role]]
@@ -111,12 +117,62 @@ def protocol_slice(
         for use in facts.uses
         if use.role in SINK_ROLES
     )
-    registers, _, loads, joined = _closure(text, (sink.register for sink in sinks), stores)
-    executed: set[int] = set()
-    for position, facts in enumerate(text.facts):
-        needed = not registers.isdisjoint(facts.writes)
-        if facts.kept or (needed and facts.kind != "hint") or position in joined:
-            executed.add(position)
+    choices = _choices(text)
+    deciding: set[int] = set()
+    while True:
+        chosen = tuple(sink for sink in sinks if sink.position not in choices or sink.position in deciding)
+        registers, _, loads, joined = _closure(text, (sink.register for sink in chosen), stores)
+        executed = {
+            position
+            for position, facts in enumerate(text.facts)
+            if facts.kept or (facts.kind != "hint" and not registers.isdisjoint(facts.writes)) or position in joined
+        }
+        blocks = {text.flow.block_of[at] for at in executed if text.flow.instructions[at].row not in _MOVES}
+        fresh = {at for at, region in choices.items() if at not in deciding and not blocks.isdisjoint(region)}
+        if not fresh:
+            break
+        deciding |= fresh
+    skipped = {at: _meeting(text, at) for at in choices if at not in deciding}
+    executed -= skipped.keys()
+    parameters, specials = _purposes(text, chosen, executed, stores)
+    return Slice(
+        text, frozenset(executed), _touched(text, executed), skipped, registers, chosen, parameters, specials, loads,
+        joined,
+    )  # fmt: skip
+
+
+def _choices(text: Text) -> dict[int, frozenset[int]]:
+    """Branches, exits and returns that do not always go the same way, with the blocks that each decides about.
+
+    Those from which no way leads to the end are not among them: an endless loop shall not be skipped.
+    """
+    flow = text.flow
+    ending: set[int] = set()
+    waiting = [len(flow.blocks) - 1]
+    while waiting:
+        block = waiting.pop()
+        if block not in ending:
+            ending.add(block)
+            waiting.extend(flow.blocks[block].predecessors)
+    return {
+        position: flow.region(position)
+        for position, instruction in enumerate(flow.instructions)
+        if instruction.row in _MOVES
+        and (instruction.guard is not None or instruction.row == "brx.idx")
+        and flow.block_of[position] in ending
+    }
+
+
+def _meeting(text: Text, position: int) -> int:
+    """Where all ways that a branch may take meet again."""
+    flow = text.flow
+    return flow.blocks[flow.postdominator[flow.block_of[position]]].begin
+
+
+def _purposes(
+    text: Text, sinks: tuple[Sink, ...], executed: Collection[int], stores: Collection[int] | None
+) -> tuple[dict[tuple[str, int], frozenset[Role]], dict[str, frozenset[Role]]]:
+    """In which roles parameters and special registers are needed."""
     parameters: dict[tuple[str, int], set[Role]] = {}
     specials: dict[str, set[Role]] = {}
     for role in SINK_ROLES:
@@ -127,21 +183,14 @@ def protocol_slice(
         for position in positions:
             for place in parameters_read(text, position):
                 parameters.setdefault(place, set()).add(role)
-    for position, facts in enumerate(text.facts):
-        if facts.kept:
+    for position in executed:
+        if text.facts[position].kept:
             # A parameter that stands in an operand itself (`[map, {x, y}]`).
             for place in parameters_read(text, position):
                 parameters.setdefault(place, set()).add("sync")
-    return Slice(
-        text,
-        frozenset(executed),
-        _touched(text, executed),
-        registers,
-        sinks,
+    return (
         {place: frozenset(roles) for place, roles in parameters.items()},
         {name: frozenset(roles) for name, roles in specials.items()},
-        loads,
-        joined,
     )
 
 
