@@ -1,0 +1,331 @@
+"""Triton and Gluon kernels checked where they are compiled, without a GPU.
+
+    from tilewright.integrations import triton as tw_triton
+
+    tw_triton.check(kernel, signature={"x": "*fp16", "n": "i32"}, constexprs={"BLOCK": 128}, target="sm_90a")
+
+    with tw_triton.checking():
+        ...  # whatever is compiled in here is checked; one that is refuted raises CheckFailed
+
+The launch is read off what Triton says of its kernel: threads from `num_warps` (with those of warp-specialised
+partitions), shared memory, the cluster from `num_ctas`, and the scratch buffers that it passes as hidden parameters.
+With `arguments` (shapes of pointers and descriptors, values of numbers) and `grid` the launch is complete and tensor
+maps are as Triton's own launcher encodes them; without, numbers are explored and tensor maps unknown. Findings point at
+lines of the kernel's Python source.
+
+Source: Triton 3.9, `triton.compile`, `CompiledKernel.metadata` and `knobs.compilation.listener`; other releases may
+pass other hidden parameters, which is noticed by their number and sizes. Not handled: AMD targets; kernels called with
+constexpr tensors. Checked by: tests/integrations/test_triton.py, where Triton is installed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any, cast
+
+from tilewright.base.check_report import FileReport
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import (
+    NullPointerParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    Swizzle,
+    TensorMap,
+    TensorMapParam,
+)
+from tilewright.driver.check import CheckOptions, Isa, check_text
+from tilewright.driver.launch_file import BufferSize, LaunchFile
+from tilewright.driver.origin import at_origin
+from tilewright.report.check_text import render_check
+
+_ELEMENTS: dict[str, Element] = {
+    "fp16": Element.F16, "bf16": Element.BF16, "fp32": Element.F32, "fp64": Element.F64,
+    "i8": Element.U8, "u8": Element.U8, "i1": Element.U8, "fp8e4nv": Element.U8, "fp8e5": Element.U8,
+    "fp8e4b15": Element.U8, "i16": Element.U16, "u16": Element.U16, "i32": Element.S32, "u32": Element.U32,
+    "i64": Element.S64, "u64": Element.U64,
+}  # fmt: skip
+_DESCRIPTOR_ELEMENTS = (
+    Element.U8, Element.U16, Element.U32, Element.S32, Element.U64, Element.S64, Element.F16, Element.F32,
+    Element.F32, Element.F64, Element.BF16,
+)  # fmt: skip
+"""By Triton's numbering of a descriptor's elements."""
+_SWIZZLES: tuple[Swizzle, ...] = ("none", "32B", "64B", "128B")
+_DESCRIPTOR = re.compile(r"tensordesc<(?P<element>\w+)\[(?P<block>[\d, ]+)\]")
+_TARGET = re.compile(r"sm_(\d+)a?")
+
+Argument = int | float | Sequence[int] | None
+"""The value of a number; the shape of the tensor behind a pointer or descriptor; None for a null pointer."""
+
+
+class CheckFailed(AssertionError):
+    """A kernel that was compiled inside `checking` is not proven. `report` says why."""
+
+    def __init__(self, report: FileReport) -> None:
+        self.report = report
+        super().__init__(render_check((report,)))
+
+
+def check(
+    kernel: object,
+    *,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, object] | None = None,
+    target: str = "sm_90a",
+    arguments: Mapping[str, Argument] | None = None,
+    grid: Sequence[int] = (1,),
+    divisible: Iterable[str] | None = None,
+    isa: Isa = "tolerant",
+    budget_seconds: float | None = 60.0,
+    **options: object,
+) -> FileReport:
+    """Compile `kernel` (of `triton.jit` or `gluon.jit`) for `target` and check it. No GPU is needed.
+
+    signature: Triton's type of each parameter that is no constexpr ("*fp16", "i32", "tensordesc<fp16[128, 64]>");
+    constexprs: values of the others; arguments: of the parameters in `signature`, for a complete launch; grid: programs
+    along x, y, z; divisible: pointers and numbers that are multiples of 16, all pointers where it is not said; options:
+    Triton's compile options (`num_warps`, `num_stages`, `num_ctas`, ...).
+
+    Raises TilewrightError: Triton is missing or can't compile the kernel; an argument is missing or does not fit.
+    """
+    triton = _triton()
+    compiled = _compile(triton, kernel, signature, constexprs or {}, target, divisible, options)
+    text = str(compiled.asm["ptx"])
+    metadata = _as_dict(compiled.metadata)
+    launch = None
+    if arguments is not None:
+        names = [name for name in _parameter_names(kernel) if name in signature]
+        launch = launch_of(metadata, [(name, signature[name]) for name in names], arguments, grid)
+    return _checked(text, metadata, launch, CheckOptions(isa, budget_seconds=budget_seconds))
+
+
+@dataclass(slots=True)
+class Checking:
+    """What `checking` gives: the reports of all kernels compiled so far, in order."""
+
+    reports: list[FileReport] = field(default_factory=list[FileReport])
+
+
+@contextmanager
+def checking(
+    *,
+    isa: Isa = "tolerant",
+    allow_unknown: bool = True,
+    raise_errors: bool = True,
+    budget_seconds: float | None = 60.0,
+) -> Generator[Checking, None, None]:
+    """Check every kernel that Triton compiles inside the block, also where its cache has it.
+
+    raise_errors: raise CheckFailed for one that is refuted (with allow_unknown False: not proven) where it is compiled;
+    else look at `reports`. A listener that was there before is called as well.
+    """
+    knobs = import_module("triton.knobs") if _triton() is not None else None
+    compilation: Any = getattr(knobs, "compilation", None)
+    if compilation is None or not hasattr(compilation, "listener"):
+        raise TilewrightError(
+            "this Triton has no knobs.compilation.listener", remedy="use Triton 3.4 or newer, or tw_triton.check"
+        )
+    before: Callable[..., None] | None = compilation.listener
+    found = Checking()
+    options = CheckOptions(isa, budget_seconds=budget_seconds)
+
+    def listener(*, metadata: Mapping[str, Any], metadata_group: Mapping[str, str], **others: Any) -> None:
+        if before is not None:
+            before(metadata=metadata, metadata_group=metadata_group, **others)
+        for name, path in metadata_group.items():
+            if name.endswith(".ptx"):
+                with open(path, encoding="utf-8") as stream:
+                    report = _checked(stream.read(), metadata, None, options)
+                found.reports.append(report)
+                accepted = ("proven", "unknown") if allow_unknown else ("proven",)
+                bad = report.error or any(kernel.verdict not in accepted for kernel in report.kernels)
+                if bad and raise_errors:
+                    raise CheckFailed(report)
+
+    compilation.listener = listener
+    try:
+        yield found
+    finally:
+        compilation.listener = before
+
+
+def _checked(text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, options: CheckOptions) -> FileReport:
+    name = str(metadata.get("name", "kernel"))
+    report = check_text(text, f"<{name}.ptx>", launch=launch, options=replace(options, entry=name))
+    return at_origin(report)
+
+
+# ---------------------------------------------------------------- compiling
+
+
+def _triton() -> Any:
+    try:
+        return import_module("triton")
+    except ImportError as error:
+        raise TilewrightError(f"Triton cannot be imported: {error}", remedy="pip install triton") from error
+
+
+def _compile(
+    triton: Any,
+    kernel: object,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, object],
+    target: str,
+    divisible: Iterable[str] | None,
+    options: Mapping[str, object],
+) -> Any:
+    architecture = _TARGET.fullmatch(target)
+    if architecture is None:
+        raise TilewrightError(f"{target!r} is no NVIDIA target", remedy="write sm_90a or sm_100a")
+    names = _parameter_names(kernel)
+    for name in (*signature, *constexprs):
+        if name not in names:
+            raise TilewrightError(f"the kernel has no parameter {name}", remedy=f"it has {', '.join(names)}")
+    missing = [name for name in names if name not in signature and name not in constexprs]
+    if missing:
+        raise TilewrightError(
+            f"nothing is said of parameter {missing[0]}",
+            remedy="give its type in signature, or its value in constexprs",
+        )
+    types = {name: "constexpr" if name in constexprs else signature[name] for name in names}
+    pointers = (name for name, kind in types.items() if kind.startswith("*"))
+    multiples = set(pointers if divisible is None else divisible)
+    values = {(names.index(name),): value for name, value in constexprs.items()}
+    attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in multiples}
+    source = _source_class(kernel)(kernel, types, values, attributes)
+    gpu = import_module("triton.backends.compiler").GPUTarget("cuda", int(architecture[1]), 32)
+    try:
+        return triton.compile(source, target=gpu, options=dict(options))
+    # Triton raises errors of its own, of LLVM and of Python for a kernel that does not compile; each is the author's.
+    except Exception as error:
+        words = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TilewrightError(f"Triton can't compile the kernel: {words}", remedy="mend the kernel first") from error
+
+
+def _source_class(kernel: object) -> Any:
+    if type(kernel).__name__.startswith("Gluon"):
+        return import_module("triton.experimental.gluon._runtime").GluonASTSource
+    return import_module("triton.compiler.compiler").ASTSource
+
+
+def _parameter_names(kernel: object) -> list[str]:
+    names = getattr(kernel, "arg_names", None)
+    if not isinstance(names, list):
+        raise TilewrightError(f"{kernel!r} is no Triton kernel", remedy="decorate it with triton.jit")
+    return cast("list[str]", names)
+
+
+def _as_dict(metadata: Any) -> dict[str, Any]:
+    return dict(metadata._asdict()) if hasattr(metadata, "_asdict") else dict(metadata)
+
+
+# ---------------------------------------------------------------- launching
+
+
+def launch_of(
+    metadata: Mapping[str, Any],
+    types: Sequence[tuple[str, str]],
+    arguments: Mapping[str, Argument],
+    grid: Sequence[int],
+) -> LaunchFile:
+    """The launch that Triton's own launcher makes. types: name and Triton type of each parameter, in order.
+
+    Raises TilewrightError for an argument that is missing or is not of its parameter's kind.
+    """
+    described = list(cast("Sequence[Mapping[str, Any]]", metadata.get("tensordesc_meta") or ()))
+    params: list[Param] = []
+    buffers: list[BufferSize] = []
+    for name, kind in types:
+        if name not in arguments:
+            raise TilewrightError(f"arguments has no {name}", remedy="give a number, or the shape of the tensor")
+        value = arguments[name]
+        if kind.startswith("*"):
+            params.append(_pointer(name, kind[1:], value, buffers))
+        elif kind.startswith("tensordesc"):
+            params += _descriptor(name, kind, value, described.pop(0) if described else None, buffers)
+        else:
+            params.append(_number(name, kind, value))
+    ctas = int(metadata.get("num_ctas", 1) or 1)
+    x, y, z = (*grid, 1, 1, 1)[:3]
+    blocks = x * ctas * y * z
+    for scratch in ("global_scratch", "profile_scratch"):
+        size = int(metadata.get(f"{scratch}_size", 0) or 0) * blocks
+        if size:
+            buffers.append(BufferSize(scratch, size, int(metadata.get(f"{scratch}_align", 16) or 16)))
+        params.append(PointerParam(scratch) if size else NullPointerParam())
+    return LaunchFile(
+        "arguments",
+        str(metadata.get("name")),
+        (x * ctas, y, z),
+        None,
+        (ctas, 1, 1) if ctas > 1 else None,
+        int(metadata.get("shared", 0) or 0),
+        tuple(params),
+        tuple(buffers),
+    )
+
+
+def _shape(name: str, value: Argument) -> tuple[int, ...]:
+    if not isinstance(value, Sequence) or not all(extent > 0 for extent in value):
+        raise TilewrightError(f"argument {name} is {value!r}, not a shape", remedy="give the tensor's extents")
+    return tuple(int(extent) for extent in value)
+
+
+def _pointer(name: str, element: str, value: Argument, buffers: list[BufferSize]) -> Param:
+    if value is None:
+        return NullPointerParam()
+    shape = _shape(name, value)
+    buffers.append(BufferSize(name, math.prod(shape) * _element(name, element).bytes, 256))
+    return PointerParam(name)
+
+
+def _element(name: str, kind: str) -> Element:
+    found = _ELEMENTS.get(kind)
+    if found is None:
+        raise TilewrightError(f"{name} has elements {kind!r}", remedy=f"known are {', '.join(_ELEMENTS)}")
+    return found
+
+
+def _number(name: str, kind: str, value: Argument) -> Param:
+    if isinstance(value, bool | int) and kind in ("i32", "u32", "i16", "u16", "i8", "u8", "i1"):
+        return ScalarParam("i32", int(value))
+    if isinstance(value, int) and kind in ("i64", "u64"):
+        return ScalarParam("i64", value)
+    if isinstance(value, int | float) and kind in ("fp32", "f32"):
+        return ScalarParam("f32", float(value))
+    raise TilewrightError(f"argument {name} is {value!r}, and its type is {kind}", remedy="give a number of that type")
+
+
+def _descriptor(
+    name: str, kind: str, value: Argument, described: Mapping[str, Any] | None, buffers: list[BufferSize]
+) -> list[Param]:
+    """The tensor map of a host descriptor, and the shape and strides that follow it."""
+    parsed = _DESCRIPTOR.match(kind)
+    if parsed is None:
+        raise TilewrightError(f"{name} has type {kind!r}", remedy="write tensordesc<fp16[128, 64]>")
+    shape = _shape(name, value)
+    strides = [math.prod(shape[index + 1 :]) for index in range(len(shape))]
+    element = _element(name, parsed["element"])
+    buffers.append(BufferSize(name, math.prod(shape) * element.bytes, 256))
+    tail: list[Param] = [ScalarParam("i32", extent) for extent in shape]
+    tail += [ScalarParam("i64", stride) for stride in strides]
+    if described is None:
+        # Before Hopper's copies: base, shape, strides and two flags take the descriptor's place.
+        wide: list[Param] = [ScalarParam("i64", number) for number in (*shape, *strides)]
+        return [PointerParam(name), *wide, ScalarParam("i32", 0), ScalarParam("i32", 0), *tail]
+    box = tuple(int(extent) for extent in reversed(cast("Sequence[int]", described["block_size"])))
+    tensor_map = TensorMap(
+        _DESCRIPTOR_ELEMENTS[int(described["elem_type"])],
+        tuple(reversed(shape)),
+        tuple(stride * element.bytes for stride in reversed(strides[:-1])),
+        box,
+        (1,) * len(box),
+        _SWIZZLES[int(described["swizzle"])],
+    )
+    return [TensorMapParam(name, tensor_map), *tail]
