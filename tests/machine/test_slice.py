@@ -110,7 +110,7 @@ ret;"""
     assert executed_lines(found) == [13, 14] and found.parameters == {}
     assert [(found.text.flow.instructions[at].span.line, to) for at, to in found.skipped.items()] == [(9, 5)]
     found = sliced(body.format(work="bar.sync 1;"), parameters=".param .f32 scale")
-    assert executed_lines(found) == [7, 8, 9, 11, 13, 14] and not found.skipped
+    assert executed_lines(found) == [7, 8, 9, 10, 11, 13, 14] and not found.skipped
 
 
 def test_a_branch_that_chooses_a_value_of_the_slice_is_kept() -> None:
