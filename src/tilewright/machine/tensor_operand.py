@@ -39,12 +39,12 @@ from tilewright.machine import tensor_core
 from tilewright.machine.box import merged
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges
+from tilewright.machine.swizzle import SPAN_BYTES, swizzled
 
 Major = Literal["k", "mn"]
 
 CHUNK_BYTES = 16
 ROW_BYTES = 32
-_WIDTHS = {"32B": 32, "64B": 64, "128B": 128, "128B_atom_32B": 128}
 _BITS: dict[OperandElement, int] = {
     "f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4, "s8": 8, "u8": 8,
 }  # fmt: skip
@@ -67,20 +67,10 @@ def read_descriptor(descriptor: int) -> SharedDescriptor:
 
 
 def _swizzled(addresses: NDArray[np.int64], fields: SharedDescriptor) -> NDArray[np.int64]:
+    if fields.layout in (None, "none"):
+        return addresses
     shift = fields.base_offset << 7
-    at = addresses - shift
-    match fields.layout:
-        case "none" | None:
-            return addresses
-        case "32B":
-            at = at ^ ((at >> 7 & 1) << 4)
-        case "64B":
-            at = at ^ ((at >> 7 & 3) << 4)
-        case "128B":
-            at = at ^ ((at >> 7 & 7) << 4)
-        case "128B_atom_32B":
-            at = at ^ ((at >> 7 & 3) << 5)
-    return at + shift
+    return swizzled(addresses - shift, fields.layout) + shift
 
 
 def row_chunks(fields: SharedDescriptor, rows: int, chunks: int) -> NDArray[np.int64]:
@@ -89,8 +79,8 @@ def row_chunks(fields: SharedDescriptor, rows: int, chunks: int) -> NDArray[np.i
     chunk = np.arange(chunks, dtype=np.int64)[None, :]
     if fields.layout == "none":
         distances = row % 8 * 16 + row // 8 * fields.stride_offset_bytes + chunk * fields.leading_offset_bytes
-    elif fields.layout in _WIDTHS and fields.layout != "128B_atom_32B":
-        distances = row % 8 * _WIDTHS[fields.layout] + row // 8 * fields.stride_offset_bytes + chunk * CHUNK_BYTES
+    elif fields.layout is not None and fields.layout != "128B_atom_32B":
+        distances = row % 8 * SPAN_BYTES[fields.layout] + row // 8 * fields.stride_offset_bytes + chunk * CHUNK_BYTES
     else:
         raise EngineFault(
             "TC209", "shared-memory-descriptor", "the layout 128B with 32B atoms is for MN-major operands of 32 bits"
@@ -123,7 +113,7 @@ def column_chunks(fields: SharedDescriptor, rows: int, depth: int, element: Oper
     elif fields.layout == "128B_atom_32B":
         distances = chunk % 8 * 16 + chunk // 8 * leading + k % 4 * 128 + k // 4 * stride
     else:
-        width = _WIDTHS[fields.layout]
+        width = SPAN_BYTES[fields.layout]
         group = width // CHUNK_BYTES
         distances = chunk % group * 16 + chunk // group * leading + k % 8 * width + k // 8 * stride
     return _swizzled(distances + fields.start_address, fields)

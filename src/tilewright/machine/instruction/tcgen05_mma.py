@@ -14,6 +14,7 @@ Checked by: tests/machine/test_tcgen05_mma.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from tilewright.legal.tensor_core_descriptor import (
     KINDS,
     InstructionDescriptor,
     Kind,
+    OperandElement,
     decode_instruction,
     instruction_problems,
 )
@@ -41,6 +43,7 @@ from tilewright.machine.step import Control
 from tilewright.machine.tensor_memory import LANES, blocks_of, group_of, memory_of, require, split
 from tilewright.machine.tensor_operand import (
     CHUNK_BYTES,
+    Major,
     chunk_ranges,
     load_chunks,
     read_descriptor,
@@ -183,10 +186,21 @@ def _mma(weight_stationary: bool, sparse: bool) -> Callable[[Decoder, Instructio
 def _operand_ranges(product: Product) -> Ranges:
     """The shared bytes that each CTA of the group supplies."""
     fields, path = product.fields, product.path
-    found = list(tile_ranges(product.b, path.b_rows, fields.k, fields.b or "f16", fields.b_major))
+    a = None
     if not product.a_in_tensor_memory:
         depth = fields.k // 2 if fields.sparse else fields.k
-        found.extend(tile_ranges(product.a, path.rows, depth, fields.a or "f16", fields.a_major))
+        a = (product.a, path.rows, depth, fields.a or "f16", fields.a_major)
+    return _both_ranges((product.b, path.b_rows, fields.k, fields.b or "f16", fields.b_major), a)
+
+
+_Tile = tuple[int, int, int, OperandElement, Major]
+
+
+@lru_cache(maxsize=4096)
+def _both_ranges(b: _Tile, a: _Tile | None) -> Ranges:
+    found = list(tile_ranges(*b))
+    if a is not None:
+        found.extend(tile_ranges(*a))
     joined: list[tuple[int, int]] = []
     for begin, end in sorted(found):
         if joined and begin <= joined[-1][1]:
