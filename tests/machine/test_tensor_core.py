@@ -16,8 +16,7 @@ from tilewright.machine.copy_engine import load_box
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.fragment import (
     accumulator_coordinates,
-    matrix_coordinates,
-    matrix_rows,
+    matrix_fragment,
     operand_coordinates,
 )
 from tilewright.machine.tensor_core import (
@@ -204,11 +203,17 @@ def test_every_operand_element_has_one_owner(element_bytes: int, depth: int) -> 
 
 
 def test_matrix_loads() -> None:
-    assert matrix_rows(4)[2].tolist() == list(range(16, 24))
-    rows, columns = matrix_coordinates(transposed=False)
-    assert (rows[9].tolist(), columns[9].tolist()) == ([2, 2], [2, 3])
-    flipped = matrix_coordinates(transposed=True)
-    assert np.array_equal(flipped[0], columns) and np.array_equal(flipped[1], rows)
-    assert set((rows * 8 + columns).ravel().tolist()) == set(range(64))
+    every = matrix_fragment("m8n8", 4, False)
+    assert (every.lines, every.places.shape) == (32, (4, 32, 4))
+    # Lane 9 holds of matrix 1 elements 2 and 3, bytes 4 to 7, of row 2, which is line 10.
+    assert every.places[1, 9].tolist() == [16 * 10 + byte for byte in range(4, 8)]
+    flipped = matrix_fragment("m8n8", 4, True)
+    # Transposed: element 2 of row 2 comes from row 2 and 3, column 2; bytes 4 and 5 of lines 10 and 11.
+    assert flipped.places[1, 9].tolist() == [16 * 10 + 4, 16 * 10 + 5, 16 * 11 + 4, 16 * 11 + 5]
+    for shape, count, transposed in (("m8n8", 2, True), ("m16n16", 2, True), ("m16n8", 4, True)):
+        fragment = matrix_fragment(shape, count, transposed)  # pyright: ignore[reportArgumentType]
+        assert sorted(fragment.places.reshape(-1).tolist()) == list(range(16 * fragment.lines))
     with pytest.raises(EngineFault):
-        matrix_rows(3)
+        matrix_fragment("m8n8", 3, False)
+    with pytest.raises(EngineFault):
+        matrix_fragment("m16n8", 1, False)

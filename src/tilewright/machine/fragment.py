@@ -7,19 +7,27 @@ A of 8-bit elements: row 16w + l/4 + 8((v/4) % 2), column 4(l % 4) + v % 4 + 16(
 A of 32-bit elements: row 16w + l/4 + 8(v % 2), column l % 4 + 4(v/2).
 Values narrower than 32 bits are packed into registers lowest first.
 
-Not handled: fragments of mma.sync and wmma, 8x16 and 16x16 shapes of ldmatrix (sm_100).
+ldmatrix and stmatrix move rows of 16 bytes. Lane l holds of an 8x8 matrix of 16-bit elements row l/4, elements 2(l % 4)
+and the next; transposed, those rows of column l/4. Of 8-bit elements, always transposed: byte b of register r of a
+16x16 matrix is row 4(l % 4) + b % 2 + 2r, column l/4 + 8(b/2); of a 16x8 matrix (8 rows of 16) row 2(l % 4) + b % 2,
+column l/4 + 8(b/2). The 8-bit fragments follow the figures of the ISA as CUTLASS's copy atoms state them.
+
+Not handled: fragments of mma.sync (`mma_fragment`), of wmma, and of 4- and 6-bit elements.
 Checked by: `tests/machine/test_tensor_core.py` (bijections, and the figures' corners).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.machine.engine_fault import EngineFault
 
+MatrixShape = Literal["m8n8", "m16n16", "m16n8"]
 Coordinates = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Row and column of each value: index 0 is the thread (or lane), index 1 the value."""
 
@@ -51,24 +59,39 @@ def operand_coordinates(element_bytes: int) -> Coordinates:
             raise EngineFault("MF007", "wgmma-shape", f"wgmma takes elements of 1, 2 or 4 bytes, not {element_bytes}")
 
 
-def matrix_rows(count: int) -> NDArray[np.int64]:
-    """Of ldmatrix / stmatrix `.x{count}`: the lane that supplies the address of row r of matrix i. [count, 8]
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixFragment:
+    """How `ldmatrix` and `stmatrix` spread matrices over a warp. lines: how many rows of 16 bytes there are; lane i
+    supplies the address of line i. places: for each register, lane and byte of the register, the byte among all lines
+    [registers, 32, 4]."""
 
-    A row is 16 bytes, and its address a multiple of 16.
-    """
-    if count not in (1, 2, 4):
-        raise EngineFault("MF007", "matrix-count", f"ldmatrix and stmatrix take 1, 2 or 4 matrices, not {count}")
-    return np.arange(count * 8, dtype=np.int64).reshape(count, 8)
+    lines: int
+    places: NDArray[np.int64]
 
 
-def matrix_coordinates(transposed: bool) -> Coordinates:
-    """Of one 8x8 matrix of 16-bit elements: rows and columns, each [32, 2], of lane l's two elements, low half first.
-
-    transposed: with `.trans`; rows are still the rows whose addresses lanes supply.
-    """
-    lane, value = np.meshgrid(np.arange(32, dtype=np.int64), np.arange(2, dtype=np.int64), indexing="ij")
-    major, minor = lane // 4, 2 * (lane % 4) + value
-    return (minor, major) if transposed else (major, minor)
+@lru_cache(maxsize=32)
+def matrix_fragment(shape: MatrixShape, count: int, transposed: bool) -> MatrixFragment:
+    """Of `count` matrices of a shape: `m8n8` of 16-bit, `m16n16` and `m16n8` of 8-bit elements (both transposed)."""
+    if count not in (1, 2, 4) or (shape == "m16n16" and count == 4):
+        raise EngineFault("MF007", "matrix-count", f"ldmatrix and stmatrix do not take {count} matrices {shape}")
+    if shape != "m8n8" and not transposed:
+        raise EngineFault("MF007", "matrix-shape", f"{shape} is only there transposed")
+    lines, registers = (16, 2) if shape == "m16n16" else (8, 1)
+    register, lane, byte = np.meshgrid(
+        np.arange(registers, dtype=np.int64), np.arange(32, dtype=np.int64), np.arange(4, dtype=np.int64), indexing="ij"
+    )
+    major, minor = lane // 4, lane % 4
+    match shape, transposed:
+        case "m8n8", False:
+            row, column = major, 4 * minor + byte
+        case "m8n8", True:
+            row, column = 2 * minor + byte // 2, 2 * major + byte % 2
+        case "m16n16", _:
+            row, column = 4 * minor + byte % 2 + 2 * register, major + 8 * (byte // 2)
+        case _:
+            row, column = 2 * minor + byte % 2, major + 8 * (byte // 2)
+    first = 16 * lines * np.arange(count, dtype=np.int64)[:, None, None, None]
+    return MatrixFragment(lines * count, (first + 16 * row + column).reshape(count * registers, 32, 4))
 
 
 def _pairs(values: int) -> Coordinates:
