@@ -29,6 +29,7 @@ from tilewright.machine.fault import MachineHang
 from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.run import run_launch
+from tilewright.machine.slice import protocol_slice
 
 Buffers = dict[str, NDArray[np.uint8]]
 
@@ -182,6 +183,45 @@ ret;"""
         body, PointerParam("out"), parameters=OUT, buffers=given, known_buffers=frozenset({"out"})
     )
     assert report.certain and not any(isinstance(event, NamedBarrier) for event in events)
+
+
+def test_a_buffer_that_the_kernel_writes_is_no_longer_known_and_the_callers_bytes_stay() -> None:
+    given = np.array([7, 0], np.uint32).view(np.uint8)
+    report, _ = protocol(
+        """ld.param.u64 %rd0, [out];
+mov.u32 %r1, %tid.x;
+st.global.u32 [%rd0+4], %r1;
+ld.global.u32 %r0, [%rd0+4];
+setp.eq.u32 %p0, %r0, 7;
+@%p0 bra END;
+bar.sync 0;
+END:
+ret;""",
+        PointerParam("out"),
+        parameters=OUT,
+        buffers={"out": given},
+        known_buffers=frozenset({"out"}),
+    )
+    assert lines(report) == [(12, "branch")] and given.view(np.uint32).tolist() == [7, 0]
+
+
+def test_a_slice_of_an_earlier_report_saves_the_rehearsal() -> None:
+    body = """mov.u32 %r0, %tid.x;
+cvt.rn.f32.u32 %f0, %r0;
+st.shared.f32 [cell], %f0;
+ld.shared.u32 %r2, [cell];
+setp.eq.u32 %p0, %r2, 0;
+@%p0 bra END;
+bar.sync 0;
+END:
+ret;"""
+    text = module(body, globals_=".shared .align 8 .b8 cell[8];")
+    first = run_protocol(text, launch(), {})
+    assert first.certain and len(first.sliced.stores) == 1
+    assert run_protocol(text, launch(), {}, sliced=first.sliced).certain
+    lean = protocol_slice(first.sliced.text.kernel, text=first.sliced.text, stores=())
+    report = run_protocol(text, launch(), {}, sliced=lean)
+    assert lines(report) == [(12, "branch")] and "leaves out" in report.taints[0].sources[0][1]
 
 
 def test_data_that_only_addresses_global_memory_makes_accesses_uncertain() -> None:

@@ -5,8 +5,8 @@ nothing, yet every access and every synchronization yields its event. What the r
 taints registers and shared memory; choices that depend on it are reported as `TaintedDecision`s, and what the machine
 does not understand as `Doubt`s: with either, nothing is proven. Faults and hangs are reported, not raised.
 
-Stores whose data the slice reads back are found by a rehearsal: the kernel is first run without its observer, and again
-with every store that turns out to matter, until none is missing.
+Stores whose data the slice reads back are found by a rehearsal: one cluster is first run without an observer, and again
+with every store that turns out to matter, until none is missing. What the run itself then still misses is unknown.
 
 Not handled: clusters that wait for one another through global memory; a poll on a flag is left as if it had been set.
 Checked by: tests/machine/test_protocol_run.py, which compares event streams with the full run's.
@@ -28,10 +28,11 @@ from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.inline import inlined
+from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_program import Assembly, Doubt, assemble_slice
 from tilewright.machine.run import Buffers, Prepared, cluster_origins, kernel_of, prepare, start_cluster
 from tilewright.machine.scheduler import Canonical, run_canonically, run_cluster
-from tilewright.machine.slice import Slice, Text, cheap_stores, protocol_slice, text_of
+from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.state import Cluster, Counts, Warp
 from tilewright.machine.taint import Sources, TaintedDecision
 from tilewright.machine.taint_tracker import ReadBack, Tracker
@@ -39,6 +40,7 @@ from tilewright.machine.unknown_copies import UnknownPhase
 
 STEP_LIMIT = 50_000_000
 
+Observer = Callable[[Event], None]
 AtBackEdge = Callable[[Cluster, Warp, int], bool | None]
 """Called with the cluster, the warp and the number of the loop (in `ProtocolReport.loops`) at each back edge that a
 warp takes. True ends the run."""
@@ -100,7 +102,7 @@ def run_protocol(
     launch: Launch,
     buffers: Buffers,
     *,
-    observe: Callable[[Event], None] | None = None,
+    observe: Observer | None = None,
     step_limit: int = STEP_LIMIT,
     schedule: Literal["canonical", "seeded"] = "canonical",
     seed: int = 0,
@@ -109,36 +111,38 @@ def run_protocol(
     at_back_edge: AtBackEdge | None = None,
     unknown_parameters: UnknownBytes | None = None,
     any_global_address: bool = False,
+    sliced: Slice | None = None,
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
     buffers: by name, bytes or `VirtualBuffer`s; known_buffers: those whose contents count as known. clusters: linear
     indices of the clusters to run (all). schedule: "canonical" makes no choices, "seeded" plays the adversary of
     `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything. any_global_address: sizes and
-    strides are made up, so no global address is judged. step_limit: warp instructions.
+    strides are made up, so no global address is judged. sliced: from an earlier report on the same kernel, which saves
+    slicing and rehearsal. step_limit: warp instructions. `buffers` are not changed.
     Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
-    text = text_of(inlined(module, kernel_of(module, launch.entry)))
     unknown: UnknownBytes = unknown_parameters or {}
-    sliced = protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
 
     def once(
-        chosen: Slice, watch: Callable[[Event], None] | None, hook: AtBackEdge | None
-    ) -> tuple[ProtocolReport, Tracker]:
-        run = _Run(module, launch, buffers, text, chosen, watch, known_buffers, unknown, hook, seed, schedule)
+        chosen: Slice, running: Sequence[int] | None, watch: Observer | None, hook: AtBackEdge | None, rehearsing: bool
+    ) -> ProtocolReport:
+        run = _Run(module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing)
         run.prepared.memory.forgiving = any_global_address
-        return run.go(clusters, step_limit), run.tracker
+        return run.go(running, step_limit)
 
-    while sliced.loads and _left_out(sliced):
-        try:
-            rehearsal, _ = once(sliced, None, None)
-        except ReadBack as found:
-            sliced = protocol_slice(text.kernel, text=text, stores=sliced.stores | found.positions)
-            continue
-        if observe is None and at_back_edge is None:
-            return rehearsal
-        break
-    return once(sliced, observe, at_back_edge)[0]
+    if sliced is None:
+        text = text_of(inlined(module, kernel_of(module, launch.entry)))
+        sliced = protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
+        first = (0,) if clusters is None else tuple(clusters)[:1]
+        while sliced.loads and _left_out(sliced):
+            try:
+                once(sliced, first, None, None, True)
+            except ReadBack as found:
+                sliced = protocol_slice(text.kernel, text=text, stores=sliced.stores | found.positions)
+                continue
+            break
+    return once(sliced, clusters, observe, at_back_edge, False)
 
 
 def _left_out(sliced: Slice) -> bool:
@@ -150,6 +154,16 @@ def _left_out(sliced: Slice) -> bool:
     )
 
 
+def _writes_global(sliced: Slice) -> bool:
+    """Whether the kernel may write to global memory."""
+    text = sliced.text
+    return any(
+        (facts.kind in ("store", "atomic") and facts.space in ("global", "generic"))
+        or (instruction.row.startswith(("cp.async.bulk", "cp.reduce")) and "bulk_group" in instruction.modifiers)
+        for facts, instruction in zip(text.facts, text.flow.instructions, strict=True)
+    )
+
+
 def _ignore(_event: Event) -> None:
     return
 
@@ -158,13 +172,14 @@ class _Run:
     """One pass over the clusters of a launch."""
 
     def __init__(
-        self, module: Module, launch: Launch, buffers: Buffers, text: Text, sliced: Slice,
-        observe: Callable[[Event], None] | None, known_buffers: frozenset[str], unknown: UnknownBytes,
-        hook: AtBackEdge | None, seed: int, schedule: Literal["canonical", "seeded"],
+        self, module: Module, launch: Launch, buffers: Buffers, sliced: Slice, observe: Observer | None,
+        known_buffers: frozenset[str], unknown: UnknownBytes, hook: AtBackEdge | None, seed: int,
+        schedule: Literal["canonical", "seeded"], rehearsing: bool,
     ) -> None:  # fmt: skip
         known: list[tuple[int, int]] = []
-        self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known)
-        self.prepared: Prepared = prepare(module, launch, buffers, observe=self.tracker.observe, strict=False)
+        self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known, rehearsing=rehearsing)
+        own = {name: data if isinstance(data, VirtualBuffer) else data.copy() for name, data in buffers.items()}
+        self.prepared: Prepared = prepare(module, launch, own, observe=self.tracker.observe, strict=False)
         for name in known_buffers:
             region = self.prepared.memory.by_name[name]
             known.append((region.base, region.base + region.size_bytes))
@@ -174,11 +189,10 @@ class _Run:
         self.canonical = schedule == "canonical"
         self.random = Canonical(seed) if self.canonical else Random(seed)
         self.trips = _Trips(sliced)
-        global_known = bool(buffers) and known_buffers >= set(buffers)
+        global_known = bool(buffers) and known_buffers >= set(buffers) and not _writes_global(sliced)
         self.assembly: Assembly = assemble_slice(
             self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known
         )
-        del text
 
     def go(self, clusters: Sequence[int] | None, step_limit: int) -> ProtocolReport:
         origins = cluster_origins(self.prepared.launch)

@@ -4,7 +4,7 @@ Registers are tracked whole, by warp; shared memory byte by byte, and only if th
 from it. The machine's own events say what an instruction accessed, so no handler knows of taint. Local memory is one
 flag a warp. What a step reads is taken from the decoder, which sees every operand.
 
-A load that matters and meets bytes whose stored data was left out of the slice stops the run with `ReadBack`: the
+A load that matters and meets bytes whose stored data was left out of the slice stops a rehearsal with `ReadBack`: the
 caller takes these stores into the slice and starts again. Source: as `taint`. Not handled: single lanes; tainted
 barriers' objects. Checked by: tests/machine/test_protocol_run.py.
 """
@@ -51,16 +51,20 @@ class WarpTaint:
 class Tracker:
     """The taint of one run. `observe` is the run's observer; it passes every event on to `forward`.
 
-    shadowed: whether shared memory is tracked; known: (begin, end) addresses of global buffers with known contents.
+    shadowed: whether shared memory is tracked; known: (begin, end) addresses of global buffers with known contents, as
+    long as the kernel does not write to them. rehearsing: data left out of the slice raises `ReadBack`; else it is
+    unknown.
     """
 
     def __init__(
-        self, forward: Callable[[Event], None], sources: Sources, shadowed: bool, known: list[tuple[int, int]]
-    ) -> None:
+        self, forward: Callable[[Event], None], sources: Sources, shadowed: bool, known: list[tuple[int, int]],
+        *, rehearsing: bool,
+    ) -> None:  # fmt: skip
         self.forward = forward
         self.sources = sources
         self.shadowed = shadowed
         self.known = known
+        self.rehearsing = rehearsing
         self.decisions: dict[tuple[Span, What], Origin] = {}
         self.branch_origins: dict[int, Origin] = {}
         self.seen: list[Access] | None = None
@@ -125,6 +129,8 @@ class Tracker:
     def _access(self, event: Access) -> Access:
         if self.seen is not None:
             self.seen.append(event)
+        if self.known and event.write and event.space == "global":
+            self._forget(event)
         if isinstance(event.actor, CopyActor):
             self._copy_access(event)
             if event.actor in self._uncertain_copies and event.space == "global":
@@ -133,6 +139,14 @@ class Tracker:
         if event.write and event.space == "shared" and isinstance(event.actor, WarpActor):
             self._mark(event, _CLEAN)
         return replace(event, uncertain=True) if self.uncertain else event
+
+    def _forget(self, event: Access) -> None:
+        """What the kernel writes has zeros in place of data: the buffer is no longer known."""
+        self.known[:] = [
+            (low, high)
+            for low, high in self.known
+            if not any(begin < high and low < end for begin, end in event.ranges)
+        ]
 
     def _copy_access(self, event: Access) -> None:
         if not self.shadowed:
@@ -185,6 +199,8 @@ class Tracker:
                             left_out.add(content)
                         else:
                             found |= content
-        if left_out:
+        if left_out and self.rehearsing:
             raise ReadBack(frozenset(left_out))
+        if left_out:
+            found |= self.sources.origin(span, "data whose computation this run leaves out")
         return found
