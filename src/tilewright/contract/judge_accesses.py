@@ -62,6 +62,7 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         uncertain=event.uncertain,
         scope=event.scope,
         lane_tracks=warp.lane_tracks,
+        constant=event.constant,
     )
     if event.space == "global":
         state.check_grid(warp, event.write, event.span)
@@ -105,7 +106,7 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         agent = ("load", cta, copy.barrier_address)
     else:
         agent, done = ("copy", copy.actor), copy.written
-    record = copy.record(agent, event.write, event.ranges, done)
+    record = copy.record(agent, event.write, event.ranges, done, uncertain=event.uncertain)
     if event.space == "global":
         state.check_grid(copy.issuer, event.write, event.span)
         state.enter_global(copy.cluster, record, copy.clock)

@@ -126,6 +126,14 @@ class LaunchState:
                 if not ordered:
                     self.note_unordered(earlier, record)
                 continue
+            if not ordered and writes_same(earlier, record):
+                if self.readings.same_value is not None:
+                    code, message, steps = describe_race(earlier, record, space)
+                    self.findings.report(
+                        "NB104", f"{message}; both write the same constant", record.span, earlier.span, steps,
+                        self.readings.same_value,
+                    )  # fmt: skip
+                continue
             if not ordered and (earlier.uncertain or record.uncertain):
                 _, message, _ = describe_race(earlier, record, space)
                 self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
@@ -241,6 +249,11 @@ def is_fenced_on_path(cluster: ClusterState, earlier: Record, clock: VectorClock
         for warp in cluster.warps.values()
         if (known := warp.fence_before(space, clock.at(warp.track))) is not None
     )
+
+
+def writes_same(first: Record, second: Record) -> bool:
+    """Do two writes store the same constants in the same bytes?"""
+    return bool(first.constant) and first.constant == second.constant and first.ranges == second.ranges
 
 
 _REACH = {"": 2, "cta": 0, "cluster": 1, "gpu": 2, "sys": 3}

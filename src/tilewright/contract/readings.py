@@ -41,6 +41,7 @@ class Readings:
     pair_started: Reading = Level.ERROR
     elected_arrive: Reading = Level.REVIEW
     grid_wait: Reading = Level.REVIEW
+    same_value: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -150,6 +151,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "Only what no earlier grid writes; that can't be seen in one kernel, so it is refuted.",
         "It is assumed that those bytes do not come from the grid before.",
         ("PTX ISA 9.7.13.13", "NVIDIA/cutlass#2760"),
+    ),
+    ContestedPoint(
+        "same_value", ("NB104",),
+        "May threads store the same constant to the same bytes without order?",
+        "No: conflicting weak stores race, whatever they store.",
+        "The bytes hold the constant whichever store comes last; compilers let all threads of a warpgroup store.",
+        ("PTX ISA 8.9 (data races)", "triton-lang/triton, warp specialization: partition states"),
     ),
 )  # fmt: skip
 """Every contested point, in the order of the switches."""

@@ -147,7 +147,9 @@ class CopyState:
     reads: Completion = field(default_factory=Completion)
     written: Completion = field(default_factory=Completion)
 
-    def record(self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion) -> Record:
+    def record(
+        self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion, *, uncertain: bool = False
+    ) -> Record:
         """An access of the copy, done when `done` says."""
         return Record(
             self.actor,
@@ -160,6 +162,7 @@ class CopyState:
             issuer=self.issuer.actor,
             operation=f"{'writes' if write else 'reads'} ({self.direction})",
             by_engine=True,
+            uncertain=uncertain,
         )
 
 

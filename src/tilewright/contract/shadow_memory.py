@@ -40,7 +40,8 @@ class Record:
     agent: whose accesses are ordered among themselves; warp_track, epoch: the access of a warp, by the generic proxy;
     completion: None for such an access, else when the asynchronous access is done; issuer: the warp that started it;
     by_engine: through the async proxy; uncertain: whether it happens depends on data; reads_value: an ordinary read, or
-    atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any.
+    atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
+    elements that each lane writes, if the text gives them.
     """
 
     actor: Actor
@@ -60,6 +61,7 @@ class Record:
     reads_value: bool = False
     scope: str = ""
     lane_tracks: Sequence[int] = ()
+    constant: tuple[int, ...] = ()
 
 
 History = tuple[Record | None, tuple[Record, ...]]

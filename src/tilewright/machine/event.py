@@ -63,6 +63,7 @@ class Access:
     (`.relaxed`, `.acquire`, `.release`, `.volatile`) load or store. lanes: bit i = lane i of the warp took part.
     order, scope: of a strong access (scope empty for a weak one). uncertain: whether it happens, or where, depends on
     data that the run could not know. modifies: an atomic operation (atom, red), whose write follows upon its read.
+    constant: the elements that every lane stores, where the text gives them as constants.
     """
 
     actor: Actor
@@ -78,6 +79,7 @@ class Access:
     scope: str = ""
     uncertain: bool = False
     modifies: bool = False
+    constant: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

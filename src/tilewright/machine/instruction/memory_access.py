@@ -110,10 +110,10 @@ def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
 
 def report_access(
     warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, strength: Strength, mask: int,
-    *, modifies: bool = False,
+    *, modifies: bool = False, constant: tuple[int, ...] = (),
 ) -> None:  # fmt: skip
     """Yield the event of one access: `offsets` in region `found`, by the lanes in `mask`. modifies: an atomic
-    operation."""
+    operation; constant: what every lane stores, if the text says so."""
     observe = warp.cta.cluster.observe
     if observe is None or found.space in ("local", "param", "const"):
         return
@@ -123,6 +123,7 @@ def report_access(
         Access(
             warp.actor, space, found.cta, merge_ranges(offsets + base, size), write, "generic", span,
             order != "weak", to_bits(mask), order, scope, modifies=modifies,
+            constant=constant,
         )
     )  # fmt: skip
 
@@ -309,6 +310,10 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
     dtype = element.raw
     narrow = tuple(decoder.type_of(source).width_bits > element.width_bits for source in sources)
     pairs = tuple(zip(sources, narrow, strict=True))
+    values = [decoder.static_value(source) for source in sources]
+    constant = tuple(value for value in values if value is not None)
+    if len(constant) != len(sources):
+        constant = ()
     only = sources[0] if count == 1 and not narrow[0] else -1
 
     def full(r: Registers) -> None:
@@ -339,7 +344,9 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
             for index, value in enumerate(values):
                 words[first + index] = value[lanes]
             chosen = of_lanes(lanes, mask)
-            report_access(warp, region, offsets, place.size_bytes, True, place.span, place.strength, chosen)
+            report_access(
+                warp, region, offsets, place.size_bytes, True, place.span, place.strength, chosen, constant=constant
+            )
 
     return Plain(full, masked)
 
