@@ -1,9 +1,9 @@
-"""Which edit of a kernel's text mends what was found, shown by judging the mended text?
+"""Which edit of a kernel's text mends what was found, shown by checking the mended text?
 
-`repair_candidates` proposes edits for a finding, likeliest first; each is applied and the kernel judged again. An edit
-with which it is proven is the repair. One that removes findings and adds none is kept while the others are mended; if
-that ends in a proof, all of them together are the repair. Nothing is shown that was not judged: `Repair.rechecked` says
-so. The judge is asked `attempts` times at most, and no more after `seconds`.
+`repair_candidates` proposes edits for a finding, likeliest first; each is applied and the text checked again. An edit
+with which the kernel is proven is the repair. One that removes findings and adds none is kept while the others are
+mended; if that ends in a proof, all of them together are the repair. Nothing is shown that was not checked:
+`Repair.rechecked` says so. A text is checked again `attempts` times at most, and no more after `seconds`.
 
 Not handled: edits that change the program's structure (a stage more, another role). Checked by:
 tests/driver/test_repair.py.
@@ -17,12 +17,11 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from time import monotonic
 
-from tilewright.base.diagnostic import Diagnostic, Level, Repair
+from tilewright.base.check_report import FileReport, KernelReport
+from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.driver.repair_candidates import Candidate, candidates
-from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 
 ATTEMPTS = 48
@@ -30,7 +29,8 @@ SECONDS = 20.0
 _FINDINGS_TRIED = 3
 _PARTS_TRIED = 2
 
-Judge = Callable[[Module], Verdict]
+Recheck = Callable[[str], FileReport]
+"""Checks another text in the same way as the one that a report is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,73 +43,75 @@ class _Mended:
 
 @dataclass(slots=True)
 class _Search:
-    """Who judges texts of a file, and how often and until when that may still be done."""
+    """How texts are checked, and how often and until when that may still be done."""
 
-    judge: Judge
-    file: str
+    recheck: Recheck
     attempts: int
     deadline: float
     seen: set[str] = field(default_factory=set[str])
 
-    def verdict(self, text: str) -> Verdict | None:
-        """The verdict on a text not seen before, or None: also for one that can't be judged."""
+    def report(self, text: str) -> FileReport | None:
+        """The report on a text not seen before, or None."""
         if text in self.seen or self.attempts <= 0 or monotonic() > self.deadline:
             return None
         self.seen.add(text)
         self.attempts -= 1
-        try:
-            return self.judge(read(text, self.file, tolerant=True))
-        except TilewrightError:
-            return None
+        return self.recheck(text)
 
 
-def with_repair(
-    text: str, file: str, refuted: Refuted, judge: Judge, *, attempts: int = ATTEMPTS, seconds: float = SECONDS
-) -> Refuted:
-    """The same findings; if the kernel could be mended, the first error carries the edits that do it.
-
-    judge: the verdict on the kernel in an edited module; it may raise TilewrightError, which discards the edit.
-    """
-    errors = _errors(refuted)
-    if not errors:
-        return refuted
-    search = _Search(judge, file, attempts, monotonic() + seconds)
-    mended = _mend(_Mended(text), refuted, search)
-    if mended is None:
-        return refuted
-    repair = Repair("; ".join(mended.titles), difference(text, mended.text, file), "", rechecked=True)
-    return Refuted(tuple(replace(each, repair=repair) if each is errors[0] else each for each in refuted.findings))
+def with_repairs(
+    report: FileReport, recheck: Recheck, *, attempts: int = ATTEMPTS, seconds: float = SECONDS
+) -> FileReport:
+    """The same report; the first error of each kernel that could be mended carries the edits that do it."""
+    search = _Search(recheck, attempts, monotonic() + seconds)
+    kernels: list[KernelReport] = []
+    for kernel in report.kernels:
+        mended = _mend(_Mended(report.text), report, kernel, search) if kernel.errors else None
+        kernels.append(kernel if mended is None else _with_repair(kernel, report, mended))
+    return replace(report, kernels=tuple(kernels))
 
 
-def _errors(refuted: Refuted) -> tuple[Diagnostic, ...]:
-    return tuple(finding for finding in refuted.findings if finding.level is Level.ERROR)
+def _with_repair(kernel: KernelReport, report: FileReport, mended: _Mended) -> KernelReport:
+    first = kernel.errors[0]
+    edits = difference(report.text, mended.text, first.primary.file if first.primary else report.path)
+    repair = Repair("; ".join(mended.titles), edits, "", rechecked=True)
+    return replace(
+        kernel, findings=tuple(replace(each, repair=repair) if each is first else each for each in kernel.findings)
+    )
 
 
-def _mend(now: _Mended, refuted: Refuted, search: _Search) -> _Mended | None:
-    """A text with which the kernel is proven, or None."""
+def _mend(now: _Mended, report: FileReport, kernel: KernelReport, search: _Search) -> _Mended | None:
+    """A text with which the kernel is proven and no other is worse than before, or None."""
     try:
-        module = read(now.text, search.file, tolerant=True)
+        module = read(now.text, report.path, tolerant=True)
     except TilewrightError:
         return None
-    partly: list[tuple[_Mended, Refuted]] = []
-    for finding in _one_of_each_rule(_errors(refuted))[:_FINDINGS_TRIED]:
+    partly: list[tuple[_Mended, FileReport, KernelReport]] = []
+    for finding in _one_of_each_rule(kernel.errors)[:_FINDINGS_TRIED]:
         for candidate in candidates(now.text, module, finding):
             changed = _apply(now.text, candidate)
-            if changed is None:
+            after = search.report(changed) if changed is not None else None
+            if changed is None or after is None or _others_worse(after, report, kernel.name):
                 continue
             mended = _Mended(changed, (*now.titles, candidate.title))
-            match search.verdict(changed):
-                case Proven():
-                    return mended
-                case Refuted() as after if _fewer(after, refuted):
-                    partly.append((mended, after))
-                case _:
-                    pass
-    for mended, after in partly[:_PARTS_TRIED]:
-        found = _mend(mended, after, search)
+            result = next((each for each in after.kernels if each.name == kernel.name), None)
+            if result is not None and result.verdict == "proven":
+                return mended
+            if result is not None and result.errors and _fewer(result, kernel):
+                partly.append((mended, after, result))
+    for mended, after, result in partly[:_PARTS_TRIED]:
+        found = _mend(mended, after, result, search)
         if found is not None:
             return found
     return None
+
+
+def _others_worse(after: FileReport, before: FileReport, name: str) -> bool:
+    """Does the text not check at all, or has another kernel of it errors that it did not have?"""
+    had = {kernel.name: len(kernel.errors) for kernel in before.kernels}
+    return bool(after.error) or any(
+        kernel.name != name and len(kernel.errors) > had.get(kernel.name, 0) for kernel in after.kernels
+    )
 
 
 def _one_of_each_rule(errors: tuple[Diagnostic, ...]) -> list[Diagnostic]:
@@ -122,10 +124,10 @@ def _one_of_each_rule(errors: tuple[Diagnostic, ...]) -> list[Diagnostic]:
     return [finding for _, _, finding in sorted(ranked, key=lambda item: item[:2])]
 
 
-def _fewer(after: Refuted, before: Refuted) -> bool:
+def _fewer(after: KernelReport, before: KernelReport) -> bool:
     """Are rules broken less often, and none more often than before?"""
-    old = Counter(finding.code for finding in _errors(before))
-    new = Counter(finding.code for finding in _errors(after))
+    old = Counter(finding.code for finding in before.errors)
+    new = Counter(finding.code for finding in after.errors)
     return new.total() < old.total() and all(new[code] <= old[code] for code in new)
 
 
