@@ -272,3 +272,36 @@ def test_register_budget() -> None:
         run_into(BUDGET.replace("200", "208"), np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120")
     with pytest.raises(MachineFault, match="SR201"):
         run_into(BUDGET.replace("200", "104"), np.zeros(1, np.uint32), threads=256, directives=".maxnreg 120")
+
+
+def test_a_barrier_reduces_predicates() -> None:
+    """Threads below 40 of 96 vote yes; the second round is of two warps only, and of other votes."""
+    out = np.zeros((96, 4), np.uint32)
+    for seed in range(10):
+        out[:] = 0
+        run_into(
+            """
+            ld.param.u64 %rd1, [out];
+            mov.u32 %r1, %tid.x;
+            mad.wide.u32 %rd1, %r1, 16, %rd1;
+            setp.lt.u32 %p1, %r1, 40;
+            barrier.red.popc.u32 %r2, 1, %p1;
+            bar.red.and.pred %p2, 1, 96, %p1;
+            bar.red.or.pred %p3, 2, !%p1;
+            selp.u32 %r3, 1, 0, %p2;
+            selp.u32 %r4, 1, 0, %p3;
+            mov.u32 %r5, 0;
+            setp.ge.u32 %p4, %r1, 64;
+            @%p4 bra DONE;
+            setp.ge.u32 %p5, %r1, 1;
+            bar.red.popc.u32 %r5, 3, 64, %p5;
+            DONE:
+            st.global.v4.u32 [%rd1], {%r2, %r3, %r4, %r5};
+            ret;
+            """,
+            out,
+            threads=96,
+            seed=seed,
+        )
+        assert (out[:, :3] == [40, 0, 1]).all()
+        assert (out[:64, 3] == 63).all() and (out[64:, 3] == 0).all()

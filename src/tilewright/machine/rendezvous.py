@@ -5,7 +5,7 @@ threads that have not exited take part. `barrier.cluster`: every thread of the c
 waits. `setmaxnreg`: registers given back go to the CTA's pool, an increase waits until the pool has enough; only `.dec`
 gives registers back, an exit does not.
 
-Not handled: `barrier.red`. A `barrier.sync` without `.aligned` still waits for the warp's live lanes to meet. Checked
+A `barrier.sync` without `.aligned` still waits for the warp's live lanes to meet. Checked
 by: tests/machine/test_barriers.py.
 """
 
@@ -29,8 +29,14 @@ from tilewright.machine.tensor_memory import check_exit
 _NAMED_SOURCE = "PTX ISA, bar / barrier.cta"
 
 
-def arrive_named(warp: Warp, barrier: int, threads: int | None, waits: bool, span: Span) -> Signal | None:
-    """`bar.sync` (waits) or `bar.arrive` on named barrier `barrier` of `threads` threads (None: all of the CTA)."""
+def arrive_named(
+    warp: Warp, barrier: int, threads: int | None, waits: bool, span: Span, votes: tuple[int, int] = (0, 0)
+) -> Signal | None:
+    """`bar.sync` (waits) or `bar.arrive` on named barrier `barrier` of `threads` threads (None: all of the CTA).
+
+    votes: of `bar.red`, how many of the warp's threads have a predicate that holds, and how many threads vote; the sums
+    are in the warp's `barrier_votes` once it has passed.
+    """
     cta = warp.cta
     strand = warp.current
     if not 0 <= barrier < len(cta.named):
@@ -68,6 +74,7 @@ def arrive_named(warp: Warp, barrier: int, threads: int | None, waits: bool, spa
     state.active = True
     state.expected = threads
     state.arrived_threads += WARP_SIZE
+    state.votes = (state.votes[0] + votes[0], state.votes[1] + votes[1])
     if threads is not None and state.arrived_threads > threads:
         raise MachineFault(
             "NB203",
@@ -115,6 +122,8 @@ def _try_complete_named(cta: Cta, barrier: int, span: Span) -> bool:
     if observe is not None:
         synchronized = tuple(dict.fromkeys(warp.actor for warp, _ in state.synchronizing))
         observe(NamedBarrier(cta.linear, barrier, synchronized, tuple(warp.actor for warp in state.arrived), span))
+    for warp, _ in state.synchronizing:
+        warp.barrier_votes = state.votes
     sleepers = [(warp, strand) for warp, strand in state.synchronizing if strand.block is not None]
     for warp, strand in sleepers:
         warp.released_barrier = (barrier, strand.pc)
@@ -123,6 +132,7 @@ def _try_complete_named(cta: Cta, barrier: int, span: Span) -> bool:
     state.arrived_threads = 0
     state.synchronizing = []
     state.arrived = []
+    state.votes = (0, 0)
     cta.cluster.wake(sleepers)
     return True
 

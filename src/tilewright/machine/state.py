@@ -77,6 +77,7 @@ class Warp:
     __slots__ = (
         "actor",
         "async_copies",
+        "barrier_votes",
         "bulk",
         "bulk_waiters",
         "cluster_arrived",
@@ -118,6 +119,7 @@ class Warp:
         self.false_wait: Any = None
         self.cluster_arrived: int | None = None
         self.released_barrier: tuple[int, int] | None = None
+        self.barrier_votes: tuple[int, int] = (0, 0)
         self.group: Warpgroup | None = None
         self.in_flight: frozenset[int] = frozenset()
         self.wgmma: Any = None
@@ -163,13 +165,15 @@ class Warp:
 
 @dataclass(slots=True, eq=False)
 class NamedBarrierState:
-    """One of a CTA's named barriers. expected: threads that complete it, None while the whole CTA takes part."""
+    """One of a CTA's named barriers. expected: threads that complete it, None while the whole CTA takes part; votes: of
+    a reduction, threads whose predicate holds, and threads that have one."""
 
     active: bool = False
     expected: int | None = None
     arrived_threads: int = 0
     synchronizing: list[tuple[Warp, Strand]] = field(default_factory=list["tuple[Warp, Strand]"])
     arrived: list[Warp] = field(default_factory=list["Warp"])
+    votes: tuple[int, int] = (0, 0)
 
 
 class Cta:

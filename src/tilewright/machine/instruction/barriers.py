@@ -1,6 +1,6 @@
 """Named barriers, warp barriers, cluster barriers and register budgets: binds `rendezvous` to instructions.
 
-Source: PTX ISA, `bar` / `barrier{.cta}`, `bar.warp.sync`, `barrier.cluster`, `setmaxnreg`. Not handled: `.red`.
+Source: PTX ISA, `bar` / `barrier{.cta}`, `bar.warp.sync`, `barrier.cluster`, `setmaxnreg`.
 Checked by: tests/machine/test_barriers.py.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import MemoryFence
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import from_bits, indices
+from tilewright.machine.lanes import WARP_SIZE, from_bits, indices, merge
 from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, set_registers
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Signal
@@ -46,6 +48,34 @@ def _named(waits: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
         return Control(act, converged=True)
 
     return handler
+
+
+def _reduce(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+    """`bar.red`: waits as `bar.sync`, and tells every thread for how many threads a predicate holds."""
+    modifiers.flag("cta")
+    modifiers.flag("aligned")
+    operation = modifiers.take("popc", "and", "or")
+    declared = modifiers.take_type()
+    operands = instruction.operands
+    if not 3 <= len(operands) <= 4 or (declared.name == "u32") != (operation == "popc"):
+        raise unsupported(instruction, "it needs .popc.u32, .and.pred or .or.pred, and 3 or 4 operands")
+    slots = tuple(decoder.source(instruction, operand, WORD32) for operand in operands[1:-1])
+    predicate, negated = decoder.predicate(instruction, operands[-1])
+    to = decoder.destination(instruction, operands[0], declared)
+
+    def act(warp: Warp, mask: int) -> Signal | None:
+        barrier = uniform(warp, slots[0], mask, "the barrier number", instruction)
+        threads = None if len(slots) == 1 else uniform(warp, slots[1], mask, "the thread count", instruction)
+        here = (warp.r[predicate] != negated)[indices(mask)]
+        signal = arrive_named(warp, barrier, threads, True, instruction.span, (int(here.sum()), here.size))
+        if signal is not None:
+            return signal
+        holds, voters = warp.barrier_votes
+        result = holds if operation == "popc" else holds == voters if operation == "and" else holds > 0
+        warp.r[to] = merge(warp.r[to], np.full(WARP_SIZE, result, declared.raw), mask)
+        return None
+
+    return Control(act, converged=True)
 
 
 def _warp_sync(decoder: Decoder, instruction: Instruction, _modifiers: Modifiers) -> Control:
@@ -117,6 +147,10 @@ HANDLERS = {
     "barrier.arrive": _named(False),
     "barrier.cta.sync": _named(True),
     "barrier.cta.arrive": _named(False),
+    "bar.red": _reduce,
+    "bar.cta.red": _reduce,
+    "barrier.red": _reduce,
+    "barrier.cta.red": _reduce,
     "bar.warp.sync": _warp_sync,
     "barrier.cluster.arrive": _cluster_arrive,
     "barrier.cluster.wait": _cluster_wait,
