@@ -14,14 +14,14 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.machine.event import Event
 from tilewright.machine.run import run_launch
 
-HEADER = ".version 8.8\n.target sm_100a\n.address_size 64\n"
+HEADER = ".version 8.8\n.target {target}\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<320>; .reg .b64 %rd<16>;"
 
 
-def module(body: str, shared: str = "") -> Module:
+def module(body: str, shared: str = "", target: str = "sm_100a") -> Module:
     """A module of kernel `k` with parameters `from` and `to`; `body` starts on line 8."""
     text = (
-        f"{HEADER}.visible .entry k(.param .u64 from, .param .u64 to)\n{{\n{REGISTERS}\n"
+        f"{HEADER.format(target=target)}.visible .entry k(.param .u64 from, .param .u64 to)\n{{\n{REGISTERS}\n"
         f"{shared} .shared .align 8 .b64 bar; .shared .align 4 .b32 slot;\n{body}\n}}\n"
     )
     return read(text, "kernel.ptx")
@@ -36,13 +36,14 @@ def run(
     grid: int = 1,
     cluster: int = 1,
     shared: str = "",
+    target: str = "sm_100a",
     seed: int = 0,
     observe: Callable[[Event], None] | None = None,
 ) -> None:
     """Run a kernel body; `out` is changed in place."""
     launch = Launch("k", (grid, 1, 1), (threads, 1, 1), (PointerParam("from"), PointerParam("to")), (cluster, 1, 1), 0)
     buffers = {"from": source.reshape(-1).view(np.uint8), "to": out.reshape(-1).view(np.uint8)}
-    run_launch(module(body, shared), launch, buffers, seed=seed, observe=observe, step_limit=2_000_000)
+    run_launch(module(body, shared, target), launch, buffers, seed=seed, observe=observe, step_limit=2_000_000)
 
 
 def registers(first: int, count: int) -> str:

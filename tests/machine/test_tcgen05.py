@@ -24,7 +24,7 @@ from tilewright.machine.event import (
     TensorMemoryWait,
 )
 from tilewright.machine.fault import MachineFault, MachineHang
-from tilewright.machine.instruction.tcgen05 import fragment
+from tilewright.machine.instruction.tcgen05_move import fragment
 from tilewright.machine.run import run_launch
 
 NOTHING = np.zeros(4, np.uint32)
@@ -343,3 +343,38 @@ def test_launches_count_operations_apart() -> None:
     run_launch(module(body), launch, {"a": np.zeros(16, np.uint8)}, observe=events.append)
     numbers = [issue.operation.operation for issue in kinds(events, TensorMemoryIssue)]
     assert sorted(numbers) == list(range(8))
+
+
+# Loads that reduce (sm_103a)
+
+
+REDUCTIONS: dict[str, tuple[Any, Any]] = {
+    "max.f32": (np.float32, np.fmax.reduce),
+    "min.f32": (np.float32, np.fmin.reduce),
+    "max.NaN.f32": (np.float32, np.max),
+    "min.s32": (np.int32, np.min),
+    "max.u32": (np.uint32, np.max),
+}
+
+
+@pytest.mark.parametrize("form", [*REDUCTIONS, "min.abs.f32"])
+def test_loads_that_reduce(form: str) -> None:
+    dtype, reduction = REDUCTIONS[form.replace(".abs", "")]
+    generator = np.random.default_rng(4)
+    values = generator.integers(-1000, 1000, (128, 4)).astype(dtype)
+    if dtype is np.float32:
+        values[5, 2] = np.nan
+    out = np.zeros(128, dtype)
+    store, load = move("32x32b.x4", 4)
+    reducing = load.replace("tcgen05.ld.", "tcgen05.ld.red.").replace(".x4.b32", f".x4.{form}")
+    reducing = reducing.replace(", [", ", %r20, [")
+    body = f"""{OPENING}{allocate()}
+mad.wide.u32 %rd4, %r0, 16, %rd0;
+ld.global.v4.b32 {registers(40, 4)}, [%rd4];
+{store}tcgen05.wait::st.sync.aligned;
+{reducing}tcgen05.wait::ld.sync.aligned;
+mad.wide.u32 %rd5, %r0, 4, %rd1;
+st.global.b32 [%rd5], %r20;
+{free()}"""
+    run(body, values, out, target="sm_103a")
+    assert np.array_equal(out, reduction(np.abs(values) if ".abs" in form else values, axis=1), equal_nan=True)

@@ -29,7 +29,9 @@ from tilewright.machine.instruction import (
     mma,
     move,
     tcgen05,
+    tcgen05_copy,
     tcgen05_mma,
+    tcgen05_move,
     tensor_maps,
     warp_wide,
     wgmma,
@@ -60,5 +62,7 @@ HANDLERS: dict[str, Handler] = {
     **mma.HANDLERS,
     **wgmma.HANDLERS,
     **tcgen05.HANDLERS,
+    **tcgen05_copy.HANDLERS,
     **tcgen05_mma.HANDLERS,
+    **tcgen05_move.HANDLERS,
 }

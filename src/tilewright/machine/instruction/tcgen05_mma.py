@@ -1,14 +1,10 @@
-"""Asynchronous tensor-memory operations of one thread: mma, cp, shift, and their commit. Binds `tensor_product`.
+"""tcgen05.mma in all its forms: binds `tensor_product` to instructions.
 
-tcgen05.cp copies a K-major tile of shared memory, 16 or 32 bytes a row, into lanes from its address on: 128 rows to as
-many lanes; 4 rows to one lane of each quarter, 32 lanes apart; 64 rows to lanes 0 to 63 and again 64 to 127
-(warpx2::02_13), or each half of them to two quarters (::01_23); 32 rows to every quarter (warpx4). tcgen05.shift moves
-8 columns of every quarter by one lane: lane i takes what lane i + 1 held, and the last keeps its own, which a cp of 4
-rows then refreshes. With `.cta_group::2` each CTA of the pair copies or shifts its own. Source: PTX ISA,
-`tcgen05.mma`, `cp`, `shift`, `commit`; CUTLASS, copy_traits_sm100.hpp.
+Everything that the operands say is read and judged when a thread issues; the multiply itself is performed later.
+Source: PTX ISA, `tcgen05.mma`, `mma.sp`, `mma.ws`, `mma.ws.sp`.
 
-Not handled, and refused where values are wanted: sparse operands, `.ashift`, zero-column masks, decompressing copies.
-Checked by: tests/machine/test_tcgen05_mma.py.
+Not handled, and refused where values are wanted: sparse operands, `.ashift`, zero-column masks, A of 4- and 6-bit
+elements in tensor memory under kinds of mixed width. Checked by: tests/machine/test_tcgen05_mma.py.
 """
 
 from __future__ import annotations
@@ -30,51 +26,25 @@ from tilewright.legal.tensor_core_descriptor import (
     decode_instruction,
     instruction_problems,
 )
-from tilewright.machine import signals
-from tilewright.machine.decoder import WORD16, WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, unsupported
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges, TensorBlock
-from tilewright.machine.fault import MachineFault
 from tilewright.machine.instruction.tcgen05 import take_group
-from tilewright.machine.lanes import indices
-from tilewright.machine.memory import SHARED_WINDOW, out_of_bounds
+from tilewright.machine.instruction.tcgen05_copy import only_lane, require_shared
 from tilewright.machine.state import Cta, Warp
 from tilewright.machine.step import Control
-from tilewright.machine.tensor_memory import LANES, blocks_of, group_of, memory_of, require, split
+from tilewright.machine.tensor_memory import LANES, blocks_of, group_of, require, split
 from tilewright.machine.tensor_operand import (
-    CHUNK_BYTES,
     Major,
-    chunk_ranges,
-    load_chunks,
-    read_descriptor,
-    row_chunks,
     tile_ranges,
 )
-from tilewright.machine.tensor_operation import commit, issue
-from tilewright.machine.tensor_product import OPERAND_COLUMNS, Product, blocks, data_path, multiply
+from tilewright.machine.tensor_operation import issue
+from tilewright.machine.tensor_product import Product, blocks, data_path, multiply
 from tilewright.targets import target
 
 _TARGET = target("sm_100a")
 _SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
 _DEFAULT_SCALE_VECTORS = {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}
-
-
-def only_lane(mask: int, instruction: Instruction) -> int:
-    """The one lane that executes. Raises MachineFault if there are more."""
-    lanes = indices(mask)
-    if lanes.size != 1:
-        raise MachineFault(
-            "TC213", "many-threads", f"{lanes.size} threads of a warp issue {instruction.opcode}", instruction.span,
-            "PTX ISA, tcgen05: Issue granularity",
-        )  # fmt: skip
-    return int(lanes[0])
-
-
-def _require_shared(ctas: tuple[Cta, ...], ranges: Ranges, instruction: Instruction) -> None:
-    for cta in ctas:
-        if ranges and ranges[-1][1] > cta.shared.size_bytes:
-            begin, end = ranges[-1]
-            raise out_of_bounds(cta.shared, begin, begin, end - begin, instruction.span)
 
 
 class _MultiplyText:
@@ -100,36 +70,41 @@ class _MultiplyText:
         self.shifts_a = modifiers.flag("ashift")
         modifiers.left = [each for each in modifiers.left if not each.startswith("collector::")]
         operands = list(instruction.operands)
-        if len(operands) < 5:
-            raise unsupported(instruction, f"it has {len(operands)} operands")
-        self.d = decoder.address(instruction, operands.pop(0))
-        a = operands.pop(0)
+        self.d = decoder.address(instruction, self._next(operands))
+        a = self._next(operands)
         self.a_in_tensor_memory = isinstance(a, Address)
         self.a = decoder.address(instruction, a) if self.a_in_tensor_memory else (
             decoder.source(instruction, a, WORD64), 0
         )  # fmt: skip
-        self.b = decoder.source(instruction, operands.pop(0), WORD64)
-        self.metadata = decoder.address(instruction, operands.pop(0)) if sparse else None
-        self.descriptor = decoder.source(instruction, operands.pop(0), WORD32)
+        self.b = decoder.source(instruction, self._next(operands), WORD64)
+        self.metadata = decoder.address(instruction, self._next(operands)) if sparse else None
+        self.descriptor = decoder.source(instruction, self._next(operands), WORD32)
         self.scales: tuple[tuple[int, int], ...] = ()
         if scaled:
-            self.scales = tuple(decoder.address(instruction, operands.pop(0)) for _ in range(2))
+            self.scales = tuple(decoder.address(instruction, self._next(operands)) for _ in range(2))
         self.keep: tuple[int, ...] = ()
         if operands and isinstance(operands[0], Vector):
-            items = operands.pop(0)
+            items = self._next(operands)
             assert isinstance(items, Vector), "seen to be a vector"
             self.keep = tuple(decoder.source(instruction, each, WORD32) for each in items.items)
             if len(self.keep) != 4 * self.cta_group:
                 raise unsupported(instruction, f"a mask of {len(self.keep)} registers, not {4 * self.cta_group}")
-        self.enable, self.enable_negated = decoder.predicate(instruction, operands.pop(0))
+        self.enable, self.enable_negated = decoder.predicate(instruction, self._next(operands))
         self.input_shift = 0
         self.zero_columns = -1
         self._last(decoder, operands)
+
+    def _next(self, operands: list[Operand]) -> Operand:
+        if not operands:
+            raise unsupported(self.instruction, f"it has {len(self.instruction.operands)} operands")
+        return operands.pop(0)
 
     def _last(self, decoder: Decoder, operands: list[Operand]) -> None:
         if not operands:
             return
         last = operands.pop(0)
+        if operands:
+            raise unsupported(self.instruction, f"it has {len(self.instruction.operands)} operands")
         if self.weight_stationary:
             self.zero_columns = decoder.source(self.instruction, last, WORD64)
             return
@@ -166,7 +141,7 @@ def _mma(weight_stationary: bool, sparse: bool) -> Callable[[Decoder, Instructio
                 reads.extend(read)
                 writes.extend(written)
             ranges = _operand_ranges(product)
-            _require_shared(group, ranges, instruction)
+            require_shared(group, ranges, instruction)
             refused = text.refused(int(warp.r[text.zero_columns][lane]) if text.zero_columns >= 0 else 0)
             if mathematics and refused:
                 raise TilewrightError(f"the machine cannot run {instruction.opcode}: {refused}", span=instruction.span)
@@ -272,151 +247,9 @@ def _metadata_blocks(text: _MultiplyText, warp: Warp, lane: int, cta: Cta) -> tu
     return blocks_of(cta, np.arange(LANES), column, columns)
 
 
-# Copies from shared memory
-
-_ROWS = {"128x256b": (128, 2), "128x128b": (128, 1), "4x256b": (4, 2), "64x128b": (64, 1), "32x128b": (32, 1)}
-
-
-def _target_lanes(shape: str, multicast: str | None) -> npt.NDArray[np.int64]:
-    """Lanes that each row is copied to, from the address's. [copies, rows]"""
-    row = np.arange(_ROWS[shape][0], dtype=np.int64)
-    match shape, multicast:
-        case "4x256b", _:
-            return (32 * row)[None, :]
-        case "64x128b", "warpx2::01_23":
-            at = row % 32 + 64 * (row // 32)
-            return np.stack((at, at + 32))
-        case "64x128b", _:
-            return np.stack((row, row + 64))
-        case "32x128b", _:
-            return np.stack([row + 32 * quarter for quarter in range(4)])
-        case _:
-            return row[None, :]
-
-
-def _cp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    cta_group = take_group(instruction, modifiers)
-    shape = modifiers.take(*_ROWS)
-    multicast = modifiers.take("warpx2::02_13", "warpx2::01_23", "warpx4")
-    narrow = modifiers.take("b6x16_p32", "b4x16_p64")
-    modifiers.take("b8x16")
-    address, source = expect_operands(instruction, 2)
-    slot, offset = decoder.address(instruction, address)
-    descriptor_slot = decoder.source(instruction, source, WORD64)
-    if shape is None:
-        raise unsupported(instruction, "it names no shape")
-    rows, chunk_count = _ROWS[shape]
-    lanes = _target_lanes(shape, multicast)
-    columns = chunk_count * CHUNK_BYTES // 4
-    mathematics = decoder.mathematics
-    if narrow is not None and mathematics:
-        raise unsupported(instruction, "a decompressing copy")
-
-    def act(warp: Warp, mask: int) -> None:
-        lane = only_lane(mask, instruction)
-        group = group_of(warp.cta, cta_group, instruction.opcode, instruction.span)
-        first, column = split(int(warp.r[slot][lane]) + offset)
-        chunks = row_chunks(read_descriptor(int(warp.r[descriptor_slot][lane])), rows, chunk_count)
-        ranges = chunk_ranges(chunks)
-        _require_shared(group, ranges, instruction)
-        written = np.unique(lanes) + first
-        blocks: list[TensorBlock] = []
-        for cta in group:
-            here = blocks_of(cta, written, column, columns)
-            require(cta, here, instruction.opcode, instruction.span)
-            blocks.extend(here)
-
-        def action() -> None:
-            if not mathematics:
-                return
-            for cta in group:
-                cells = load_chunks(cta.shared.data, chunks).reshape(rows, -1).view(np.uint32)
-                words = memory_of(cta).words
-                for copy in lanes:
-                    words[first + copy, column : column + columns] = cells
-
-        shared = tuple((cta, ranges) for cta in group)
-        issue(warp, lane, "cp", (), tuple(blocks), shared, cta_group, instruction.span, action)
-
-    return Control(act)
-
-
-def _shift(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    cta_group = take_group(instruction, modifiers)
-    modifiers.flag("down")
-    (address,) = expect_operands(instruction, 1)
-    slot, offset = decoder.address(instruction, address)
-    mathematics = decoder.mathematics
-
-    def act(warp: Warp, mask: int) -> None:
-        lane = only_lane(mask, instruction)
-        group = group_of(warp.cta, cta_group, instruction.opcode, instruction.span)
-        first, column = split(int(warp.r[slot][lane]) + offset)
-        if first % 32 or first >= LANES:
-            raise MachineFault(
-                "TC207", "tensor-memory-lanes", f"{instruction.opcode} at lane {first}, not a multiple of 32",
-                instruction.span, "PTX ISA, tcgen05.shift",
-            )  # fmt: skip
-        reads: list[TensorBlock] = []
-        for cta in group:
-            here = blocks_of(cta, np.arange(first, LANES), column, OPERAND_COLUMNS)
-            require(cta, here, instruction.opcode, instruction.span)
-            reads.extend(here)
-
-        def action() -> None:
-            if not mathematics:
-                return
-            for cta in group:
-                words = memory_of(cta).words[:, column : column + OPERAND_COLUMNS]
-                for quarter in range(first, LANES, 32):
-                    words[quarter : quarter + 31] = words[quarter + 1 : quarter + 32].copy()
-
-        issue(warp, lane, "shift", tuple(reads), tuple(reads), (), cta_group, instruction.span, action)
-
-    return Control(act)
-
-
-def _commit(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
-    cta_group = take_group(instruction, modifiers)
-    if not modifiers.flag("mbarrier::arrive::one"):
-        raise unsupported(instruction, "it completes on an mbarrier")
-    generic = not modifiers.flag("shared::cluster")
-    multicast = modifiers.flag("multicast::cluster")
-    modifiers.flag("b64")
-    operands = expect_operands(instruction, 1 + multicast)
-    slot, offset = decoder.address(instruction, operands[0])
-    mask_slot = decoder.source(instruction, operands[1], WORD16) if multicast else -1
-
-    def act(warp: Warp, mask: int) -> None:
-        lane = only_lane(mask, instruction)
-        group_of(warp.cta, cta_group, instruction.opcode, instruction.span)
-        address = int(warp.r[slot][lane]) + offset
-        if generic:
-            address -= SHARED_WINDOW
-            if address < 0:
-                raise MachineFault("MF001", "not-shared", "an mbarrier is not in shared memory", instruction.span)
-        cta, at = signals.owner(warp.cta, address, instruction.span, cluster=True)
-        barriers = ((cta, at),)
-        if multicast:
-            chosen = int(warp.r[mask_slot][lane])
-            ctas = warp.cta.cluster.ctas
-            if not chosen or chosen >> len(ctas):
-                raise MachineFault(
-                    "MF007", "multicast-mask", f"multicast mask {chosen:#x} in a cluster of {len(ctas)} CTAs",
-                    instruction.span,
-                )  # fmt: skip
-            barriers = tuple((each, at) for each in ctas if chosen >> each.rank & 1)
-        commit(warp, lane, barriers, cta_group, instruction.span)
-
-    return Control(act)
-
-
 HANDLERS = {
     "tcgen05.mma": _mma(False, False),
     "tcgen05.mma.sp": _mma(False, True),
     "tcgen05.mma.ws": _mma(True, False),
     "tcgen05.mma.ws.sp": _mma(True, True),
-    "tcgen05.cp": _cp,
-    "tcgen05.shift": _shift,
-    "tcgen05.commit": _commit,
 }
