@@ -264,10 +264,13 @@ def local_region(rank: int, threads: int, frame_bytes: int) -> Region:
 
 def merge_ranges(starts: npt.NDArray[Any], size_bytes: int) -> Ranges:
     """The bytes [s, s + size) for every start, as sorted, merged, disjoint half-open ranges."""
-    ordered = np.unique(starts).astype(np.int64)
-    if not ordered.size:
+    if not starts.size:
         return ()
-    breaks = np.flatnonzero(np.diff(ordered) > size_bytes)
-    begins = ordered[np.concatenate(([0], breaks + 1))]
-    ends = ordered[np.concatenate((breaks, [ordered.size - 1]))] + size_bytes
-    return tuple((int(begin), int(end)) for begin, end in zip(begins, ends, strict=True))
+    ordered = np.sort(starts).astype(np.int64, copy=False)
+    first, last = int(ordered[0]), int(ordered[-1])
+    breaks = np.flatnonzero(ordered[1:] - ordered[:-1] > size_bytes)
+    if not breaks.size:
+        return ((first, last + size_bytes),)
+    begins: list[int] = [first, *ordered[breaks + 1].tolist()]
+    ends: list[int] = [*ordered[breaks].tolist(), last]
+    return tuple((begin, end + size_bytes) for begin, end in zip(begins, ends, strict=True))

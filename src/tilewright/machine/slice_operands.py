@@ -297,7 +297,8 @@ def _protocol_uses(
     elif row in ("st.async", "red.async"):
         role = "data" if index == 1 else "barrier" if index == 2 else "shared address"
     elif row == "cp.async":
-        role = ("shared address", "global address", "sync", "data")[min(index, 3)]
+        # The last one, how many bytes are read, or whether any are, says nothing of the bytes written.
+        role = ("shared address", "global address", "sync", "coordinate")[min(index, 3)]
     elif row.startswith(("cp.async.bulk", "cp.reduce.async.bulk")) and isinstance(operand, Address):
         role = _bulk_address_role(instruction, index)
     elif row in ("tensormap.replace",):

@@ -73,6 +73,9 @@ class StepFacts:
         self.sinks: tuple[tuple[What, tuple[int, ...]], ...] = tuple(
             (_WHAT[role], slots_of((role,))) for role in _SINKS
         )
+        if self.instruction.row == "cp.async":
+            # How much it reads cannot be uncertain in an event.
+            self.sinks = (*self.sinks, ("guard", slots_of(("coordinate",))))
         self.writes = tuple(slots[name] for name in sorted(facts.writes & tainted) if name in slots)
         self.volatile = sorted(name for name in facts.reads if is_volatile(name))
         self.controllers = taint.controllers.get(position, ())
