@@ -40,7 +40,7 @@ def test_a_proven_kernel_passes_and_a_refuted_one_fails_with_the_report(tmp_path
     for given in (path, str(path)):
         with pytest.raises(AssertionError, match=r"error\[PX") as caught:
             assert_proven(given, launch)
-        assert "unfenced.ptx:" in str(caught.value) and "= repair:" in str(caught.value)
+        assert "unfenced.ptx:" in str(caught.value) and "= help:" in str(caught.value)
 
 
 def test_unknown_fails_unless_it_is_allowed() -> None:

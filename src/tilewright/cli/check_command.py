@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="write the report here instead of to standard output")
     parser.add_argument("--fix", action="store_true", help="write repairs that were checked again into the files")
     parser.add_argument("--diff", action="store_true", help="print those repairs as a patch")
+    parser.add_argument("--no-repair", action="store_true", help="do not look for edits that mend what is refuted")
     parser.add_argument("--all", action="store_true", help="show every finding, not the first of each kernel")
     parser.add_argument(
         "--budget", type=_seconds, default=None, metavar="SECONDS", help="time for each kernel (default: 60)"
@@ -78,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.entry,
         arguments.budget if arguments.budget is not None else DEFAULT_BUDGET_SECONDS,
         timeline=bool(arguments.trace) or arguments.format == "html",
+        repair_seconds=_repair_seconds(arguments),
     )
     with Progress(after_seconds=_QUIET_SECONDS) as progress:
 
@@ -105,6 +107,16 @@ def run(arguments: argparse.Namespace) -> int:
         # A machine-readable report on standard output stays one document.
         print(patches, end="", file=sys.stdout if arguments.output or arguments.format == "text" else sys.stderr)
     return exit_code(files)
+
+
+def _repair_seconds(arguments: argparse.Namespace) -> float:
+    """Looking for a repair takes a while: more of it where repairs are what was asked for."""
+    if arguments.no_repair:
+        if arguments.fix or arguments.diff:
+            raise TilewrightError("--no-repair leaves nothing to write or show", remedy="drop it, or --fix and --diff")
+        return 0.0
+    seconds = 60.0 if arguments.fix or arguments.diff else 10.0
+    return seconds if arguments.budget is None else min(seconds, arguments.budget)
 
 
 def _check(paths: Sequence[str], launch: LaunchFile | None, options: CheckOptions) -> tuple[FileReport, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -23,7 +24,7 @@ class BudgetSpent(Exception):
 def bounded(seconds: float | None) -> Generator[bool, None, None]:
     """Raise BudgetSpent inside the block once `seconds` have passed (None: never). Gives whether an alarm is set.
 
-    An alarm of the process's own that was running before is lost for the time of the block and set again after it.
+    An alarm that was set before keeps ringing when it should: inside the block where it comes first, else after it.
     """
     usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if seconds is None or not usable:
@@ -33,12 +34,17 @@ def bounded(seconds: float | None) -> Generator[bool, None, None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise BudgetSpent
 
+    around, interval = signal.getitimer(signal.ITIMER_REAL)
+    if 0 < around <= seconds:
+        yield True  # the alarm of the block around this one rings first
+        return
     before = signal.signal(signal.SIGALRM, ring)
-    remaining, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+    begin = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
     try:
         yield True
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        if remaining:
-            signal.setitimer(signal.ITIMER_REAL, remaining, interval)
+        if around:
+            signal.setitimer(signal.ITIMER_REAL, max(around - (time.monotonic() - begin), 1e-3), interval)

@@ -30,6 +30,7 @@ from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch
 from tilewright.driver.launch_file import LaunchFile
 from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
+from tilewright.driver.repair import with_repairs
 from tilewright.driver.rules import all_rules
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
@@ -37,10 +38,6 @@ from tilewright.frontends.ptx.reader import read
 Isa = Literal["tolerant", "strict"]
 Progress = Callable[[str, float], None]
 """Told what is being done and which share of it is done, 0 to 1."""
-Recheck = Callable[[str], FileReport]
-"""Checks another text in the same way as the one that a report is of."""
-Repairer = Callable[[FileReport, Recheck], FileReport]
-"""The report with repairs at its findings; `rechecked` is set on a repair whose text `Recheck` found clean."""
 
 DEFAULT_BUDGET_SECONDS = 60.0
 FILE_BYTES_MAX = 64 << 20
@@ -50,15 +47,15 @@ FILE_BYTES_MAX = 64 << 20
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
     """isa: which reading of contested points; entry: check this kernel alone; budget_seconds: for each kernel, None
-    for no limit; timeline: record what the roles did; progress: told of each kernel; repairer: gives findings their
-    repairs, checked again."""
+    for no limit; timeline: record what the roles did; progress: told of each kernel; repair_seconds: time to look for
+    edits that mend a refuted kernel, 0 to look for none."""
 
     isa: Isa = "tolerant"
     entry: str | None = None
     budget_seconds: float | None = DEFAULT_BUDGET_SECONDS
     timeline: bool = False
     progress: Progress | None = None
-    repairer: Repairer | None = None
+    repair_seconds: float = 0.0
 
 
 def check_text(
@@ -71,7 +68,7 @@ def check_text(
     options = options or CheckOptions()
     try:
         with bounded(options.budget_seconds), defects_as_errors(f"the text of {file}"):
-            module = read(text, file)
+            module = read(text, file, tolerant=True)
             chosen = _chosen_kernels(module, file, launch, options.entry)
     except TilewrightError as error:
         return _failed(file, text, error)
@@ -94,10 +91,19 @@ def check_text(
     if complete:
         findings += unused(allowed, frozenset(used))
     report = FileReport(file, text, tuple(kernels), findings)
-    if options.repairer is None or all(kernel.verdict != "refuted" for kernel in report.kernels):
+    if not options.repair_seconds or all(kernel.verdict != "refuted" for kernel in report.kernels):
         return report
-    again = replace(options, repairer=None, timeline=False, progress=None)
-    return options.repairer(report, lambda other: check_text(other, file, launch=launch, options=again))
+    again = replace(options, repair_seconds=0.0, timeline=False, progress=None)
+    try:
+        # One text that takes long to check must not take all the time, nor more than there is.
+        with bounded(2 * options.repair_seconds), defects_as_errors(f"the repair of {file}"):
+            return with_repairs(
+                report,
+                lambda other: check_text(other, file, launch=launch, options=again),
+                seconds=options.repair_seconds,
+            )
+    except (BudgetSpent, TilewrightError):
+        return report
 
 
 def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
@@ -209,6 +215,7 @@ def _check_kernel(
         # The machine says so of what it can't run; whatever the user could mend was looked at before.
         place = f"{error.span}: " if error.span is not None else ""
         judgement = _undecided(f"{place}{error.message}")
+    judgement = replace(judgement, doubts=(*_unread(module), *judgement.doubts))
     maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
     findings = [with_origin(finding, module, kernel) for finding in (*maps, *judgement.findings)]
     kept, suppressed, used = apply_allowances(findings, allowed)
@@ -252,6 +259,11 @@ def decide(
 def readings_of(isa: Isa) -> Readings:
     """Contested points as `--isa` reads them."""
     return strict() if isa == "strict" else tolerant()
+
+
+def _unread(module: Module) -> tuple[str, ...]:
+    """What the reader passed over, as doubts."""
+    return tuple(f"{each.span}: the directive {each.text!r} is not understood" for each in module.unread)
 
 
 def _undecided(reason: str) -> Judgement:

@@ -101,7 +101,7 @@ def run_on_machine(
     machine lacks; a fault or a hang is a finding.
     """
     with defects_as_errors(f"the text of {file}"):
-        module = read(text, file)
+        module = read(text, file, tolerant=True)
     whole = launch.resolve(launch.kernel(module, file))
     judge = HappensBefore(whole, readings)
     try:
@@ -118,7 +118,7 @@ def run_on_gpu(text: str, file: str, launch: LaunchFile, arrays: Arrays) -> PtxR
     Raises TilewrightError: no `ptxas`, no GPU of the text's target, a launch that the driver refuses, a fault.
     """
     with defects_as_errors(f"the text of {file}"):
-        module = read(text, file)
+        module = read(text, file, tolerant=True)
     whole = launch.resolve(launch.kernel(module, file))
     target = _target(module, file)
     plan = LaunchPlan(

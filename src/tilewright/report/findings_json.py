@@ -1,7 +1,8 @@
 """What is a finding or a verdict as JSON values?
 
 Stable names, every key always present: a reader need not ask whether one is there. `line` and `conflicts_with_line`
-are 1-based, null where a finding has no place. Checked by: tests/report/test_findings_json.py.
+are 1-based, null where a finding has no place; `remedy` says in words what mends it, `repair` has edits that do.
+Checked by: tests/report/test_findings_json.py.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def finding_to_json(finding: Diagnostic) -> dict[str, object]:
         "origin_line": finding.origin.line if finding.origin is not None else None,
         "interleaving": list(finding.interleaving),
         "source": finding.source,
-        "repair": repair_to_json(finding.repair) if finding.repair is not None else None,
+        "remedy": finding.repair.title if finding.repair is not None else None,
+        "repair": repair_to_json(finding.repair) if finding.repair is not None and finding.repair.edits else None,
     }
 
 

@@ -35,11 +35,12 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
         message += f"\nagainst {finding.conflicts_with}"
     message += "".join(f"\n{number}. {step}" for number, step in enumerate(finding.interleaving, start=1))
     if finding.repair is not None:
-        message += f"\nrepair: {repair_words(finding.repair)}"
+        word = "repair" if finding.repair.edits else "help"
+        message += f"\n{word}: {repair_words(finding.repair)}"
     span = finding.primary
-    word = "error" if finding.level is Level.ERROR else "warning"
+    severity = "error" if finding.level is Level.ERROR else "warning"
     return _command(
-        word, message, span.file if span is not None else path, span.line if span is not None else None,
+        severity, message, span.file if span is not None else path, span.line if span is not None else None,
         f"{finding.code} {finding.name}", span.column if span is not None and span.column > 1 else None,
     )  # fmt: skip
 

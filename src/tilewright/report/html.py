@@ -147,7 +147,8 @@ def _repair(repair: Repair) -> str:
         lines.append(SourceLine(span.line, span.text, "removed"))
         lines += [SourceLine(None, line, "added") for line in replacement.splitlines()]
     edits = _excerpt(Excerpt("the edit", tuple(lines))) if lines else ""
-    return f"<p><b>Repair:</b> {escape(repair_words(repair))}</p>{edits}"
+    word = "Repair" if repair.edits else "Help"
+    return f"<p><b>{word}:</b> {escape(repair_words(repair))}</p>{edits}"
 
 
 def _place(word: str, span: Span) -> str:

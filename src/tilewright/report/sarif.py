@@ -131,7 +131,7 @@ def _rule(rule: RuleDescription | None, finding: Diagnostic) -> dict[str, object
 def _result(finding: Diagnostic, rule_index: int) -> dict[str, object]:
     text = finding.message if not finding.source else f"{finding.message} [{finding.source}]"
     if finding.repair is not None:
-        text += f" Repair: {finding.repair.title}"
+        text += f" {'Repair' if finding.repair.edits else 'Help'}: {finding.repair.title}"
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": rule_index,

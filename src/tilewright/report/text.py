@@ -45,10 +45,23 @@ def render_finding(finding: Diagnostic) -> str:
     if finding.source:
         lines.append(f"{note} rule: {printable(finding.source)}")
     if finding.repair is not None:
-        lines.append(f"{note} repair: {printable(repair_words(finding.repair))}")
+        word = "repair" if finding.repair.edits else "help"
+        lines.append(f"{note} {word}: {printable(repair_words(finding.repair))}")
         for span, replacement in finding.repair.edits:
-            lines.append(f"{' ' * margin}     {printable(str(span))}: - {printable(span.text.strip())}")
-            lines.append(f"{' ' * margin}     {' ' * len(printable(str(span)))}  + {printable(replacement.strip())}")
+            place = printable(str(span))
+            new = replacement.splitlines()
+            if new and new[0].strip() == span.text.strip():  # lines that are put after one that stays
+                new, old = new[1:], None
+            elif new and new[-1].strip() == span.text.strip():
+                new, old = new[:-1], None
+            else:
+                old = span.text.strip()
+            if old is not None:
+                lines.append(f"{' ' * margin}     {place}: - {printable(old)}")
+                place = " " * len(place) + " "
+            else:
+                place += ":"
+            lines.extend(f"{' ' * margin}     {place} + {printable(line.strip())}" for line in new)
     return "\n".join(lines)
 
 
