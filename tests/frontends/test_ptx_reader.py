@@ -317,4 +317,4 @@ def test_ten_thousand_lines_take_a_second() -> None:
     text = module(block * 3400)
     start = time.process_time()
     assert len(read(text).kernels[0].body) == 10200
-    assert time.process_time() - start < 3.0
+    assert time.process_time() - start < 1.0

@@ -6,7 +6,7 @@ import dataclasses
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -42,7 +42,7 @@ def without_spans(value: Any) -> Any:
     if isinstance(value, Location):
         return dataclasses.replace(value, inlined_at=None)
     if isinstance(value, tuple):
-        return tuple(without_spans(item) for item in value)
+        return tuple(without_spans(item) for item in cast("tuple[Any, ...]", value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: without_spans(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)

@@ -24,6 +24,7 @@ REGISTER, ADDRESS, INTEGER = OperandShape("register"), OperandShape("address"), 
 
 def test_every_row_has_a_source_and_its_own_example() -> None:
     assert len(ROWS) > 140
+    assert max(key.count(".") + 1 for key in ROWS) <= 6
     for key, row in ROWS.items():
         assert row.source.startswith("PTX ISA "), key
         assert row.example.endswith(";"), key

@@ -55,6 +55,8 @@ _ROWS_AND_A_COLUMN = frozenset({"tile::gather4", "tile::scatter4"})
 # Modifiers whose order among themselves has a meaning: types, state spaces, cache levels, layouts.
 _TYPE = re.compile(r"(?:u|s|b|f|bf|tf|e)[0-9].*|pred")
 _SPACES = frozenset({"const", "global", "local", "param", "shared", "shared::cta", "shared::cluster", "L2"})
+# The dotted parts of the longest key.
+_MOST_KEY_PARTS = 6
 _TARGET = re.compile(r"(sm_\d+)([af]?)")
 
 
@@ -65,7 +67,7 @@ _TARGET = re.compile(r"(sm_\d+)([af]?)")
 def _split(opcode: str) -> tuple[InstructionRow, tuple[str, ...]] | None:
     rows = ptx_table().rows
     parts = opcode.split(".")
-    for length in range(len(parts), 0, -1):
+    for length in range(min(len(parts), _MOST_KEY_PARTS), 0, -1):
         row = rows.get(".".join(parts[:length]))
         if row is not None:
             return row, tuple(parts[length:])

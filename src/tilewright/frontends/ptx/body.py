@@ -69,19 +69,21 @@ class Body:
     unread: tuple[Unread, ...]
 
 
-def read_body(cursor: Cursor, outer: Mapping[str, Symbol | Register], dialect: Dialect) -> Body:
-    """The body at the cursor's `{`. outer: what the module and the parameter list declare.
+def read_body(
+    cursor: Cursor, symbols: Mapping[str, Symbol], parameters: Mapping[str, Symbol | Register], dialect: Dialect
+) -> Body:
+    """The body at the cursor's `{`. symbols: what the module declares; parameters: what the parameter lists do.
 
     Raises TilewrightError at the first thing that PTX does not allow or, if strict, that Tilewright does not know.
     """
-    return _BodyReader(cursor, outer, dialect).read()
+    return _BodyReader(cursor, Names(symbols, parameters, cursor.span()), dialect).read()
 
 
 class _BodyReader:
-    def __init__(self, cursor: Cursor, outer: Mapping[str, Symbol | Register], dialect: Dialect) -> None:
+    def __init__(self, cursor: Cursor, names: Names, dialect: Dialect) -> None:
         self.cursor = cursor
         self.dialect = dialect
-        self.names = Names(outer, cursor.span())
+        self.names = names
         self.operands = OperandReader(cursor, self.names, self._note)
         self.registers: list[RegisterDeclaration] = []
         self.variables: list[Variable] = []
@@ -91,6 +93,9 @@ class _BodyReader:
         self.prototypes: list[CallPrototype] = []
         self.call_targets: list[CallTargets] = []
         self.unread: list[Unread] = []
+        # New names of labels, by the index of the item or the branch table that uses the old ones.
+        self.renamed_items: dict[int, dict[str, str]] = {}
+        self.renamed_tables: dict[int, dict[str, str]] = {}
 
     def read(self) -> Body:
         cursor, names = self.cursor, self.names
@@ -119,6 +124,7 @@ class _BodyReader:
                 )
             else:
                 cursor.refuse("an instruction, a label or a directive")
+        self._rename()
         self._check_branches()
         return Body(
             tuple(self.registers),
@@ -146,8 +152,11 @@ class _BodyReader:
     def _instruction(self, guard: Guard | None, span: Span) -> None:
         cursor = self.cursor
         opcode = cursor.take()
-        while cursor.kind == "directive":
-            opcode += cursor.take()
+        if cursor.kind == "directive":
+            parts = [opcode]
+            while cursor.kind == "directive":
+                parts.append(cursor.take())
+            opcode = "".join(parts)
         operands: tuple[Operand, ...] = ()
         shapes: tuple[OperandShape, ...] = ()
         if self.dialect.tolerant and not is_known(opcode):
@@ -197,16 +206,24 @@ class _BodyReader:
 
     def _note(self, name: str, index: int) -> None:
         """An operand of the instruction now being read names something that is not declared yet."""
+        renamed = self.renamed_items
         position = len(self.items)
 
         def patch(old: str, new: str) -> None:
-            item = self.items[position]
-            assert isinstance(item, Instruction)
-            self.items[position] = replace(
-                item, operands=tuple(_rename(operand, old, new) for operand in item.operands)
-            )
+            renamed.setdefault(position, {})[old] = new
 
         self.names.use(name, self.cursor.span(index), patch)
+
+    def _rename(self) -> None:
+        """Give every use of a label the label's flat name."""
+        for position, names in self.renamed_items.items():
+            item = self.items[position]
+            assert isinstance(item, Instruction)
+            operands = tuple(_renamed(operand, names) for operand in item.operands)
+            self.items[position] = replace(item, operands=operands)
+        for position, names in self.renamed_tables.items():
+            table = self.tables[position]
+            self.tables[position] = replace(table, labels=tuple(names.get(label, label) for label in table.labels))
 
     def _check_branches(self) -> None:
         """Every `bra` goes to a label, every `brx.idx` through a table of labels."""
@@ -256,12 +273,10 @@ class _BodyReader:
     def _branch_table(self, name: str, span: Span) -> None:
         cursor, position = self.cursor, len(self.tables)
         labels: list[str] = []
+        renamed = self.renamed_tables
 
         def patch(old: str, new: str) -> None:
-            table = self.tables[position]
-            self.tables[position] = replace(
-                table, labels=tuple(new if label == old else label for label in table.labels)
-            )
+            renamed.setdefault(position, {})[old] = new
 
         while True:
             place = cursor.span()
@@ -328,22 +343,25 @@ def _symbols(operand: Operand) -> tuple[str, ...]:
             return ()
 
 
-def _rename(operand: Operand, old: str, new: str) -> Operand:
-    """The operand with symbol `old` called `new`."""
+def _renamed(operand: Operand, names: dict[str, str]) -> Operand:
+    """The operand with its symbols called by their new names."""
     match operand:
         case Symbol(name):
-            return Symbol(new) if name == old else operand
+            return Symbol(names.get(name, name))
         case Address(Symbol(name)):
-            return replace(operand, base=Symbol(new)) if name == old else operand
-        case TensorAddress(base, _):
-            renamed = _rename(base, old, new)
-            return replace(operand, base=renamed) if isinstance(renamed, Address) else operand
-        case Vector(items):
-            return Vector(tuple(_rename(item, old, new) for item in items))
-        case Arguments(items):
-            return Arguments(tuple(_rename(item, old, new) for item in items))
+            return replace(operand, base=Symbol(names.get(name, name)))
+        case TensorAddress(base, _, sampler):
+            renamed = replace(operand, base=_renamed_address(base, names))
+            return renamed if sampler is None else replace(renamed, sampler=_renamed_address(sampler, names))
+        case Vector(items) | Arguments(items):
+            return replace(operand, items=tuple(_renamed(item, names) for item in items))
         case _:
             return operand
+
+
+def _renamed_address(address: Address, names: dict[str, str]) -> Address:
+    base = address.base
+    return replace(address, base=Symbol(names.get(base.name, base.name))) if isinstance(base, Symbol) else address
 
 
 def read_location(cursor: Cursor, index: int) -> Location:

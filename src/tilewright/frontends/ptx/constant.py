@@ -2,7 +2,7 @@
 
 Integer expressions are evaluated in unbounded integers by precedence climbing, then held to 64 bits; division truncates
 towards zero, as the ISA's does. A float is its exact image: a decimal constant is a 64-bit one. Source: PTX ISA 8.8,
-Constants; Constant Expressions. Not handled: casts `(.s64)`, and float arithmetic other than a leading minus.
+Constants; Constant Expressions. Not handled: float arithmetic other than a leading minus.
 Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
@@ -33,7 +33,9 @@ _PRECEDENCE = {
     "/": 10,
     "%": 10,
 }
+OPERATORS = frozenset({*_PRECEDENCE, "?"})
 _DEEPEST = 32
+WARP_SIZE = 32
 STARTS_CONSTANT = frozenset({"integer", "float", "-", "+", "~", "(", "!"})
 
 
@@ -104,6 +106,12 @@ def _unary(cursor: Cursor, depth: int) -> int:
         case "!":
             cursor.take()
             return int(not _unary(cursor, depth + 1))
+        case "word" if cursor.text == "WARP_SZ":
+            cursor.take()
+            return WARP_SIZE
+        case "(" if cursor.kinds[cursor.index + 1] == "directive":
+            cursor.take()
+            return _cast(cursor, depth)
         case "(":
             cursor.take()
             value = _conditional(cursor, depth + 1)
@@ -111,6 +119,16 @@ def _unary(cursor: Cursor, depth: int) -> int:
             return value
         case _:
             cursor.refuse("a constant")
+
+
+def _cast(cursor: Cursor, depth: int) -> int:
+    """`(.s64) x`, the cursor after the parenthesis."""
+    index, kind = cursor.index, cursor.take()
+    if kind not in (".s64", ".u64"):
+        cursor.fail(f"{kind} is not a type that a constant can be cast to", "cast to .s64 or .u64", index)
+    cursor.expect(")")
+    value = _unary(cursor, depth + 1) % (1 << 64)
+    return value - (1 << 64) if kind == ".s64" and value >> 63 else value
 
 
 def literal_value(text: str) -> int:

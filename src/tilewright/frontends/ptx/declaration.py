@@ -13,7 +13,7 @@ from math import prod
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Parameter, Pointee, RegisterDeclaration, Relocation, Variable
 from tilewright.frontends.ptx.constant import literal_value, read_integer
-from tilewright.frontends.ptx.initializer import MOST_INITIAL_BYTES, pass_over_settings, read_initializer
+from tilewright.frontends.ptx.initializer import pass_over_settings, read_initializer
 from tilewright.frontends.ptx.lexer import Cursor
 
 TYPE_BYTES = {
@@ -81,6 +81,7 @@ def read_registers(cursor: Cursor, declare: Declare, declare_vector: DeclareVect
             if not 0 < count <= _MOST_REGISTERS:
                 cursor.fail(f"{count} registers in one range", f"declare 1 to {_MOST_REGISTERS}", count_index)
             cursor.expect(">")
+            cursor.spend(names=count * lanes)
             for number in range(count):
                 names += take(f"{name}{number}", place)
         else:
@@ -181,11 +182,11 @@ def read_variables(cursor: Cursor, space: str, linkage: str, declare: Declare) -
                 cursor.fail(
                     f"{name} has {size_bytes} bytes and an initial value of {len(initial)}", "make it larger", index
                 )
-            if size_bytes > MOST_INITIAL_BYTES:
-                cursor.fail(f"{name} has an initial value of {size_bytes} bytes", "store it in the kernel", index)
+            cursor.spend(initial_bytes=size_bytes)
             initial = initial.ljust(size_bytes, b"\0")
         if size_bytes is None and linkage != "extern":
             cursor.fail(f"array {name} has no size", "give it one, or declare it .extern", index)
+        cursor.spend(names=count or 1)
         for each in [name] if count is None else [f"{name}{number}" for number in range(count)]:
             variables.append(
                 Variable(

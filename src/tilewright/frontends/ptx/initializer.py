@@ -15,7 +15,6 @@ from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Relocation
 from tilewright.frontends.ptx.constant import literal_value, read_constant, read_integer
 from tilewright.frontends.ptx.lexer import Cursor
 
-MOST_INITIAL_BYTES = 1 << 26
 _ADDRESS_TYPES = ("u32", "u64", "b32", "b64", "s32", "s64")
 _BYTE_TYPES = ("u8", "b8", "s8")
 
@@ -72,8 +71,7 @@ class _InitializerReader:
         missing = inner * extents[0] - (len(self.content) - start)
         if missing < 0:
             self.cursor.fail("a list is longer than its dimension of the array", "make the array larger")
-        if len(self.content) + missing > MOST_INITIAL_BYTES:
-            self.cursor.fail("an initial value larger than any memory", "store it in the kernel")
+        self.cursor.spend(initial_bytes=missing)
         self.content += bytes(missing)
 
     def read_element(self) -> None:

@@ -32,6 +32,8 @@ _TOKEN = re.compile(
 _NUMBER_LIKE = re.compile(r"[0-9][\w$.]*", re.ASCII)
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 END = "end"
+_MOST_NAMES = 1 << 20
+_MOST_INITIAL_BYTES = 1 << 28
 
 
 class Cursor:
@@ -47,6 +49,8 @@ class Cursor:
         self.texts: list[str] = []
         self._offsets: list[int] = []
         self._lines = text.split("\n")
+        self._names = 0
+        self._initial_bytes = 0
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -88,6 +92,18 @@ class Cursor:
         line = bisect_right(self._starts, offset) - 1
         line = min(line, len(self._lines) - 1)
         return Span(self.file, line + 1, offset - self._starts[line] + 1, self._lines[line].rstrip("\r"))
+
+    def spend(self, *, names: int = 0, initial_bytes: int = 0) -> None:
+        """Count what a module declares, so that a short text cannot ask for more memory than there is.
+
+        Raises TilewrightError when the module has declared more than any compiler does.
+        """
+        self._names += names
+        self._initial_bytes += initial_bytes
+        if self._names > _MOST_NAMES:
+            self.fail(f"the module declares more than {_MOST_NAMES} names", "split it")
+        if self._initial_bytes > _MOST_INITIAL_BYTES:
+            self.fail("the module's initial values are larger than any program", "store them at run time")
 
     # Looking
 

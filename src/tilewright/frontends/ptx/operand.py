@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from tilewright.frontends.ptx.ast import (
     Address,
@@ -26,13 +27,12 @@ from tilewright.frontends.ptx.ast import (
     TensorAddress,
     Vector,
 )
-from tilewright.frontends.ptx.constant import STARTS_CONSTANT, read_constant, read_integer
+from tilewright.frontends.ptx.constant import OPERATORS, STARTS_CONSTANT, WARP_SIZE, read_constant, read_integer
 from tilewright.frontends.ptx.lexer import Cursor
 from tilewright.frontends.ptx.scope import Meaning, Names
 from tilewright.targets.ptx import OperandShape, no_such_register, ptx_table
 
 SINK = Register("_")
-_WARP_SIZE = 32
 
 _REGISTER = OperandShape("register")
 _SINK = OperandShape("sink")
@@ -47,6 +47,11 @@ _PART = OperandShape("part")
 _SELECTOR = re.compile(r"(.+)\.((?:b[0-7]+|h[0-3]+))")
 
 
+@lru_cache(maxsize=1)
+def _special_registers() -> dict[str, Register]:
+    return {name: Register(name) for name in ptx_table().special_registers}
+
+
 class OperandReader:
     """Reads the operands of one function's instructions. `note` is called for a name that is not declared yet."""
 
@@ -54,7 +59,7 @@ class OperandReader:
         self.cursor = cursor
         self.names = names
         self._note = note
-        self._special = {name: Register(name) for name in ptx_table().special_registers}
+        self._special = _special_registers()
 
     def read(self) -> tuple[Operand, OperandShape]:
         """The operand at the cursor and its shape."""
@@ -129,7 +134,10 @@ class OperandReader:
         if isinstance(found, Register):
             return found, _SINK if found is SINK else _REGISTER
         if name == "WARP_SZ" and found is None:
-            return Immediate(_WARP_SIZE), _INTEGER
+            if cursor.kind not in OPERATORS:
+                return Immediate(WARP_SIZE), _INTEGER
+            cursor.index = index
+            return Immediate(read_integer(cursor)), _INTEGER
         symbol = self._symbol(name, found, index)
         if cursor.kind in ("+", "-"):
             offset = self._offset()
@@ -166,7 +174,7 @@ class OperandReader:
         cursor.take()
         items: list[Operand] = []
         while items or not cursor.at(closing):
-            if cursor.at("{", "["):
+            if cursor.at("{", "[") or (cursor.at("(") and cursor.kinds[cursor.index + 1] in ("word", ")")):
                 cursor.refuse("a register or a constant")
             items.append(self.read()[0])
             if not cursor.accept(","):
@@ -180,6 +188,9 @@ class OperandReader:
         address = self._address_at()
         if not cursor.accept(","):
             cursor.expect("]", "`+`, `,` or `]` in an address")
+            if cursor.at(".unified"):
+                # The address of a variable that hosts and devices share; the access is the same.
+                cursor.take()
             return address, _ADDRESS
         sampler: Address | None = None
         if cursor.kind == "word":

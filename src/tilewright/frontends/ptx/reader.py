@@ -53,6 +53,8 @@ class _ModuleReader:
         self.address_size = 32
         self.symbols: dict[str, Symbol] = {}
         self.defined: set[str] = set()
+        self.variable_names: set[str] = set()
+        self.function_names: set[str] = set()
         self.variables: list[Variable] = []
         self.kernels: list[Kernel] = []
         self.functions: list[Function] = []
@@ -146,6 +148,7 @@ class _ModuleReader:
         if name in self.symbols:
             self.cursor.fail(f"{name} is declared twice in the module", "rename one of the two", self.cursor.index - 1)
         self.symbols[name] = Symbol(name)
+        self.variable_names.add(name)
         return name
 
     # Functions
@@ -157,7 +160,7 @@ class _ModuleReader:
         name = cursor.expect("word", f"a {what}'s name")
         if "." in name or name == "_":
             cursor.fail(f"{name} cannot be a {what}'s name", "a name has no dots", index)
-        if name in self.defined or any(variable.name == name for variable in self.variables):
+        if name in self.defined or name in self.variable_names:
             cursor.fail(f"{name} is declared twice in the module", "rename one of the two", index)
         self.symbols[name] = Symbol(name)
         return name
@@ -200,6 +203,7 @@ class _ModuleReader:
             read_attributes(cursor)
         results = read_parameters(cursor) if cursor.kind == "(" else ()
         name = self._name("function")
+        self.function_names.add(name)
         parameters = read_parameters(cursor) if cursor.kind == "(" else ()
         directives = self._tuning()
         if cursor.accept(";"):
@@ -229,22 +233,21 @@ class _ModuleReader:
         return read_tuning(self.cursor, self.unread if self.tolerant else None)
 
     def _body(self, parameters: tuple[Parameter, ...]) -> Body:
-        body = read_body(self.cursor, self._outer(parameters), Dialect(self.version, self.target, self.tolerant))
+        dialect = Dialect(self.version, self.target, self.tolerant)
+        body = read_body(self.cursor, self.symbols, self._declared(parameters), dialect)
         self.unread += body.unread
         return body
 
-    def _outer(self, parameters: tuple[Parameter, ...]) -> dict[str, Symbol | Register]:
-        outer: dict[str, Symbol | Register] = dict(self.symbols)
-        seen: set[str] = set()
+    def _declared(self, parameters: tuple[Parameter, ...]) -> dict[str, Symbol | Register]:
+        found: dict[str, Symbol | Register] = {}
         for parameter in parameters:
             name = parameter.name
-            if name in seen and name != "_":
+            if name in found and name != "_":
                 raise TilewrightError(
                     f"parameter {name} is declared twice", span=parameter.span, remedy="rename one of the two"
                 )
-            seen.add(name)
-            outer[name] = Register(name) if parameter.space == "reg" else Symbol(name)
-        return outer
+            found[name] = Register(name) if parameter.space == "reg" else Symbol(name)
+        return found
 
     def _alias(self, span: Span) -> None:
         """`.alias name, aliasee;`: both are functions that have been declared."""
@@ -255,7 +258,7 @@ class _ModuleReader:
         aliasee = cursor.expect("word", "the function that it stands for")
         cursor.expect(";")
         for word, place in ((name, index), (aliasee, index + 2)):
-            if not any(function.name == word for function in self.functions):
+            if word not in self.function_names:
                 cursor.fail(f"{word} is not a function", "declare it with .func before its alias", place)
         self.aliases.append(Alias(name, aliasee, span))
 

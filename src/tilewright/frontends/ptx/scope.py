@@ -10,8 +10,11 @@ Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 from __future__ import annotations
 
 import difflib
+import itertools
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -20,11 +23,19 @@ from tilewright.frontends.ptx.ast import Register, Symbol, Vector
 # What a name stands for. A vector register stands for its elements.
 Meaning = Register | Symbol | Vector
 
+_MOST_SUGGESTIONS = 1000
+_LONGEST_SUGGESTION = 64
 # A vector's elements have two names each.
 _COLORS = {"x": "r", "y": "g", "z": "b", "w": "a"}
 
 # Tells the place that used a label under its old name what the label is called now.
 Patch = Callable[[str, str], None]
+
+
+class _Use(NamedTuple):
+    span: Span
+    is_label: bool
+    patch: Patch
 
 
 @dataclass(slots=True)
@@ -33,19 +44,24 @@ class _Scope:
     declared: set[str] = field(default_factory=set[str])
     shadowed: list[tuple[str, Meaning | None]] = field(default_factory=list[tuple[str, Meaning | None]])
     labels: dict[str, str] = field(default_factory=dict[str, str])
-    pending: list[tuple[str, Span, bool, Patch]] = field(default_factory=list[tuple[str, Span, bool, Patch]])
+    pending: dict[str, list[_Use]] = field(default_factory=dict[str, "list[_Use]"])
 
 
 class Names:
-    """The names of one function's body. `outer`: module symbols, functions and this function's parameters."""
+    """The names of one function's body.
 
-    def __init__(self, outer: Mapping[str, Symbol | Register], opened: Span) -> None:
-        # A parameter in a register is known at once; a symbol may yet be hidden by a label.
+    symbols: what the module declares; parameters: what the function's head does. A parameter in a register is known at
+    once; a symbol may yet be hidden by a label.
+    """
+
+    def __init__(
+        self, symbols: Mapping[str, Symbol], parameters: Mapping[str, Symbol | Register], opened: Span
+    ) -> None:
         self.visible: dict[str, Meaning] = {
-            name: meaning for name, meaning in outer.items() if isinstance(meaning, Register)
+            name: meaning for name, meaning in parameters.items() if isinstance(meaning, Register)
         }
-        self._outer = outer
-        self._used: set[str] = set(outer)
+        self._outer = ChainMap[str, Symbol | Register](dict(parameters), cast("dict[str, Symbol | Register]", symbols))
+        self._used: set[str] = set()
         self._scopes = [_Scope(opened)]
         self._next_suffix: dict[str, int] = {}
 
@@ -69,19 +85,30 @@ class Names:
                 del self.visible[name]
             else:
                 self.visible[name] = hidden
-        for use in scope.pending:
-            name, span, is_label, patch = use
-            unique = scope.labels.get(name)
-            if unique is not None:
-                if unique != name:
-                    patch(name, unique)
-            elif self._scopes:
-                self._scopes[-1].pending.append(use)
-            elif is_label or name not in self._outer:
-                self._refuse(name, span, scope)
+        pending = scope.pending
+        for name, unique in scope.labels.items():
+            uses = pending.pop(name, ())
+            if unique != name:
+                for use in uses:
+                    use.patch(name, unique)
+        if self._scopes:
+            self._scopes[-1].pending = _merge(self._scopes[-1].pending, pending)
+            return
+        unknown = [
+            (use.span, name)
+            for name, uses in pending.items()
+            for use in uses
+            if use.is_label or name not in self._outer
+        ]
+        if unknown:
+            span, name = min(unknown, key=lambda each: (each[0].line, each[0].column))
+            self._refuse(name, span, scope)
 
     def _refuse(self, name: str, span: Span, scope: _Scope) -> None:
-        near = difflib.get_close_matches(name, [*scope.labels, *self._outer], n=1, cutoff=0.7)
+        known = itertools.islice((*scope.labels, *self._outer), _MOST_SUGGESTIONS)
+        # Long names are compared in a time that grows with their square.
+        candidates = [each for each in known if len(each) <= _LONGEST_SUGGESTION]
+        near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
         remedy = f"did you mean {near[0]}?" if near else "declare it, as a label, a variable or a register"
         raise TilewrightError(f"{name} is not declared", span=span, remedy=remedy)
 
@@ -116,7 +143,7 @@ class Names:
 
     def use(self, name: str, span: Span, patch: Patch, *, is_label: bool = False) -> None:
         """Note a name that is not declared yet. is_label: nothing but a label will do."""
-        self._scopes[-1].pending.append((name, span, is_label, patch))
+        self._scopes[-1].pending.setdefault(name, []).append(_Use(span, is_label, patch))
 
     def _show(self, name: str, meaning: Meaning) -> None:
         self._scopes[-1].shadowed.append((name, self.visible.get(name)))
@@ -128,10 +155,23 @@ class Names:
             raise TilewrightError(f"{name} is declared twice in one scope", span=span, remedy="rename one of the two")
         scope.declared.add(name)
         unique = name
-        if unique in self._used:
+        if unique in self._used or unique in self._outer:
             suffix = self._next_suffix.get(name, 1)
-            while (unique := f"{name}${suffix}") in self._used:
+            while (unique := f"{name}${suffix}") in self._used or unique in self._outer:
                 suffix += 1
             self._next_suffix[name] = suffix + 1
         self._used.add(unique)
         return unique
+
+
+def _merge(outer: dict[str, list[_Use]], inner: dict[str, list[_Use]]) -> dict[str, list[_Use]]:
+    """The uses of both, the smaller added to the larger, so that deep nesting costs no more than its text."""
+    small, large = (inner, outer) if len(inner) <= len(outer) else (outer, inner)
+    for name, uses in small.items():
+        have = large.setdefault(name, uses)
+        if have is uses:
+            continue
+        if len(have) < len(uses):
+            large[name], uses = uses, have
+        large[name] += uses
+    return large
