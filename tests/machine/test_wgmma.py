@@ -217,3 +217,16 @@ def test_warps_of_a_group_must_issue_the_same(operands: Operands) -> None:
 def test_a_warp_alone_has_no_warpgroup() -> None:
     with pytest.raises(MachineFault, match="not part of four"):
         run_launch(module(FENCE + "\nret;"), launch(threads=64), {})
+
+
+def test_bits_that_agree_are_counted() -> None:
+    rng = np.random.default_rng(9)
+    a, b = (rng.integers(0, 1 << 16, (64, 16), np.uint16) for _ in range(2))
+    text = KERNEL
+    for scale in ("0", "1"):
+        text = text.replace(
+            product("%rd6", scale) + ", 0, 0;",
+            f"wgmma.mma_async.sync.aligned.m64n64k256.s32.b1.b1.and.popc {ACCUMULATOR}, %rd6, %rd7, {scale};",
+        )
+    bits_a, bits_b = (np.unpackbits(each.view(np.uint8), axis=1).astype(np.int64) for each in (a, b))
+    assert np.array_equal(run(text, a, b).view(np.int32), 2 * (bits_a @ bits_b.T))

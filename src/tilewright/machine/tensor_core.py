@@ -16,7 +16,9 @@ bits, is exact in float32 unless it underflows or overflows. Sums are float32, i
 and rounding of a sum are not stated by the ISA (and fp8 is known to keep fewer bits), so results agree up to rounding,
 and exactly where every partial sum is exact. 8-bit integer products are summed exactly.
 
-Not handled: sparse wgmma, b1 operands.
+Single bits are read a byte at a time: a byte is eight elements of 0 or 1, lowest first.
+
+Not handled: sparse wgmma.
 Checked by: `tests/machine/test_tensor_core.py`, against products that an H200 made of random descriptors of all kinds,
 and against tiles that the copy engine's model wrote.
 """
@@ -38,9 +40,18 @@ from tilewright.machine.event import Ranges
 from tilewright.machine.swizzle import SPAN_BYTES, swizzled
 
 Major = Literal["k", "mn"]
-OperandType = Literal["f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8"]
+OperandType = Literal["f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1"]
 
-ELEMENT_BYTES: dict[OperandType, int] = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+ELEMENT_BYTES: dict[OperandType, int] = {
+    "f16": 2,
+    "bf16": 2,
+    "tf32": 4,
+    "e4m3": 1,
+    "e5m2": 1,
+    "s8": 1,
+    "u8": 1,
+    "b1": 1,
+}
 
 _SWIZZLES: tuple[Swizzle, ...] = ("none", "128B", "64B", "32B")
 _RESERVED_BITS = 0xFFFF_FFFF_FFFF_FFFF & ~(0x3FFF | 0x3FFF << 16 | 0x3FFF << 32 | 7 << 49 | 3 << 62)
@@ -125,7 +136,10 @@ def operand(
 
 
 def exact(bits: NDArray[np.unsignedinteger], element: OperandType) -> NDArray[np.float32]:
-    """Bit images of operand elements as float32. tf32 loses its low 13 bits, every other type nothing."""
+    """Bit images of operand elements as float32. tf32 loses its low 13 bits, every other type nothing.
+
+    b1: of each byte eight elements, so that the last axis is eight times as long.
+    """
     match element:
         case "f16":
             return bits.astype(np.uint16, copy=False).view(np.float16).astype(np.float32)
@@ -135,6 +149,8 @@ def exact(bits: NDArray[np.unsignedinteger], element: OperandType) -> NDArray[np
             return (bits.astype(np.uint32, copy=False) & np.uint32(0xFFFF_E000)).view(np.float32)
         case "e4m3" | "e5m2" | "s8" | "u8":
             return _BYTE_VALUES[element][bits]
+        case "b1":
+            return np.unpackbits(np.ascontiguousarray(bits, np.uint8), axis=-1, bitorder="little").astype(np.float32)
 
 
 def multiply_accumulate(
@@ -179,7 +195,7 @@ def multiply_accumulate_integer(
     scale_d: bool = True,
     saturate: bool = False,
 ) -> NDArray[np.int32]:
-    """D = AB [+ D] of s8 / u8 operands, exact; D wraps at 32 bits, or is clamped with `.satfinite`."""
+    """D = AB [+ D] of s8, u8 and b1 operands, exact; D wraps at 32 bits, or is clamped with `.satfinite`."""
     if a.shape[0] != 64 or b.shape[1] != a.shape[1] or accumulator.shape != (64, b.shape[0]):
         raise EngineFault("MF007", "wgmma-shape", f"A {a.shape} and B {b.shape} do not make D {accumulator.shape}")
     total = (a @ b.T).astype(np.int64)  # K <= 32 products of at most 16 bits: every sum is below 2^24, so exact

@@ -1,6 +1,6 @@
 """wgmma: binds `warpgroup` to instructions.
 
-Source: PTX ISA, `wgmma.mma_async`, `wgmma.fence`, `wgmma.commit_group`, `wgmma.wait_group`. Not handled: `.sp`, `.b1`.
+Source: PTX ISA, `wgmma.mma_async`, `wgmma.fence`, `wgmma.commit_group`, `wgmma.wait_group`. Not handled: `.sp`.
 Checked by: tests/machine/test_wgmma.py.
 """
 
@@ -28,8 +28,9 @@ from tilewright.machine.warpgroup import (
     write_back,
 )
 
-_DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
-_INTEGERS = ("s8", "u8")
+_DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
+_INTEGERS = ("s8", "u8", "b1")
+_BYTES = ("s8", "u8")
 
 
 def _group(warp: Warp, instruction: Instruction) -> Warpgroup:
@@ -125,6 +126,7 @@ def _constant(instruction: Instruction, operand: Operand, *allowed: int) -> int:
 def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     _take_sync(modifiers)
     saturate = modifiers.flag("satfinite")
+    counts_bits = modifiers.flag("popc") and modifiers.flag("and")
     parts, modifiers.left = modifiers.left, []
     shape = re.fullmatch(r"m64n(\d+)k(\d+)", parts[0]) if len(parts) == 4 else None
     if shape is None:
@@ -132,6 +134,10 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
     n, k = int(shape[1]), int(shape[2])
     accumulator_type, a_type, b_type = parts[1:]
     _check_types(instruction, n, k, accumulator_type, a_type, b_type, saturate)
+    if counts_bits != (a_type == "b1"):
+        raise unsupported(instruction, ".and.popc is for .b1")
+    if counts_bits:
+        k //= 8  # an operand's row is read as bytes, each of which is eight elements
     operands = list(instruction.operands)
     registers = n // 4 if accumulator_type == "f16" else n // 2
     accumulator = _registers(decoder, instruction, operands.pop(0), registers)
@@ -235,14 +241,14 @@ def _check_types(
     depth = _DEPTHS.get(a_type)
     if depth is None or b_type not in _DEPTHS or depth != k:
         raise unsupported(instruction, f"operands .{a_type} and .{b_type} with K {k}")
-    family = {"f16": ("f16",), "bf16": ("bf16",), "tf32": ("tf32",), "s8": _INTEGERS, "u8": _INTEGERS}
+    family = {"f16": ("f16",), "bf16": ("bf16",), "tf32": ("tf32",), "s8": _BYTES, "u8": _BYTES, "b1": ("b1",)}
     if b_type not in family.get(a_type, ("e4m3", "e5m2")):
         raise unsupported(instruction, f"operands .{a_type} and .{b_type} do not go together")
     accumulators = ("s32",) if a_type in _INTEGERS else ("f32",) if a_type in ("bf16", "tf32") else ("f32", "f16")
     steps = n <= 32 or n % 16 == 0 if a_type in _INTEGERS else True
     if accumulator_type not in accumulators or n % 8 or not 8 <= n <= 256 or not steps:
         raise unsupported(instruction, f"accumulator .{accumulator_type} with N {n}")
-    if saturate and a_type not in _INTEGERS:
+    if saturate and a_type not in _BYTES:
         raise unsupported(instruction, ".satfinite is for integers")
 
 
