@@ -15,6 +15,7 @@ from tilewright.legal.tensor_core_descriptor import (
     column_counts,
     decode_instruction,
     decode_shared,
+    encodable,
     encode_instruction,
     encode_shared,
     instruction_problems,
@@ -105,3 +106,17 @@ def test_column_counts() -> None:
     assert column_counts("f16", 2, BLACKWELL)[:2] == (16, 32)
     assert column_counts("i8", 1, BLACKWELL)[:6] == (8, 16, 24, 32, 48, 64)
     assert column_counts("i8", 2, BLACKWELL)[-1] == 256
+
+
+@pytest.mark.parametrize(
+    ("fields", "problems"),
+    [
+        (SharedDescriptor(1024, 8192, 262128, 7), 0),
+        (SharedDescriptor(1024 + 8, 8192, 1024), 1),
+        (SharedDescriptor(262144, 8192, 1000), 2),
+        (SharedDescriptor(-16, 0, 0, 8), 2),
+    ],
+)
+def test_what_can_be_encoded(fields: SharedDescriptor, problems: int) -> None:
+    assert len(encodable(fields, BLACKWELL)) == problems
+    assert (decode_shared(encode_shared(fields) & (1 << 64) - 1) == fields) == (not problems)

@@ -5,9 +5,9 @@ and two offsets of 14 bits each in units of 16 bytes, a base offset of 3 bits an
 may lie MN-major (transposed); all others are K-major. The swizzle's pattern is taken from the absolute address, so a
 pattern that does not begin on its period needs a base offset that says so.
 
-Leading and stride offsets that make groups overlap are legal to read and are not judged here. Not handled: tcgen05
-descriptors (sm_100a), sparse operands, 1-bit elements; whether the addresses lie inside an allocation (`contract`).
-Checked by tests/legal/test_matrix_descriptor.py.
+Leading and stride offsets that make groups overlap are legal to read and are not judged here. Those of tcgen05
+(sm_100a) are in `tensor_core_descriptor`. Not handled: sparse operands, 1-bit elements; whether the addresses lie
+inside an allocation (`contract`). Checked by tests/legal/test_matrix_descriptor.py.
 """
 
 from __future__ import annotations
