@@ -23,6 +23,7 @@ from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
 from tilewright.driver.judge_unlaunched import judge_unlaunched
 from tilewright.driver.launch_file import BufferSize
 from tilewright.driver.role_timeline import TimelineRecorder
+from tilewright.driver.unknown_launch import ASSUMED_THREADS
 from tilewright.frontends.ptx.ast import Kernel, Module
 
 STEP_LIMIT = 50_000_000
@@ -125,6 +126,12 @@ def _without_launch(module: Module, kernel: Kernel, options: JudgeOptions, doubt
         case Proven(scope, assumptions, claims):
             return Judgement((), doubts, True, scope, assumptions, claims)
         case Refuted(findings):
-            return Judgement(findings, doubts)
+            if kernel.directives.get("reqntid") or kernel.directives.get("maxntid"):
+                return Judgement(findings, doubts)
+            # Nothing says how many threads there are: the finding may be of a block that nobody launches.
+            first = findings[0]
+            tried = f"no directive says how many threads a block has, and with {ASSUMED_THREADS}"
+            said = f"{tried}: {first.code} {first.message} ({first.primary}); give --launch launch.json"
+            return Judgement((), (*doubts, said), complete=False)
         case Unknown(reasons):
             return Judgement((), (*doubts, *reasons), complete=False)
