@@ -244,6 +244,33 @@ ret;""",
     ]
 
 
+@pytest.mark.parametrize(
+    ("threads", "scatter", "met"),
+    [
+        (32, "st.global.u32 [%rd1+64], %r0;", False),
+        (64, "st.global.u32 [%rd1+64], %r0;", True),
+        (64, "ld.global.u32 %r1, [%rd1+64];", False),
+        (64, "red.global.add.u32 [%rd1+64], 1;", False),
+        (64, "red.global.add.u32 [%rd1+64], 1;\nst.global.u32 [%rd2], 1;", True),
+    ],
+)
+def test_accesses_at_unknown_addresses_may_meet_others_of_the_buffer(threads: int, scatter: str, met: bool) -> None:
+    report, _ = protocol(
+        f"""ld.param.u64 %rd0, [out];
+ld.param.u64 %rd2, [target];
+ld.global.u32 %r0, [%rd0];
+mul.wide.u32 %rd1, %r0, 4;
+add.s64 %rd1, %rd1, %rd2;
+{scatter}
+ret;""",
+        PointerParam("out"),
+        PointerParam("target"),
+        parameters=f"{OUT}, .param .u64 target",
+        threads=threads,
+    )
+    assert lines(report) == ([(12, "global address")] if met else [])
+
+
 def test_a_guard_on_data_lets_global_accesses_happen() -> None:
     report, events = protocol(
         """ld.param.u64 %rd0, [out];

@@ -45,11 +45,15 @@ class Doubt:
 
 @dataclass(slots=True, eq=False)
 class Assembly:
-    """A program for protocol runs. position_of: each step's position in the text; doubts: filled while running."""
+    """A program for protocol runs. position_of: each step's position in the text; doubts: filled while running.
+
+    astray: whether addresses of global memory may be unknown.
+    """
 
     program: Program
     position_of: tuple[int, ...]
     taint: MayTaint
+    astray: bool
     doubts: dict[Span, Doubt] = field(default_factory=dict[Span, Doubt])
 
 
@@ -86,6 +90,7 @@ def assemble_slice(
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
     steps: list[Step] = []
     position_of: list[int] = []
+    astray = False
     for position in sorted({*kept, *latches, *detours}):
         if position in detours:
             for touched in detours[position]:
@@ -100,12 +105,13 @@ def assemble_slice(
                 step = decoded[position]
             else:
                 step = _touch(decoder, sliced, position, slots)
-            if position in sliced.executed:
+            if position in sliced.executed and _may_meet_taint(sliced, taint, tracker, position):
                 facts = StepFacts(
                     sliced, taint, position, slots, shadowed=tracker.shadowed,
                     unknown_parameter=parameter_unknown(instructions[position], unknown_parameters),
                     unvalued=position in unvalued,
                 )  # fmt: skip
+                astray = astray or bool(facts.elsewhere or facts.generic)
                 if facts.concerned:
                     step = tainted_step(decoder, facts, step, tracker)
             steps.append(_closing(step, position, on_back_edge) if position in edges else step)
@@ -116,7 +122,14 @@ def assemble_slice(
     steps.append(end_of(decoder.kernel))
     program = assemble(decoder, steps)
     _fill_registers(decoder, sliced, slots)
-    return Assembly(program, (*position_of, len(instructions)), taint, doubts)
+    return Assembly(program, (*position_of, len(instructions)), taint, astray, doubts)
+
+
+def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:
+    facts = sliced.text.facts[position]
+    if tracker.shadowed and facts.kind in ("store", "atomic"):
+        return True
+    return not (taint.registers.isdisjoint(facts.writes) and taint.registers.isdisjoint(facts.reads))
 
 
 def _latches(sliced: Slice) -> frozenset[int]:

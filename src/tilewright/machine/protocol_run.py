@@ -35,6 +35,7 @@ from tilewright.machine.scheduler import Canonical, run_canonically, run_cluster
 from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.state import Cluster, Counts, Warp
 from tilewright.machine.taint import Sources, TaintedDecision
+from tilewright.machine.taint_addresses import UnknownAddresses
 from tilewright.machine.taint_tracker import ReadBack, Tracker
 from tilewright.machine.unknown_copies import UnknownPhase
 
@@ -129,6 +130,8 @@ def run_protocol(
     ) -> ProtocolReport:
         run = _Run(module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing)
         run.prepared.memory.forgiving = any_global_address
+        if not any_global_address and not rehearsing and run.assembly.astray:
+            run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
         return run.go(running, step_limit)
 
     if sliced is None:

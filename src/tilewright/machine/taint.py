@@ -26,7 +26,7 @@ Origin = frozenset[int]
 
 KNOWN: Origin = frozenset()
 
-What = Literal["branch", "guard", "shared address", "synchronization", "descriptor", "spin"]
+What = Literal["branch", "guard", "shared address", "global address", "synchronization", "descriptor", "spin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class TaintedDecision:
             "branch": "whether a branch is taken",
             "guard": "whether the instruction happens",
             "shared address": "an address in shared memory",
+            "global address": "which bytes of a buffer that others use, too, are accessed",
             "synchronization": "an operand of a synchronization",
             "descriptor": "an operand of the tensor core",
             "spin": "how long a loop polls",

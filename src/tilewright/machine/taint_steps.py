@@ -203,9 +203,9 @@ def _carry(
             tracker.decide(facts.span, what, found)
             steering |= found
     seen: list[Access] = []
-    before = tracker.uncertain, tracker.seen
+    before = tracker.uncertain, tracker.seen, tracker.astray
     tracker.uncertain = before[0] or bool(steering)
-    tracker.seen = seen
+    tracker.seen, tracker.astray = seen, elsewhere | generic
     try:
         run()
     except (MachineFault, EngineFault):
@@ -213,8 +213,10 @@ def _carry(
             raise
         if generic and not seen:
             tracker.decide(facts.span, "shared address", generic)
+        if elsewhere and not seen:
+            tracker.decide(facts.span, "global address", elsewhere)
     finally:
-        tracker.uncertain, tracker.seen = before
+        tracker.uncertain, tracker.seen, tracker.astray = before
     if generic and any(access.space == "shared" for access in seen):
         tracker.decide(facts.span, "shared address", generic)
     _finish(facts, tracker, taint, warp, mask, origin | steering, seen)

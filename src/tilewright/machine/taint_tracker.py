@@ -21,6 +21,7 @@ from tilewright.base.span import Span
 from tilewright.machine.event import Access, AsyncCopyIssue, CopyActor, CopyIssue, Event, WarpActor
 from tilewright.machine.state import Cluster, Warp
 from tilewright.machine.taint import KNOWN, Origin, Sources, TaintedDecision, What
+from tilewright.machine.taint_addresses import UnknownAddresses
 
 SPIN_LIMIT = 4
 """Turns of a loop that polls unknown data, after which the run goes on as if the data had come."""
@@ -52,8 +53,9 @@ class Tracker:
     """The taint of one run. `observe` is the run's observer; it passes every event on to `forward`.
 
     shadowed: whether shared memory is tracked; known: (begin, end) addresses of global buffers with known contents, as
-    long as the kernel does not write to them. rehearsing: data left out of the slice raises `ReadBack`; else it is
-    unknown.
+    long as the kernel does not write to them. uncertain: the step now running may not happen, or elsewhere; astray:
+    where its global addresses come from, if they are unknown. addresses: who uses which buffer, where that matters.
+    rehearsing: data left out of the slice raises `ReadBack`; else it is unknown.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class Tracker:
         self._shadows: dict[int, npt.NDArray[np.int32]] = {}
         self._ids: dict[Origin | int, int] = {}
         self._contents: list[Origin | int] = []
-        self._uncertain_copies: set[CopyActor] = set()
+        self.astray: Origin = KNOWN
+        self.addresses: UnknownAddresses | None = None
+        self._uncertain_copies: dict[CopyActor, Origin] = {}
         self._known_copies: set[CopyActor] = set()
 
     def start(self, cluster: Cluster) -> None:
@@ -98,6 +102,9 @@ class Tracker:
 
     def report(self) -> tuple[TaintedDecision, ...]:
         """All choices noted, by place."""
+        if self.addresses is not None:
+            for span, origin in self.addresses.meetings():
+                self.decide(span, "global address", origin)
         ordered = sorted(self.decisions.items(), key=lambda item: (item[0][0].line, item[0][0].column, item[0][1]))
         return tuple(TaintedDecision(span, what, self.sources.of(origin)) for (span, what), origin in ordered)
 
@@ -118,10 +125,10 @@ class Tracker:
                 event = self._access(event)
             case CopyIssue(copy=copy):
                 if self.uncertain:
-                    self._uncertain_copies.add(copy)
+                    self._uncertain_copies[copy] = self.astray
             case AsyncCopyIssue(copy=copy):
                 if self.uncertain:
-                    self._uncertain_copies.add(copy)
+                    self._uncertain_copies[copy] = self.astray
             case _:
                 pass
         self.forward(event)
@@ -131,6 +138,9 @@ class Tracker:
             self.seen.append(event)
         if self.known and event.write and event.space == "global":
             self._forget(event)
+        if self.addresses is not None and event.space == "global":
+            copy = event.actor if isinstance(event.actor, CopyActor) else None
+            self.addresses.note(event, self.astray if copy is None else self._uncertain_copies.get(copy, KNOWN))
         if isinstance(event.actor, CopyActor):
             self._copy_access(event)
             if event.actor in self._uncertain_copies and event.space == "global":
