@@ -12,73 +12,94 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine import arithmetic
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, unsupported
 from tilewright.machine.event import MemoryOrder
 from tilewright.machine.instruction.memory_access import ORDERS, SCOPES, Place, Strength, report_access, space_of
-from tilewright.machine.lanes import FULL, UNINITIALISED, Registers, of_lanes, poison
+from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, of_lanes, poison
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain
 
-IntegerAtomic = Callable[[int, int, int], int]
-"""(what memory holds, operand b, operand c of `cas`) to what it holds next, as unbounded integers."""
+Combine = Callable[[Lanes, Lanes, Lanes], Lanes]
+"""(what memory holds, operand b, operand c of `cas`) to what it holds next, bits of each lane."""
 
-_ATOMIC_INTEGER: dict[str, IntegerAtomic] = {
-    "add": lambda old, b, _c: old + b,
-    "and": lambda old, b, _c: old & b,
-    "or": lambda old, b, _c: old | b,
-    "xor": lambda old, b, _c: old ^ b,
-    "exch": lambda _old, b, _c: b,
-    "min": lambda old, b, _c: min(old, b),
-    "max": lambda old, b, _c: max(old, b),
-    "inc": lambda old, b, _c: 0 if old >= b else old + 1,
-    "dec": lambda old, b, _c: b if old == 0 or old > b else old - 1,
-    "cas": lambda old, b, c: c if old == b else old,
+
+def _incremented(old: Any, b: Any) -> Any:
+    return np.where(old >= b, 0, old + 1)
+
+
+def _decremented(old: Any, b: Any) -> Any:
+    return np.where((old == 0) | (old > b), b, old - 1)
+
+
+_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "min": np.minimum,
+    "max": np.maximum,
+    "inc": _incremented,
+    "dec": _decremented,
 }
-_ATOMIC_FLOAT: dict[str, Callable[..., Any]] = {
+_FLOAT: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add,
     "min": arithmetic.minimum,
     "max": arithmetic.maximum,
 }
+_OPERATIONS = (*_INTEGER, "exch", "cas")
 _CACHE = ("L1::evict_normal", "L1::evict_first", "L1::evict_last", "L1::no_allocate")
 
 
-def _function(instruction: Instruction, operation: str, element: TypeName) -> IntegerAtomic:
-    """What becomes of an element's bits, as an unsigned integer."""
-    bits = element.width_bits
-    whole = (1 << bits) - 1
-    if element.is_float and operation not in ("exch", "cas"):
+def _combine(instruction: Instruction, operation: str, element: TypeName) -> Combine:
+    """What becomes of an element's bits."""
+    if operation == "exch":
+        return lambda _old, b, _c: b
+    if operation == "cas":
+        return lambda old, b, c: np.where(_same(old, b), c, old)
+    if element.is_float:
         name = element.name.removesuffix("x2")
-        function = _ATOMIC_FLOAT.get(operation)
+        function = _FLOAT.get(operation)
         if function is None or name not in ("f16", "bf16", "f32", "f64"):
             raise unsupported(instruction, f"atomic {operation} of .{element.name}")
         kind: Any = name
-        dtype = np.dtype(np.uint16) if element.name.endswith("x2") else element.raw
+        half = np.dtype(np.uint16) if element.name.endswith("x2") else element.raw
+        return lambda old, b, _c: np.ascontiguousarray(function(kind, old.view(half), b.view(half))).view(element.raw)
+    if element.width_bits == 128:
+        raise unsupported(instruction, f"atomic {operation} of 128 bits")
+    plain, view, raw = _INTEGER[operation], element.view, element.raw
+    return lambda old, b, _c: plain(old.view(view), b.view(view)).astype(view, copy=False).view(raw)
 
-        def float_function(old: int, b: int, _c: int) -> int:
-            pair = [np.frombuffer(value.to_bytes(bits // 8, "little"), dtype) for value in (old, b)]
-            return int.from_bytes(np.ascontiguousarray(function(kind, *pair)).tobytes(), "little")
 
-        return float_function
-    plain = _ATOMIC_INTEGER[operation]
-    if not element.is_signed:
-        return lambda old, b, c: plain(old, b, c) & whole
+def _same(old: Lanes, b: Lanes) -> Lanes:
+    """Lanes whose bits agree, whatever their width."""
+    width = old.dtype.itemsize
+    pairs = (np.ascontiguousarray(each).view(np.uint8).reshape(-1, width) for each in (old, b))
+    left, right = pairs
+    return (left == right).all(1)
 
-    def signed(value: int) -> int:
-        return value - (1 << bits) if value >> (bits - 1) else value
 
-    return lambda old, b, c: plain(signed(old), signed(b), signed(c)) & whole
+def _turns(places: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Indices of `places` in rounds, such that no place comes twice in a round and earlier indices come first."""
+    if np.unique(places).size == places.size:
+        return [np.arange(places.size)]
+    seen: dict[int, int] = {}
+    turns: list[list[int]] = []
+    for index, place in enumerate(places.tolist()):
+        turn = seen.get(place, 0)
+        seen[place] = turn + 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(index)
+    return [np.array(turn) for turn in turns]
 
 
 def _strength(modifiers: Modifiers) -> Strength:
     order = modifiers.take(*ORDERS) or "relaxed"
     return Strength(cast("MemoryOrder", order), modifiers.take(*SCOPES) or "gpu")
-
-
-def _number(values: Any, lane: int) -> int:
-    return int.from_bytes(values[lane].tobytes(), "little")
 
 
 def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]:
@@ -88,12 +109,12 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
         modifiers.take(*_CACHE)
         hint = modifiers.flag("L2::cache_hint")
         count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
-        operation = modifiers.take(*_ATOMIC_INTEGER)
+        operation = modifiers.take(*_OPERATIONS)
         modifiers.flag("noftz")
         element = modifiers.take_type()
         if operation is None or element.width_bits not in (16, 32, 64, 128):
             raise unsupported(instruction, f"atomics on .{element.name}")
-        function = _function(instruction, operation, element)
+        combine = _combine(instruction, operation, element)
         operands = list(instruction.operands)
         targets: tuple[int, ...] = ()
         if returns:
@@ -111,23 +132,22 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
         if any(len(items) != count for items in (*values, *([targets] if returns else []))):
             raise unsupported(instruction, f"vectors that are not of {count} elements")
         place = Place(decoder, instruction, space, slot, offset, element, count, strength)
-        dtype, size = element.raw, element.bytes
+        dtype, size, swaps = element.raw, element.bytes, operation == "cas"
 
         def masked(r: Registers, mask: int) -> None:
             warp: Warp = r[0]
             before = [np.array(poison(dtype) if _unset(r[target], dtype) else r[target]) for target in targets]
             for region, offsets, lanes in place.careful(r, mask):
                 words = region.words[size]
-                for index in range(count):
-                    places = (offsets // size + index).tolist()
-                    first = r[values[0][index]]
-                    second = r[values[1][index]] if len(values) > 1 else first
-                    for at, lane in zip(places, lanes.tolist(), strict=True):
-                        old = words[at : at + 1].copy()
-                        new = function(_number(old, 0), _number(first, lane), _number(second, lane))
-                        words[at] = np.frombuffer(new.to_bytes(size, "little"), dtype)[0]
+                for turn in _turns(offsets):
+                    here = lanes[turn]
+                    for index in range(count):
+                        places = offsets[turn] // size + index
+                        old = words[places]
+                        first = r[values[0][index]][here]
+                        words[places] = combine(old, first, r[values[1][index]][here] if swaps else first)
                         if returns:
-                            before[index][lane] = old[0]
+                            before[index][here] = old
                 report_access(
                     warp, region, offsets, place.size_bytes, True, place.span, strength, of_lanes(lanes, mask),
                     modifies=True,
