@@ -1,7 +1,7 @@
 """What is a check's report as JSON? Stable names, every key always present.
 
 `version` is of this format; it is raised when an older reader would misunderstand. A file that could not be checked has
-an `error` and no kernels. Checked by: tests/report/test_check_json.py.
+an `error` and no kernels. Checked by: tests/report/test_check_report.py.
 """
 
 from __future__ import annotations

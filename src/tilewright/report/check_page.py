@@ -1,7 +1,7 @@
 """What stands on the page of a check? A table of kernels, and for each its verdict, findings, source and timeline.
 
 Long folders stay readable: proven kernels without findings are rows of the table only.
-Checked by: tests/report/test_check_page.py.
+Checked by: tests/report/test_check_report.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How is a check's report shown as plain text? Each kernel's findings, then its verdict; at the end a sum.
 
 The first line of a kernel names it and its verdict, so that `grep` finds what is not proven.
-Checked by: tests/report/test_check_text.py.
+Checked by: tests/report/test_check_report.py.
 """
 
 from __future__ import annotations

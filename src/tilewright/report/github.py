@@ -2,7 +2,7 @@
 
 Source: GitHub, "Workflow commands for GitHub Actions": `::error file=..,line=..,title=..::message`, with `%`, carriage
 return and newline escaped, and in properties `:` and `,` too. What is only for review, and what is unknown, is a
-warning. Checked by: tests/report/test_github.py.
+warning. Checked by: tests/report/test_check_report.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Time is not to scale: it counts events. A label is shown where there is room and is always in the tooltip, with the line
 of PTX. The conflict of a finding is a thick arrow.
-Checked by: tests/report/test_timeline_figure.py.
+Checked by: tests/report/test_check_report.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Source: "Trace Event Format" (the Chromium project): complete events (`X`), flow events (`s`, `f`) for arrows, metadata
 (`M`) for names. A kernel is a process, a lane a thread, a unit of logical time a microsecond, since the format has no
-unit of its own for order. Checked by: tests/report/test_trace.py.
+unit of its own for order. Checked by: tests/report/test_check_report.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,151 @@
+"""From a judgement to a verdict, from a file to a report: what `check` adds to the judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.test_check_command import NO_FENCE, launch_document
+from tests.contract.replay_kernels import copy_text
+
+from tilewright.base.check_report import FileReport, KernelReport, exit_code
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.error import TilewrightError
+from tilewright.driver import check as check_module
+from tilewright.driver.check import CheckOptions, check_paths, check_text, decide, decode_text
+from tilewright.driver.judge_kernel import Judgement
+from tilewright.driver.launch_file import launch_from_json
+
+LAUNCH = launch_from_json(launch_document(), "launch.json")
+ERROR = Diagnostic("TX101", "name", "message")
+REVIEW = Diagnostic("TX101", "name", "message", level=Level.REVIEW)
+
+
+@pytest.mark.parametrize(
+    ("judgement", "kept", "verdict"),
+    [
+        (Judgement(), (), "proven"),
+        (Judgement(), (REVIEW,), "proven"),
+        (Judgement(), (ERROR,), "refuted"),
+        (Judgement(doubts=("a doubt",)), (ERROR,), "refuted"),
+        (Judgement(doubts=("a doubt",)), (REVIEW,), "unknown"),
+        (Judgement(complete=False), (), "unknown"),
+    ],
+)
+def test_verdicts(judgement: Judgement, kept: tuple[Diagnostic, ...], verdict: str) -> None:
+    word, reasons = decide(judgement, kept, some_allowed=False)
+    assert word == verdict and bool(reasons) == (verdict == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "error", "code"),
+    [
+        (["proven"], "", 0),
+        (["proven", "unknown"], "", 3),
+        (["proven", "unknown", "refuted"], "", 1),
+        (["refuted"], "no such file", 2),
+        ([], "", 3),
+    ],
+)
+def test_exit_codes(verdicts: list[str], error: str, code: int) -> None:
+    kernels = tuple(KernelReport("k", "sm_90a", verdict) for verdict in verdicts)  # type: ignore[arg-type]
+    assert exit_code((FileReport("k.ptx", kernels=kernels), FileReport("l.ptx", error=error))) == code
+
+
+def test_time_that_is_not_enough_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> Judgement:
+        while True:
+            pass
+
+    monkeypatch.setattr(check_module, "judge_kernel", endless)
+    report = check_text(copy_text(), launch=LAUNCH, options=CheckOptions(budget_seconds=2))
+    assert report.kernels[0].verdict == "unknown" and "raise --budget" in report.kernels[0].reasons[0]
+
+
+@pytest.mark.parametrize("defect", [KeyError("x"), ZeroDivisionError(), AssertionError(), NotImplementedError()])
+def test_a_defect_of_ours_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, defect: Exception) -> None:
+    def broken(*_: object) -> Judgement:
+        raise defect
+
+    monkeypatch.delenv("TILEWRIGHT_TRACEBACK", raising=False)
+    monkeypatch.setattr(check_module, "judge_kernel", broken)
+    report = check_text(copy_text(), launch=LAUNCH)
+    assert "a fault of tilewright itself" in report.error and type(defect).__name__ in report.error
+    assert report.kernels == () and exit_code((report,)) == 2
+    monkeypatch.setenv("TILEWRIGHT_TRACEBACK", "1")
+    with pytest.raises(type(defect)):
+        check_text(copy_text(), launch=LAUNCH)
+
+
+def test_what_the_machine_cannot_run_is_unknown_and_memory_that_is_not_there_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for raised, reason in (
+        (TilewrightError("no such instruction"), "no such instruction"),
+        (MemoryError(), "memory"),
+        (RecursionError(), "nested too deeply"),
+    ):
+
+        def unable(*_: object, raised: Exception = raised) -> Judgement:
+            raise raised
+
+        monkeypatch.setattr(check_module, "judge_kernel", unable)
+        (kernel,) = check_text(copy_text(), launch=LAUNCH).kernels
+        assert kernel.verdict == "unknown" and reason in kernel.reasons[0]
+
+
+def test_what_the_reader_passes_over_keeps_a_proof_away() -> None:
+    text = copy_text().replace(".visible .entry double", ".unheard_of 3;\n.visible .entry double")
+    report = check_text(text, launch=LAUNCH)
+    assert report.error or report.kernels[0].verdict == "unknown"
+
+
+def test_an_instruction_nobody_knows_keeps_a_proof_away() -> None:
+    text = copy_text(**{"close": "DONE:\nmystery.async.b32 %r1, %r2;\nret;\n}\n"})
+    report = check_text(text, launch=LAUNCH)
+    assert report.error or report.kernels[0].verdict == "unknown"
+
+
+def test_one_kernel_of_several_can_be_named() -> None:
+    second = copy_text().partition(".visible")[2].replace("double(", "second(", 1)
+    text = f"{copy_text()}.visible{second}"
+    whole = launch_from_json({**launch_document(), "entry": "second"}, "launch.json")
+    assert [kernel.name for kernel in check_text(text, launch=whole).kernels] == ["second"]
+    named = check_text(text, launch=LAUNCH, options=CheckOptions(entry="double"))
+    assert [kernel.name for kernel in named.kernels] == ["double"]
+    assert "does not say which" in check_text(text, launch=LAUNCH).error
+    assert "no kernel 'third'" in check_text(text, options=CheckOptions(entry="third")).error
+
+
+def test_a_repair_proves_the_kernel_and_is_kept_out_where_none_is_wanted() -> None:
+    text = copy_text(**NO_FENCE)
+    report = check_text(text, launch=LAUNCH, options=CheckOptions(repair_seconds=30))
+    repairs = [finding.repair for finding in report.kernels[0].errors if finding.repair and finding.repair.edits]
+    assert repairs and repairs[0].rechecked
+    report = check_text(text, launch=LAUNCH)
+    assert all(not finding.repair.edits for finding in report.kernels[0].errors if finding.repair)
+
+
+def test_files_are_checked_in_order(tmp_path: Path) -> None:
+    for name in ("b.ptx", "a.ptx"):
+        (tmp_path / name).write_text(copy_text(), encoding="utf-8")
+    reports = check_paths([str(tmp_path), str(tmp_path / "none.ptx")], launch=LAUNCH)
+    assert [Path(report.path).name for report in reports] == ["a.ptx", "b.ptx", "none.ptx"]
+    assert exit_code(reports) == 2
+
+
+def test_texts_of_other_kinds() -> None:
+    assert decode_text(b"\xef\xbb\xbf.version 8.0\n\0", "k.ptx") == ".version 8.0\n"
+    for data, message in ((b"\x7fELF...", "cubin"), (b"\xff", "not UTF-8"), (b"a\0b", "NUL")):
+        with pytest.raises(TilewrightError, match=message) as caught:
+            decode_text(data, "k.ptx")
+        assert caught.value.remedy
+
+
+def test_launches_of_any_shape_end_without_a_defect() -> None:
+    document = launch_document()
+    for change in ({"grid": [2**31 - 1, 1, 1]}, {"block": [1]}, {"block": [1024]}, {"cluster": [2**31 - 1]}):
+        launch = launch_from_json(json.loads(json.dumps({**document, **change})), "launch.json")
+        report = check_text(copy_text(), launch=launch, options=CheckOptions(budget_seconds=3))
+        assert "a fault of tilewright" not in report.error

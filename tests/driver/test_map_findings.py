@@ -1,0 +1,49 @@
+"""Tensor maps of a launch: what the driver refuses is an error, what the device dislikes is for review."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tilewright.base.element import Element
+from tilewright.base.plan import Launch, OpaqueParam, Param, TensorMap, TensorMapParam
+from tilewright.driver.map_findings import map_findings, target_of
+from tilewright.frontends.ptx.reader import read
+
+MAP = TensorMap(Element.BF16, (64, 32), (128,), (64, 8), swizzle="128B")
+
+
+def text(target: str = "sm_90a") -> str:
+    head = f".version 8.6\n.target {target}\n.address_size 64\n"
+    return f"{head}.visible .entry k(.param .align 64 .b8 m[128]) {{ ret; }}"
+
+
+def codes(param: Param, target: str = "sm_90a") -> list[tuple[str, str]]:
+    module = read(text(target), "k.ptx", tolerant=True)
+    launch = Launch("k", (1, 1, 1), (32, 1, 1), (param,))
+    return [(each.code[:2], each.level.value) for each in map_findings(module, module.kernels[0], launch)]
+
+
+def test_a_legal_map_is_no_finding() -> None:
+    assert codes(TensorMapParam("x", MAP)) == []
+
+
+def test_maps_that_the_driver_refuses_are_errors_in_structures_too() -> None:
+    wrong = TensorMapParam("x", dataclasses.replace(MAP, strides_bytes=(120,)))
+    assert codes(wrong) == [("TM", "error")]
+    assert codes(OpaqueParam(256, fields=((128, wrong),))) == [("TM", "error")]
+
+
+def test_a_box_that_shared_memory_cannot_hold_is_for_review() -> None:
+    huge = TensorMap(Element.U8, (4096,) * 3, (4096, 1 << 24), (16, 100, 100), swizzle="128B")
+    assert codes(TensorMapParam("x", huge)) == [("TM", "review")]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("sm_90a", "sm_90a"), ("sm_90", "sm_90a"), ("sm_100f", "sm_100a"), ("sm_100a", "sm_100a"), ("sm_80", None)],
+)
+def test_the_nearest_table(name: str, known: str | None) -> None:
+    found = target_of(read(text(name), "k.ptx", tolerant=True))
+    assert (found.name if found else None) == known
