@@ -458,15 +458,6 @@ def test_setmaxnreg_differs_within_a_warpgroup() -> None:
     assert codes([*(budget(w, 40) for w in W[:3]), budget(W[3], 48), *ends(*W)]) == {"SR101"}
 
 
-def test_registers_given_back_after_others_were_taken() -> None:
-    warps = tuple(ev.WarpActor(0, index) for index in range(8))
-    take = [ev.RegisterBudget(w, 232, True, at(10), 168) for w in warps[:4]]
-    give = [ev.RegisterBudget(w, 40, False, at(11), 168) for w in warps[4:]]
-    assert doubts([*give, *take, *ends(*warps)]) == ()
-    assert doubts([*take, *sync(warps), *give, *ends(*warps)])
-    assert doubts([*take, *ends(*warps)])
-
-
 def test_reaching_into_a_peer() -> None:
     warps = (W[0], PEER[0])
     reach = access(W[0], False, 20, TILE, cta=1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tilewright.base.diagnostic import Level
 from tilewright.contract import phase_ledger
 from tilewright.contract.readings import Readings
+from tilewright.contract.register_budgets import check_budgets
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import BulkThread, ClusterState, WarpState, name_of
 from tilewright.contract.vector_clock import VectorClock
@@ -28,7 +29,7 @@ def check_exit(cluster: ClusterState, readings: Readings, findings: RunFindings)
     _check_copies(cluster, findings)
     _check_wgmmas(cluster, findings)
     _check_remote(cluster, findings)
-    _check_budgets(cluster, findings)
+    check_budgets(cluster, findings)
     _check_tensor_operations(cluster, readings, findings)
     _check_async_copies(cluster, findings)
     for barriers in cluster.barriers.values():
@@ -131,37 +132,6 @@ def _check_remote(cluster: ClusterState, findings: RunFindings) -> None:
             phase_ledger.report_after_exit(mark, f"reaches into CTA {cta}", cta, findings)
 
 
-def _check_budgets(cluster: ClusterState, findings: RunFindings) -> None:
-    taken: dict[int, int] = {}
-    for actor, warp in cluster.warps.items():
-        taken[actor.cta] = taken.get(actor.cta, 0) + warp.registers_taken
-    for cta, registers in taken.items():
-        if registers > 0:
-            # The run went through because warps had exited, or the launch left registers over.
-            findings.doubt(
-                f"setmaxnreg takes {32 * registers} registers more than it gives back in CTA {cta}; whether every "
-                "order of the increases ends is not decided"
-            )
-    groups: dict[tuple[int, int], list[WarpState]] = {}
-    for actor, warp in cluster.warps.items():
-        groups.setdefault((actor.cta, actor.warp // _WARPGROUP_WARPS), []).append(warp)
-    for warps in groups.values():
-        first = warps[0]
-        for warp in warps[1:]:
-            if [budget[:2] for budget in warp.budgets] != [budget[:2] for budget in first.budgets]:
-                at = (warp.budgets or first.budgets)[0][2]
-                findings.report(
-                    "SR101",
-                    f"{name_of(warp.actor)} and {name_of(first.actor)}, of one warpgroup, execute different setmaxnreg",
-                    at,
-                    (first.budgets or warp.budgets)[0][2],
-                    (
-                        f"{name_of(first.actor)} executes {[budget[0] for budget in first.budgets]}",
-                        f"{name_of(warp.actor)} executes {[budget[0] for budget in warp.budgets]}",
-                    ),
-                )
-
-
 def _check_tensor_operations(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
     known: dict[int, VectorClock] = {}
     for operation in cluster.tensor.operations.values():
@@ -176,12 +146,17 @@ def _check_tensor_operations(cluster: ClusterState, readings: Readings, findings
         who, kind = name_of(operation.issuer), operation.kind
         exit_span = cluster.warp(operation.issuer).exit_span
         if kind in ("ld", "st"):
+            consumed = kind == "ld" and not operation.unread
+            level = readings.load_wait_before_release if consumed else Level.ERROR
+            if level is None:
+                continue
             findings.report(
                 "TC115",
                 f"no tcgen05.wait::{kind} follows the tcgen05.{kind} of {who}",
                 operation.span,
                 exit_span,
                 (f"{who} issues it ({operation.span})", f"{who} exits ({exit_span}) while it may be in flight"),
+                level,
             )
             continue
         committed = cluster.tensor.committed.get(operation.thread, 0) >= done.value

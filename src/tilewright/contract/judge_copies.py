@@ -33,6 +33,7 @@ def issue(state: LaunchState, event: CopyIssue) -> None:
     state.copies[event.copy.copy] = copy
     cluster.copies.append(copy)
     if event.direction == "store":
+        copy.constant = _name_of_store(warp, event)
         thread = _bulk_thread(cluster, warp, event.lane)
         thread.uncommitted.append(copy)
         thread.last_span = event.span
@@ -41,15 +42,17 @@ def issue(state: LaunchState, event: CopyIssue) -> None:
             state.enter(cluster.shared_memory(cta), cluster, record, copy.clock, "shared")
         _use_tensor_map(state, cluster, warp, event, copy, copy.reads)
         return
-    for cta in event.destinations:
+    address = -1 if event.barrier_address is None else event.barrier_address
+    for cta, owner in zip(event.destinations, event.barrier_ctas or event.destinations, strict=True):
         done = copy.writes[cta] = Completion()
+        copy.signals.setdefault(owner, []).append(done)
         if cta != event.actor.cta:  # how long the copy reaches into the peer is judged by its completion
             state.check_started(cluster, warp, cta, event.span)
-        barrier = cluster.barriers.get(cta, {}).get(-1 if event.barrier_address is None else event.barrier_address)
+        barrier = cluster.barriers.get(owner, {}).get(address)
         if barrier is None:
             state.findings.report(
                 "MB101",
-                f"a bulk copy into CTA {cta} signals no live mbarrier ({event.barrier_address})",
+                f"a bulk copy into CTA {cta} signals no live mbarrier (+{address:#x} of CTA {owner})",
                 event.span,
             )
         else:
@@ -60,6 +63,16 @@ def issue(state: LaunchState, event: CopyIssue) -> None:
         record = copy.record(("copy", copy.actor, cta), True, event.shared, done)
         state.enter(cluster.shared_memory(cta), cluster, record, copy.clock, "shared")
         _use_tensor_map(state, cluster, warp, event, copy, done)
+
+
+def _name_of_store(warp: WarpState, event: CopyIssue) -> tuple[int, ...]:
+    """Names the data of a store: the same for the lanes of a warp that issue it by one instruction."""
+    begin, source = warp.repeated.get(event.span, (-1, ()))
+    flat = tuple(bound for part in event.shared for bound in part)
+    if begin < 0 or source[1:] != flat or begin + 1 != warp.epoch:
+        source = (event.copy.copy, *flat)
+    warp.repeated[event.span] = (warp.epoch, source)
+    return source
 
 
 def _use_tensor_map(

@@ -10,22 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.contract.launch_state import LaunchState
+from tilewright.contract.register_budgets import Budget
 from tilewright.machine.event import Exit, GridDependency, RegisterBudget
 
 
 def register_budget(state: LaunchState, event: RegisterBudget) -> None:
     """setmaxnreg takes effect."""
-    cluster, warp = state.step(event.actor)
-    warp.budgets.append((event.registers, event.increase, event.span))
-    warp.registers_taken += event.registers - event.before
-    key = ("raised", event.actor.cta)
-    if event.increase:
-        cluster.advance(warp.order, key, cluster.at(warp.order, key) + 1)
-    elif cluster.at(warp.order, key):
-        state.findings.doubt(
-            f"{event.span}: registers are given back after others were taken; whether every order of setmaxnreg "
-            "ends is not decided"
-        )
+    _, warp = state.step(event.actor)
+    budget = Budget(event.before, event.registers, event.increase, event.span, warp.epoch, warp.order.copy())
+    warp.budgets.append(budget)
 
 
 def grid_dependency(state: LaunchState, event: GridDependency) -> None:

@@ -55,6 +55,7 @@ def allocate(state: LaunchState, event: TensorMemoryAllocate) -> None:
                 (f"CTA {peer} has not started", f"{name_of(warp.actor)} allocates with it ({event.span})"),
                 level,
             )
+        cluster.tensor.pairs.setdefault(event.column, []).append((warp.track, warp.epoch))
     _enter_life(state, cluster, warp, event.cta, event.column, event.columns, "allocates", event.span)
 
 
@@ -63,6 +64,7 @@ def deallocate(state: LaunchState, event: TensorMemoryDeallocate) -> None:
     cluster, warp = state.step(event.actor)
     _check_group(state, cluster, event.cta_group, event.span)
     _enter_life(state, cluster, warp, event.cta, event.column, event.columns, "deallocates", event.span)
+    cluster.tensor.pairs.pop(event.column, None)
     peer = state.pair_of(event.cta)
     if event.cta_group == 2 and peer in cluster.tensor.memories:
         cells = _columns(event.column, event.columns)
@@ -136,7 +138,10 @@ def _judge(
 ) -> None:  # fmt: skip
     """Is the earlier access of the same cells complete, as far as the issuer of `later` knows?"""
     if isinstance(earlier.actor, WarpActor):
-        if warp.order.at(earlier.warp_track) < earlier.epoch:
+        marks = [(earlier.warp_track, earlier.epoch)]
+        if earlier.operation == "allocates":  # who knows of one half of a pair's allocation knows of both
+            marks += cluster.tensor.pairs.get(earlier.ranges[0][0] // LANES, [])
+        if not any(warp.order.at(track) >= epoch for track, epoch in marks):
             _report_life(state, warp, earlier, later, cta)
         return
     first = cluster.tensor.operations.get(getattr(earlier.actor, "operation", -1))
@@ -362,8 +367,8 @@ def register_use(state: LaunchState, event: TensorMemoryRegisterUse) -> None:
         if event.write and event.register in operation.unread:
             level = Level.ERROR
         operation.unread.discard(event.register)
-        if not operation.unread:
-            operation.consumed_epoch = max(operation.consumed_epoch, warp.epoch)
+        if not operation.unread and not operation.consumed_epoch:
+            operation.consumed_epoch = warp.epoch
     if level is None:
         return
     verb = "writes" if event.write else "reads"

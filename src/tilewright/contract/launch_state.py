@@ -130,7 +130,7 @@ class LaunchState:
                 if self.readings.same_value is not None:
                     code, message, steps = describe_race(earlier, record, space)
                     self.findings.report(
-                        "NB104", f"{message}; both write the same constant", record.span, earlier.span, steps,
+                        "NB104", f"{message}; both write the same", record.span, earlier.span, steps,
                         self.readings.same_value,
                     )  # fmt: skip
                 continue

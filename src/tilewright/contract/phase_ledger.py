@@ -23,6 +23,7 @@ from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import (
+    Arrivals,
     BarrierState,
     ClusterState,
     CommitState,
@@ -105,6 +106,7 @@ def arrive(
     phase.arrivals += event.count
     phase.expected_bytes += event.expect_bytes
     phase.contributors[warp.track] = mark
+    _arrive_together(warp, phase, event)
     phase.last_span = event.span
     phase.order.join(warp.order)
     phase.arrived.join(warp.clock)
@@ -112,6 +114,20 @@ def arrive(
         phase.published.join(published)
     if event.drop:
         barrier.next_count -= event.count
+
+
+def _arrive_together(warp: WarpState, phase: PhaseState, event: BarrierArrive) -> None:
+    """Lanes of one instruction arrive at once, on whichever barriers: who learns of one arrival learns of all."""
+    last = warp.arrivals
+    if last is None or last.span != event.span or last.epoch + 1 != warp.epoch:
+        last = warp.arrivals = Arrivals(event.span)
+    for other, relaxed in last.phases:
+        other.order.advance(warp.track, warp.epoch)
+        other.arrived.advance(warp.track, warp.epoch)
+        if not relaxed:
+            other.published.advance(warp.track, warp.epoch)
+    last.epoch = warp.epoch
+    last.phases.append((phase, event.relaxed))
 
 
 def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive, findings: RunFindings) -> None:
@@ -203,11 +219,12 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
     phase.completed_bytes += event.bytes
     phase.order.join(copy.order)
     phase.last_span = event.span
-    done = copy.writes.get(event.cta)
-    if done is None:
+    told = copy.signals.get(event.cta)
+    if told is None:
         findings.doubt(f"{event.span}: bulk copy {event.actor.copy} completes in CTA {event.cta}, no destination of it")
         return
-    done.track, done.value = barrier.track, event.phase + 1
+    for done in told:  # a copy into several CTAs that tells one barrier has completed when the last has
+        done.track, done.value = barrier.track, event.phase + 1
 
 
 def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> None:

@@ -97,7 +97,7 @@ POINTS: tuple[ContestedPoint, ...] = (
         ("PTX ISA 9.7.9.25.2", "mlc-ai/TIRx-kernels#151"),
     ),
     ContestedPoint(
-        "load_wait_before_release", ("TC109",),
+        "load_wait_before_release", ("TC103", "TC109", "TC115"),
         "Is tcgen05.wait::ld needed before others overwrite what was loaded, if every register was consumed?",
         "Yes: register dependence orders the consuming instruction, not memory.",
         "A load whose registers were all consumed has been performed.",

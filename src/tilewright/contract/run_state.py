@@ -23,6 +23,7 @@ from tilewright.contract.vector_clock import Tracks, VectorClock
 from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor
 
 if TYPE_CHECKING:
+    from tilewright.contract.register_budgets import Budget
     from tilewright.contract.strong_words import Holding
 
 ALL_LANES = 0xFFFF_FFFF
@@ -73,13 +74,12 @@ class BulkThread:
 class WarpState:
     """One warp: its clock (own epoch included) and what it has under way.
 
-    registers_taken: by setmaxnreg, per thread, beyond those of the launch (negative: given back). access_track and
-    access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once a lane has signalled alone;
-    synchronized_epoch: up to which its lanes know each other's accesses. fences: at which
+    budgets: its setmaxnreg. access_track and access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once
+    a lane has signalled alone; synchronized_epoch: up to which its lanes know each other's accesses. fences: at which
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
-    tcgen05.fence::after_thread_sync.  release: what its last fence
-    releases, to scope release_scope; to_acquire: what its next fence acquires. tensor_maps: what it knew at its last
-    acquire of each tensor map.
+    tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
+    its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
+    arriving instruction. repeated: at which event it issued a store at a place last, and what names that store.
     """
 
     actor: WarpActor
@@ -90,8 +90,7 @@ class WarpState:
     bulk: dict[int, BulkThread] = field(default_factory=dict[int, BulkThread])
     wgmma_fenced: bool = False
     cluster_generation: int = -1
-    budgets: list[tuple[int, bool, Span]] = field(default_factory=list[tuple[int, bool, Span]])
-    registers_taken: int = 0
+    budgets: list[Budget] = field(default_factory=list["Budget"])
     exit_span: Span | None = None
     access_track: int = -1
     lane_tracks: list[int] = field(default_factory=list[int])
@@ -106,6 +105,8 @@ class WarpState:
     to_acquire: list[Holding] = field(default_factory=list["Holding"])
     async_copies: AsyncCopyThread | None = None
     tensor_maps: dict[int, VectorClock] = field(default_factory=dict[int, VectorClock])
+    arrivals: Arrivals | None = None
+    repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=dict[Span, "tuple[int, tuple[int, ...]]"])
 
     def tick(self) -> int:
         """Begin the warp's next event."""
@@ -132,8 +133,9 @@ class WarpState:
 
 @dataclass(slots=True)
 class CopyState:
-    """One bulk copy. clock, order: what its issuer knew. writes: completion in each destination CTA of a load; reads
-    and written: completions of a store's source and destination."""
+    """One bulk copy. clock, order: what its issuer knew. writes: completion in each destination CTA of a load;
+    signals: the same by the CTA whose barrier is told; reads and written: completions of a store's source and
+    destination; constant: names what a store writes, if lanes of a warp issue it several times."""
 
     actor: CopyActor
     issuer: WarpState
@@ -144,6 +146,8 @@ class CopyState:
     span: Span
     barrier_address: int | None = None
     writes: dict[int, Completion] = field(default_factory=dict[int, Completion])
+    signals: dict[int, list[Completion]] = field(default_factory=dict[int, "list[Completion]"])
+    constant: tuple[int, ...] = ()
     reads: Completion = field(default_factory=Completion)
     written: Completion = field(default_factory=Completion)
 
@@ -163,6 +167,7 @@ class CopyState:
             operation=f"{'writes' if write else 'reads'} ({self.direction})",
             by_engine=True,
             uncertain=uncertain,
+            constant=self.constant,
         )
 
 
@@ -248,6 +253,15 @@ class BarrierState:
 
     def __str__(self) -> str:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The arrivals of one instruction: the phases they counted in, each with whether it was relaxed."""
+
+    span: Span
+    epoch: int = 0
+    phases: list[tuple[PhaseState, bool]] = field(default_factory=list["tuple[PhaseState, bool]"])
 
 
 @dataclass(slots=True)
