@@ -91,7 +91,7 @@ def test_legal(fields: InstructionDescriptor, group: int, ws: bool) -> None:
         (replace(MX, scale="ue4m3"), 1, False, "UE8M0"),
         (replace(MX, b_major="mn"), 1, False, "transposed"),
         (replace(FOUR, scale_b_id=1), 2, False, "ids"),
-        (replace(FOUR, k=96), 2, False, "sm_103a"),
+        (replace(FOUR, k=96, m=128), 2, False, "M of 256"),
         (replace(F16, m=128, n=96), 1, True, "N 64 or 128 or 256"),
         (MX, 1, True, "block scales"),
     ],

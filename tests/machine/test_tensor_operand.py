@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tilewright.base.error import TilewrightError
 from tilewright.legal.tensor_core_descriptor import Layout, SharedDescriptor, encode_shared
 from tilewright.machine import tensor_core
 from tilewright.machine.engine_fault import EngineFault
@@ -123,13 +124,17 @@ def test_scale_factors() -> None:
         (SharedDescriptor(0, 0, 0, constant=0), "wgmma"),
         (SharedDescriptor(0, 0, 0, layout=None), "no layout"),
         (SharedDescriptor(0, 0, 0, reserved=1 << 55), "reserved"),
-        (SharedDescriptor(0, 0, 0, absolute_leading=True), "sm_103a"),
     ],
 )
 def test_illegal_descriptors(fields: SharedDescriptor, message: str) -> None:
     with pytest.raises(EngineFault, match=message) as caught:
         read_descriptor(encode_shared(fields))
     assert caught.value.code == "TC209"
+
+
+def test_absolute_offsets_are_refused() -> None:
+    with pytest.raises(TilewrightError, match="absolute"):
+        read_descriptor(encode_shared(SharedDescriptor(0, 0, 0, absolute_leading=True)))
 
 
 def test_layouts_that_do_not_fit_the_operand() -> None:

@@ -7,7 +7,8 @@ constant 0b001 in bits 48 to 46 and its layout in three bits, 63 to 61, numbered
 forms, one for the block-scaled kinds.
 
 `encode_*` and `decode_*` are inverse to one another; the `*_problems` functions say in words what an instruction could
-not do with a descriptor, and nothing where it is legal. Not handled: absolute leading offsets and K of 96 (sm_103a).
+not do with a descriptor, and nothing where it is legal. Absolute leading offsets and K of 96, which sm_103a has and
+sm_100a has not, count as legal: whoever asks must know the architecture. Not handled: sm_107's wider fields.
 Checked by tests/legal/test_tensor_core_descriptor.py.
 """
 
@@ -119,7 +120,7 @@ def encodable(fields: SharedDescriptor, target: Target) -> tuple[str, ...]:
 
 
 def shared_problems(fields: SharedDescriptor) -> tuple[str, ...]:
-    """Why no tcgen05 instruction of sm_100a may take this descriptor; empty if it may."""
+    """Why no tcgen05 instruction may take this descriptor; empty if one may (of sm_103a alone: `absolute_leading`)."""
     found: list[str] = []
     if fields.constant != _CONSTANT:
         hint = "; a descriptor made for wgmma has 0 there" if fields.constant == 0 else ""
@@ -128,8 +129,6 @@ def shared_problems(fields: SharedDescriptor) -> tuple[str, ...]:
         found.append("bits 63 to 61 name no layout (0 none, 1 128B with 32B atoms, 2 128B, 4 64B, 6 32B)")
     if fields.reserved:
         found.append(f"reserved bits are set: {fields.reserved:#x}")
-    if fields.absolute_leading:
-        found.append("bit 52 (absolute leading offset) is for sm_103a")
     return tuple(found)
 
 
@@ -262,8 +261,8 @@ def _shape_problems(
     fields: InstructionDescriptor, target: Target, cta_group: int, weight_stationary: bool
 ) -> Iterator[str]:
     m, n, kind = fields.m, fields.n, fields.kind
-    if fields.k == 96:
-        yield "K of 96 is for sm_103a"
+    if fields.k == 96 and fields.m != 256:
+        yield f"K of 96 goes with M of 256, not {m}"
     if weight_stationary:
         rows, columns = target.limits("tcgen05.m_weight_stationary"), target.limits("tcgen05.n_weight_stationary")
         if cta_group != 1 or fields.scaled:

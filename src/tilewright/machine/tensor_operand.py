@@ -28,6 +28,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.base.error import TilewrightError
 from tilewright.legal.tensor_core_descriptor import (
     OperandElement,
     ScaleElement,
@@ -56,12 +57,17 @@ def element_bits(element: OperandElement) -> int:
 
 
 def read_descriptor(descriptor: int) -> SharedDescriptor:
-    """A descriptor's fields. Raises EngineFault TC209 where it is not one of sm_100a."""
+    """A descriptor's fields. Raises EngineFault TC209 where it is none, TilewrightError where the machine lacks it."""
     fields = decode_shared(descriptor)
     problems = shared_problems(fields)
     if problems:
         raise EngineFault(
             "TC209", "shared-memory-descriptor", f"shared-memory descriptor {descriptor:#018x}: {'; '.join(problems)}"
+        )
+    if fields.absolute_leading:
+        raise TilewrightError(
+            f"the machine cannot read shared-memory descriptor {descriptor:#018x}: an absolute leading offset",
+            remedy="sm_100a has none; run this kernel on a GPU of sm_103a",
         )
     return fields
 

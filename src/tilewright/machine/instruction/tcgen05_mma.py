@@ -200,6 +200,11 @@ def _product(text: _MultiplyText, warp: Warp, lane: int) -> Product:
         raise EngineFault(
             "TC208", "instruction-descriptor", f"instruction descriptor {bits:#010x}: {'; '.join(problems)}"
         )
+    if fields.k == 96:
+        raise TilewrightError(
+            f"the machine cannot run {text.instruction.opcode}: K of 96", span=text.instruction.span,
+            remedy="sm_100a has none; run this kernel on a GPU of sm_103a",
+        )  # fmt: skip
     d_lane, d_column = split(value(text.d))
     half = fields.m == 64 and text.cta_group == 1 and not text.weight_stationary
     if d_lane not in ((0, 16) if half else (0,)):
