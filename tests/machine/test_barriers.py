@@ -305,3 +305,9 @@ def test_a_barrier_reduces_predicates() -> None:
         )
         assert (out[:, :3] == [40, 0, 1]).all()
         assert (out[:64, 3] == 63).all() and (out[64:, 3] == 0).all()
+
+
+@pytest.mark.parametrize("count", [100, 16, 264])
+def test_register_counts_that_do_not_exist(count: int) -> None:
+    with pytest.raises(MachineFault, match="SR202"):
+        run_into(f"setmaxnreg.dec.sync.aligned.u32 {count}; ret;", np.zeros(1, np.uint32), threads=128)

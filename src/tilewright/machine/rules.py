@@ -236,6 +236,15 @@ MACHINE_RULES: dict[str, MachineRule] = {
             "Use the other direction.",
         ),
         MachineRule(
+            "SR202",
+            "setmaxnreg-operand",
+            "setmaxnreg names a register count that it does not take",
+            "The count is a multiple of 8 from 24 to 256.",
+            "PTX ISA 9.7.19.5 (setmaxnreg)",
+            "setmaxnreg.inc.sync.aligned.u32 100.",
+            "Use the nearest multiple of 8.",
+        ),
+        MachineRule(
             "LV201",
             "hang",
             "nobody can ever move again",

@@ -27,11 +27,11 @@ Combine = Callable[[Lanes, Lanes, Lanes], Lanes]
 """(what memory holds, operand b, operand c of `cas`) to what it holds next, bits of each lane."""
 
 
-def _incremented(old: Any, b: Any) -> Any:
+def _incremented(old: Lanes, b: Lanes) -> Lanes:
     return np.where(old >= b, 0, old + 1)
 
 
-def _decremented(old: Any, b: Any) -> Any:
+def _decremented(old: Lanes, b: Lanes) -> Lanes:
     return np.where((old == 0) | (old > b), b, old - 1)
 
 

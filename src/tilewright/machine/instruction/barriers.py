@@ -131,11 +131,21 @@ def _setmaxnreg(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
     (operand,) = expect_operands(instruction, 1)
     value = decoder.static_value(decoder.source(instruction, operand, WORD32))
     least, most, step = (decoder.target.limit(f"setmaxnreg.registers_{name}") for name in ("min", "max", "step"))
-    if direction is None or value is None or not least <= value <= most or value % step:
-        takes = f".inc or .dec and a constant multiple of {step} from {least} to {most}"
-        raise unsupported(instruction, f"setmaxnreg takes {takes}")
+    if direction is None or value is None:
+        raise unsupported(instruction, "setmaxnreg takes .inc or .dec and a constant")
     increase = direction == "inc"
-    return Control(lambda warp, _mask: set_registers(warp, value, increase, instruction.span), converged=True)
+    legal = least <= value <= most and value % step == 0
+
+    def act(warp: Warp, _mask: int) -> Signal | None:
+        if not legal:
+            raise MachineFault(
+                "SR202", "setmaxnreg-operand",
+                f"setmaxnreg to {value} registers, which is no multiple of {step} from {least} to {most}",
+                instruction.span, "PTX ISA, setmaxnreg",
+            )  # fmt: skip
+        return set_registers(warp, value, increase, instruction.span)
+
+    return Control(act, converged=True)
 
 
 HANDLERS = {

@@ -2,8 +2,8 @@
 
 Frequent conversions without a rounding difficulty (f32 to bf16 to nearest, widening, integers) are computed directly;
 a NaN sends the vector to `conversion`. Pairs of narrow floats are converted by `convert_packed`. Source: PTX ISA,
-`cvt`. Not handled: `cvt.rs` (stochastic rounding). Checked by: tests/machine/test_instructions.py,
-test_narrow_float.py.
+`cvt`. Not handled: `cvt.rs` (stochastic rounding), directed rounding to f64.
+Checked by: tests/machine/test_instructions.py, test_narrow_float.py.
 """
 
 from __future__ import annotations
@@ -138,6 +138,8 @@ def _function(
     if integral_source:
         if rounding is None or to_integral:
             raise unsupported(instruction, "it needs a rounding")
+        if target == "f64" and rounding != "rn":
+            raise unsupported(instruction, f"conversion to f64 with .{rounding}")
         return lambda a: conversion.integer_to_float(target, source, a, rounding, saturate=saturate)
     if to_integral is not None:
         if target != source or saturate or relu or satfinite:
