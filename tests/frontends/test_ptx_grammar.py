@@ -230,7 +230,7 @@ def test_variables_of_other_kinds() -> None:
         (".global .u8 a = 0xFE(b);", "mask 0xfe does not take one byte"),
         (".global .u64 a = b;", "b is not declared"),
         (".global .b32 a; .alias a, a;", "a is not a function"),
-        (".entry k() { .reg .b32 " + ", ".join(f"r{n}<600000>" for n in range(2)) + "; }", "more than 1048576 names"),
+        (".entry k() { .reg .v2 .b32 r<600000>; }", "more than 1048576 names"),
     ],
 )
 def test_refused(text: str, message: str) -> None:

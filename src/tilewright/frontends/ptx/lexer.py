@@ -16,16 +16,20 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Unread
 
+# Spaces and comments, taken whole and never given back, so that no text makes the search try again.
+_BETWEEN = r"(?:[\ \t\r\n\f\v]++|//[^\n]*+|/\*.*?\*/)*+"
+_SPACE = re.compile(_BETWEEN, re.DOTALL)
 _TOKEN = re.compile(
-    r"""
-      (?P<space>(?:[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/)+)
-    | (?P<word>(?:[A-Za-z][\w$]*|[%$_][\w$]*)(?:\.[\w$]+(?:::[\w$]+)*)*(?<!%))
+    _BETWEEN
+    + r"""
+    (?: (?P<word>(?:[A-Za-z][\w$]*|[%$_][\w$]*)(?:\.[\w$]+(?:::[\w$]+)*)*(?<!%))
+    | (?P<punctuation><<|>>|<=|>=|==|!=|&&|\|\||/(?!\*)|[{}()\[\],;:@!|+\-*%<>&^~?=])
     | (?P<float>0[fF][0-9A-Fa-f]{8}(?![\w$.])|0[dD][0-9A-Fa-f]{16}(?![\w$.])
         |(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)(?![\w$.]))
     | (?P<integer>(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?(?![\w$.]))
     | (?P<directive>\.[A-Za-z0-9_$]+(?:::[\w$]+)*)
     | (?P<string>"(?:[^"\\\n]|\\.)*")
-    | (?P<punctuation><<|>>|<=|>=|==|!=|&&|\|\||/(?!\*)|[{}()\[\],;:@!|+\-*%<>&^~?=])
+    | (?P<end>\Z))
     """,
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
@@ -58,19 +62,22 @@ class Cursor:
 
     def _scan(self, text: str) -> None:
         kinds, texts, offsets = self.kinds, self.texts, self._offsets
-        position, match_at = 0, _TOKEN.match
-        while position < len(text):
-            match = match_at(text, position)
-            if match is None:
-                self._refuse_text(text, position)
+        position = 0
+        for match in _TOKEN.finditer(text):
             kind = match.lastgroup
             assert kind is not None, "every alternative of the pattern is named"
-            if kind != "space":
-                word = match.group()
-                kinds.append(word if kind == "punctuation" else kind)
-                texts.append(word)
-                offsets.append(position)
+            if match.start() != position or kind == END:
+                break
             position = match.end()
+            word = match[kind]
+            kinds.append(word if kind == "punctuation" else kind)
+            texts.append(word)
+            offsets.append(position - len(word))
+        between = _SPACE.match(text, position)
+        assert between is not None, "the pattern matches the empty text"
+        position = between.end()
+        if position != len(text):
+            self._refuse_text(text, position)
         kinds.append(END)
         texts.append("")
         offsets.append(len(text.rstrip()))

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -60,10 +59,14 @@ class Names:
         self.visible: dict[str, Meaning] = {
             name: meaning for name, meaning in parameters.items() if isinstance(meaning, Register)
         }
-        self._outer = ChainMap[str, Symbol | Register](dict(parameters), cast("dict[str, Symbol | Register]", symbols))
+        self._symbols = symbols
+        self._parameters = parameters
         self._used: set[str] = set()
         self._scopes = [_Scope(opened)]
         self._next_suffix: dict[str, int] = {}
+
+    def _is_outer(self, name: str) -> bool:
+        return name in self._parameters or name in self._symbols
 
     @property
     def depth(self) -> int:
@@ -98,14 +101,14 @@ class Names:
             (use.span, name)
             for name, uses in pending.items()
             for use in uses
-            if use.is_label or name not in self._outer
+            if use.is_label or not self._is_outer(name)
         ]
         if unknown:
             span, name = min(unknown, key=lambda each: (each[0].line, each[0].column))
             self._refuse(name, span, scope)
 
     def _refuse(self, name: str, span: Span, scope: _Scope) -> None:
-        known = itertools.islice((*scope.labels, *self._outer), _MOST_SUGGESTIONS)
+        known = itertools.islice(itertools.chain(scope.labels, self._parameters, self._symbols), _MOST_SUGGESTIONS)
         # Long names are compared in a time that grows with their square.
         candidates = [each for each in known if len(each) <= _LONGEST_SUGGESTION]
         near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
@@ -155,9 +158,9 @@ class Names:
             raise TilewrightError(f"{name} is declared twice in one scope", span=span, remedy="rename one of the two")
         scope.declared.add(name)
         unique = name
-        if unique in self._used or unique in self._outer:
+        if unique in self._used or self._is_outer(unique):
             suffix = self._next_suffix.get(name, 1)
-            while (unique := f"{name}${suffix}") in self._used or unique in self._outer:
+            while (unique := f"{name}${suffix}") in self._used or self._is_outer(unique):
                 suffix += 1
             self._next_suffix[name] = suffix + 1
         self._used.add(unique)
