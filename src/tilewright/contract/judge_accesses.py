@@ -106,7 +106,7 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         agent = ("load", cta, copy.barrier_address)
     else:
         agent, done = ("copy", copy.actor), copy.written
-    record = copy.record(agent, event.write, event.ranges, done, uncertain=event.uncertain)
+    record = copy.record(agent, event.write, event.ranges, done, uncertain=event.uncertain, atomic=event.atomic)
     if event.space == "global":
         state.check_grid(copy.issuer, event.write, event.span)
         state.enter_global(copy.cluster, record, copy.clock)

@@ -18,6 +18,7 @@ from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.race import describe_race
 from tilewright.contract.run_state import BulkThread, ClusterState, CopyState, WarpState, is_ordered, name_of
 from tilewright.contract.shadow_memory import Completion, Record
+from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import BarrierComplete, BulkCommit, BulkWait, CopyIssue, TensorMapFence
 
 _TENSOR_MAP_BYTES = 128
@@ -87,12 +88,22 @@ def _use_tensor_map(
         issuer=warp.actor, operation="reads (tensor map)", by_engine=True,
     )  # fmt: skip
     acquired = warp.tensor_maps.get(event.tensor_map)
+    level: Level | None = Level.ERROR
+    if acquired is None:
+        acquired = _acquired_for(cluster, warp, event.tensor_map)
+        level = state.readings.tensor_map_acquire
     for earlier in cluster.global_memory.conflicts(record):
         if not is_ordered(earlier, copy.clock):
             code, message, steps = describe_race(earlier, record, "global")
             state.findings.report(code, message, event.span, earlier.span, steps)
-        elif acquired is None or cluster.at(acquired, ("tensor map release", earlier.warp_track)) < earlier.epoch:
-            lacking = "acquire" if acquired is None else "release"
+            continue
+        covered = acquired is not None and (
+            cluster.at(acquired, ("tensor map release", earlier.warp_track)) >= earlier.epoch
+        )
+        gravity = level if covered else Level.ERROR
+        own = warp.tensor_maps.get(event.tensor_map) is not None
+        if gravity is not None and not (covered and own):
+            lacking = "release" if own else "acquire by the issuer"
             state.findings.report(
                 "TM104",
                 f"{name_of(copy.actor, warp.actor)} uses the tensor map at {event.tensor_map:#x}, which "
@@ -104,7 +115,19 @@ def _use_tensor_map(
                     "the threads synchronize without fence.proxy.tensormap::generic.release and .acquire",
                     f"{name_of(warp.actor)} issues a copy ({event.span}), which reads a stale tensor map",
                 ),
+                gravity,
             )
+
+
+def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: int) -> VectorClock | None:
+    """What another warp of the CTA knew at an acquire of a tensor map that `warp` knows of."""
+    for other in cluster.warps.values():
+        known = other.tensor_maps.get(tensor_map)
+        if known is None or other.actor.cta != warp.actor.cta:
+            continue
+        if warp.clock.at(other.track) >= known.at(other.track):
+            return known
+    return None
 
 
 def tensor_map_fence(state: LaunchState, event: TensorMapFence) -> None:

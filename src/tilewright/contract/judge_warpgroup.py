@@ -72,7 +72,7 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
         operation="reads",
         by_engine=True,
     )
-    state.enter(cluster.shared_memory(event.actor.cta), cluster, record, common(clocks), "shared")
+    state.enter(cluster.shared_memory(event.actor.cta), cluster, record, common(clocks), "shared", clocks)
 
 
 def commit(state: LaunchState, event: WgmmaCommit) -> None:

@@ -7,6 +7,7 @@ Checked by: tests/contract/test_happens_before.py, tests/contract/test_happens_b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tilewright.base.diagnostic import Level
@@ -16,7 +17,7 @@ from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.global_order import GlobalOrder
 from tilewright.contract.grid_dependency import GridUse
 from tilewright.contract.phase_ledger import BARRIER_BYTES
-from tilewright.contract.race import describe_race, describe_unfenced
+from tilewright.contract.race import ALLOCATES, describe_race, describe_unfenced
 from tilewright.contract.readings import Readings
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import (
@@ -116,15 +117,24 @@ class LaunchState:
         return cluster, warp
 
     def enter(
-        self, memory: ShadowMemory, cluster: ClusterState, record: Record, clock: VectorClock, space: Space
-    ) -> None:
-        """Enter an access into a memory's history and judge it against what it conflicts with. clock: what its issuer
-        knew."""
+        self, memory: ShadowMemory, cluster: ClusterState, record: Record, clock: VectorClock, space: Space,
+        views: Sequence[VectorClock] = (),
+    ) -> None:  # fmt: skip
+        """Enter an access into a memory's history and judge it against what it conflicts with.
+
+        clock: what its issuer knew; views: what each of several issuers knew, of which `clock` is the common part.
+        """
         for earlier in memory.conflicts(record):
             ordered = is_ordered(earlier, clock)
             if earlier.atomic and record.atomic and are_morally_strong(earlier, record):
                 if not ordered:
                     self.note_unordered(earlier, record)
+                continue
+            if not ordered and earlier.write and record.write and is_repeated(earlier, record):
+                self.findings.doubt(
+                    f"{record.span}: {name_of(record.actor)} and {name_of(earlier.actor)} store to the same bytes by "
+                    "this instruction, unordered; whether both store the same would decide"
+                )
                 continue
             if not ordered and writes_same(earlier, record):
                 if self.readings.same_value is not None:
@@ -146,7 +156,7 @@ class LaunchState:
                     code, message, steps = describe_race(earlier, record, space, by_lanes=by_lanes)
                     self.findings.report(code, message, record.span, earlier.span, steps, level)
             elif record.by_engine and not earlier.by_engine:
-                level = self._unfenced(cluster, earlier, record, clock, space)
+                level = self._unfenced(cluster, earlier, views or (clock,), space)
                 if level is not None:
                     code, message, steps = describe_unfenced(earlier, record, space)
                     self.findings.report(code, message, record.span, earlier.span, steps, level)
@@ -167,16 +177,21 @@ class LaunchState:
                 self.unordered_reads.setdefault(read.span, write.span)
 
     def _unfenced(
-        self, cluster: ClusterState, earlier: Record, later: Record, clock: VectorClock, space: Space
+        self, cluster: ClusterState, earlier: Record, views: Sequence[VectorClock], space: Space
     ) -> Level | None:
         """At what level is the lack of a proxy fence between two accesses reported? None: it does not lack."""
         readings = self.readings
         if not earlier.write and readings.fence_before_refill is None:
             return None
-        if is_fenced(cluster, earlier, clock, space):
+        if earlier.operation == ALLOCATES:  # tcgen05.alloc's write needs no proxy fence
+            return None
+        without = [clock for clock in views if not is_fenced(cluster, earlier, clock, space)]
+        if not without:
             return None
         level: Level | None = Level.ERROR
-        if readings.proxy_fence == "path" and is_fenced_on_path(cluster, earlier, clock, space):
+        if readings.proxy_fence == "path" and all(
+            is_fenced_on_path(cluster, earlier, clock, space) for clock in without
+        ):
             level = readings.fence_on_path
         if level is not None and not earlier.write and readings.fence_before_refill is Level.REVIEW:
             level = Level.REVIEW
@@ -254,6 +269,18 @@ def is_fenced_on_path(cluster: ClusterState, earlier: Record, clock: VectorClock
 def writes_same(first: Record, second: Record) -> bool:
     """Do two writes store the same constants in the same bytes?"""
     return bool(first.constant) and first.constant == second.constant and first.ranges == second.ranges
+
+
+def is_repeated(first: Record, second: Record) -> bool:
+    """Did two warps store to the same bytes by one instruction, of what the text gives no constant?"""
+    return (
+        first.span == second.span
+        and first.ranges == second.ranges
+        and first.lanes == second.lanes
+        and not first.constant
+        and first.completion is None
+        and second.completion is None
+    )
 
 
 _REACH = {"": 2, "cta": 0, "cluster": 1, "gpu": 2, "sys": 3}

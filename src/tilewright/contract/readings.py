@@ -42,6 +42,7 @@ class Readings:
     elected_arrive: Reading = Level.REVIEW
     grid_wait: Reading = Level.REVIEW
     same_value: Reading = Level.ERROR
+    tensor_map_acquire: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -151,6 +152,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "Only what no earlier grid writes; that can't be seen in one kernel, so it is refuted.",
         "It is assumed that those bytes do not come from the grid before.",
         ("PTX ISA 9.7.13.13", "NVIDIA/cutlass#2760"),
+    ),
+    ContestedPoint(
+        "tensor_map_acquire", ("TM104",),
+        "Who must execute fence.proxy.tensormap::generic.acquire before a copy uses a changed tensor map?",
+        "The thread that issues the copy.",
+        "A thread of its CTA that the issuer synchronizes with: for review.",
+        ("PTX ISA 9.7.13.4", "triton-lang/triton, device-side descriptors: the acquire is one warp's"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

@@ -58,7 +58,7 @@ def _check_pool(cta: int, warps: list[WarpState], findings: RunFindings) -> None
             if held + budget.registers > pool:
                 findings.doubt(
                     f"{budget.span}: setmaxnreg.inc of {name_of(warp.actor)} may wait for registers that other warps "
-                    f"of CTA {cta} hold: {held + budget.registers} of {pool} (registers of a thread, summed over warps); "
+                    f"of CTA {cta} hold: {held + budget.registers} of {pool} (a thread's, summed over warps); "
                     "whether every order of setmaxnreg ends is not decided"
                 )
                 return

@@ -152,14 +152,15 @@ class CopyState:
     written: Completion = field(default_factory=Completion)
 
     def record(
-        self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion, *, uncertain: bool = False
-    ) -> Record:
+        self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion, *, uncertain: bool = False,
+        atomic: bool = False,
+    ) -> Record:  # fmt: skip
         """An access of the copy, done when `done` says."""
         return Record(
             self.actor,
             agent,
             write,
-            False,
+            atomic,
             self.span,
             ranges,
             completion=done,
