@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -20,8 +20,9 @@ _BESIDE = 6
 
 def _checked(name: str, kind: str) -> KernelReport:
     launch = _BUGS / name / "launch.json"
+    isa: Literal["tolerant", "strict"] = _INDEX[name].get("isa", "tolerant")
     known = read_launch_file(str(launch)) if launch.exists() else None
-    report = check_file(str(_BUGS / name / f"{kind}.ptx"), launch=known, options=CheckOptions(budget_seconds=20))
+    report = check_file(str(_BUGS / name / f"{kind}.ptx"), launch=known, options=CheckOptions(isa, budget_seconds=20))
     assert not report.error, report.error
     (kernel,) = report.kernels
     return kernel
@@ -50,4 +51,7 @@ def test_the_broken_kernel_is_refuted_beside_the_mark(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(_INDEX))
 def test_the_mended_kernel_is_proven(name: str) -> None:
     kernel = _checked(name, "mended")
-    assert kernel.verdict == "proven", [*kernel.reasons, *(f"{each.code} {each.message} {each.primary}" for each in kernel.errors)]
+    assert kernel.verdict == "proven", [
+        *kernel.reasons,
+        *(f"{each.code} {each.message} {each.primary}" for each in kernel.errors),
+    ]
