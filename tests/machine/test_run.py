@@ -262,6 +262,6 @@ def test_launch_that_does_not_fit_the_kernel() -> None:
 
 def test_an_instruction_form_that_is_not_implemented_is_refused_with_its_place() -> None:
     with pytest.raises(TilewrightError) as caught:
-        run_into("ret;\nbar.red.popc.u32 %r1, 0, %p1;", np.zeros(1, np.uint32))
-    assert "bar.red" in caught.value.message
+        run_into("ret;\nsuq.width.b32 %r1, [%rd1];", np.zeros(1, np.uint32))
+    assert "suq" in caught.value.message
     assert caught.value.span is not None and caught.value.span.line == 8

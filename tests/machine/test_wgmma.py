@@ -126,8 +126,15 @@ def test_writing_an_accumulator_without_a_fence(operands: Operands) -> None:
     with pytest.raises(MachineFault) as caught:
         run(KERNEL.replace(FENCE, ""), *operands)
     assert caught.value.code == "MF004" and "written" in caught.value.message
-    with pytest.raises(MachineFault, match="MF004"):
-        run(KERNEL.replace(FENCE, FENCE + "\nmov.f32 %f3, 0f00000000;"), *operands)
+
+
+def test_an_accumulator_written_between_fence_and_product_is_told_apart(operands: Operands) -> None:
+    text = KERNEL.replace(FENCE, FENCE + "\nmov.f32 %f3, 0f00000000;")
+    run(text, *operands)
+    events: list[Event] = []
+    run(text, *operands, observe=events.append)
+    hazards = [event for event in events if isinstance(event, RegisterHazard)]
+    assert hazards and all(event.register == "%f3" and event.write and event.after_fence for event in hazards)
 
 
 def test_a_second_fence_is_not_needed_after_a_wait(operands: Operands) -> None:

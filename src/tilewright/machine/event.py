@@ -251,13 +251,18 @@ class WgmmaWait:
 
 @dataclass(frozen=True, slots=True)
 class RegisterHazard:
-    """An accumulator (or A) register of a wgmma still in flight was read or written by another instruction."""
+    """An accumulator (or A) register of a wgmma still in flight was read or written by another instruction.
+
+    after_fence: an accumulator was written between the last wgmma.fence, which follows the last wait, and the wgmma;
+    compilers put copies there that the assembler folds away, though the ISA wants the fence after every access.
+    """
 
     actor: WarpActor
     operation: TensorCoreActor
     register: str
     write: bool
     span: Span
+    after_fence: bool = False
 
 
 @dataclass(frozen=True, slots=True)

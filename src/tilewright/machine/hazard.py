@@ -35,15 +35,19 @@ def report_step_hazard(warp: Warp, step: Step, mask: int) -> None:
     report_register_hazard(warp, step.span, reads, writes)
 
 
-def report_register_hazard(warp: Warp, span: Span, reads: Slots, writes: Slots) -> None:
-    """Report registers (slots) of wgmmas in flight that are touched. Raises MachineFault if strict and unobserved."""
+def report_register_hazard(warp: Warp, span: Span, reads: Slots, writes: Slots, *, after_fence: bool = False) -> None:
+    """Report registers (slots) of wgmmas in flight that are touched. Raises MachineFault if strict and unobserved.
+
+    after_fence: accumulators written between the fence and the operation, which is no fault: hardware's assembler
+    orders them.
+    """
     cluster = warp.cta.cluster
     names = cluster.program.names
     for slot in sorted(reads | writes):
         operation = warp.wgmma.operation_of(slot)
         if cluster.observe is not None:
-            cluster.observe(RegisterHazard(warp.actor, TensorCoreActor(operation), names[slot], slot in writes, span))
-        elif cluster.strict:
+            cluster.observe(RegisterHazard(warp.actor, TensorCoreActor(operation), names[slot], slot in writes, span, after_fence))
+        elif cluster.strict and not after_fence:
             raise MachineFault(
                 "MF004",
                 "register-in-flight",

@@ -221,10 +221,13 @@ def out_of_bounds(where: Region, address: int, offset: int, size_bytes: int, spa
 
 def _region_of(cta: Cta, space: str, address: int, span: Span) -> tuple[Region, int]:
     """The region `address` should lie in, and the address of that region's first byte in this space."""
+    in_window = SHARED_WINDOW <= address < SHARED_WINDOW + (1 << 32)
+    if in_window and space in ("generic", "shared::cta", "shared::cluster"):
+        # An instruction of a shared space takes the low 32 bits of a 64-bit register: a generic address does as well.
+        narrow = "shared::cluster" if space == "generic" else space
+        where, base = _region_of(cta, narrow, address - SHARED_WINDOW, span)
+        return where, base + SHARED_WINDOW
     if space == "generic":
-        if address >= SHARED_WINDOW:
-            where, base = _region_of(cta, "shared::cluster", address - SHARED_WINDOW, span)
-            return where, base + SHARED_WINDOW
         space = "local" if LOCAL_WINDOW <= address < PARAM_WINDOW else "global"
     if space == "local":
         where = cta.local

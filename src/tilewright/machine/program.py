@@ -11,6 +11,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.instruction import HANDLERS
+from tilewright.machine.lanes import poison
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
 
 
@@ -67,9 +68,10 @@ def decode_one(decoder: Decoder, instruction: Instruction) -> Step:
     modifiers = Modifiers(instruction)
     body = handler(decoder, instruction, modifiers)
     modifiers.end()
-    if slot >= 0 and isinstance(body, Plain):
-        body = guarded(body, slot, negated)
     reads, writes = decoder.touched()
+    if slot >= 0 and isinstance(body, Plain):
+        targets = tuple((target, poison(decoder.type_of(target).raw)) for target in sorted(writes))
+        body = guarded(body, slot, negated, targets)
     return Step(body, instruction.span, instruction.opcode, slot, negated, reads, writes)
 
 

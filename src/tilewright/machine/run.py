@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch
-from tilewright.frontends.ptx.ast import Kernel, Module, Variable
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Module, Variable
 from tilewright.frontends.ptx.declaration import TYPE_BYTES
 from tilewright.machine.decoder import Decoder, Observer, Places
 from tilewright.machine.inline import inlined
@@ -227,7 +227,11 @@ def _relocate(memory: GlobalMemory, variable: Variable, fixed: dict[str, int]) -
 
 
 def _registers_at_launch(kernel: Kernel, launch: Launch, target: Target) -> int:
-    """Registers a thread at launch: `.maxnreg`, or the most that lets the CTAs a multiprocessor must hold fit."""
+    """Registers a thread at launch: `.maxnreg`, or the most that lets the CTAs a multiprocessor must hold fit.
+
+    An assembler gives a kernel that reallocates registers no more than the largest number it asks for (measured:
+    ptxas 13.0 on kernels whose launch bounds allow more).
+    """
     given = kernel.directives.get("maxnreg")
     if given is not None:
         return given[0]
@@ -235,7 +239,15 @@ def _registers_at_launch(kernel: Kernel, launch: Launch, target: Target) -> int:
     resident = kernel.directives.get("minnctapersm", (1,))[0]
     share = target.limit("multiprocessor.registers") // (threads * max(resident, 1))
     step = target.limit("setmaxnreg.registers_step")
-    return min(target.limit("thread.registers_max"), share // step * step)
+    asked = [
+        operand.value
+        for item in kernel.body
+        if isinstance(item, Instruction) and item.row == "setmaxnreg"
+        for operand in item.operands
+        if isinstance(operand, Immediate)
+    ]
+    most = min(target.limit("thread.registers_max"), share // step * step)
+    return min(most, max(asked, default=most))
 
 
 def _populate(cluster: Cluster, prepared: Prepared, origin: tuple[int, int, int]) -> None:

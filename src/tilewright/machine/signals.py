@@ -17,6 +17,7 @@ from tilewright.machine.state import Cta, Warp
 
 def owner(cta: Cta, address: int, span: Span, *, cluster: bool) -> tuple[Cta, int]:
     """The CTA and offset that a 32-bit shared address of an mbarrier names. Raises MachineFault."""
+    address &= 0xFFFF_FFFF  # a shared address has 32 bits; a generic one has it in its low half
     rank, offset = address >> RANK_SHIFT, address & OFFSET_MASK
     if cluster:
         if rank >= len(cta.cluster.ctas):

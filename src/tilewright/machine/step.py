@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tilewright.base.span import Span
-from tilewright.machine.lanes import FULL, Registers, merge, predicate_mask
+from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, merge, predicate_mask
 
 if TYPE_CHECKING:
     from tilewright.machine.state import Warp
@@ -70,9 +70,18 @@ class Step:
     writes: frozenset[int] = field(default_factory=frozenset[int])
 
 
-def guarded(body: Plain, guard: int, negated: bool) -> Plain:
-    """`body` under `@p` or `@!p`."""
+def guarded(body: Plain, guard: int, negated: bool, targets: tuple[tuple[int, Lanes], ...] = ()) -> Plain:
+    """`body` under `@p` or `@!p`.
+
+    targets: registers that it writes, with what they hold if the guard holds in no lane and nobody wrote them before.
+    Compilers take such a register for written, and use its undefined value where that does no harm.
+    """
     run_full, run_masked = body.full, body.masked
+
+    def skip(r: Registers) -> None:
+        for slot, garbage in targets:
+            if r[slot] is UNINITIALISED:
+                r[slot] = garbage
 
     def full(r: Registers) -> None:
         chosen = predicate_mask(r[guard])
@@ -82,6 +91,8 @@ def guarded(body: Plain, guard: int, negated: bool) -> Plain:
             run_full(r)
         elif chosen:
             run_masked(r, chosen)
+        else:
+            skip(r)
 
     def masked(r: Registers, mask: int) -> None:
         chosen = predicate_mask(r[guard])
@@ -90,6 +101,8 @@ def guarded(body: Plain, guard: int, negated: bool) -> Plain:
         chosen &= mask
         if chosen:
             run_masked(r, chosen)
+        else:
+            skip(r)
 
     return Plain(full, masked)
 

@@ -80,6 +80,7 @@ class WarpMatrixState:
         self.committed = 0
         self.in_flight: list[Operation] = []
         self.fenced: Registers | None = None
+        self.fresh_fence = False
         self.waiters: list[tuple[Warp, Strand]] = []
 
     def operation_of(self, slot: int) -> int:

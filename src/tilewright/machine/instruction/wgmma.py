@@ -48,6 +48,7 @@ def _fence(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
     def act(warp: Warp, _mask: int) -> None:
         _group(warp, instruction)
         warp.wgmma.fenced = list(warp.r)
+        warp.wgmma.fresh_fence = True
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(WgmmaFence(warp.actor, instruction.span))
@@ -98,6 +99,7 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             return Signal.BLOCK
         del state.groups[:leaving]
         _retire(warp, state, finished)
+        state.fresh_fence = False
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(WgmmaWait(warp.actor, keep, instruction.span))
@@ -217,7 +219,11 @@ def merged_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int],
 
 
 def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction, chained: bool) -> None:
-    """Report registers that another operation still holds, or that were written since the last wgmma.fence."""
+    """Report registers that another operation still holds, or that were written since the last wgmma.fence.
+
+    An accumulator that was written after a fence which follows the last wait is told apart: compilers that leave SSA
+    form put copies of accumulators there (CuTe DSL does), which the assembler folds away.
+    """
     accumulator, a_registers = set(text.accumulator), set(text.a_registers)
     held = set(warp.in_flight & (a_registers if chained else accumulator | a_registers))
     reads: set[int] = set()
@@ -231,8 +237,11 @@ def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction
     fenced, r = state.fenced, warp.r
     watched = a_registers if chained else accumulator | a_registers
     unfenced = watched if fenced is None else {slot for slot in watched if r[slot] is not fenced[slot]}
-    if unfenced - held:
-        report_register_hazard(warp, text.span, set(), unfenced - held)
+    late = (unfenced & accumulator) - held if state.fresh_fence else set[int]()
+    if late:
+        report_register_hazard(warp, text.span, set(), late, after_fence=True)
+    if unfenced - held - late:
+        report_register_hazard(warp, text.span, set(), unfenced - held - late)
 
 
 def _check_types(
