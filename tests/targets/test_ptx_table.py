@@ -212,7 +212,7 @@ def _refused_lines(text: str, target: str, folder: Path) -> dict[int, str]:
     )
     found: dict[int, str] = {}
     for line in (done.stdout + done.stderr).splitlines():
-        match = re.search(r"line (\d+); error *: (.*)", line)
+        match = re.search(r"line (\d+); (?:error *: |fatal *: (?=Parsing error))(.*)", line)
         if match is not None:
             found.setdefault(int(match[1]), match[2])
     return found
@@ -243,6 +243,8 @@ def test_ptxas_assembles_every_example(tmp_path: Path) -> None:
 
 _TYPE = re.compile(r"(?:pred|(?:b|u|s|f|bf|tf)(8|16|32|64|128)(?:x2)?|e[45]m[23]x2)")
 _BANK = {"8": "%rs", "16": "%rs", "32": "%r", "64": "%rd", "128": "%q"}
+# Rows whose addresses are those of tensor memory.
+TENSOR_MEMORY = ("tcgen05.ld", "tcgen05.st", "tcgen05.cp", "tcgen05.shift", "tcgen05.mma")
 # Coordinates are written in vectors of 1, 2 or 4.
 TEXTURE_COORDINATES = {
     "1d": 1,
@@ -275,7 +277,8 @@ def _register(kind: str, number: int) -> str:
 
 
 def _spelling(row: InstructionRow, form: Form, modifiers: tuple[str, ...]) -> str:
-    types = [modifier for modifier in modifiers if _TYPE.fullmatch(modifier)] or ["b32"]
+    default = "b64" if row.key == "st.bulk" else "b32"
+    types = [modifier for modifier in modifiers if _TYPE.fullmatch(modifier)] or [default]
     length = next((int(name[1]) for name in modifiers if re.fullmatch(r"[vx][1248]", name)), 0)
     sizes = fragment_registers(row.key, modifiers)
     fragments = list(sizes)
@@ -328,8 +331,10 @@ def _spelling(row: InstructionRow, form: Form, modifiers: tuple[str, ...]) -> st
                 first = "%r1" if geometry[0] == "a" else kind
                 coordinates = ", ".join([first, *[kind] * (TEXTURE_COORDINATES[geometry] - 1)])
                 operands.append("[%rd1, " + sampler + "{" + coordinates + "}]")
+            case "address" if "param::func" in modifiers:
+                operands.append("[out]" if row.key == "st" else "[in]")
             case "address":
-                operands.append("[%rd1]")
+                operands.append("[%r1]" if row.key.startswith(TENSOR_MEMORY) else "[%rd1]")
             case kind:
                 raise AssertionError(f"{row.key}: no operand of kind {kind} is made here")
     return f"{'.'.join((row.key, *modifiers))} {', '.join(operands)};"
