@@ -1,4 +1,4 @@
-"""Every pair of docs/bugs: the broken kernel is refuted by a fitting rule beside the marked line, the mended is proven."""
+"""Every pair of docs/bugs: the broken kernel is refuted by a fitting rule beside the mark, the mended is proven."""
 
 from __future__ import annotations
 

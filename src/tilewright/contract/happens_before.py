@@ -70,14 +70,15 @@ class HappensBefore:
     would not stand for all interleavings.
 
     follows_values: the caller knows of every decision that depends on what a strong access read. unread: places of
-    atomic operations whose results nobody uses (red).
+    atomic operations whose results nobody uses (red). any_global_address: global addresses are made up, so that no two
+    accesses of global memory are said to meet.
     """
 
     def __init__(
         self, launch: Launch, readings: Readings | None = None, *, follows_values: bool = False,
-        unread: frozenset[Span] = frozenset(),
+        unread: frozenset[Span] = frozenset(), any_global_address: bool = False,
     ) -> None:  # fmt: skip
-        self.state = LaunchState(launch, readings or Readings())
+        self.state = LaunchState(launch, readings or Readings(), any_global_address=any_global_address)
         self._follows_values = follows_values
         self._unread = unread
         self._finished = False

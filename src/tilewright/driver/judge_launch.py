@@ -21,7 +21,7 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.frontends.ptx.ast import Module
-from tilewright.machine.event import Access, Event
+from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.induction import Snapshot, objections, repetition
 from tilewright.machine.memory import VirtualBuffer
@@ -68,12 +68,10 @@ def judge_launch(
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event. Raises TilewrightError where
     the launch does not fit the kernel."""
-    judge = HappensBefore(launch, readings)
+    judge = HappensBefore(launch, readings, follows_values=True, any_global_address=any_global_address)
     turns = _Turns()
 
     def observe(event: Event) -> None:
-        if any_global_address and isinstance(event, Access) and event.space == "global" and event.order == "weak":
-            return
         judge.feed(event)
         if watch is not None:
             watch(event)
