@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.machine import arithmetic, conversion, integer, narrow_float
-from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.rounding import Bits
 
 FORMATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
@@ -321,13 +320,6 @@ def test_approximate_division_of_huge_divisors() -> None:
     assert int(arithmetic.divide_approximate(*lanes("f32", infinity, huge))[0]) == NANS["f32"]
     assert int(arithmetic.divide_approximate(*lanes("f32", one, huge), full=True)[0]) == 0x00400000
     assert int(arithmetic.divide_approximate(*lanes("f32", one, one))[0]) == one
-
-
-def test_modes_that_are_not_modelled_are_refused() -> None:
-    with pytest.raises(EngineFault):
-        arithmetic.add("f64", *lanes("f64", 0, 0), "rz")
-    with pytest.raises(EngineFault):
-        arithmetic.divide("f64", *lanes("f64", 0, 0), "rm")
 
 
 def measured() -> tuple[dict[str, np.ndarray], list[np.ndarray]]:

@@ -232,5 +232,3 @@ def test_integer_to_integer(source: str, target: str, bits: int) -> None:
 def test_conversions_that_do_not_exist_are_refused() -> None:
     with pytest.raises(EngineFault):
         narrow_float.from_float("e4m3", "f64", np.zeros(1, np.uint64))
-    with pytest.raises(EngineFault):
-        conversion.integer_to_float("f64", "s64", np.zeros(1, np.uint64), "rz")

@@ -158,3 +158,9 @@ def test_floating_point_reductions_over_a_warp() -> None:
         assert (found == wanted).all(), text
     nan = evaluate("redux.sync.min.NaN.f32 %f4, %f1, -1;", {"%f1": values}, "%f4", np.uint32)
     assert (nan == 0x7FFF_FFFF).all()
+
+
+def test_rounding_to_whole_numbers_may_saturate() -> None:
+    values = np.resize(np.array([-0.6, 0.4, 0.5, 0.6, 1.5, 7.0, np.nan, -np.inf], np.float32), 32)
+    found = evaluate("cvt.rpi.sat.f32.f32 %f4, %f1;", {"%f1": values}, "%f4", np.float32)
+    assert found[:8].tolist() == [0, 1, 1, 1, 1, 1, 0, 0]

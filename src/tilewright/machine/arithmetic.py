@@ -5,27 +5,26 @@ odd (`rounding`), which is then rounded once in the instruction's mode: fma has 
 are bit images, one dtype a type; a packed register is viewed as twice as many 16-bit images (`a.view(np.uint16)`).
 
 `.ftz` flushes subnormal operands and results (after rounding). `.sat` clamps to [0, 1]. NaN results are canonical.
-f64 has round-to-nearest only here; fma.f64 is computed with exact fractions, element by element.
+f64 in another mode than to nearest, and fma.f64, are computed with exact fractions (`double`).
 
 Approximations (`approximate`: ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh; `divide_approximate`) are modelled as the
 nearest value of the type. Hardware may differ within the ISA's bounds, for f32: ex2, div 2 ulp; rcp 1 ulp; rsqrt and
 lg2 (absolute, near 1) about 2^-22.4; sin and cos 2^-20.5 absolute in [-pi, pi], and far off outside; tanh 2^-11
 relative. Over 4,096 operands, an H200 stayed within them. It loses small sines whole: sin.approx(1e-12) is 0.
 
-Not handled: directed rounding of f64 and bf16, three-operand min and max (sm_100), testp.
+Not handled: `fma.oob`.
 Checked by: `tests/machine/test_arithmetic.py`, against exact fractions and against results of an H200.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine import double
 from tilewright.machine.rounding import (
     Bits,
     Float64,
@@ -54,6 +53,8 @@ def add(
     """`add.{rounding}[.ftz][.sat].{kind}`: a + b."""
     if rounding == "rn" and kind != "bf16":
         return _nearest(np.add, kind, ftz, saturate, a, b)
+    if kind == "f64":
+        return _double("add", rounding, a, b)
     x, y = _operands(kind, ftz, a, b)
     return _finished(_sum(kind, x, y, rounding), kind, rounding, ftz, saturate)
 
@@ -64,6 +65,8 @@ def subtract(
     """`sub.{rounding}[.ftz][.sat].{kind}`: a - b."""
     if rounding == "rn" and kind != "bf16":
         return _nearest(np.subtract, kind, ftz, saturate, a, b)
+    if kind == "f64":
+        return _double("add", rounding, a, b ^ np.uint64(1 << 63))
     x, y = _operands(kind, ftz, a, b)
     return _finished(_sum(kind, x, -y, rounding), kind, rounding, ftz, saturate)
 
@@ -74,8 +77,9 @@ def multiply(
     """`mul.{rounding}[.ftz][.sat].{kind}`: a * b."""
     if rounding == "rn" and kind != "bf16":
         return _nearest(np.multiply, kind, ftz, saturate, a, b)
+    if kind == "f64":
+        return _double("multiply", rounding, a, b)
     x, y = _operands(kind, ftz, a, b)
-    _check_f64(kind, rounding)
     with np.errstate(all="ignore"):
         product = x * y  # exact: two significands of at most 24 bits
     return _finished(product, kind, rounding, ftz, saturate)
@@ -96,12 +100,11 @@ def fused_multiply_add(
 
     relu: a negative result becomes +0, a NaN stays canonical (f16 and bf16).
     """
+    if kind == "f64":
+        return _double("fuse", rounding, a, b, c)
     x, y, z = _operands(kind, ftz, a, b, c)
-    _check_f64(kind, rounding)
     with np.errstate(all="ignore"):
-        if kind == "f64":
-            total = _fused_f64(x, y, z)
-        elif kind == "f32" and rounding == "rn":
+        if kind == "f32" and rounding == "rn":
             total = x * y + z
             if _may_round_twice(total):
                 total = _sum(kind, x * y, z, rounding)
@@ -117,8 +120,9 @@ def divide(kind: FloatKind, a: Bits, b: Bits, rounding: Rounding = "rn", *, ftz:
     """`div.{rounding}[.ftz].{kind}` (f32, f64): a / b, correctly rounded."""
     if rounding == "rn" and kind != "bf16":
         return _nearest(np.divide, kind, ftz, False, a, b)
+    if kind == "f64":
+        return _double("divide", rounding, a, b)
     x, y = _operands(kind, ftz, a, b)
-    _check_f64(kind, rounding)
     with np.errstate(all="ignore"):
         quotient = x / y
         # The exact remainder x - quotient * y says on which side of `quotient` the true quotient lies.
@@ -137,8 +141,9 @@ def square_root(kind: FloatKind, a: Bits, rounding: Rounding = "rn", *, ftz: boo
     """`sqrt.{rounding}[.ftz].{kind}`, correctly rounded; NaN of negative operands, -0 of -0."""
     if rounding == "rn" and kind != "bf16":
         return _nearest(np.sqrt, kind, ftz, False, a)
+    if kind == "f64":
+        return _double("square_root", rounding, a)
     (x,) = _operands(kind, ftz, a)
-    _check_f64(kind, rounding)
     with np.errstate(all="ignore"):
         root = np.sqrt(x)
         square = root * root
@@ -244,7 +249,6 @@ def _may_round_twice(total: Float64) -> bool:
 
 
 def _sum(kind: FloatKind, x: Float64, y: Float64, rounding: Rounding) -> Float64:
-    _check_f64(kind, rounding)
     total = sum_to_odd(x, y)
     if rounding == "rm":
         # Rounding downward, an exact zero sum is -0 unless both terms are +0 (IEEE 754, 6.3).
@@ -252,31 +256,9 @@ def _sum(kind: FloatKind, x: Float64, y: Float64, rounding: Rounding) -> Float64
     return total
 
 
-def _check_f64(kind: FloatKind, rounding: Rounding) -> None:
-    if kind == "f64" and rounding != "rn":
-        raise EngineFault("MF007", "rounding", f"f64 arithmetic is modelled with .rn only, not .{rounding}")
-
-
-def _fused_f64(x: Float64, y: Float64, z: Float64) -> Float64:
-    with np.errstate(all="ignore"):
-        rough = x * y + z
-    result = rough.copy()
-    flat, left, right, addend = result.reshape(-1), x.reshape(-1), y.reshape(-1), z.reshape(-1)
-    for index in range(flat.size):
-        factors = float(left[index]), float(right[index]), float(addend[index])
-        if not np.isfinite(factors).all():
-            continue  # infinities and NaN: as computed
-        exact = Fraction(factors[0]) * Fraction(factors[1]) + Fraction(factors[2])
-        if exact == 0:
-            # A zero product leaves the sum's sign rule, which the unfused form has; exact cancellation yields +0.
-            if factors[0] != 0 and factors[1] != 0:
-                flat[index] = 0.0
-            continue
-        try:
-            flat[index] = float(exact)
-        except OverflowError:
-            flat[index] = np.inf if exact > 0 else -np.inf
-    return result
+def _double(operation: double.Operation, rounding: Rounding, *images: Bits) -> Bits:
+    found = double.apply(operation, rounding, *(widened(bits, "f64") for bits in images))
+    return canonical(found.view(np.uint64), np.isnan(found), "f64")
 
 
 def _extremum(kind: FloatKind, a: Bits, b: Bits, ftz: bool, nan: bool, xorsign_abs: bool, *, smaller: bool) -> Bits:

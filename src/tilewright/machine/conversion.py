@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.machine import double
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.integer import UNSIGNED, IntegerKind, limits, read
 from tilewright.machine.rounding import (
@@ -94,10 +95,13 @@ def float_to_tf32(
     return bits
 
 
-def float_to_integral(kind: FloatKind, a: Bits, rounding: ToIntegral, *, ftz: bool = False) -> Bits:
-    """`cvt.{rounding}.{kind}.{kind}`: to an integral value of the same type, sign of zero kept."""
+def float_to_integral(
+    kind: FloatKind, a: Bits, rounding: ToIntegral, *, ftz: bool = False, saturate: bool = False
+) -> Bits:
+    """`cvt.{rounding}[.sat].{kind}.{kind}`: to an integral value of the same type, sign of zero kept."""
     value = widened(flushed(a, kind) if ftz else a, kind)
-    return narrowed(np.copysign(_integral(value, rounding), value), kind)
+    bits = narrowed(np.copysign(_integral(value, rounding), value), kind)
+    return saturated(bits, kind) if saturate else bits
 
 
 def float_to_integer(
@@ -122,9 +126,7 @@ def integer_to_float(
 ) -> Bits:
     """`cvt.{rounding}[.sat].{target}.{source}`: rounded once."""
     if target == "f64":
-        if rounding != "rn":
-            raise EngineFault("MF007", "rounding", f"integers are converted to f64 with .rn only, not .{rounding}")
-        value = read(a, source).astype(np.float64)
+        value = double.from_integer(rounding, read(a, source)) if rounding != "rn" else read(a, source).astype(float)
     else:
         value = _integer_to_odd(read(a, source))
     bits = narrowed(value, target, rounding)

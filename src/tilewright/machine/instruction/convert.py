@@ -2,7 +2,7 @@
 
 Frequent conversions without a rounding difficulty (f32 to bf16 to nearest, widening, integers) are computed directly;
 a NaN sends the vector to `conversion`. Pairs of narrow floats are converted by `convert_packed`. Source: PTX ISA,
-`cvt`. Not handled: `cvt.rs` (stochastic rounding), directed rounding to f64.
+`cvt`. Not handled: `cvt.rs` (stochastic rounding).
 Checked by: tests/machine/test_instructions.py, test_narrow_float.py.
 """
 
@@ -138,13 +138,11 @@ def _function(
     if integral_source:
         if rounding is None or to_integral:
             raise unsupported(instruction, "it needs a rounding")
-        if target == "f64" and rounding != "rn":
-            raise unsupported(instruction, f"conversion to f64 with .{rounding}")
         return lambda a: conversion.integer_to_float(target, source, a, rounding, saturate=saturate)
     if to_integral is not None:
-        if target != source or saturate or relu or satfinite:
+        if target != source or relu or satfinite:
             raise unsupported(instruction, "rounding to integral values keeps the type")
-        return lambda a: conversion.float_to_integral(target, a, to_integral, ftz=ftz)
+        return lambda a: conversion.float_to_integral(target, a, to_integral, ftz=ftz, saturate=saturate)
     return _float_to_float(instruction, target, source, rounding, ftz, saturate, relu, satfinite)
 
 

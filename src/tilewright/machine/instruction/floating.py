@@ -5,8 +5,7 @@ the same: one IEEE operation, with NaN made canonical; a fused multiply-add goes
 a sum that lies exactly between two floats or is subnormal, and those lanes' vectors go through `arithmetic`.
 
 Source: PTX ISA, Floating Point Instructions; Half Precision and Mixed Precision Floating Point Instructions. Not
-handled: `fma.oob`, f64 with a directed rounding.
-Checked by: tests/machine/test_instructions.py, test_instructions_floating.py.
+handled: `fma.oob`. Checked by: tests/machine/test_instructions.py, test_instructions_floating.py.
 """
 
 from __future__ import annotations
@@ -92,12 +91,6 @@ def _rounding(modifiers: Modifiers) -> Any:
     return modifiers.take("rn", "rz", "rm", "rp") or "rn"
 
 
-def _refuse_directed(instruction: Instruction, kind: Any, rounding: Any) -> None:
-    """Arithmetic in f64 is there to nearest only."""
-    if kind == "f64" and rounding != "rn":
-        raise unsupported(instruction, f"f64 arithmetic with .{rounding}")
-
-
 def _canonical_f32(value: Lanes) -> Lanes:
     """Bits of float32 lanes with NaN made canonical. The dot product is NaN exactly if a lane is."""
     energy = value.dot(value)
@@ -149,7 +142,6 @@ def binary(decoder: Decoder, instruction: Instruction, modifiers: Modifiers, nam
     narrow = _mixed(modifiers)
     declared = modifiers.take_type()
     kind = kind_of(instruction, declared)
-    _refuse_directed(instruction, kind, rounding)
     exact = _EXACT[name]
     if narrow is not None:
         return _bind_mixed(
@@ -171,7 +163,6 @@ def fused(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     narrow = _mixed(modifiers)
     declared = modifiers.take_type()
     kind = kind_of(instruction, declared)
-    _refuse_directed(instruction, kind, rounding)
     if narrow is not None:
         return _bind_mixed(
             decoder, instruction, declared, narrow,
@@ -195,7 +186,6 @@ def division(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
     ftz = modifiers.flag("ftz")
     declared = modifiers.take_type()
     kind = kind_of(instruction, declared)
-    _refuse_directed(instruction, kind, rounding)
     if mode is not None:
         if kind != "f32":
             raise unsupported(instruction, f".{mode} is for .f32")
@@ -259,7 +249,6 @@ def _approximation(name: Any) -> Callable[[Decoder, Instruction, Modifiers], Pla
         declared = modifiers.take_type()
         kind = kind_of(instruction, declared)
         if rounding is not None and not approximate:
-            _refuse_directed(instruction, kind, rounding)
             exact: Any = {"rcp": arithmetic.reciprocal, "sqrt": arithmetic.square_root}.get(name)
             if exact is None:
                 raise unsupported(instruction, f".{rounding} on {name}")
