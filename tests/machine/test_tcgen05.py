@@ -378,3 +378,22 @@ st.global.b32 [%rd5], %r20;
 {free()}"""
     run(body, values, out, target="sm_103a")
     assert np.array_equal(out, reduction(np.abs(values) if ".abs" in form else values, axis=1), equal_nan=True)
+
+
+def test_an_address_of_the_first_quarter_means_the_warps_own() -> None:
+    """As DeepGEMM's epilogue has it; the event tells, for the ISA does not allow it."""
+    events: list[Event] = []
+    out = np.zeros(128, np.uint32)
+    body = f"""{OPENING}{allocate()}
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r6], {{%r0}};
+tcgen05.wait::st.sync.aligned;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r42}}, [%r5];
+tcgen05.wait::ld.sync.aligned;
+mad.wide.u32 %rd5, %r0, 4, %rd1;
+st.global.b32 [%rd5], %r42;
+{free()}"""
+    run(body, NOTHING, out, observe=events.append)
+    assert np.array_equal(out, np.arange(128))
+    loads = [issue for issue in kinds(events, TensorMemoryIssue) if issue.kind == "ld"]
+    assert {issue.actor.warp: issue.other_quarter for issue in loads} == {0: False, 1: True, 2: True, 3: True}
+    assert {issue.actor.warp: issue.reads[0].lane_begin for issue in loads} == {0: 0, 1: 32, 2: 64, 3: 96}

@@ -85,6 +85,10 @@ def issue(state: LaunchState, event: TensorMemoryIssue) -> None:
     cluster, warp = state.step(event.actor)
     if event.kind not in ("ld", "st"):
         _check_group(state, cluster, event.cta_group, event.span)
+    level = state.readings.warp_lanes
+    if event.other_quarter and level is not None:
+        what = f"tcgen05.{event.kind} of {name_of(event.actor)} names lanes of the first quarter, not of its own"
+        state.findings.report("TC120", what, event.span, None, (), level)
     operation = _new_operation(cluster, warp, event)
     number = event.operation.operation
     state.tensor_operations[number] = operation

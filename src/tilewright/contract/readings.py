@@ -42,6 +42,7 @@ class Readings:
     elected_arrive: Reading = Level.REVIEW
     grid_wait: Reading = Level.REVIEW
     same_value: Reading = Level.ERROR
+    warp_lanes: Reading = Level.ERROR
     tensor_map_acquire: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
@@ -159,6 +160,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "The thread that issues the copy.",
         "A thread of its CTA that the issuer synchronizes with: for review.",
         ("PTX ISA 9.7.13.4", "triton-lang/triton, device-side descriptors: the acquire is one warp's"),
+    ),
+    ContestedPoint(
+        "warp_lanes", ("TC120",),
+        "May a warp load or store tensor memory by the address of the first quarter of lanes?",
+        "No: the address names lanes of the warp's own quarter, 32 (w mod 4) and up.",
+        "Hardware takes the warp's own quarter whatever the address says: for review.",
+        ("PTX ISA 9.7.16.8.1", "deepseek-ai/DeepGEMM, sm100_store_cd.cuh"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

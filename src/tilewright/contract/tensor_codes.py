@@ -73,5 +73,8 @@ TENSOR_RULES: tuple[Rule, ...] = (
     Rule("TC119", "tensor-operation-at-exit", "a CTA ends while a committed operation may be in flight",
          "Somebody must have observed the commit before the CTA ends.", _COMMIT,
          "The last commit's barrier is never waited on.", "Wait for the commit's barrier before the end."),
+    Rule("TC120", "lanes-of-another-warp", "a warp's tcgen05.ld or st names lanes of the first quarter",
+         "Warp w of a CTA reaches lanes 32 (w mod 4) to 32 (w mod 4) + 31, and its address names them.", _WAIT,
+         "All warps of the epilogue load from the accumulator's address.", "Add (w mod 4) << 21 to the address."),
 )  # fmt: skip
 """Rules of the TC family."""

@@ -4,9 +4,9 @@ The machine yields these values in the order it performed them; `contract` judge
 not this one order. Values are plain: nothing here knows a rule.
 
 Actors: a warp (the unit that runs instructions), a copy (one bulk copy in flight), a tensor-core operation (one wgmma
-in flight) and a tensor-memory operation (one tcgen05 instruction in flight). Addresses in shared memory are CTA-relative
-byte offsets from 0; in global memory they are machine addresses. Ranges are half-open byte intervals, sorted, merged and
-disjoint. Spans point into the PTX text.
+in flight) and a tensor-memory operation (one tcgen05 instruction in flight). Addresses in shared memory are
+CTA-relative byte offsets from 0; in global memory they are machine addresses. Ranges are half-open byte intervals,
+sorted, merged and disjoint. Spans point into the PTX text.
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ class CopyIssue:
     direction "store": shared to global, completing through the issuing thread's bulk groups (barrier fields None).
     destinations: the CTAs whose shared memory it writes (multicast) or, for a store, the one it reads.
     bytes: what one destination's barrier will be told. barrier_ctas: the CTAs of the barriers that are told, one for
-    each destination; empty where each is the destination's own. tensor_map: machine address of a tensor map that lies in global
-    memory, which the copy reads through the tensormap proxy (None for one among the parameters).
+    each destination; empty where each is the destination's own. tensor_map: machine address of a tensor map that lies
+    in global memory, which the copy reads through the tensormap proxy (None for one among the parameters).
     """
 
     actor: WarpActor
@@ -408,7 +408,8 @@ class TensorMemoryIssue:
     """A tcgen05 operation begins. kind "ld" and "st" belong to the issuing warp, the others to thread `lane` of it.
 
     reads, writes: blocks of tensor memory; shared: (CTA, bytes) of shared-memory operands, read through the async
-    proxy; registers: names that an ld writes or an st reads.
+    proxy; registers: names that an ld writes or an st reads. other_quarter: the address
+    of an ld or st named lanes of the first quarter, which is not its warp's own; the blocks are of its own.
     """
 
     actor: WarpActor
@@ -421,6 +422,7 @@ class TensorMemoryIssue:
     cta_group: int
     registers: tuple[str, ...]
     span: Span
+    other_quarter: bool = False
 
 
 @dataclass(frozen=True, slots=True)

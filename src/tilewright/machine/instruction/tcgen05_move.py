@@ -94,11 +94,18 @@ class _Move:
         self.extents = tuple((begin, begin + wide) for begin in begins)
         self.slot, self.offset = decoder.address(instruction, address)
 
-    def at(self, warp: Warp, mask: int) -> tuple[int, int, tuple[TensorBlock, ...]]:
-        """Lane and column of the address, and the blocks touched. Raises MachineFault outside what may be touched."""
+    def at(self, warp: Warp, mask: int) -> tuple[int, int, tuple[TensorBlock, ...], bool]:
+        """Lane and column, the blocks touched, and whether the address names another quarter than the warp's own.
+
+        Raises MachineFault outside what may be touched. A lane of the first quarter stands for the same lane of the
+        warp's own: the ISA wants the warp's own, but hardware adds it, and shipped kernels (DeepGEMM) rely on that.
+        """
         address = uniform(warp, self.slot, mask, "the address", self.instruction) + self.offset
         lane, column = split(address)
         first = warp.index % 4 * 32
+        other_quarter = 0 <= lane < 32 <= first
+        if other_quarter:
+            lane += first
         if lane not in ((first,) if self.tall == 32 else (first, first + 16)):
             raise MachineFault(
                 "TC207", "tensor-memory-lanes",
@@ -110,7 +117,7 @@ class _Move:
             for begin, end in self.extents
         )
         require(warp.cta, blocks, self.instruction.opcode, self.instruction.span)
-        return lane, column, blocks
+        return lane, column, blocks, other_quarter
 
 
 def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -163,14 +170,14 @@ def _load(
         return list(cells) if reduction is None else [*cells, reduction(cells)]
 
     def act(warp: Warp, mask: int) -> None:
-        lane, column, blocks = move.at(warp, mask)
+        lane, column, blocks, other_quarter = move.at(warp, mask)
         operation = new_operation(warp)
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(
                 TensorMemoryIssue(
                     warp.actor, 0, operation, "ld", blocks, (), (), memory_of(warp.cta).group or 1, names,
-                    instruction.span,
+                    instruction.span, other_quarter,
                 )
             )  # fmt: skip
         r = warp.r
@@ -205,14 +212,14 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Con
     mathematics = decoder.mathematics
 
     def act(warp: Warp, mask: int) -> None:
-        lane, column, blocks = move.at(warp, mask)
+        lane, column, blocks, other_quarter = move.at(warp, mask)
         operation = new_operation(warp)
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(
                 TensorMemoryIssue(
                     warp.actor, 0, operation, "st", (), blocks, (), memory_of(warp.cta).group or 1, names,
-                    instruction.span,
+                    instruction.span, other_quarter,
                 )
             )  # fmt: skip
         hold(warp, operation, "st", held)
