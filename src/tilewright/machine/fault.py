@@ -7,6 +7,7 @@ Both carry the place in the PTX text and a code that `rules` explains: `MF` for 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
@@ -27,6 +28,23 @@ class MachineFault(TilewrightError):
         super().__init__(f"{code} {message}", span=span, findings=(self.diagnostic,))
 
 
+AwaitedKind = Literal["", "mbarrier", "named barrier", "cluster barrier", "registers", "tensor memory", "lanes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a warp waits for: an mbarrier (owner `cta`, `address`, `parity`; -1: by state), a named barrier (`address`:
+    its number), the cluster's barrier, registers, columns of tensor memory, other lanes, or something else ("")."""
+
+    kind: AwaitedKind = ""
+    cta: int = -1
+    address: int = -1
+    parity: int = -1
+
+
+NOTHING_NAMED = Awaited()
+
+
 @dataclass(frozen=True, slots=True)
 class Waiter:
     """Who waits, for what. `reason` is one line: the barrier's address, phase and what it still lacks."""
@@ -36,6 +54,7 @@ class Waiter:
     lanes: int
     reason: str
     span: Span
+    awaited: Awaited = NOTHING_NAMED
 
     def __str__(self) -> str:
         who = f"CTA {self.cta} warp {self.warp}"

@@ -20,7 +20,7 @@ from tilewright.machine.event import (
     NamedBarrierArrive,
     RegisterBudget,
 )
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.fault import Awaited, MachineFault
 from tilewright.machine.lanes import WARP_SIZE
 from tilewright.machine.state import Block, Cluster, Cta, Warp
 from tilewright.machine.step import Signal
@@ -90,7 +90,8 @@ def arrive_named(
     done = _try_complete_named(cta, barrier, span)
     if done or not waits:
         return None
-    strand.block = Block(lambda: _describe_named(cta, barrier), span)
+    awaited = Awaited("named barrier", cta.linear, barrier)
+    strand.block = Block(lambda: _describe_named(cta, barrier), span, awaited)
     return Signal.BLOCK
 
 
@@ -168,7 +169,7 @@ def cluster_wait(warp: Warp, span: Span) -> Signal | None:
             cluster.observe(ClusterWait(warp.actor, cluster.index, span))
         return None
     strand = warp.current
-    strand.block = Block(lambda: _describe_cluster(cluster), span)
+    strand.block = Block(lambda: _describe_cluster(cluster), span, Awaited("cluster barrier"))
     cluster.cluster_waiters.append((warp, strand))
     return Signal.BLOCK
 
@@ -224,7 +225,9 @@ def set_registers(warp: Warp, registers: int, increase: bool, span: Span) -> Sig
     if delta > cta.free_registers:
         strand = warp.current
         strand.block = Block(
-            lambda: f"waits for {delta} registers (setmaxnreg.inc {registers}); the pool has {cta.free_registers}", span
+            lambda: f"waits for {delta} registers (setmaxnreg.inc {registers}); the pool has {cta.free_registers}",
+            span,
+            Awaited("registers", cta.linear),
         )
         cta.register_waiters.append((warp, strand))
         return Signal.BLOCK

@@ -18,7 +18,7 @@ from __future__ import annotations
 from random import Random
 
 from tilewright.machine.execute import check_stuck, run_warp
-from tilewright.machine.fault import MachineHang, Waiter
+from tilewright.machine.fault import Awaited, MachineHang, Waiter
 from tilewright.machine.state import Cluster, Warp
 from tilewright.machine.unknown_copies import complete_unknown
 
@@ -133,7 +133,9 @@ def _waiters(cluster: Cluster) -> tuple[Waiter, ...]:
         for warp in cta.warps:
             for strand in warp.strands:
                 span = cluster.program.steps[strand.pc].span
-                found.append(Waiter(cta.linear, warp.index, strand.mask.bit_count(), _reason(warp, strand.pc), span))
+                awaited = Awaited("lanes") if strand.block is None else strand.block.awaited
+                lanes = strand.mask.bit_count()
+                found.append(Waiter(cta.linear, warp.index, lanes, _reason(warp, strand.pc), span, awaited))
     return tuple(found)
 
 

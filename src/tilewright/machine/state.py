@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.machine.event import WarpActor
+from tilewright.machine.fault import NOTHING_NAMED, Awaited
 from tilewright.machine.lanes import Registers
 from tilewright.machine.mbarrier import Mbarrier
 from tilewright.machine.memory import RANK_SHIFT, GlobalMemory, Region
@@ -41,6 +42,7 @@ class Block:
 
     describe: Callable[[], str]
     span: Span
+    awaited: Awaited = NOTHING_NAMED
 
 
 @dataclass(slots=True, eq=False)
@@ -244,6 +246,7 @@ class Cluster:
         self.failed_polls = 0
         self.unknown_copies: list[UnknownCopy] = []
         self.unknown_phases: list[UnknownPhase] = []
+        self.work_to_take: list[tuple[int, int, int]] = []
 
     def wake(self, waiters: list[tuple[Warp, Strand]]) -> None:
         """Let blocked strands run again; the list is emptied."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tilewright.base.span import Span
 from tilewright.machine.event import TensorBlock
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.fault import Awaited, MachineFault
 from tilewright.machine.memory import POISON
 from tilewright.machine.state import Block, Cta, Strand, Warp
 
@@ -152,6 +152,7 @@ def allocate(warp: Warp, columns: int, cta_group: int, opcode: str, span: Span) 
         strand.block = Block(
             lambda: f"tcgen05.alloc.cta_group::2 of {columns} columns waits for CTA rank {cta.rank ^ 1} to allocate",
             span,
+            Awaited("tensor memory", cta.linear),
         )
         return None
     memories = [memory_of(each) for each in group]

@@ -22,7 +22,7 @@ from tilewright.machine.decoder import (
     unsupported,
 )
 from tilewright.machine.event import BarrierInit, BarrierInvalidate, BarrierWait
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.fault import Awaited, MachineFault
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, indices, merge
 from tilewright.machine.memory import SHARED_WINDOW
 from tilewright.machine.state import Block, Cta, Warp
@@ -274,7 +274,8 @@ def _park(warp: Warp, failed: tuple[Cta, int, int], by_parity: bool, instruction
     cta, offset, value = failed
     strand = warp.current
     parity = value if by_parity else None
-    strand.block = Block(lambda: signals.describe(cta, offset, parity), instruction.span)
+    awaited = Awaited("mbarrier", cta.linear, offset, -1 if parity is None else parity & 1)
+    strand.block = Block(lambda: signals.describe(cta, offset, parity), instruction.span, awaited)
     cta.barrier_waiters.setdefault(offset, []).append((warp, strand))
     return Signal.BLOCK
 
