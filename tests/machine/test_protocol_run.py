@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gemm_text import gemm_launch, gemm_text
 from numpy.typing import NDArray
-from small_kernels import launch, module
+from small_kernels import HEADER, REGISTERS, launch, module
 
 from tilewright.base.plan import Launch, NullPointerParam, Param, PointerParam, ScalarParam
 from tilewright.frontends.ptx.ast import Module
@@ -431,6 +431,35 @@ ret;"""
     assert report.certain
     report, _ = protocol(body, given, parameters=declared, unknown_parameters={"count": ((0, 4),)})
     assert lines(report) == [(9, "branch")]
+
+
+WORK = """mov.u32 %r5, 0;
+mbarrier.init.shared::cta.b64 [cell+16], 1;
+fence.mbarrier_init.release.cluster;
+NEXT:
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [cell+16], 16;
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [cell], [cell+16];
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p0, [cell+16], %r5;
+@!%p0 bra WAIT;
+xor.b32 %r5, %r5, 1;
+ld.shared.b128 %rq0, [cell];
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %rq0;
+fence.proxy.async.shared::cta;
+@%p1 bra NEXT;
+ret;"""
+
+
+@pytest.mark.parametrize(("taken", "turns"), [((), None), ((1,), 1), ((1, 3), 2)])
+def test_work_that_a_cluster_takes_over_is_unknown_or_given(taken: tuple[int, ...], turns: int | None) -> None:
+    opening = f".shared .align 16 .b8 cell[32];\n.visible .entry k() {{\n{REGISTERS}\n.reg .b128 %rq<2>;\n"
+    text = read(f"{HEADER.replace('sm_90a', 'sm_100a')}{opening}{WORK}\n}}\n", "kernel.ptx")
+    given = launch(threads=1, grid=4)
+    report = run_protocol(text, given, {})
+    assert report.takes_work and not report.certain
+    report = run_protocol(text, given, {}, clusters=[0], taken=taken)
+    assert report.certain and report.fault is None
+    assert [loop.most for loop in report.loops if not loop.waits and loop.parent < 0] == [turns]
 
 
 def test_an_endless_kernel_is_given_up() -> None:

@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 
+from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Module
@@ -40,6 +41,7 @@ from tilewright.machine.taint_tracker import ReadBack, Tracker
 from tilewright.machine.unknown_copies import UnknownPhase
 
 STEP_LIMIT = 50_000_000
+_REQUEST = "clusterlaunchcontrol.try_cancel"
 
 Observer = Callable[[Event], None]
 AtBackEdge = Callable[[Cluster, Warp, int], bool | None]
@@ -75,7 +77,8 @@ class ProtocolReport:
     """What a protocol run saw beside its events.
 
     fault: why the run ended early, if the kernel is to blame (given that nothing was unknown); stopped: a hook ended
-    it. ctas_run: linear indices of the CTAs that ran. unknown_phases: see `unknown_copies`.
+    it, or an instruction that is not understood. ctas_run: linear indices of the CTAs that ran. unknown_phases: see
+    `unknown_copies`.
     """
 
     counts: Counts
@@ -87,6 +90,11 @@ class ProtocolReport:
     stopped: bool
     sliced: Slice
     unknown_phases: tuple[UnknownPhase, ...] = ()
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether the kernel asks for other clusters' work (clusterlaunchcontrol)."""
+        return any(instruction.row == _REQUEST for instruction in self.sliced.text.flow.instructions)
 
     @property
     def certain(self) -> bool:
@@ -113,6 +121,7 @@ def run_protocol(
     unknown_parameters: UnknownBytes | None = None,
     any_global_address: bool = False,
     sliced: Slice | None = None,
+    taken: Sequence[int] | None = None,
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
@@ -120,7 +129,9 @@ def run_protocol(
     indices of the clusters to run (all). schedule: "canonical" makes no choices, "seeded" plays the adversary of
     `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything. any_global_address: sizes and
     strides are made up, so no global address is judged. sliced: from an earlier report on the same kernel, which saves
-    slicing and rehearsal. step_limit: warp instructions. `buffers` are not changed.
+    slicing and rehearsal. taken: linear indices of clusters whose work the first cluster takes over, one at each
+    clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
+    step_limit: warp instructions. `buffers` are not changed.
     Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
     unknown: UnknownBytes = unknown_parameters or {}
@@ -129,6 +140,8 @@ def run_protocol(
         chosen: Slice, running: Sequence[int] | None, watch: Observer | None, hook: AtBackEdge | None, rehearsing: bool
     ) -> ProtocolReport:
         run = _Run(module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing)
+        if taken is not None:
+            run.answer_requests(taken)
         run.prepared.memory.forgiving = any_global_address
         if not any_global_address and not rehearsing and run.assembly.astray:
             run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
@@ -192,10 +205,18 @@ class _Run:
         self.canonical = schedule == "canonical"
         self.random = Canonical(seed) if self.canonical else Random(seed)
         self.trips = _Trips(sliced)
+        self.work: list[tuple[int, int, int]] = []
         global_known = bool(buffers) and known_buffers >= set(buffers) and not _writes_global(sliced)
         self.assembly: Assembly = assemble_slice(
             self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known
         )
+
+    def answer_requests(self, taken: Sequence[int]) -> None:
+        """Let the first cluster take over the work of others."""
+        origins = cluster_origins(self.prepared.launch)
+        self.work = [origins[index] for index in taken]
+        instructions = self.sliced.text.flow.instructions
+        self.tracker.answered = frozenset(each.span for each in instructions if each.row == _REQUEST)
 
     def go(self, clusters: Sequence[int] | None, step_limit: int) -> ProtocolReport:
         origins = cluster_origins(self.prepared.launch)
@@ -210,6 +231,7 @@ class _Run:
                 cluster = start_cluster(
                     self.prepared, self.assembly.program, self.random, counts, index, origins[index]
                 )
+                cluster.work_to_take, self.work = self.work, []
                 ran.extend(cta.linear for cta in cluster.ctas)
                 self.tracker.start(cluster)
                 try:
@@ -218,6 +240,10 @@ class _Run:
                     fault = found
                 except EngineFault as found:
                     fault = MachineFault(found.code, found.name, found.message, self.prepared.kernel.span)
+                except TilewrightError as found:
+                    span = found.span or self.prepared.kernel.span
+                    self.assembly.doubts.setdefault(span, Doubt(span, found.message))
+                    stopped = True
                 except _Stop:
                     stopped = True
                 self.trips.leave_all()

@@ -7,7 +7,7 @@ postdominator.
 
 `Sources` numbers the places that taint comes from, so that a set of them is small.
 Source: D. Denning and P. Denning, "Certification of Programs for Secure Information Flow".
-Not handled: two values that are tainted alike and therefore equal. Checked by: tests/machine/test_taint.py.
+Not handled: two values that are tainted alike and therefore equal. Checked by: tests/machine/test_protocol_run.py.
 """
 
 from __future__ import annotations

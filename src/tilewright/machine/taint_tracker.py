@@ -54,8 +54,9 @@ class Tracker:
 
     shadowed: whether shared memory is tracked; known: (begin, end) addresses of global buffers with known contents, as
     long as the kernel does not write to them. uncertain: the step now running may not happen, or elsewhere; astray:
-    where its global addresses come from, if they are unknown. addresses: who uses which buffer, where that matters.
-    rehearsing: data left out of the slice raises `ReadBack`; else it is unknown.
+    where its global addresses come from, if they are unknown. answered: requests for work whose answers are given.
+    addresses: who uses which buffer, where that matters. rehearsing: data left out of the slice raises `ReadBack`; else
+    it is unknown.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Tracker:
         self._ids: dict[Origin | int, int] = {}
         self._contents: list[Origin | int] = []
         self.astray: Origin = KNOWN
+        self.answered: frozenset[Span] = frozenset()
         self.addresses: UnknownAddresses | None = None
         self._uncertain_copies: dict[CopyActor, Origin] = {}
         self._known_copies: set[CopyActor] = set()
@@ -166,7 +168,7 @@ class Tracker:
                 self._known_copies.add(event.actor)  # type: ignore[arg-type]
             return
         if event.space == "shared" and event.write:
-            known = event.actor in self._known_copies
+            known = event.actor in self._known_copies or event.span in self.answered
             content = KNOWN if known else self.sources.origin(event.span, "data that a copy brought")
             self._mark(event, self.identity(content))
 

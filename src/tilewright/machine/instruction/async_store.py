@@ -2,7 +2,8 @@
 
 `st.async` and `red.async` write another CTA's (or the own) shared memory and complete transactions on an mbarrier
 there, as a copy of their few bytes would. `st.bulk` fills shared memory with zeros, in program order. A
-`clusterlaunchcontrol.try_cancel` is answered with "nothing to cancel", which the ISA always permits: 16 bytes of zeros.
+`clusterlaunchcontrol.try_cancel` is answered with "nothing to cancel", which the ISA always permits (16 bytes of
+zeros), unless whoever started the cluster has given it others' work to take.
 
 Source: PTX ISA 9.7.9.13 (st.async), 9.7.9.14 (st.bulk), 9.7.13.14 (red.async), 9.7.13.16 (clusterlaunchcontrol).
 Not handled: `st.async` and `red.async` with `.mmio` to global memory. Checked by: tests/machine/test_bulk_forms.py.
@@ -134,9 +135,11 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
                     f"address {address:#x} of the response is not {RESPONSE_BYTES}-byte aligned", instruction.span,
                 )  # fmt: skip
             _, at = barrier_place(warp, barrier.read(warp, lane), own, False, instruction)
-            for cta in warp.cta.cluster.ctas if everyone else (own,):
+            cluster = warp.cta.cluster
+            answer = (*cluster.work_to_take.pop(0), 1) if cluster.work_to_take else (0, 0, 0, 0)
+            for cta in cluster.ctas if everyone else (own,):
                 issued = copies.issue(warp, lane, instruction.span)
-                response = np.zeros(RESPONSE_BYTES, np.uint8)
+                response = np.array(answer, np.uint32).view(np.uint8)
                 copies.load_values(issued, response, Destination(cta, cta, at), offset)
 
     return Control(act)
