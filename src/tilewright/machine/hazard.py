@@ -46,7 +46,9 @@ def report_register_hazard(warp: Warp, span: Span, reads: Slots, writes: Slots, 
     for slot in sorted(reads | writes):
         operation = warp.wgmma.operation_of(slot)
         if cluster.observe is not None:
-            cluster.observe(RegisterHazard(warp.actor, TensorCoreActor(operation), names[slot], slot in writes, span, after_fence))
+            cluster.observe(
+                RegisterHazard(warp.actor, TensorCoreActor(operation), names[slot], slot in writes, span, after_fence)
+            )
         elif cluster.strict and not after_fence:
             raise MachineFault(
                 "MF004",
