@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import clusters, compile_time, gemm
+from bench import clusters, compile_time, foreign, gemm
 
-_BENCHES = {"gemm": gemm, "clusters": clusters, "compile": compile_time}
+_BENCHES = {"gemm": gemm, "clusters": clusters, "compile": compile_time, "foreign": foreign}
 
 
 def main() -> int:
