@@ -71,7 +71,7 @@ TENSOR_RULES: tuple[tuple[str, str, str, str, str, str, str], ...] = (
         "Warp w of a CTA loads and stores lanes 32 (w mod 4) to 32 (w mod 4) + 31; operands of tcgen05.mma begin at "
         "lane 0, or at lane 16 where M is 64; tcgen05.shift begins at a multiple of 32.",
         f"{_FAMILY}: Access restrictions; Data path layout organization",
-        "Warp 1 loads from the address of the accumulator without adding 32 lanes.",
+        "Warp 1 loads from an address whose lane is 64, or 8.",
         "Add (w mod 4) << 21 to the address.",
     ),
     (
