@@ -57,6 +57,36 @@ def test_the_result_does_not_depend_on_the_seed(
         assert np.array_equal(results["target"].view(np.float32), 2 * source)
 
 
+def test_a_pointer_that_is_aligned_worse_than_its_use_is_a_fault(
+    folder: Path, tilewright: Tilewright, source: np.ndarray
+) -> None:
+    text = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry wide(.param .u64 x, .param .u64 y) .reqntid 1
+{
+.reg .b32 %r<5>; .reg .b64 %rd<3>;
+ld.param.u64 %rd1, [x];
+ld.param.u64 %rd2, [y];
+ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];
+st.global.u32 [%rd2], %r4;
+ret;
+}
+"""
+    (folder / "wide.ptx").write_text(text, encoding="utf-8")
+    np.savez(folder / "numbers.npz", x=np.arange(4, dtype=np.uint32))
+    for align, code in ((16, 0), (8, 1)):
+        pointers = [{"kind": "ptr", "bytes": 16, "align": align, "buffer": name} for name in ("x", "y")]
+        (folder / "wide.json").write_text(json.dumps({"params": pointers}), encoding="utf-8")
+        given = ("--launch", "wide.json")
+        answer = tilewright("run", "wide.ptx", *given, "--inputs", "numbers.npz", "--outputs", "out.npz")
+        assert answer.code == code, answer.out
+        assert tilewright("check", "wide.ptx", *given).code == code
+    assert "wide.ptx:9" in answer.out
+    with np.load(folder / "out.npz") as results:
+        assert results["y"].view(np.uint32)[0] == 3
+
+
 def test_a_race_and_a_hang_are_reported_with_their_lines(
     folder: Path, tilewright: Tilewright, source: np.ndarray
 ) -> None:

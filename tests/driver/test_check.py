@@ -127,6 +127,40 @@ def test_a_repair_proves_the_kernel_and_is_kept_out_where_none_is_wanted() -> No
     assert all(not finding.repair.edits for finding in report.kernels[0].errors if finding.repair)
 
 
+BARRIERS = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(){directives}
+{{
+.reg .b32 %r<4>;
+.shared .align 4 .b8 words[512];
+mov.u32 %r1, %tid.x;
+shl.b32 %r1, %r1, 2;
+mov.u32 %r2, words;
+add.u32 %r2, %r2, %r1;
+{code}
+st.shared.u32 [%r2], %r1;
+ld.shared.u32 %r3, [words];
+ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("directives", "code", "verdict", "reason"),
+    [
+        (" .reqntid 64", "", "refuted", ""),
+        ("", "", "unknown", "no directive says how many threads"),
+        (" .reqntid 64", "mov.u32 %r3, %cluster_ctarank;", "unknown", "no directive says how many CTAs"),
+        (" .reqntid 64 .reqnctapercluster 1", "mov.u32 %r3, %cluster_ctarank;", "refuted", ""),
+    ],
+)
+def test_a_launch_that_was_only_guessed_refutes_nothing(directives: str, code: str, verdict: str, reason: str) -> None:
+    """All threads read what the first one stored: a race of two warps, if there are two."""
+    (kernel,) = check_text(BARRIERS.format(directives=directives, code=code)).kernels
+    assert kernel.verdict == verdict and reason in "".join(kernel.reasons)
+
+
 def test_files_are_checked_in_order(tmp_path: Path) -> None:
     for name in ("b.ptx", "a.ptx"):
         (tmp_path / name).write_text(copy_text(), encoding="utf-8")

@@ -10,8 +10,15 @@ import pytest
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import NullPointerParam, OpaqueParam, PointerParam, ScalarParam, TensorMapParam
-from tilewright.driver.launch_file import PARAM_FIELDS, TOP_FIELDS, launch_from_json, parse_launch, read_launch_file
+from tilewright.base.plan import Launch, NullPointerParam, OpaqueParam, PointerParam, ScalarParam, TensorMapParam
+from tilewright.driver.launch_file import (
+    PARAM_FIELDS,
+    TOP_FIELDS,
+    launch_from_json,
+    parse_launch,
+    placed,
+    read_launch_file,
+)
 from tilewright.frontends.ptx.reader import read
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "launch.schema.json"
@@ -79,6 +86,25 @@ def test_every_field_is_read() -> None:
     sizes = {buffer.name: (buffer.size_bytes, buffer.align_bytes) for buffer in found.buffers}
     # The map's last row begins 31 strides after its offset.
     assert sizes == {"a": (4096, 16), "b": (256 + 31 * 128 + 128, 256), "c": (16, 256)}
+
+
+@pytest.mark.parametrize(("align", "shift"), [(256, 0), (16, 16), (4, 4), (128, 128), (1024, 768)])
+def test_buffers_are_no_better_aligned_than_they_say(align: int, shift: int) -> None:
+    document = {
+        "params": [
+            {"kind": "ptr", "bytes": 8, "align": align, "buffer": "x"},
+            {**MAP, "buffer": "x"},
+            {"kind": "bytes", "size": 16, "fields": [{"kind": "ptr", "at": 8, "buffer": "x"}]},
+        ]
+    }
+    found = launch_from_json(document, "launch.json")
+    whole = placed(Launch("k", (1, 1, 1), (1, 1, 1), found.params), found.buffers)
+    pointer, mapped, structure = whole.launch.params
+    assert pointer == PointerParam("x", shift) and isinstance(mapped, TensorMapParam)
+    assert mapped.map.offset_bytes == shift and structure == OpaqueParam(16, b"", ((8, PointerParam("x", shift)),))
+    assert whole.buffers[0].size_bytes == found.buffers[0].size_bytes + shift and whole.shifts == {"x": shift}
+    # The machine places buffers at odd multiples of 256 bytes.
+    assert (256 + shift) % align == 0 and (256 + shift) % (2 * align) != 0
 
 
 def test_missing_fields_take_defaults() -> None:

@@ -43,5 +43,12 @@ def test_the_places_of_a_finding_are_marked_and_joined() -> None:
     assert any(text[line - 1].startswith("st.shared") for line in lines)
 
 
+def test_a_kernel_without_a_launch_has_one_too() -> None:
+    text = copy_text(expect="mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r12], 1024;\n")
+    text = text.replace(".param .u32 steps)", ".param .u32 steps) .reqntid 64")
+    kernel = check_text(text, options=CheckOptions(timeline=True)).kernels[0]
+    assert kernel.timeline is not None and "CTA 0 producer warp 0" in kernel.timeline.lanes
+
+
 def test_a_run_without_events_is_an_empty_timeline() -> None:
     assert TimelineRecorder().timeline() == Timeline((), (), (), 0)

@@ -27,7 +27,7 @@ from tilewright.driver.allowance import Allowance, allowances, apply_allowances,
 from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
-from tilewright.driver.launch_file import LaunchFile
+from tilewright.driver.launch_file import LaunchFile, placed
 from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
 from tilewright.driver.repair import with_repairs
@@ -176,7 +176,8 @@ def _chosen_kernels(
         launch = replace(launch, entry=entry)
     if launch is not None:
         kernel = launch.kernel(module, file)
-        return [(kernel, KernelLaunch(launch.resolve(kernel), launch.buffers))]
+        whole = placed(launch.resolve(kernel), launch.buffers)
+        return [(kernel, KernelLaunch(whole.launch, whole.buffers))]
     if not module.kernels:
         raise TilewrightError(f"{file} has no kernel", remedy="give a text with a .entry")
     if entry is None:

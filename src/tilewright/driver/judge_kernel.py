@@ -24,7 +24,7 @@ from tilewright.driver.judge_unlaunched import judge_unlaunched
 from tilewright.driver.launch_file import BufferSize
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_launch import ASSUMED_THREADS
-from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.frontends.ptx.ast import Instruction, Kernel, Label, Module, Register
 
 STEP_LIMIT = 50_000_000
 """Warp instructions of a run that is only judged."""
@@ -121,17 +121,46 @@ def _all_clusters(
 
 
 def _without_launch(module: Module, kernel: Kernel, options: JudgeOptions, doubts: tuple[str, ...]) -> Judgement:
-    found = judge_unlaunched(module, kernel, options.readings, progress=options.progress)
+    found = judge_unlaunched(module, kernel, options.readings, timeline=options.timeline, progress=options.progress)
     match found.verdict:
         case Proven(scope, assumptions, claims):
-            return Judgement((), doubts, True, scope, assumptions, claims)
+            if _cluster_unfixed(module, kernel):
+                assumptions = (*assumptions, "clusters of one CTA, since no directive says how many")
+            return Judgement((), doubts, True, scope, assumptions, claims, found.timeline)
         case Refuted(findings):
-            if kernel.directives.get("reqntid") or kernel.directives.get("maxntid"):
-                return Judgement(findings, doubts)
-            # Nothing says how many threads there are: the finding may be of a block that nobody launches.
+            unfixed = _unfixed(module, kernel)
+            if not unfixed:
+                return Judgement(findings, doubts, timeline=found.timeline)
+            # The finding may be of a launch that nobody makes.
             first = findings[0]
-            tried = f"no directive says how many threads a block has, and with {ASSUMED_THREADS}"
-            said = f"{tried}: {first.code} {first.message} ({first.primary}); give --launch launch.json"
-            return Judgement((), (*doubts, said), complete=False)
+            said = f"{unfixed}: {first.code} {first.message} ({first.primary}); give --launch launch.json"
+            return Judgement((), (*doubts, said), complete=False, timeline=found.timeline)
         case Unknown(reasons):
-            return Judgement((), (*doubts, *reasons), complete=False)
+            return Judgement((), (*doubts, *reasons), complete=False, timeline=found.timeline)
+
+
+def _unfixed(module: Module, kernel: Kernel) -> str:
+    """What no directive fixes of the launch's shape, and what was tried; empty where all that matters is fixed."""
+    directives = kernel.directives
+    if not directives.get("reqntid") and not directives.get("maxntid"):
+        return f"no directive says how many threads a block has, and with {ASSUMED_THREADS}"
+    if _cluster_unfixed(module, kernel):
+        return "no directive says how many CTAs a cluster has, and with one"
+    return ""
+
+
+def _cluster_unfixed(module: Module, kernel: Kernel) -> bool:
+    """Does it matter how many CTAs a cluster has, and nobody says?"""
+    return not kernel.directives.get("reqnctapercluster") and any(
+        _needs_a_cluster(item) for code in (kernel, *module.functions) for item in code.body or ()
+    )
+
+
+def _needs_a_cluster(item: Instruction | Label) -> bool:
+    """Does the instruction ask for its place in a cluster, or for a pair of CTAs?"""
+    if not isinstance(item, Instruction):
+        return False
+    return "cta_group::2" in item.modifiers or any(
+        isinstance(operand, Register) and operand.name.startswith(("%cluster_", "%is_explicit"))
+        for operand in item.operands
+    )

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.copied_bytes import PhaseEquation, Place, copied_bytes, proportional
 from tilewright.driver.explore import Judged, Values, explore
 from tilewright.driver.judge_launch import STEP_LIMIT, LaunchJudgement, judge_launch
+from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, member_name, unknown_launch
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.inline import inlined
@@ -35,11 +37,12 @@ EXPLORING_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class UnlaunchedJudgement:
-    """The verdict, and the run that shows a refutation best (or the longest)."""
+    """The verdict, and what the roles did in the first run that refutes, or in the first at all."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
     runs: int
+    timeline: Timeline | None = None
 
 
 def judge_unlaunched(
@@ -48,6 +51,7 @@ def judge_unlaunched(
     readings: Readings,
     *,
     seconds: float = EXPLORING_SECONDS,
+    timeline: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> UnlaunchedJudgement:
     """Explore the launches of `kernel`. Raises TilewrightError for a text that the machine can't run at all."""
@@ -59,31 +63,68 @@ def judge_unlaunched(
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
     boxes, assumed = _boxes(module, unknown, readings)
     runs = [0]
+    shown = _Shown(timeline)
 
     def judge(values: Values) -> Judged:
         runs[0] += 1
         if progress is not None:
             progress(min(0.9, runs[0] / 24))
-        verdicts = [_run(module, unknown, values, boxes, readings, 1)]
+        verdicts = [_run(module, unknown, values, boxes, readings, 1, shown)]
         if in_grid and not verdicts[0].errors:
-            verdicts.append(_run(module, unknown, values, boxes, readings, _CLUSTERS))
+            verdicts.append(_run(module, unknown, values, boxes, readings, _CLUSTERS, shown))
         return _judged(verdicts)
 
     verdict = explore(unknown.names, judge, seconds=seconds)
     if isinstance(verdict, Proven):
         general = (*unknown.assumptions, *assumed, *ASSUMPTIONS)
         verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
-    return UnlaunchedJudgement(verdict, verdict.reasons if isinstance(verdict, Unknown) else (), runs[0])
+    doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
+    return UnlaunchedJudgement(verdict, doubts, runs[0], shown.timeline)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """The timeline of the first run with an error, or of the first run at all."""
+
+    wanted: bool
+    timeline: Timeline | None = None
+    failed: bool = False
+
+    def recorder(self) -> TimelineRecorder | None:
+        """Who follows the next run."""
+        return TimelineRecorder() if self.wanted and not self.failed else None
+
+    def keep(self, recorder: TimelineRecorder | None, judged: LaunchJudgement) -> None:
+        if recorder is not None and (judged.errors or self.timeline is None):
+            self.failed = bool(judged.errors)
+            self.timeline = recorder.timeline(judged.errors)
 
 
 def _run(
-    module: Module, unknown: UnknownLaunch, values: Values, boxes: dict[Place, int], readings: Readings, clusters: int
+    module: Module,
+    unknown: UnknownLaunch,
+    values: Values,
+    boxes: dict[Place, int],
+    readings: Readings,
+    clusters: int,
+    shown: _Shown | None = None,
 ) -> LaunchJudgement:
+    recorder = shown.recorder() if shown is not None else None
     launch = launch_of(unknown, values, boxes, clusters)
     chosen = (0, clusters - 1) if clusters > 1 else None
-    return judge_launch(
-        module, launch, unknown.buffers, readings, clusters=chosen, any_global_address=True, step_limit=STEP_LIMIT
+    judged = judge_launch(
+        module,
+        launch,
+        unknown.buffers,
+        readings,
+        watch=recorder.feed if recorder is not None else None,
+        clusters=chosen,
+        any_global_address=True,
+        step_limit=STEP_LIMIT,
     )
+    if shown is not None:
+        shown.keep(recorder, judged)
+    return judged
 
 
 def _judged(runs: list[LaunchJudgement]) -> Judged:

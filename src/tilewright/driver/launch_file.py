@@ -16,7 +16,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import NoReturn, cast, get_args
 
@@ -35,6 +35,7 @@ from tilewright.base.plan import (
     Swizzle,
     TensorMap,
     TensorMapParam,
+    UnknownTensorMapParam,
 )
 from tilewright.base.plan_json import MAX_PARAMETER_BYTES
 from tilewright.base.span import Span
@@ -174,6 +175,52 @@ class LaunchFile:
             refuse("cluster", f"is {launch.cluster}; .reqnctapercluster is {cluster}", "leave cluster out")
         if any(blocks % ctas for blocks, ctas in zip(launch.grid, launch.cluster, strict=True)):
             refuse("grid", f"is {launch.grid}, no multiple of the cluster {launch.cluster}", "round the grid up")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLaunch:
+    """A launch on buffers that begin where their alignment ends. shifts: bytes by name that stand before a buffer's
+    first, counted in its size."""
+
+    launch: Launch
+    buffers: tuple[BufferSize, ...]
+    shifts: Mapping[str, int]
+
+
+def placed(launch: Launch, buffers: Sequence[BufferSize]) -> PlacedLaunch:
+    """The launch with every address as badly aligned as its buffer's alignment permits.
+
+    A machine that places buffers at odd multiples of 256 bytes gives a buffer of alignment 16 an address that is no
+    multiple of 32, so that an access which relies on more is seen to be misaligned. An access to the few bytes before
+    the buffer is then not seen to be outside.
+    """
+    shifts = {buffer.name: _shift_bytes(buffer.align_bytes) for buffer in buffers}
+    grown = tuple(replace(buffer, size_bytes=buffer.size_bytes + shifts[buffer.name]) for buffer in buffers)
+    params = tuple(_shifted(param, shifts) for param in launch.params)
+    return PlacedLaunch(replace(launch, params=params), grown, shifts)
+
+
+def _shift_bytes(align_bytes: int) -> int:
+    """From an odd multiple of 256 to an odd multiple of the alignment."""
+    return align_bytes if align_bytes < DEFAULT_ALIGNMENT_BYTES else align_bytes - DEFAULT_ALIGNMENT_BYTES
+
+
+def _shifted(param: Param, shifts: Mapping[str, int]) -> Param:
+    match param:
+        case PointerParam(buffer, offset):
+            return PointerParam(buffer, offset + shifts.get(buffer, 0))
+        case TensorMapParam(buffer, described):
+            offset = described.offset_bytes + shifts.get(buffer, 0)
+            return TensorMapParam(buffer, replace(described, offset_bytes=offset))
+        case OpaqueParam(size, data, fields):
+            members: list[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]] = []
+            for at, member in fields:
+                moved = _shifted(member, shifts)
+                assert isinstance(moved, TensorMapParam | UnknownTensorMapParam | PointerParam)
+                members.append((at, moved))
+            return OpaqueParam(size, data, tuple(members))
+        case _:
+            return param
 
 
 def declared_block(kernel: Kernel) -> tuple[int, int, int]:

@@ -23,7 +23,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, LaunchPlan
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.driver.defect import defects_as_errors
-from tilewright.driver.launch_file import LaunchFile
+from tilewright.driver.launch_file import LaunchFile, placed
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.fault import MachineFault, MachineHang
@@ -102,14 +102,20 @@ def run_on_machine(
     """
     with defects_as_errors(f"the text of {file}"):
         module = read(text, file, tolerant=True)
-    whole = launch.resolve(launch.kernel(module, file))
-    judge = HappensBefore(whole, readings)
+    whole = placed(launch.resolve(launch.kernel(module, file)), launch.buffers)
+    entry = whole.launch.entry
+    memory = {buffer.name: np.zeros(buffer.size_bytes, np.uint8) for buffer in whole.buffers}
+    for name, data in arrays.items():
+        memory[name][whole.shifts[name] :] = data
+    judge = HappensBefore(whole.launch, readings)
     try:
-        with defects_as_errors(f"{whole.entry} in {file}"):
-            run_launch(module, whole, arrays, seed=seed, observe=judge.feed, progress=progress)
+        with defects_as_errors(f"{entry} in {file}"):
+            run_launch(module, whole.launch, memory, seed=seed, observe=judge.feed, progress=progress)
     except (MachineFault, MachineHang) as ending:
-        return PtxRun(whole.entry, arrays, (ending.diagnostic, *judge.findings), finished=False)
-    return PtxRun(whole.entry, arrays, judge.finish())
+        return PtxRun(entry, arrays, (ending.diagnostic, *judge.findings), finished=False)
+    for name, data in arrays.items():
+        data[...] = memory[name][whole.shifts[name] :]
+    return PtxRun(entry, arrays, judge.finish())
 
 
 def run_on_gpu(text: str, file: str, launch: LaunchFile, arrays: Arrays) -> PtxRun:
