@@ -19,7 +19,7 @@ Checked by: `tests/machine/test_arithmetic.py`, against exact fractions and agai
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,11 +181,15 @@ def maximum(
 
 def compare(kind: FloatKind, comparison: Comparison, a: Bits, b: Bits, *, ftz: bool = False) -> NDArray[np.bool_]:
     """`setp.{comparison}[.ftz].{kind}`. A `u` at the end: true also if an operand is NaN; `num`, `nan` ask for that."""
-    x, y = _operands(kind, ftz, a, b)
+    if ftz:
+        a, b = flushed(a, kind), flushed(b, kind)
+    x, y = (widened(a, kind), widened(b, kind)) if kind == "bf16" else (native(a, kind), native(b, kind))
+    relation = _RELATIONS.get(comparison[:2])
+    if relation is not None and comparison in _FALSE_OF_NAN:
+        return relation(x, y)
     unordered = np.isnan(x) | np.isnan(y)
-    if comparison in ("num", "nan"):
+    if relation is None or comparison in ("num", "nan"):
         return unordered if comparison == "nan" else ~unordered
-    relation: Callable[[Float64, Float64], NDArray[np.bool_]] = _RELATIONS[comparison[:2]]
     ordered = relation(x, y) & ~unordered
     return ordered | unordered if comparison.endswith("u") else ordered
 
@@ -269,8 +273,8 @@ def _extremum(kind: FloatKind, a: Bits, b: Bits, ftz: bool, nan: bool, xorsign_a
     sign = (a ^ b) & sign_bit
     if xorsign_abs:
         a, b = a & ~sign_bit, b & ~sign_bit
-    x, y = widened(a, kind), widened(b, kind)
-    x_nan, y_nan = np.isnan(x), np.isnan(y)
+    infinity = one(_INFINITY[kind])
+    x_nan, y_nan = (a & ~sign_bit) > infinity, (b & ~sign_bit) > infinity
     # Sign-magnitude images, made monotone: so -0 comes before +0.
     a_key, b_key = np.where(a & sign_bit, ~a, a | sign_bit), np.where(b & sign_bit, ~b, b | sign_bit)
     first = a_key <= b_key if smaller else a_key >= b_key
@@ -280,7 +284,9 @@ def _extremum(kind: FloatKind, a: Bits, b: Bits, ftz: bool, nan: bool, xorsign_a
     return canonical(result, (x_nan | y_nan) if nan else (x_nan & y_nan), kind)
 
 
-_RELATIONS: dict[str, Callable[[Float64, Float64], NDArray[np.bool_]]] = {
+_INFINITY: dict[FloatKind, int] = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000, "f64": 0x7FF0_0000_0000_0000}
+_FALSE_OF_NAN = ("eq", "lt", "le", "gt", "ge")
+_RELATIONS: dict[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[np.bool_]]] = {
     "eq": lambda x, y: x == y,
     "ne": lambda x, y: x != y,
     "lt": lambda x, y: x < y,
