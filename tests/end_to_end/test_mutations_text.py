@@ -99,10 +99,15 @@ def test_the_driver_refutes_a_text_that_is_not_the_proven_one() -> None:
         assert [finding.code for finding in verdict.findings] == ["LV090"]
 
 
+HANGS = {"LV102", "LV201", "MB113", "MB114", "TX104", "NB103", "CL105", "SR102"}
+"""Codes of causes of hangs."""
+
+
 @dataclass(frozen=True)
 class Mutation:
     """name; codes, all of which must be found (none in CLAIMED and HARMLESS); the edit; which programs it is tried on.
-    LV201 is a hang of the run, other codes from 201 are an instruction that the machine could not carry out."""
+    LV201 is a hang of the run, whatever its cause is said to be (`HANGS`); other codes from 201 are an instruction that
+    the machine could not carry out."""
 
     name: str
     codes: tuple[str, ...]
@@ -367,7 +372,8 @@ def test_a_spoiled_text_is_refuted_by_the_judge_alone(mutation: Mutation) -> Non
     for name in mutation.programs:
         verdict = judge(name, edited(name, mutation.edit), claimed=False)
         assert isinstance(verdict, Refuted), f"{name}: {verdict}"
-        assert set(mutation.codes) <= codes_of(verdict), f"{name}: {codes_of(verdict)}"
+        found = codes_of(verdict)
+        assert set(mutation.codes) <= found | ({"LV201"} if found & HANGS else set()), f"{name}: {found}"
 
 
 CLAIMED = (

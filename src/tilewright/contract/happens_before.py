@@ -39,11 +39,13 @@ from tilewright.contract import (
     judge_tensor_memory,
     judge_warpgroup,
 )
+from tilewright.contract.deadlock import diagnose
 from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.grid_dependency import judge_grid
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.readings import Readings
 from tilewright.machine.event import Event
+from tilewright.machine.fault import MachineHang
 
 __all__ = ["ASSUMPTIONS", "HappensBefore", "Readings"]
 
@@ -95,6 +97,10 @@ class HappensBefore:
     def feed(self, event: Event) -> None:
         """Take the next event of the run. Raises KeyError on an event of a kind that is not in `machine.event`."""
         _HANDLERS[type(event)](self.state, event)
+
+    def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
+        """The run hung: its cause, before what was found until then."""
+        return (diagnose(self.state, hang), *self.findings)
 
     def finish(self) -> tuple[Diagnostic, ...]:
         """The run has ended: judge what is left, and return all findings. Findings of level REVIEW refute nothing."""

@@ -108,6 +108,8 @@ def arrive(
     phase.contributors[warp.track] = mark
     _arrive_together(warp, phase, event)
     phase.last_span = event.span
+    if event.expect_bytes:
+        phase.last_expect = event.span
     phase.order.join(warp.order)
     phase.arrived.join(warp.clock)
     if not event.relaxed:
@@ -171,7 +173,9 @@ def _engine_arrives(
     _check_arrival(barrier, issuer, span, findings, order)
     phase = barrier.current
     phase.arrivals += count
-    phase.contributors[issuer.track] = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
+    mark = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
+    phase.contributors[issuer.track] = mark
+    barrier.signals.setdefault(issuer.track, mark)
     phase.last_span = span
     phase.order.join(order)
     phase.arrived.join(clock)
@@ -187,7 +191,7 @@ def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, finding
     _check_arrival(barrier, warp, event.span, findings)
     barrier.current.expected_bytes += event.expect_bytes
     barrier.current.expects.append(warp.mark(event.span))
-    barrier.current.last_span = event.span
+    barrier.current.last_span = barrier.current.last_expect = event.span
 
 
 def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, findings: RunFindings) -> None:

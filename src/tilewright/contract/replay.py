@@ -104,7 +104,7 @@ def _judge_run(
         if hang.code == _LIMIT_CODE:
             errors = _errors(judge.findings)
             return Refuted(errors) if errors else Unknown((hang.message,))
-        return Refuted((hang.diagnostic, *judge.findings))
+        return Refuted(judge.hang(hang))
     findings = judge.finish()
     errors = _errors(findings)
     if claims is not None:

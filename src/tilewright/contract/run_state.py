@@ -218,7 +218,7 @@ class PhaseState:
 
     published: what is visible to releasing arrivals; order: what happened before any contribution, the issue of copies
     included; arrived: what is visible to any arrival; expects: bare expect_tx that an arrival must follow;
-    contributors: the newest arrival of each warp.
+    contributors: the newest arrival of each warp; last_expect: where bytes were expected last.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
@@ -230,6 +230,7 @@ class PhaseState:
     expects: list[Mark] = field(default_factory=list[Mark])
     contributors: dict[int, Mark] = field(default_factory=dict[int, Mark])
     last_span: Span | None = None
+    last_expect: Span | None = None
 
 
 @dataclass(slots=True)

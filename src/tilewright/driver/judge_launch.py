@@ -95,7 +95,7 @@ def judge_launch(
         case MachineHang() as hang if hang.code == _LIMIT_CODE:
             doubts.append(hang.message.splitlines()[0])
         case MachineHang() as hang:
-            findings = (hang.diagnostic, *findings)
+            findings = judge.hang(hang)
         case None:
             pass
     if report.taints or report.doubts:
