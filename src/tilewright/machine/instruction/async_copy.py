@@ -16,7 +16,7 @@ from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operan
 from tilewright.machine.event import AsyncCopyCommit, AsyncCopyWait
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.instruction.mbarriers import BarrierOperand
-from tilewright.machine.lanes import indices, of_lanes, to_bits
+from tilewright.machine.lanes import Lanes, indices, of_lanes, to_bits
 from tilewright.machine.memory import locate
 from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
@@ -51,9 +51,8 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
         else:
             size_slot = decoder.source(instruction, operands[3], WORD32)
 
-    def act(warp: Warp, mask: int) -> None:
-        lanes = indices(mask)
-        shared = warp.r[to_slot][lanes].astype(np.uint64) + np.uint64(to_offset & 0xFFFF_FFFF_FFFF_FFFF)
+    def bytes_read(warp: Warp, lanes: Lanes) -> Lanes:
+        """How many bytes each of `lanes` reads; the rest of its copy is zeros."""
         read = np.full(lanes.size, size_bytes, np.int64)
         if size_slot >= 0:
             read = warp.r[size_slot][lanes].astype(np.int64)
@@ -64,31 +63,47 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
                 )  # fmt: skip
         if ignore_slot >= 0:
             read = np.where(warp.r[ignore_slot][lanes] != negated, 0, read)
-        shared_offsets = np.empty(lanes.size, np.int64)
-        for part in locate(warp.cta, "shared::cta", shared, size_bytes, instruction.span):
-            shared_offsets[part.chosen] = part.offsets
-        source = warp.r[from_slot][lanes].astype(np.uint64) + np.uint64(from_offset & 0xFFFF_FFFF_FFFF_FFFF)
+        return read
+
+    def partial_pieces(warp: Warp, mask: int, source: Lanes, shared_offsets: Lanes, read: Lanes) -> list[LanePiece]:
+        lanes = indices(mask)
         pieces: list[LanePiece] = []
         for amount in np.unique(read).tolist():
             chosen = np.flatnonzero(read == amount)
             if amount == 0:
                 # Nothing is read, so the source address may be anything.
                 empty = np.zeros(0, np.int64)
-                pieces.append(LanePiece(None, empty, shared_offsets[chosen], 0, of_lanes(lanes[chosen])))
+                pieces.append(LanePiece(None, empty, shared_offsets[chosen], 0, of_lanes(lanes[chosen], mask)))
                 continue
             _check_alignment(source[chosen], size_bytes, instruction)
             for part in locate(warp.cta, "global", source[chosen], 1, instruction.span):
                 _check_end(warp, source[chosen][part.chosen], amount, instruction)
                 at = chosen[part.chosen]
-                pieces.append(LanePiece(part.region, part.offsets, shared_offsets[at], amount, of_lanes(lanes[at])))
+                members = of_lanes(lanes[at], mask)
+                pieces.append(LanePiece(part.region, part.offsets, shared_offsets[at], amount, members))
+        return pieces
+
+    def act(warp: Warp, mask: int) -> None:
+        lanes = indices(mask)
+        shared = warp.r[to_slot][lanes].astype(np.uint64) + np.uint64(to_offset & 0xFFFF_FFFF_FFFF_FFFF)
+        shared_offsets = np.empty(lanes.size, np.int64)
+        for part in locate(warp.cta, "shared::cta", shared, size_bytes, instruction.span):
+            shared_offsets[part.chosen] = part.offsets
+        source = warp.r[from_slot][lanes].astype(np.uint64) + np.uint64(from_offset & 0xFFFF_FFFF_FFFF_FFFF)
+        if size_slot < 0 and ignore_slot < 0:
+            pieces = [
+                LanePiece(part.region, part.offsets, shared_offsets[part.chosen], size_bytes,
+                          of_lanes(lanes[part.chosen], mask))
+                for part in locate(warp.cta, "global", source, size_bytes, instruction.span)
+            ]  # fmt: skip
+        else:
+            pieces = partial_pieces(warp, mask, source, shared_offsets, bytes_read(warp, lanes))
         async_copies.issue(warp, mask, pieces, size_bytes, instruction.span)
 
     return Control(act)
 
 
-def _check_alignment(
-    addresses: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], size_bytes: int, instruction: Instruction
-) -> None:
+def _check_alignment(addresses: Lanes, size_bytes: int, instruction: Instruction) -> None:
     crooked = addresses[addresses & np.uint64(size_bytes - 1) != 0]
     if crooked.size:
         raise MachineFault(
@@ -98,9 +113,7 @@ def _check_alignment(
         )  # fmt: skip
 
 
-def _check_end(
-    warp: Warp, addresses: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], amount: int, instruction: Instruction
-) -> None:
+def _check_end(warp: Warp, addresses: Lanes, amount: int, instruction: Instruction) -> None:
     """The last byte read must lie in a buffer, too."""
     locate(warp.cta, "global", addresses + np.uint64(amount - 1), 1, instruction.span)
 
