@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from small_kernels import module
 
+from tilewright.base.error import TilewrightError
 from tilewright.machine.slice_flow import Flow, flow_of
 
 
@@ -97,3 +99,10 @@ TWO:
 mov.u32 %r1, 2;
 ret;""")
     assert [line(found, at) for at in found.positions(found.region(0))] == [10, 11, 13, 14]
+
+
+def test_loops_that_nest_beyond_reason_are_refused() -> None:
+    heads = "".join(f"L{index}:\nadd.u32 %r1, %r1, 1;\n" for index in range(1500))
+    tails = "".join(f"setp.eq.u32 %p0, %r1, {index};\n@%p0 bra L{1499 - index};\n" for index in range(1500))
+    with pytest.raises(TilewrightError, match="nest too deeply"):
+        flow(f"{heads}{tails}ret;")

@@ -128,11 +128,11 @@ def protocol_slice(
             if facts.kept or (facts.kind != "hint" and not registers.isdisjoint(facts.writes)) or position in joined
         }
         blocks = {text.flow.block_of[at] for at in executed if text.flow.instructions[at].row not in _MOVES}
-        fresh = {at for at, region in choices.items() if at not in deciding and not blocks.isdisjoint(region)}
+        fresh = {at for at in choices if at not in deciding and text.flow.decides(at, blocks)}
         if not fresh:
             break
         deciding |= fresh
-    skipped = {at: _meeting(text, at) for at in choices if at not in deciding}
+    skipped = {at: _meeting(text, at) for at in sorted(choices - deciding)}
     executed -= skipped.keys()
     parameters, specials = _purposes(text, chosen, executed, stores)
     return Slice(
@@ -141,8 +141,8 @@ def protocol_slice(
     )  # fmt: skip
 
 
-def _choices(text: Text) -> dict[int, frozenset[int]]:
-    """Branches, exits and returns that do not always go the same way, with the blocks that each decides about.
+def _choices(text: Text) -> frozenset[int]:
+    """Branches, exits and returns that do not always go the same way.
 
     Those from which no way leads to the end are not among them: an endless loop shall not be skipped.
     """
@@ -154,13 +154,13 @@ def _choices(text: Text) -> dict[int, frozenset[int]]:
         if block not in ending:
             ending.add(block)
             waiting.extend(flow.blocks[block].predecessors)
-    return {
-        position: flow.region(position)
+    return frozenset(
+        position
         for position, instruction in enumerate(flow.instructions)
         if instruction.row in _MOVES
         and (instruction.guard is not None or instruction.row == "brx.idx")
         and flow.block_of[position] in ending
-    }
+    )
 
 
 def _meeting(text: Text, position: int) -> int:

@@ -11,10 +11,14 @@ Not handled: calls, which are read as instructions that return. Checked by: test
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import BranchTable, Instruction, Kernel, Label, Symbol
+
+MOST_WORK = 1_000_000
+"""Bound on the sizes of all loops, summed: what compilers write stays below a hundredth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,13 @@ class Flow:
 
     def region(self, position: int) -> frozenset[int]:
         """Blocks that run or not as the branch at `position` decides: those before its block's postdominator."""
+        return frozenset(self._decided(position))
+
+    def decides(self, position: int, blocks: Collection[int]) -> bool:
+        """Whether any of `blocks` is in the region of the branch at `position`."""
+        return any(block in blocks for block in self._decided(position))
+
+    def _decided(self, position: int) -> Iterator[int]:
         start = self.block_of[position]
         stop = self.postdominator[start]
         found: set[int] = set()
@@ -65,8 +76,8 @@ class Flow:
             block = waiting.pop()
             if block not in found:
                 found.add(block)
+                yield block
                 waiting.extend(each for each in self.blocks[block].successors if each != stop)
-        return frozenset(found)
 
     def positions(self, blocks: frozenset[int]) -> list[int]:
         """The positions in some blocks, ascending."""
@@ -74,7 +85,9 @@ class Flow:
 
 
 def flow_of(kernel: Kernel) -> Flow:
-    """The control flow of a kernel. A branch to something that is no label is read as one to the end."""
+    """The control flow of a kernel. A branch to something that is no label is read as one to the end.
+
+    Raises TilewrightError where loops nest beyond reason."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
     for item in kernel.body:
@@ -202,15 +215,20 @@ def _postdominators(blocks: tuple[Block, ...]) -> tuple[int, ...]:
 
 
 def _loops(blocks: tuple[Block, ...], dominator: list[int]) -> tuple[tuple[NaturalLoop, ...], tuple[int, ...]]:
+    depth = [0] * len(blocks)
+    order = {node: index for index, node in enumerate(_postorder([block.successors for block in blocks], 0))}
+    for node in sorted(order, key=lambda node: -order[node]):
+        depth[node] = depth[dominator[node]] + 1
+
     def dominates(one: int, other: int) -> bool:
-        while other not in (one, 0) and dominator[other] >= 0:
+        for _ in range(depth[other] - depth[one]):
             other = dominator[other]
         return other == one
 
     bodies: dict[int, set[int]] = {}
     edges: dict[int, list[int]] = {}
     irreducible: list[int] = []
-    order = {node: index for index, node in enumerate(_postorder([block.successors for block in blocks], 0))}
+    work = 0
     for number, block in enumerate(blocks):
         if number not in order:
             continue
@@ -227,7 +245,10 @@ def _loops(blocks: tuple[Block, ...], dominator: list[int]) -> tuple[tuple[Natur
                 node = waiting.pop()
                 if node not in body:
                     body.add(node)
+                    work += 1
                     waiting.extend(each for each in blocks[node].predecessors if each in order)
+            if work > MOST_WORK:
+                raise TilewrightError("the loops of this kernel nest too deeply to be analysed")
     heads = sorted(bodies, key=lambda head: (len(bodies[head]), head))
     loops: list[NaturalLoop] = []
     for index, head in enumerate(heads):
