@@ -11,12 +11,12 @@ import pytest
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, NullPointerParam, OpaqueParam, PointerParam, ScalarParam, TensorMapParam
+from tilewright.driver.given_launch import placed
 from tilewright.driver.launch_file import (
     PARAM_FIELDS,
     TOP_FIELDS,
     launch_from_json,
     parse_launch,
-    placed,
     read_launch_file,
 )
 from tilewright.frontends.ptx.reader import read

@@ -15,7 +15,7 @@ from tilewright.base.error import TilewrightError
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
     from tilewright.driver.check import CheckOptions
-    from tilewright.driver.launch_file import LaunchFile
+    from tilewright.driver.given_launch import LaunchFile
 
 FORMATS = ("text", "json", "sarif", "github", "html")
 
@@ -206,7 +206,7 @@ def _show(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> None:
         if text:
             print(text)
         return
-    from tilewright.cli.show import say
+    from tilewright.cli.terminal import say
     from tilewright.report.check_text import check_lines
 
     for line, tone in check_lines(files, limit=None if arguments.all else 8):

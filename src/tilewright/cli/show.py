@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.console import Console
 from rich.text import Text
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.cli.terminal import console, say
 from tilewright.cli.words import Rows, decision_rows, proof_rows, size_rows, time_words
 from tilewright.driver.compile import Compilation
 from tilewright.report.text import printable, render_finding
 
 _NAME_COLUMNS = 15
 _STYLES = {"proven": "green", "proven again": "green", "because": "dim", "warning": "yellow"}
-
-
-def console() -> Console:
-    """Standard output as it is now. Nothing is wrapped or highlighted: lines stay as they are when piped."""
-    return Console(highlight=False, soft_wrap=True)
-
-
-def say(words: str, style: str = "") -> None:
-    """One line, taken literally."""
-    console().print(Text(words, style=style))
 
 
 def show_rows(title: str, rows: Rows) -> None:

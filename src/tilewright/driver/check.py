@@ -26,8 +26,8 @@ from tilewright.contract.readings import Readings, strict, tolerant
 from tilewright.driver.allowance import Allowance, allowances, apply_allowances, unused
 from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.defect import defects_as_errors
+from tilewright.driver.given_launch import LaunchFile, placed
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
-from tilewright.driver.launch_file import LaunchFile, placed
 from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
 from tilewright.driver.repair import with_repairs

@@ -19,9 +19,9 @@ from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.contract.retried_waits import waits_not_retried
+from tilewright.driver.given_launch import BufferSize
 from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
 from tilewright.driver.judge_unlaunched import judge_unlaunched
-from tilewright.driver.launch_file import BufferSize
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_launch import ASSUMED_THREADS
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label, Module, Register

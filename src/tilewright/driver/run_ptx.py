@@ -23,7 +23,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, LaunchPlan
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.driver.defect import defects_as_errors
-from tilewright.driver.launch_file import LaunchFile, placed
+from tilewright.driver.given_launch import LaunchFile, placed
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.fault import MachineFault, MachineHang

@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
     from tilewright.driver.check import Isa
-    from tilewright.driver.launch_file import LaunchFile
+    from tilewright.driver.given_launch import LaunchFile
 
 Ptx = str | PathLike[str]
 """PTX text (a string of several lines, or one that begins with a directive or a comment), or the path of a file."""

@@ -41,7 +41,7 @@ from tilewright.base.plan import (
     TensorMapParam,
 )
 from tilewright.driver.check import CheckOptions, Isa, check_text
-from tilewright.driver.launch_file import BufferSize, LaunchFile
+from tilewright.driver.given_launch import BufferSize, LaunchFile
 from tilewright.driver.origin import at_origin
 from tilewright.report.check_text import render_check
 

@@ -1,0 +1,212 @@
+"""A launch as somebody gives it: completed by the kernel's directives, and placed in memory.
+
+What is given may leave out the entry, the block and the cluster; `resolve` takes them from the kernel and compares the
+parameters with it. `placed` says where buffers begin, so that no address is better aligned than was promised.
+Checked by: tests/driver/test_launch_file.py.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import NoReturn
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import (
+    Launch,
+    NullPointerParam,
+    OpaqueParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    TensorMapParam,
+    UnknownTensorMapParam,
+)
+from tilewright.frontends.ptx.ast import Kernel, Module
+
+DEFAULT_ALIGNMENT_BYTES = 256
+"""What `cuMemAlloc` promises (CUDA Driver API); a pointer without `align` may be taken to have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSize:
+    """A buffer that parameters name: its size and the alignment of its address, both in bytes."""
+
+    name: str
+    size_bytes: int
+    align_bytes: int = DEFAULT_ALIGNMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFile:
+    """What is given. file: its name, for messages; entry, block and cluster are None where it does not say, and
+    `resolve` completes them."""
+
+    file: str
+    entry: str | None
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
+    dynamic_smem_bytes: int
+    params: tuple[Param, ...]
+    buffers: tuple[BufferSize, ...]
+
+    def kernel(self, module: Module, path: str) -> Kernel:
+        """The kernel of `module` (read from `path`) that is launched. Raises TilewrightError where there is none."""
+        names = [kernel.name for kernel in module.kernels]
+        if self.entry is None and len(names) == 1:
+            return module.kernels[0]
+        for kernel in module.kernels:
+            if kernel.name == self.entry:
+                return kernel
+        if not names:
+            raise TilewrightError(f"{path} has no kernel", remedy="give a file with a .entry")
+        listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        if self.entry is None:
+            raise TilewrightError(
+                f"{self.file} does not say which of the {len(names)} kernels of {path} it launches",
+                remedy=f'add "entry": one of {listed}',
+            )
+        near = get_close_matches(self.entry, names, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"it has {listed}"
+        raise TilewrightError(f"{self.file}: entry: {path} has no kernel {self.entry!r}", remedy=remedy)
+
+    def resolve(self, kernel: Kernel) -> Launch:
+        """The whole launch of `kernel`. Raises TilewrightError where the parameters are not the kernel's."""
+        expected = [parameter.size_bytes for parameter in kernel.parameters]
+        if len(expected) != len(self.params):
+            raise TilewrightError(
+                f"{self.file}: params: has {len(self.params)} entries; {kernel.name} takes {len(expected)} parameters",
+                span=kernel.span,
+                remedy="give one entry for each .param of the kernel, hidden ones too, in the text's order",
+            )
+        params = tuple(self._fitted(index, param, kernel) for index, param in enumerate(self.params))
+        launch = Launch(
+            kernel.name,
+            self.grid,
+            self.block or declared_block(kernel),
+            params,
+            self.cluster or declared_cluster(kernel),
+            self.dynamic_smem_bytes,
+        )
+        self._require_shape(launch, kernel)
+        return launch
+
+    def _fitted(self, index: int, param: Param, kernel: Kernel) -> Param:
+        """The parameter as the kernel declares it: numbers may be narrower there, or wider floats."""
+        parameter = kernel.parameters[index]
+        size, wanted = param_bytes(param), parameter.size_bytes
+        if size == wanted:
+            return param
+        match param:
+            case ScalarParam("i32", value) if wanted in (1, 2):
+                low, high = -(1 << (8 * wanted - 1)), (1 << 8 * wanted) - 1
+                if low <= value <= high:
+                    return OpaqueParam(wanted, (int(value) & high).to_bytes(wanted, "little"))
+            case ScalarParam("f32", value) if parameter.type == "f64":
+                return OpaqueParam(8, struct.pack("<d", value))
+            case _:
+                pass
+        raise TilewrightError(
+            f"{self.file}: params[{index}]: has {size} bytes; parameter {parameter.name} of {kernel.name} has {wanted}",
+            span=parameter.span,
+            remedy=f"give a kind of {wanted} bytes, or kind bytes with that size",
+        )
+
+    def _require_shape(self, launch: Launch, kernel: Kernel) -> None:
+        """Raises TilewrightError where block, cluster and grid contradict the kernel's directives or each other."""
+
+        def refuse(field: str, problem: str, remedy: str) -> NoReturn:
+            raise TilewrightError(f"{self.file}: {field}: {problem}", span=kernel.span, remedy=remedy)
+
+        required = kernel.directives.get("reqntid")
+        if required is not None and extents_of(required) != launch.block:
+            refuse("block", f"is {launch.block}; .reqntid of {kernel.name} is {required}", "leave block out")
+        most = kernel.directives.get("maxntid")
+        if most is not None and math.prod(launch.block) > math.prod(most):
+            threads = math.prod(launch.block)
+            refuse("block", f"has {threads} threads; .maxntid of {kernel.name} is {most}", "launch fewer threads")
+        cluster = kernel.directives.get("reqnctapercluster")
+        if cluster is not None and extents_of(cluster) != launch.cluster:
+            refuse("cluster", f"is {launch.cluster}; .reqnctapercluster is {cluster}", "leave cluster out")
+        if any(blocks % ctas for blocks, ctas in zip(launch.grid, launch.cluster, strict=True)):
+            refuse("grid", f"is {launch.grid}, no multiple of the cluster {launch.cluster}", "round the grid up")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLaunch:
+    """A launch on buffers that begin where their alignment ends. shifts: bytes by name that stand before a buffer's
+    first, counted in its size."""
+
+    launch: Launch
+    buffers: tuple[BufferSize, ...]
+    shifts: Mapping[str, int]
+
+
+def placed(launch: Launch, buffers: Sequence[BufferSize]) -> PlacedLaunch:
+    """The launch with every address as badly aligned as its buffer's alignment permits.
+
+    A machine that places buffers at odd multiples of 256 bytes gives a buffer of alignment 16 an address that is no
+    multiple of 32, so that an access which relies on more is seen to be misaligned. An access to the few bytes before
+    the buffer is then not seen to be outside.
+    """
+    shifts = {buffer.name: _shift_bytes(buffer.align_bytes) for buffer in buffers}
+    grown = tuple(replace(buffer, size_bytes=buffer.size_bytes + shifts[buffer.name]) for buffer in buffers)
+    params = tuple(_shifted(param, shifts) for param in launch.params)
+    return PlacedLaunch(replace(launch, params=params), grown, shifts)
+
+
+def _shift_bytes(align_bytes: int) -> int:
+    """From an odd multiple of 256 to an odd multiple of the alignment."""
+    return align_bytes if align_bytes < DEFAULT_ALIGNMENT_BYTES else align_bytes - DEFAULT_ALIGNMENT_BYTES
+
+
+def _shifted(param: Param, shifts: Mapping[str, int]) -> Param:
+    match param:
+        case PointerParam(buffer, offset):
+            return PointerParam(buffer, offset + shifts.get(buffer, 0))
+        case TensorMapParam(buffer, described):
+            offset = described.offset_bytes + shifts.get(buffer, 0)
+            return TensorMapParam(buffer, replace(described, offset_bytes=offset))
+        case OpaqueParam(size, data, fields):
+            members: list[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]] = []
+            for at, member in fields:
+                moved = _shifted(member, shifts)
+                assert isinstance(moved, TensorMapParam | UnknownTensorMapParam | PointerParam)
+                members.append((at, moved))
+            return OpaqueParam(size, data, tuple(members))
+        case _:
+            return param
+
+
+def declared_block(kernel: Kernel) -> tuple[int, int, int]:
+    """The block that a kernel's directives ask for (`.reqntid`, else the largest that `.maxntid` allows), else one
+    thread."""
+    return extents_of(kernel.directives.get("reqntid") or kernel.directives.get("maxntid") or ())
+
+
+def declared_cluster(kernel: Kernel) -> tuple[int, int, int]:
+    """The cluster that a kernel's directives ask for (`.reqnctapercluster`), else one CTA."""
+    return extents_of(kernel.directives.get("reqnctapercluster") or ())
+
+
+def extents_of(extents: Sequence[int]) -> tuple[int, int, int]:
+    """x, y and z of extents that may be fewer: what is missing is 1."""
+    x, y, z = (*extents, 1, 1, 1)[:3]
+    return (x, y, z)
+
+
+def param_bytes(param: Param) -> int:
+    """Bytes that a parameter has in the kernel's parameter block."""
+    match param:
+        case PointerParam() | NullPointerParam():
+            return 8
+        case ScalarParam(kind=kind):
+            return 8 if kind == "i64" else 4
+        case OpaqueParam(size_bytes=size):
+            return size
+        case _:
+            return 128
