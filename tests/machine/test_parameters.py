@@ -1,5 +1,6 @@
-"""The parameter block: null pointers, structures with members, narrow numbers, tensor maps at an offset; local, constant
-and virtual memory."""
+"""The parameter block: null pointers, structures with members, narrow numbers, tensor maps at an offset.
+
+Also local, constant and virtual memory."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
                     "MF002", "misaligned-address",
                     f"address {address:#x} is not a multiple of the access size, {size} bytes", instruction.span,
                 )  # fmt: skip
-            told, at = barrier_place(warp, barrier.read(warp, lane), cta, False, instruction)
+            told, at = barrier_place(warp, barrier.read(warp, lane), address, cta, False, instruction)
             values = np.array([warp.r[source][lane] for source in sources]).astype(element.raw).view(np.uint8)
             issued = copies.issue(warp, lane, instruction.span)
             copies.load_values(issued, values, Destination(cta, told, at), offset, combine)
@@ -134,7 +134,7 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
                     "AL201", "copy-alignment",
                     f"address {address:#x} of the response is not {RESPONSE_BYTES}-byte aligned", instruction.span,
                 )  # fmt: skip
-            _, at = barrier_place(warp, barrier.read(warp, lane), own, False, instruction)
+            _, at = barrier_place(warp, barrier.read(warp, lane), address, own, False, instruction)
             cluster = warp.cta.cluster
             answer = (*cluster.work_to_take.pop(0), 1) if cluster.work_to_take else (0, 0, 0, 0)
             for cta in cluster.ctas if everyone else (own,):

@@ -86,8 +86,9 @@ def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifier
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
             place = tensor.read(warp, lane)
-            own, offset = shared_place(warp, to.read(warp, lane), instruction, own=False)
-            told = barrier_place(warp, barrier.read(warp, lane), own, pair, instruction)
+            target = to.read(warp, lane)
+            own, offset = shared_place(warp, target, instruction, own=False)
+            told = barrier_place(warp, barrier.read(warp, lane), target, own, pair, instruction)
             chosen = int(warp.r[mask_slot][lane]) if multicast else None
             targets = destinations(warp, own, chosen, told, pair, instruction)
             issued = copies.issue(warp, lane, instruction.span, place.in_memory)
@@ -189,7 +190,8 @@ def _bulk_load(
         for lane in indices(mask).tolist():
             size, address = int(warp.r[size_slot][lane]), source.read(warp, lane)
             left, right = (int(warp.r[side][lane]) for side in sides) if ignoring else (0, 0)
-            own, offset = shared_place(warp, to.read(warp, lane), instruction, own=spaces[0] == "shared::cta")
+            target = to.read(warp, lane)
+            own, offset = shared_place(warp, target, instruction, own=spaces[0] == "shared::cta")
             check_bulk(size, instruction, address, offset)
             if from_global:
                 region, begin = global_place(warp, address + left, max(size - left - right, 0), instruction)
@@ -199,7 +201,7 @@ def _bulk_load(
                 region = cta.shared
                 if begin + size > region.size_bytes:
                     raise MachineFault("MF001", "out-of-bounds", "the source leaves shared memory", instruction.span)
-            told = barrier_place(warp, barrier.read(warp, lane), own, False, instruction)
+            told = barrier_place(warp, barrier.read(warp, lane), target, own, False, instruction)
             chosen = int(warp.r[mask_slot][lane]) if multicast else None
             targets = destinations(warp, own, chosen, told, False, instruction)
             issued = copies.issue(warp, lane, instruction.span)

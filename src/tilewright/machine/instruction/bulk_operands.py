@@ -71,14 +71,17 @@ class At:
         return int(warp.r[self.slot][lane]) + self.offset
 
 
-def barrier_place(warp: Warp, address: int, destination: Cta, pair: bool, instruction: Instruction) -> tuple[Cta, int]:
-    """The CTA and offset of a copy's mbarrier. pair: it may lie in either CTA of the destination's pair.
+def barrier_place(
+    warp: Warp, address: int, to: int, destination: Cta, pair: bool, instruction: Instruction
+) -> tuple[Cta, int]:
+    """The CTA and offset of a copy's mbarrier. to: the destination's address; pair: the barrier may lie in either CTA
+    of the destination's pair.
 
-    Raises MachineFault TX202 where it is elsewhere.
+    An address without rank bits is CTA 0's, unless the destination, too, is named without them and is the own CTA.
+    Raises MachineFault TX202 where the barrier is elsewhere.
     """
-    if address >= SHARED_WINDOW:
-        address -= SHARED_WINDOW
-    if address >> RANK_SHIFT == 0 and destination is warp.cta and not pair:
+    narrow = not (address | to) & 0xFFFF_FFFF & ~OFFSET_MASK
+    if narrow and destination is warp.cta and not pair:
         address |= warp.rank_base
     cta, offset = signals.owner(warp.cta, address, instruction.span, cluster=True)
     if cta.rank != destination.rank and not (pair and cta.rank ^ 1 == destination.rank):
