@@ -218,9 +218,7 @@ def arrive_when_landed(
             observe = cta.cluster.observe
             if observe is not None:
                 lanes, phase = to_bits(mask), current.phase
-                observe(
-                    AsyncCopyArrive(warp.actor, lanes, cta.linear, offset, phase, here, no_increment, span, number)
-                )
+                observe(AsyncCopyArrive(warp.actor, lanes, cta.linear, offset, phase, here, no_increment, span, number))
             store_barrier(cta, offset, current, after)
             left -= here
 

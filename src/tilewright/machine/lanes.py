@@ -68,7 +68,7 @@ def to_bits(mask: int) -> int:
 
 
 def of_lanes(lanes: Lanes, within: int = 0) -> int:
-    """The set of the lane numbers `lanes`. within: a set that contains them, returned as it is if they are all of it."""
+    """The set of the lane numbers `lanes`. within: a set that contains them, returned as it is if they fill it."""
     if len(lanes) == within.bit_count():
         return within
     return sum(1 << (8 * lane) for lane in lanes.tolist())
