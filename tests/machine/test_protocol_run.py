@@ -291,7 +291,7 @@ ret;""",
     )
     assert report.certain
     stores = [(e.span.line, e.uncertain, e.lanes) for e in events if isinstance(e, Access) and e.write]
-    assert stores == [(10, True, 0xFFFF_FFFF), (17, False, 0xFFFF_FFFF)]
+    assert stores == [(10, True, 0xFFFF_FFFF), (17, True, 0xFFFF_FFFF)]
 
 
 @pytest.mark.parametrize(
@@ -379,6 +379,26 @@ ret;""",
         parameters=OUT,
     )
     assert lines(report) == [(15, "branch")]
+
+
+@pytest.mark.parametrize(
+    ("choice", "at"),
+    [
+        ("@%p0 bra ELSE;\nst.global.u32 [%rd0], %r0;\nbra END;\nELSE:\nst.global.u32 [%rd0+4], %r0;", 10),
+        (
+            "MORE:\nsetp.eq.u32 %p1, %r0, 0;\n@%p1 bra END;\nst.global.u32 [%rd0+4], %r0;\n"
+            "add.u32 %r0, %r0, 1;\nbra MORE;",
+            12,
+        ),
+    ],
+)
+def test_a_choice_between_accesses_of_which_one_is_not_seen_is_reported(choice: str, at: int) -> None:
+    report, _ = protocol(
+        f"ld.param.u64 %rd0, [out];\nld.global.u32 %r0, [%rd0];\nsetp.eq.u32 %p0, %r0, 0;\n{choice}\nEND:\nret;",
+        PointerParam("out"),
+        parameters=OUT,
+    )
+    assert (at, "branch") in lines(report)
 
 
 def test_a_poll_on_a_flag_is_left_and_reported() -> None:

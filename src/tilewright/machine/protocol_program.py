@@ -127,7 +127,7 @@ def assemble_slice(
 
 def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:
     facts = sliced.text.facts[position]
-    if tracker.shadowed and facts.kind in ("store", "atomic"):
+    if position in taint.controllers or (tracker.shadowed and facts.kind in ("store", "atomic")):
         return True
     return not (taint.registers.isdisjoint(facts.writes) and taint.registers.isdisjoint(facts.reads))
 

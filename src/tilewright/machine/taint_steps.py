@@ -88,7 +88,8 @@ class StepFacts:
             else ()
         )
         steering = self.guard or self.shared or self.generic or self.elsewhere or any(each for _, each in self.sinks)
-        self.concerned = bool(self.writes or steering or self.region or (self.stores and shadowed))
+        controlled = facts.kept and self.controllers
+        self.concerned = bool(self.writes or steering or self.region or controlled or (self.stores and shadowed))
 
 
 def tainted_step(decoder: Decoder, facts: StepFacts, step: Step, tracker: Tracker) -> Step:
@@ -179,8 +180,10 @@ def _carry(
     taint = tracker.of(warp)
     origin = _union(taint, facts.values) if facts.values else KNOWN
     guard = _union(taint, facts.guard) if facts.guard else KNOWN
+    controlled = KNOWN
     for branch in facts.controllers:
-        origin |= tracker.branch_origins.get(branch, KNOWN)
+        controlled |= tracker.branch_origins.get(branch, KNOWN)
+    origin |= controlled
     for name in facts.volatile:
         origin |= tracker.sources.origin(facts.span, f"the special register {name}")
     if not facts.facts.kept:
@@ -204,12 +207,12 @@ def _carry(
             steering |= found
     seen: list[Access] = []
     before = tracker.uncertain, tracker.seen, tracker.astray
-    tracker.uncertain = before[0] or bool(steering)
+    tracker.uncertain = before[0] or bool(steering or controlled)
     tracker.seen, tracker.astray = seen, elsewhere | generic
     try:
         run()
     except (MachineFault, EngineFault):
-        if not steering and not forgiving:
+        if not steering and not controlled and not forgiving:
             raise
         if generic and not seen:
             tracker.decide(facts.span, "shared address", generic)
@@ -303,7 +306,7 @@ def _branch(facts: StepFacts, step: Step, body: Control, tracker: Tracker) -> _B
             tracker.branch_origins[position] = tracker.branch_origins.get(position, KNOWN) | origin
             for each in facts.region_slots:
                 taint.registers[each] = taint.registers.get(each, KNOWN) | origin
-            if region.effect:
+            if region.effect or (region.accesses and (stays is not None or not region.skips)):
                 tracker.decide(facts.span, "branch", origin)
             if stays is not None and (chosen == mask) == stays and chosen in (0, mask):
                 taint.polls[position] = taint.polls.get(position, 0) + 1
