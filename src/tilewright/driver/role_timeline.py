@@ -10,13 +10,13 @@ Checked by: tests/driver/test_role_timeline.py.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.base.timeline import Arrow, Mark, MarkKind, Timeline
 from tilewright.machine.event import (
@@ -113,7 +113,7 @@ class TimelineRecorder:
         """A mark of a warp. The same instruction again and again, with nothing in between, is one mark."""
         lane = ("warp", actor.cta, actor.warp)
         before = self._latest.get(lane)
-        if kind == "access" and before is not None and before.span == span and before.label == label:
+        if before is not None and kind in ("access", "wait") and (before.span, before.label) == (span, label):
             before.end = max(before.end, self.now)
             return before
         return self.add(lane, kind, label, span)
@@ -167,7 +167,10 @@ class TimelineRecorder:
     def wait(self, event: BarrierWait) -> None:
         lane = ("warp", event.actor.cta, event.actor.warp)
         before = self._latest.get(lane)
-        raw = self.add(lane, "wait", f"waited for barrier {event.address:#x} phase {event.phase}", event.span)
+        label = f"waited for barrier {event.address:#x} phase {event.phase}"
+        if before is not None and before.span == event.span and before.label == label:
+            return  # each of the lanes by itself
+        raw = self.add(lane, "wait", label, event.span)
         raw.source = self._ended.get((event.cta, event.address, event.phase))
         raw.why = "ends the phase"
         if before is not None:
@@ -209,9 +212,12 @@ class TimelineRecorder:
     # ---------------------------------------------------------------- the result
 
     def timeline(self, findings: Sequence[Diagnostic] = ()) -> Timeline:
-        """What is worth showing: around the first finding's places, or from the run's beginning."""
+        """What is worth showing: around the places of the first error (else of the first finding), or from the run's
+        beginning."""
         marks = [*self.first, *self.last]
-        places = [span for finding in findings[:1] for span in (finding.primary, finding.conflicts_with) if span]
+        errors = [finding for finding in findings if finding.level is Level.ERROR]
+        told = (errors or [*findings])[:1]
+        places = [span for finding in told for span in (finding.primary, finding.conflicts_with) if span]
         chosen, named = _neighbourhood(marks, places)
         lanes = sorted({raw.lane for raw in chosen}, key=lambda lane: (lane[1], _ORDER[lane[0]], lane[2]))
         index = {raw.number: position for position, raw in enumerate(chosen)}
@@ -234,7 +240,7 @@ class TimelineRecorder:
         ]
         if len(named) == 2:
             first, second = sorted(named)
-            arrows.append(Arrow(index[first], index[second], findings[0].code, conflict=True))
+            arrows.append(Arrow(index[first], index[second], told[0].code, conflict=True))
         omitted = self.now - len(chosen)
         return Timeline(tuple(self._lane_name(lane) for lane in lanes), shown, tuple(arrows), omitted)
 
@@ -284,14 +290,12 @@ def _pair(candidates: Sequence[list[int]]) -> list[int]:
     if len(found) < 2:
         return [indices[-1] for indices in found]
     own, other = found
-    best: tuple[int, list[int]] | None = None
-    for index in own:
-        before = bisect_left(other, index)
-        for near in other[max(0, before - 1) : before + 1]:
-            # What conflicts came first; where it never did, the nearest after it will do.
-            distance = index - near if near < index else 4 * (near - index) + len(own)
-            if near != index and (best is None or distance < best[0]):
-                best = (distance, [near, index])
+    # What conflicts came first; where it never did, what follows next will do.
+    earlier = [(index - other[at - 1], [other[at - 1], index]) for index in own if (at := bisect_left(other, index))]
+    later = [
+        (other[at] - index, [index, other[at]]) for index in own if (at := bisect_right(other, index)) < len(other)
+    ]
+    best = min(earlier or later, default=None)
     return best[1] if best is not None else [own[-1]]
 
 

@@ -144,8 +144,13 @@ def _finding(finding: Diagnostic) -> str:
 def _repair(repair: Repair) -> str:
     lines: list[SourceLine] = []
     for span, replacement in repair.edits:
-        lines.append(SourceLine(span.line, span.text, "removed"))
-        lines += [SourceLine(None, line, "added") for line in replacement.splitlines()]
+        new = replacement.splitlines()
+        stays = [line for line in new[:1] + new[-1:] if line.strip() == span.text.strip()]
+        if not stays:
+            lines.append(SourceLine(span.line, span.text, "removed"))
+        for line in new:
+            kept = bool(stays) and line == stays[0]
+            lines.append(SourceLine(span.line if kept else None, line, "" if kept else "added"))
     edits = _excerpt(Excerpt("the edit", tuple(lines))) if lines else ""
     word = "Repair" if repair.edits else "Help"
     return f"<p><b>{word}:</b> {escape(repair_words(repair))}</p>{edits}"
