@@ -48,13 +48,14 @@ def waits_not_retried(module: Module, entry: str) -> tuple[Span, ...]:
     for body in bodies:
         labels = {item.name: index for index, item in enumerate(body) if isinstance(item, Label)}
         for index, item in enumerate(body):
-            if isinstance(item, Instruction) and item.row in _WAITS and not _is_retried(body, labels, index):
+            if isinstance(item, Instruction) and item.row in _WAITS and not is_retried(body, labels, index):
                 found.append(item.span)
     return tuple(found)
 
 
-def _is_retried(body: Body, labels: dict[str, int], at: int) -> bool:
-    """Does control come back to the wait at index `at` when it fails, with nothing changed?"""
+def is_retried(body: Body, labels: dict[str, int], at: int) -> bool:
+    """Does control come back to the wait at index `at` of a body when it fails, with nothing changed? labels: the index
+    of each."""
     wait = body[at]
     assert isinstance(wait, Instruction)
     predicate = wait.operands[0]

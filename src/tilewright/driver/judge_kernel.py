@@ -15,9 +15,11 @@ from time import monotonic
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
+from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
+from tilewright.contract.peeked_waits import peeked_waits
 from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.driver.given_launch import BufferSize
 from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
@@ -25,6 +27,7 @@ from tilewright.driver.judge_unlaunched import judge_unlaunched
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_launch import ASSUMED_THREADS
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label, Module, Register
+from tilewright.machine.event import Event
 
 STEP_LIMIT = 50_000_000
 """Warp instructions of a run that is only judged."""
@@ -69,14 +72,16 @@ class Judgement:
 
 def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, options: JudgeOptions) -> Judgement:
     """Run `kernel` and judge it. Raises TilewrightError where the text can't be run at all."""
+    peeks = peeked_waits(kernel)
     doubts = tuple(
         f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
         for span in waits_not_retried(module, kernel.name)
+        if span not in peeks
     )
     if launch is None:
-        return _without_launch(module, kernel, options, doubts)
+        return _without_launch(module, kernel, options, doubts, peeks)
     recorder = TimelineRecorder() if options.timeline else None
-    judged, sampled = _all_clusters(module, launch, options, recorder)
+    judged, sampled = _all_clusters(module, launch, options, recorder, peeks)
     ran = judged.report.counts
     claims = (
         f"{ran.phases} mbarrier phases, {ran.copies} bulk copies and {ran.wgmmas} wgmmas are ordered in every "
@@ -95,33 +100,43 @@ def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, op
 
 
 def _all_clusters(
-    module: Module, launch: KernelLaunch, options: JudgeOptions, recorder: TimelineRecorder | None
+    module: Module,
+    launch: KernelLaunch,
+    options: JudgeOptions,
+    recorder: TimelineRecorder | None,
+    peeks: frozenset[Span],
 ) -> tuple[LaunchJudgement, tuple[str, ...]]:
     """The judgement of all clusters, if they can be run in the time, else of some of them, and what that assumes."""
     buffers = {buffer.name: buffer.size_bytes for buffer in launch.buffers}
     count = prod(extent // step for extent, step in zip(launch.launch.grid, launch.launch.cluster, strict=True))
 
-    def judge(clusters: tuple[int, ...] | None) -> LaunchJudgement:
-        watch = recorder.feed if recorder is not None else None
+    def judge(clusters: tuple[int, ...] | None, watch: Callable[[Event], None] | None = None) -> LaunchJudgement:
         return judge_launch(
-            module, launch.launch, buffers, options.readings, watch=watch, clusters=clusters, step_limit=STEP_LIMIT
-        )
+            module, launch.launch, buffers, options.readings, watch=watch, clusters=clusters, peeks=peeks,
+            step_limit=STEP_LIMIT,
+        )  # fmt: skip
+
+    watch = recorder.feed if recorder is not None else None
 
     if count <= CLUSTERS_AT_ONCE:
-        return judge(None), ()
+        return judge(None, watch), ()
     begin = monotonic()
-    first = judge_launch(module, launch.launch, buffers, options.readings, clusters=(0,), step_limit=STEP_LIMIT)
+    first = judge((0,))
     spent = max(monotonic() - begin, 1e-3)
     if first.errors or first.doubts or spent * count <= ALL_CLUSTERS_SECONDS:
-        return judge(None if spent * count <= ALL_CLUSTERS_SECONDS else (0,)), ()
+        return judge(None if spent * count <= ALL_CLUSTERS_SECONDS else (0,), watch), ()
     some = max(CLUSTERS_AT_ONCE, int(ALL_CLUSTERS_SECONDS / spent))
     chosen = tuple(sorted({round(index * (count - 1) / (some - 1)) for index in range(some)}))
     said = f"of {count} clusters, {len(chosen)} were run, the first and the last among them; the others are like these"
-    return judge(chosen), (said,)
+    return judge(chosen, watch), (said,)
 
 
-def _without_launch(module: Module, kernel: Kernel, options: JudgeOptions, doubts: tuple[str, ...]) -> Judgement:
-    found = judge_unlaunched(module, kernel, options.readings, timeline=options.timeline, progress=options.progress)
+def _without_launch(
+    module: Module, kernel: Kernel, options: JudgeOptions, doubts: tuple[str, ...], peeks: frozenset[Span]
+) -> Judgement:
+    found = judge_unlaunched(
+        module, kernel, options.readings, peeks=peeks, timeline=options.timeline, progress=options.progress
+    )
     match found.verdict:
         case Proven(scope, assumptions, claims):
             if _cluster_unfixed(module, kernel):

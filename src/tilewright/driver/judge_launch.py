@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
+from tilewright.base.span import Span
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
@@ -26,6 +27,7 @@ from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.induction import Snapshot, objections, repetition
 from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_run import ProtocolReport, run_protocol
+from tilewright.machine.slice import Slice
 from tilewright.machine.state import Cluster, Warp
 from tilewright.machine.steering import Steering, steering
 
@@ -64,10 +66,39 @@ def judge_launch(
     watch: Callable[[Event], None] | None = None,
     clusters: Sequence[int] | None = None,
     any_global_address: bool = False,
+    peeks: frozenset[Span] = frozenset(),
+    sliced: Slice | None = None,
     step_limit: int = STEP_LIMIT,
 ) -> LaunchJudgement:
-    """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event. Raises TilewrightError where
-    the launch does not fit the kernel."""
+    """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
+    sliced: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
+    twice: once they look, once they fail. Raises TilewrightError where the launch does not fit the kernel."""
+
+    def judged(peeks_fail: bool, told: Callable[[Event], None] | None) -> LaunchJudgement:
+        return _judge_once(
+            module, launch, buffers, readings, told, clusters, any_global_address, peeks, peeks_fail, sliced, step_limit
+        )
+
+    first = judged(False, watch)
+    if not peeks or first.errors or first.doubts:
+        return first
+    second = judged(True, None)
+    return second if second.errors or second.doubts or not second.complete else first
+
+
+def _judge_once(
+    module: Module,
+    launch: Launch,
+    buffers: Mapping[str, int],
+    readings: Readings,
+    watch: Callable[[Event], None] | None,
+    clusters: Sequence[int] | None,
+    any_global_address: bool,
+    peeks: frozenset[Span],
+    peeks_fail: bool,
+    sliced: Slice | None,
+    step_limit: int,
+) -> LaunchJudgement:
     judge = HappensBefore(launch, readings, follows_values=True, any_global_address=any_global_address)
     turns = _Turns()
 
@@ -85,6 +116,9 @@ def judge_launch(
         clusters=clusters,
         at_back_edge=turns.turn,
         any_global_address=any_global_address,
+        peeks=peeks,
+        peeks_fail=peeks_fail,
+        sliced=sliced,
     )
     doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
     doubts += [f"{doubt.span}: {doubt.message}" for doubt in report.doubts]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
@@ -25,7 +26,7 @@ from tilewright.machine.inline import inlined
 from tilewright.machine.memory import PARAM_WINDOW
 from tilewright.machine.model import model_of
 from tilewright.machine.protocol_run import ProtocolReport
-from tilewright.machine.slice import cheap_stores, protocol_slice, text_of
+from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.steering import steering
 
 _SIZING_VALUES = (1024, 64, 4096, 1)
@@ -50,28 +51,30 @@ def judge_unlaunched(
     kernel: Kernel,
     readings: Readings,
     *,
+    peeks: frozenset[Span] = frozenset(),
     seconds: float = EXPLORING_SECONDS,
     timeline: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> UnlaunchedJudgement:
-    """Explore the launches of `kernel`. Raises TilewrightError for a text that the machine can't run at all."""
+    """Explore the launches of `kernel`. peeks: waits that only look ahead. Raises TilewrightError for a text that the
+    machine can't run at all."""
     text = text_of(inlined(module, kernel))
     steers = steering(protocol_slice(text.kernel, text=text, stores=cheap_stores(text)))
     numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
     places = frozenset((numbers[name], offset) for name, offset in steers.parameters if name in numbers)
     unknown = unknown_launch(module, kernel, model_of(module), places)
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
-    boxes, assumed = _boxes(module, unknown, readings)
     runs = [0]
-    shown = _Shown(timeline)
+    runner = _Runner(module, unknown, readings, peeks, _Shown(timeline))
+    boxes, assumed = _boxes(runner)
 
     def judge(values: Values) -> Judged:
         runs[0] += 1
         if progress is not None:
             progress(min(0.9, runs[0] / 24))
-        verdicts = [_run(module, unknown, values, boxes, readings, 1, shown)]
+        verdicts = [runner.run(values, boxes, 1)]
         if in_grid and not verdicts[0].errors:
-            verdicts.append(_run(module, unknown, values, boxes, readings, _CLUSTERS, shown))
+            verdicts.append(runner.run(values, boxes, _CLUSTERS))
         return _judged(verdicts)
 
     verdict = explore(unknown.names, judge, seconds=seconds)
@@ -79,7 +82,7 @@ def judge_unlaunched(
         general = (*unknown.assumptions, *assumed, *ASSUMPTIONS)
         verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
-    return UnlaunchedJudgement(verdict, doubts, runs[0], shown.timeline)
+    return UnlaunchedJudgement(verdict, doubts, runs[0], runner.shown.timeline)
 
 
 @dataclass(slots=True)
@@ -100,31 +103,36 @@ class _Shown:
             self.timeline = recorder.timeline(judged.errors)
 
 
-def _run(
-    module: Module,
-    unknown: UnknownLaunch,
-    values: Values,
-    boxes: dict[Place, int],
-    readings: Readings,
-    clusters: int,
-    shown: _Shown | None = None,
-) -> LaunchJudgement:
-    recorder = shown.recorder() if shown is not None else None
-    launch = launch_of(unknown, values, boxes, clusters)
-    chosen = (0, clusters - 1) if clusters > 1 else None
-    judged = judge_launch(
-        module,
-        launch,
-        unknown.buffers,
-        readings,
-        watch=recorder.feed if recorder is not None else None,
-        clusters=chosen,
-        any_global_address=True,
-        step_limit=STEP_LIMIT,
-    )
-    if shown is not None:
-        shown.keep(recorder, judged)
-    return judged
+@dataclass(slots=True)
+class _Runner:
+    """Judges launches of one kernel. sliced: the kernel's slice, once a run has found it."""
+
+    module: Module
+    unknown: UnknownLaunch
+    readings: Readings
+    peeks: frozenset[Span]
+    shown: _Shown
+    sliced: Slice | None = None
+
+    def run(self, values: Values, boxes: dict[Place, int], clusters: int, *, show: bool = True) -> LaunchJudgement:
+        recorder = self.shown.recorder() if show else None
+        judged = judge_launch(
+            self.module,
+            launch_of(self.unknown, values, boxes, clusters),
+            self.unknown.buffers,
+            self.readings,
+            watch=recorder.feed if recorder is not None else None,
+            clusters=(0, clusters - 1) if clusters > 1 else None,
+            any_global_address=True,
+            peeks=self.peeks,
+            sliced=self.sliced,
+            step_limit=STEP_LIMIT,
+        )
+        if judged.complete and not judged.report.fault:
+            self.sliced = judged.report.sliced
+        if show:
+            self.shown.keep(recorder, judged)
+        return judged
 
 
 def _judged(runs: list[LaunchJudgement]) -> Judged:
@@ -159,15 +167,16 @@ def _judged(runs: list[LaunchJudgement]) -> Judged:
 # ---------------------------------------------------------------- tensor maps
 
 
-def _boxes(module: Module, unknown: UnknownLaunch, readings: Readings) -> tuple[dict[Place, int], tuple[str, ...]]:
+def _boxes(runner: _Runner) -> tuple[dict[Place, int], tuple[str, ...]]:
     """Bytes that a copy through each tensor map transfers, and the assumptions in words."""
+    unknown = runner.unknown
     if not unknown.tensor_maps:
         return {}, ()
     offsets = _block_offsets(unknown.kernel)
     equations: list[PhaseEquation] = []
     landmarks: list[int] = []
     for value in _SIZING_VALUES:
-        run = _run(module, unknown, (value,) * len(unknown.numbers), {}, readings, 1)
+        run = runner.run((value,) * len(unknown.numbers), {}, 1, show=False)
         equations = _equations(run.report, offsets, unknown)
         landmarks = [phase.address for phase in run.report.unknown_phases]
         if any(equation.expected_bytes for equation in equations):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import (
     Address,
     FloatImmediate,
@@ -171,6 +172,9 @@ class Decoder:
         self.places = places
         self.parameters = places.parameters
         self.target = target
+        # Waits that never block, and whether they always fail: see `contract.peeked_waits`.
+        self.peeks: frozenset[Span] = frozenset()
+        self.peeks_fail = False
         self.observe = observe
         self.strict = strict
         self.mathematics = True

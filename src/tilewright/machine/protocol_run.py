@@ -122,6 +122,8 @@ def run_protocol(
     any_global_address: bool = False,
     sliced: Slice | None = None,
     taken: Sequence[int] | None = None,
+    peeks: frozenset[Span] = frozenset(),
+    peeks_fail: bool = False,
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
@@ -131,15 +133,18 @@ def run_protocol(
     strides are made up, so no global address is judged. sliced: from an earlier report on the same kernel, which saves
     slicing and rehearsal. taken: linear indices of clusters whose work the first cluster takes over, one at each
     clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
-    step_limit: warp instructions. `buffers` are not changed.
-    Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
+    peeks: waits that never block; peeks_fail: nor ever succeed. step_limit: warp instructions. `buffers` are not
+    changed. Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
     unknown: UnknownBytes = unknown_parameters or {}
 
     def once(
         chosen: Slice, running: Sequence[int] | None, watch: Observer | None, hook: AtBackEdge | None, rehearsing: bool
     ) -> ProtocolReport:
-        run = _Run(module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing)
+        run = _Run(
+            module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing,
+            peeks, peeks_fail,
+        )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
         run.prepared.memory.forgiving = any_global_address
@@ -190,12 +195,13 @@ class _Run:
     def __init__(
         self, module: Module, launch: Launch, buffers: Buffers, sliced: Slice, observe: Observer | None,
         known_buffers: frozenset[str], unknown: UnknownBytes, hook: AtBackEdge | None, seed: int,
-        schedule: Literal["canonical", "seeded"], rehearsing: bool,
+        schedule: Literal["canonical", "seeded"], rehearsing: bool, peeks: frozenset[Span], peeks_fail: bool,
     ) -> None:  # fmt: skip
         known: list[tuple[int, int]] = []
         self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known, rehearsing=rehearsing)
         own = {name: data if isinstance(data, VirtualBuffer) else data.copy() for name, data in buffers.items()}
         self.prepared: Prepared = prepare(module, launch, own, observe=self.tracker.observe, strict=False)
+        self.prepared.decoder.peeks, self.prepared.decoder.peeks_fail = peeks, peeks_fail
         for name in known_buffers:
             region = self.prepared.memory.by_name[name]
             known.append((region.base, region.base + region.size_bytes))

@@ -220,8 +220,12 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
         if len(operands) == 4:
             decoder.source(instruction, operands[3], WORD32)
 
+        peek = instruction.span in decoder.peeks
+
         def test(warp: Warp, cta: Cta, offset: int, value: int) -> bool:
             state = cta.barriers.get(offset)
+            if peek and decoder.peeks_fail:
+                return False
             return mbarrier.parity_complete(state, value) if by_parity else mbarrier.token_complete(state, value)
 
         def act(warp: Warp, mask: int) -> Signal | None:
@@ -238,7 +242,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                         passed.append((cta, offset, value))
                     else:
                         failed = (cta, offset, value)
-            if failed is not None and blocking and not _fails_once(warp, failed):
+            if failed is not None and blocking and not peek and not _fails_once(warp, failed):
                 return _park(warp, failed, by_parity, instruction)
             if failed is None:
                 warp.false_wait = None
@@ -250,6 +254,8 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                     observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, instruction.span, relaxed))
             warp.r[to] = result if to == SINK_SLOT else merge(warp.r[to], result, mask)
             if failed is None:
+                return None
+            if peek:
                 return None
             warp.cta.cluster.failed_polls += 1
             return Signal.YIELD
