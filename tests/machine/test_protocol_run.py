@@ -12,7 +12,7 @@ from gemm_text import gemm_launch, gemm_text
 from numpy.typing import NDArray
 from small_kernels import HEADER, REGISTERS, launch, module
 
-from tilewright.base.plan import Launch, NullPointerParam, Param, PointerParam, ScalarParam
+from tilewright.base.plan import Launch, NullPointerParam, OpaqueParam, Param, PointerParam, ScalarParam
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.event import (
@@ -480,6 +480,21 @@ def test_work_that_a_cluster_takes_over_is_unknown_or_given(taken: tuple[int, ..
     report = run_protocol(text, given, {}, clusters=[0], taken=taken)
     assert report.certain and report.fault is None
     assert [loop.most for loop in report.loops if not loop.waits and loop.parent < 0] == [turns]
+
+
+@pytest.mark.parametrize(
+    ("given", "certain"),
+    [
+        (OpaqueParam(16, bytes(8)), True),
+        (OpaqueParam(16, bytes(4)), False),
+        (OpaqueParam(16, b"", ((4, PointerParam("out")),)), True),
+        (OpaqueParam(16, b"", ((8, PointerParam("out")),)), False),
+    ],
+)
+def test_what_a_launch_leaves_open_of_a_structure_is_unknown(given: OpaqueParam, certain: bool) -> None:
+    body = "ld.param.u32 %r0, [all+4];\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra END;\nbar.sync 0;\nEND:\nret;"
+    report, _ = protocol(body, given, parameters=".param .align 8 .b8 all[16]", buffers={"out": VirtualBuffer(64)})
+    assert report.certain == certain
 
 
 def test_an_endless_kernel_is_given_up() -> None:

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Launch
+from tilewright.base.plan import Launch, OpaqueParam, PointerParam
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.engine_fault import EngineFault
@@ -41,6 +41,7 @@ from tilewright.machine.taint_tracker import ReadBack, Tracker
 from tilewright.machine.unknown_copies import UnknownPhase
 
 STEP_LIMIT = 50_000_000
+TENSOR_MAP_BYTES = 128
 _REQUEST = "clusterlaunchcontrol.try_cancel"
 
 Observer = Callable[[Event], None]
@@ -129,14 +130,15 @@ def run_protocol(
 
     buffers: by name, bytes or `VirtualBuffer`s; known_buffers: those whose contents count as known. clusters: linear
     indices of the clusters to run (all). schedule: "canonical" makes no choices, "seeded" plays the adversary of
-    `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything. any_global_address: sizes and
+    `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything; None: what a launch leaves
+    open of its structures. any_global_address: sizes and
     strides are made up, so no global address is judged. sliced: from an earlier report on the same kernel, which saves
     slicing and rehearsal. taken: linear indices of clusters whose work the first cluster takes over, one at each
     clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
     peeks: waits that never block; peeks_fail: nor ever succeed. step_limit: warp instructions. `buffers` are not
     changed. Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
-    unknown: UnknownBytes = unknown_parameters or {}
+    unknown = _unspecified(module, launch) if unknown_parameters is None else unknown_parameters
 
     def once(
         chosen: Slice, running: Sequence[int] | None, watch: Observer | None, hook: AtBackEdge | None, rehearsing: bool
@@ -164,6 +166,25 @@ def run_protocol(
                 continue
             break
     return once(sliced, clusters, observe, at_back_edge, False)
+
+
+def _unspecified(module: Module, launch: Launch) -> UnknownBytes:
+    """The bytes of structures for which a launch gives neither data nor members."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
+    for parameter, given in zip(kernel_of(module, launch.entry).parameters, launch.params, strict=False):
+        if not isinstance(given, OpaqueParam):
+            continue
+        begin = len(given.data)
+        ranges: list[tuple[int, int]] = []
+        for offset, member in sorted(given.fields, key=lambda field: field[0]):
+            if offset > begin:
+                ranges.append((begin, offset))
+            begin = max(begin, offset + (8 if isinstance(member, PointerParam) else TENSOR_MAP_BYTES))
+        if begin < given.size_bytes:
+            ranges.append((begin, given.size_bytes))
+        if ranges:
+            found[parameter.name] = tuple(ranges)
+    return found
 
 
 def _left_out(sliced: Slice) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from re import fullmatch
 from typing import Literal
 
 from tilewright.base.span import Span
@@ -155,12 +156,21 @@ def parameter_unknown(instruction: Instruction, unknown: Mapping[str, tuple[tupl
     for operand in instruction.operands:
         match operand:
             case Address(Symbol(name), offset):
-                return any(offset < end and offset + 32 > begin for begin, end in unknown.get(name, ()))
+                size = _loaded_bytes(instruction)
+                return any(offset < end and offset + size > begin for begin, end in unknown.get(name, ()))
             case Address():
                 return True
             case _:
                 continue
     return any(name in unknown for name, _ in symbols_read(instruction))
+
+
+def _loaded_bytes(instruction: Instruction) -> int:
+    """How many bytes a load reads; its type is the last modifier that ends in a number of bits."""
+    count = {"v2": 2, "v4": 4, "v8": 8}
+    items = max((count.get(each, 1) for each in instruction.modifiers), default=1)
+    bits = [int(found[1]) for each in instruction.modifiers if (found := fullmatch(r"[busf](\d+)", each)) is not None]
+    return items * (bits[-1] // 8 if bits else 16)
 
 
 def _source_writes(
