@@ -131,8 +131,9 @@ def _barrier_cause(
         what += f", {phase.completed_bytes} of {phase.expected_bytes} bytes"
     unequal = phase.expected_bytes != phase.completed_bytes
     if unequal and (lacking <= 0 or phase.completed_bytes > phase.expected_bytes):
-        expected = phase.last_expect
-        return Cause(0, "TX104", f"{who} wait for ever on {what}", expected or span, span if expected else None)
+        primary = phase.last_expect or phase.last_copy or span
+        other = phase.last_copy if phase.last_expect is not None and phase.last_copy is not None else span
+        return Cause(0, "TX104", f"{who} wait for ever on {what}", primary, other)
     if lacking <= 0:
         return None
     arrivers = {cluster_actor(cluster, track): mark for track, mark in barrier.signals.items()}

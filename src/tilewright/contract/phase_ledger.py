@@ -221,6 +221,7 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
         )
     phase = barrier.current
     phase.completed_bytes += event.bytes
+    phase.last_copy = event.span
     phase.order.join(copy.order)
     phase.last_span = event.span
     told = copy.signals.get(event.cta)

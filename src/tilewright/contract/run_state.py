@@ -218,7 +218,8 @@ class PhaseState:
 
     published: what is visible to releasing arrivals; order: what happened before any contribution, the issue of copies
     included; arrived: what is visible to any arrival; expects: bare expect_tx that an arrival must follow;
-    contributors: the newest arrival of each warp; last_expect: where bytes were expected last.
+    contributors: the newest arrival of each warp; last_expect, last_copy: where
+    bytes were expected, and a copy issued that brought bytes, last.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
@@ -231,6 +232,7 @@ class PhaseState:
     contributors: dict[int, Mark] = field(default_factory=dict[int, Mark])
     last_span: Span | None = None
     last_expect: Span | None = None
+    last_copy: Span | None = None
 
 
 @dataclass(slots=True)
