@@ -41,9 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
     parser.add_argument(
         "--isa",
-        choices=("tolerant", "strict"),
         default="tolerant",
-        help="reading of points where compilers rely on what the ISA does not promise (default: tolerant)",
+        metavar="READING",
+        help="reading of points where compilers rely on what the ISA does not promise: tolerant (the default), strict, "
+        "or with single points otherwise, as in tolerant,fenced_init=strict",
     )
     parser.add_argument("--output", metavar="FILE", help="write the report here instead of to standard output")
     parser.add_argument("--fix", action="store_true", help="write repairs that were checked again into the files")
@@ -71,8 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check import DEFAULT_BUDGET_SECONDS, CheckOptions
+    from tilewright.driver.isa import readings_of
     from tilewright.driver.launch_file import read_launch_file
 
+    readings_of(arguments.isa)
     launch = read_launch_file(arguments.launch) if arguments.launch else None
     options = CheckOptions(
         arguments.isa,

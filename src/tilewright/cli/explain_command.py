@@ -11,10 +11,12 @@ from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.contract.codes import Rule
+    from tilewright.contract.readings import ContestedPoint
 
 EXAMPLES = """examples:
   tilewright explain TX001
   tilewright explain staging-not-fenced
+  tilewright explain fence_before_refill
   tilewright explain --format json
   tilewright explain --write docs/rules
 """
@@ -35,6 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.driver.rules import explain
 
     rules = explain(arguments.code)
+    if not rules and (point := _contested(arguments.code)) is not None:
+        if arguments.format == "json":
+            from dataclasses import asdict
+
+            print(json.dumps(asdict(point), indent=2))
+        else:
+            print(_point_words(point), end="")
+        return 0
     if not rules:
         raise TilewrightError(f"there is no rule {arguments.code}", remedy=_nearest(arguments.code))
     if arguments.format == "json":
@@ -72,9 +82,10 @@ def _write(folder: Path, arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise TilewrightError(f"cannot make {folder}: {error.strerror}", remedy="choose another folder") from error
     write_files({folder / name: text.encode() for name, text in pages.items()})
-    for path in folder.glob("[A-Z][A-Z][0-9][0-9][0-9].md"):
-        if path.name not in pages:
-            path.unlink()
+    for pattern in ("[A-Z][A-Z][0-9][0-9][0-9].md", "contested-*.md"):
+        for path in folder.glob(pattern):
+            if path.name not in pages:
+                path.unlink()
     if arguments.format == "json":
         print(json.dumps({"written": len(pages), "folder": str(folder)}))
     else:
@@ -85,11 +96,31 @@ def _write(folder: Path, arguments: argparse.Namespace) -> int:
 def _nearest(code: str) -> str:
     from difflib import get_close_matches
 
+    from tilewright.contract.readings import POINTS
     from tilewright.driver.rules import all_rules
 
-    known = [name for rule in all_rules() for name in (rule.code, rule.name)]
+    known = [name for rule in all_rules() for name in (rule.code, rule.name)] + [point.name for point in POINTS]
     near = get_close_matches(code.upper(), known, n=1) or get_close_matches(code.lower(), known, n=1)
     return f"did you mean {near[0]}?" if near else "`tilewright explain` lists them"
+
+
+def _contested(name: str) -> ContestedPoint | None:
+    from tilewright.contract.readings import POINTS
+
+    wanted = name.strip().lower().replace("-", "_")
+    return next((point for point in POINTS if point.name == wanted), None)
+
+
+def _point_words(point: ContestedPoint) -> str:
+    rows = (
+        ("Strict", point.strict),
+        ("Tolerant", point.tolerant),
+        ("Rules", ", ".join(point.codes)),
+        ("Evidence", "; ".join(point.sources)),
+        ("Switch", f"--isa tolerant,{point.name}=strict"),
+    )
+    lines = [f"contested: {point.name}", "", point.question, *(f"{title}: {text}" for title, text in rows)]
+    return "\n".join(lines) + "\n"
 
 
 def _words(rule: Rule) -> str:

@@ -24,7 +24,8 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.cli.arrays import read_arrays
     from tilewright.cli.files import write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check import decode_text, read_text, readings_of
+    from tilewright.driver.check import decode_text, read_text
+    from tilewright.driver.isa import readings_of
     from tilewright.driver.launch_file import read_launch_file
     from tilewright.driver.run_ptx import buffers_for, run_on_gpu, run_on_machine
 

@@ -17,16 +17,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from tilewright.base.check_report import FileReport, KernelReport, VerdictWord
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
-from tilewright.contract.readings import Readings, strict, tolerant
 from tilewright.driver.allowance import Allowance, allowances, apply_allowances, unused
 from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.given_launch import LaunchFile, placed
+from tilewright.driver.isa import readings_of
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
 from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
@@ -35,7 +34,6 @@ from tilewright.driver.rules import all_rules
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 
-Isa = Literal["tolerant", "strict"]
 Progress = Callable[[str, float], None]
 """Told what is being done and which share of it is done, 0 to 1."""
 
@@ -46,11 +44,11 @@ FILE_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """isa: which reading of contested points; entry: check this kernel alone; budget_seconds: for each kernel, None
-    for no limit; timeline: record what the roles did; progress: told of each kernel; repair_seconds: time to look for
-    edits that mend a refuted kernel, 0 to look for none."""
+    """isa: which reading of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
+    budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: told of each
+    kernel; repair_seconds: time to look for edits that mend a refuted kernel, 0 to look for none."""
 
-    isa: Isa = "tolerant"
+    isa: str = "tolerant"
     entry: str | None = None
     budget_seconds: float | None = DEFAULT_BUDGET_SECONDS
     timeline: bool = False
@@ -255,11 +253,6 @@ def decide(
         why = "the run ended at a finding that the text allows" if some_allowed else "the run did not come to its end"
         return "unknown", (f"{why}, so that the rest was not judged",)
     return "proven", ()
-
-
-def readings_of(isa: Isa) -> Readings:
-    """Contested points as `--isa` reads them."""
-    return strict() if isa == "strict" else tolerant()
 
 
 def _unread(module: Module) -> tuple[str, ...]:

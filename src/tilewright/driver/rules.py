@@ -11,9 +11,11 @@ from dataclasses import astuple
 from functools import cache
 
 from tilewright.contract.codes import RULES, Rule
+from tilewright.contract.readings import POINTS
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.driver.allowance import ALLOWANCE_RULES
 from tilewright.driver.descriptor_rules import descriptor_rules
+from tilewright.driver.isa import point_file, point_page
 from tilewright.machine.rules import MACHINE_RULES
 
 _OWN_RULES = (
@@ -46,9 +48,12 @@ def explain(code: str) -> tuple[Rule, ...]:
 
 def rule_page(rule: Rule) -> str:
     """A rule as a page of Markdown."""
+    contested = [point for point in POINTS if rule.code in point.codes]
+    links = ", ".join(f"[{point.name}]({point_file(point)})" for point in contested)
     return (
         f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n"
         f"- **Source:** {rule.source}\n- **Example:** {rule.example}\n- **Remedy:** {rule.remedy}\n"
+        + (f"- **Contested:** {links}\n" if links else "")
     )
 
 
@@ -56,12 +61,18 @@ def rule_index() -> str:
     """All rules as a table of Markdown, with links to their pages."""
     lines = ["# Rules", "", "| code | name | what is wrong |", "| --- | --- | --- |"]
     lines += [f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.summary} |" for rule in all_rules()]
+    lines += ["", "## Contested points", "", "| point | question |", "| --- | --- |"]
+    lines += [f"| [{point.name}]({point_file(point)}) | {point.question} |" for point in POINTS]
     return "\n".join(lines) + "\n"
 
 
 def rule_pages() -> dict[str, str]:
     """Every page by its file's name."""
-    return {"index.md": rule_index(), **{f"{rule.code}.md": rule_page(rule) for rule in all_rules()}}
+    return {
+        "index.md": rule_index(),
+        **{f"{rule.code}.md": rule_page(rule) for rule in all_rules()},
+        **{point_file(point): point_page(point) for point in POINTS},
+    }
 
 
 def sentence(summary: str) -> str:

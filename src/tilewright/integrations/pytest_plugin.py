@@ -19,7 +19,6 @@ import pytest
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
-    from tilewright.driver.check import Isa
     from tilewright.driver.given_launch import LaunchFile
 
 Ptx = str | PathLike[str]
@@ -36,7 +35,7 @@ class AssertProven(Protocol):
         ptx: Ptx,
         launch: Launch | None = None,
         *,
-        isa: Isa = "tolerant",
+        isa: str = "tolerant",
         entry: str | None = None,
         allow_unknown: bool = False,
         budget_seconds: float | None = 60.0,
@@ -47,7 +46,7 @@ def assert_proven(
     ptx: Ptx,
     launch: Launch | None = None,
     *,
-    isa: Isa = "tolerant",
+    isa: str = "tolerant",
     entry: str | None = None,
     allow_unknown: bool = False,
     budget_seconds: float | None = 60.0,

@@ -40,7 +40,7 @@ from tilewright.base.plan import (
     TensorMap,
     TensorMapParam,
 )
-from tilewright.driver.check import CheckOptions, Isa, check_text
+from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.given_launch import BufferSize, LaunchFile
 from tilewright.driver.origin import at_origin
 from tilewright.report.check_text import render_check
@@ -81,7 +81,7 @@ def check(
     arguments: Mapping[str, Argument] | None = None,
     grid: Sequence[int] = (1,),
     divisible: Iterable[str] | None = None,
-    isa: Isa = "tolerant",
+    isa: str = "tolerant",
     budget_seconds: float | None = 60.0,
     **options: object,
 ) -> FileReport:
@@ -115,7 +115,7 @@ class Checking:
 @contextmanager
 def checking(
     *,
-    isa: Isa = "tolerant",
+    isa: str = "tolerant",
     allow_unknown: bool = True,
     raise_errors: bool = True,
     budget_seconds: float | None = 60.0,
