@@ -1,0 +1,100 @@
+"""Contested points: every switch has its page, strict refutes what tolerant reports, and each point shows in a run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from event_stream import at
+from judged_stream import BAR, TILE, W, access, arrive, codes, end, ends, init, levels, sync, wait
+
+from tilewright.base.diagnostic import Level
+from tilewright.contract.readings import POINTS, Readings, strict, tolerant
+from tilewright.contract.replay_codes import REPLAY_RULES
+from tilewright.machine import event as ev
+
+
+def test_every_switch_is_a_point_with_a_page() -> None:
+    switches = {field.name for field in fields(Readings)} - {"fence_on_path"}
+    assert {point.name for point in POINTS} == switches
+    for point in POINTS:
+        assert point.question.endswith("?") and point.strict and point.tolerant and point.sources
+        assert all(code in REPLAY_RULES for code in point.codes), point
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
+def test_strict_is_never_milder_than_tolerant(point: object) -> None:
+    name: str = getattr(point, "name")  # noqa: B009
+    order = (None, Level.REVIEW, Level.ERROR)
+    assert order.index(strict().level_of(name)) >= order.index(tolerant().level_of(name))
+    assert tolerant().level_of(name) is not Level.ERROR
+
+
+def test_strict_refutes_all_but_what_the_isa_leaves_open() -> None:
+    mild = {point.name for point in POINTS if strict().level_of(point.name) is not Level.ERROR}
+    assert mild == {"reuse_after_engine", "commit_nothing"}
+
+
+def elected(synchronized: bool) -> list[ev.Event]:
+    """All lanes of warp 0 write; lane 0 arrives alone."""
+    middle: list[ev.Event] = [ev.MemoryFence(W[0], "fence", "warp", at(11))] if synchronized else []
+    one_lane = ev.BarrierArrive(W[0], 0, BAR, 0, 1, 0, at(12), lanes=1)
+    return [
+        init(), *sync(W[:2]), access(W[0], True, 10), *middle, one_lane, end(0), wait(W[1], 0, 13),
+        access(W[1], False, 14), *ends(*W[:2]),
+    ]  # fmt: skip
+
+
+def test_one_lanes_arrival_speaks_for_others_after_a_warp_barrier() -> None:
+    assert codes(elected(True), readings=strict()) == set()
+    assert codes(elected(False), readings=strict()) == {"MB112"}
+    assert levels(elected(False), strict()) == {Level.ERROR}
+    assert levels(elected(False), tolerant()) == {Level.REVIEW}
+    own = [
+        init(), *sync(W[:2]), ev.Access(W[0], "shared", 0, TILE, True, "generic", at(10), lanes=1),
+        ev.BarrierArrive(W[0], 0, BAR, 0, 1, 0, at(12), lanes=1), end(0), wait(W[1], 0, 13), access(W[1], False, 14),
+    ]  # fmt: skip
+    assert codes([*own, *ends(*W[:2])], readings=strict()) == set()
+    every = [init(), *sync(W[:2]), access(W[0], True, 10), arrive(W[0], 0, 12), end(0), wait(W[1], 0, 13)]
+    assert codes([*every, access(W[1], False, 14), *ends(*W[:2])], readings=strict()) == set()
+
+
+def test_stores_of_one_constant() -> None:
+    def store(w: ev.WarpActor, constant: tuple[int, ...], line: int = 10) -> ev.Access:
+        return ev.Access(w, "shared", 0, ((0, 4),), True, "generic", at(line), constant=constant)
+
+    both = [store(W[0], (7,)), store(W[1], (7,)), *ends(*W[:2])]
+    assert codes(both, readings=strict()) == {"NB104"}
+    assert levels(both, tolerant()) == {Level.REVIEW}
+    assert codes([store(W[0], (7,)), store(W[1], (8,)), *ends(*W[:2])]) == {"NB101"}
+    assert codes([store(W[0], (), 10), store(W[1], (), 11), *ends(*W[:2])]) == {"NB101"}
+
+
+def test_ordinary_writes_after_an_engine() -> None:
+    """No fence is needed by the ISA; a stricter reading asks for one."""
+    copy = ev.CopyActor(0)
+    events = [
+        ev.CopyIssue(W[0], 0, copy, "store", (0,), TILE, 512, None, at(12)),
+        ev.BulkCommit(W[0], 0, 0, (copy,), at(13)), ev.BulkWait(W[0], 0, 0, True, at(14)), access(W[0], True, 20),
+        *ends(W[0]),
+    ]  # fmt: skip
+    assert codes(events) == set() and codes(events, readings=tolerant()) == set()
+    assert codes(events, readings=strict()) == {"PX105"}
+    assert levels(events, strict()) == {Level.REVIEW}
+    fenced = [*events[:3], ev.ProxyFence(W[0], "shared", at(15)), *events[3:]]
+    assert codes(fenced, readings=strict()) == set()
+
+
+def test_the_one_way_fences_come_in_pairs() -> None:
+    write = access(W[1], True, 10)
+    release = ev.ProxyFence(W[1], "shared", at(11), order="release")
+    acquire = ev.ProxyFence(W[0], "shared", at(13), order="acquire")
+    copy = ev.CopyActor(0)
+    store = [
+        ev.CopyIssue(W[0], 0, copy, "store", (0,), TILE, 512, None, at(14)),
+        ev.BulkCommit(W[0], 0, 0, (copy,), at(15)), ev.BulkWait(W[0], 0, 0, True, at(16)), *ends(*W[:2]),
+    ]  # fmt: skip
+    assert codes([write, release, *sync(W[:2]), acquire, *store]) == set()
+    assert codes([write, release, *sync(W[:2]), *store]) == {"PX101"}
+    assert codes([write, *sync(W[:2]), acquire, *store]) == {"PX101"}
+    assert codes([write, release, acquire, *sync(W[:2]), *store]) == {"PX101"}
