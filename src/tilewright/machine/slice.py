@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from tilewright.frontends.ptx.ast import Function, Kernel, Vector
+from tilewright.frontends.ptx.ast import Kernel, Vector
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.slice_flow import Flow, flow_of
 from tilewright.machine.slice_operands import Facts, Role, facts_of, registers_of, symbols_read
@@ -101,14 +101,12 @@ def text_of(kernel: Kernel) -> Text:
 
 def protocol_slice(
     kernel: Kernel,
-    functions: Iterable[Function] = (),
     *,
     text: Text | None = None,
     stores: Collection[int] | None = None,
 ) -> Slice:
-    """The slice of `kernel`. stores: positions of stores to shared or generic memory whose data matters; None takes
-    all, if the slice loads from there. functions: device functions of the module, whose calls must be inlined."""
-    del functions
+    """The slice of `kernel`, whose calls must be inlined. stores: positions of stores to shared or generic memory whose
+    data matters; None takes all, if the slice loads from there. text: of the kernel, if the caller has it."""
     text = text_of(kernel) if text is None else text
     sinks = tuple(
         Sink(position, use.register, use.role)
