@@ -7,9 +7,12 @@ import pytest
 from small_kernels import as_bytes, launch, module, run_into
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import PointerParam, ScalarParam
+from tilewright.base.plan import Launch, PointerParam, ScalarParam
+from tilewright.frontends.ptx.reader import read
+from tilewright.machine.event import Event, RegisterBudget
 from tilewright.machine.fault import MachineFault, MachineHang
-from tilewright.machine.run import run_launch
+from tilewright.machine.model import model_of
+from tilewright.machine.run import cluster_origins, run_launch
 
 ADD = """
 ld.param.u64 %rd1, [a];
@@ -265,3 +268,51 @@ def test_an_instruction_form_that_is_not_implemented_is_refused_with_its_place()
         run_into("ret;\nsuq.width.b32 %r1, [%rd1];", np.zeros(1, np.uint32))
     assert "suq" in caught.value.message
     assert caught.value.span is not None and caught.value.span.line == 8
+
+
+def test_where_the_clusters_of_a_grid_stand() -> None:
+    origins = cluster_origins(Launch("k", (4, 6, 2), (1, 1, 1), (), (2, 3, 1)))
+    expected = [(2 * i, 3 * j, k) for k in range(2) for j in range(2) for i in range(2)]
+    assert list(origins) == expected and origins[-1] == expected[-1] and origins[2:5] == expected[2:5]
+    huge = cluster_origins(Launch("k", (2**31 - 1, 65535, 65535), (1, 1, 1), ()))
+    assert huge[len(huge) - 1] == (2**31 - 2, 65534, 65534)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (".local .b8 frame[600000];", "600000 bytes of local memory"),
+        (".shared .b8 tile[600000];", "600000 bytes of shared memory"),
+        (".global .b8 data[0x1000000000];", "the machine holds"),
+    ],
+)
+def test_more_memory_than_there_is(declared: str, message: str) -> None:
+    with pytest.raises(TilewrightError, match=message):
+        run_into(f"{declared}\nret;", np.zeros(1, np.uint32))
+
+
+def test_a_grid_beyond_the_machine() -> None:
+    given = Launch("k", (1 << 30, 1, 1), (32, 1, 1), ())
+    with pytest.raises(TilewrightError, match="1073741824 clusters"):
+        run_launch(module("ret;"), given, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [("sm_80", "sm_90a"), ("sm_90", "sm_90a"), ("sm_100f", "sm_100a"), ("sm_103a", "sm_100a"), ("sm_120a", None)],
+)
+def test_a_text_is_read_with_the_nearest_limits(name: str, limits: str | None) -> None:
+    text = read(f".version 9.0\n.target {name}\n.address_size 64\n.visible .entry k() {{ ret; }}", "kernel.ptx")
+    if limits is None:
+        with pytest.raises(TilewrightError, match="no limits for target sm_120a"):
+            model_of(text)
+    else:
+        assert model_of(text).name == limits
+
+
+def test_registers_at_launch_are_no_more_than_the_kernel_asks_for() -> None:
+    events: list[Event] = []
+    body = "setmaxnreg.dec.sync.aligned.u32 40;\nsetmaxnreg.inc.sync.aligned.u32 232;\nret;"
+    run_into(body, np.zeros(1, np.uint32), directives=".maxntid 128, 1, 1", threads=128, observe=events.append)
+    budgets = [event.before for event in events if isinstance(event, RegisterBudget)]
+    assert set(budgets) == {232, 40}

@@ -260,8 +260,8 @@ def _region_of(cta: Cta, space: str, address: int, span: Span) -> tuple[Region, 
 
 
 def local_region(rank: int, threads: int, frame_bytes: int) -> Region:
-    """The local memory of a CTA's threads, one frame after the other; it begins as poison."""
-    data = np.full(threads * frame_bytes, POISON, np.uint8)
+    """The local memory of a CTA's threads, one frame after the other; it begins as zeros."""
+    data = np.zeros(threads * frame_bytes, np.uint8)
     return region(f"local memory of CTA rank {rank}", LOCAL_WINDOW + (rank << LOCAL_RANK_SHIFT), data, space="local")
 
 

@@ -11,11 +11,11 @@ Not handled: kernels that synchronize across clusters. Checked by: tests/machine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from random import Random
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,8 @@ from tilewright.machine.warpgroup import WARPS, Warpgroup, WarpMatrixState
 from tilewright.targets import Target
 
 STEP_LIMIT = 2_000_000_000
+CLUSTERS_MOST = 1 << 22
+_VARIABLE_BYTES_MOST = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +102,22 @@ def run_launch(
     program = decode(prepared.decoder)
     random = Random(seed)
     counts = Counts()
-    clusters = list(enumerate(cluster_origins(launch)))
-    random.shuffle(clusters)
+    origins = cluster_origins(launch)
+    if len(origins) > CLUSTERS_MOST:
+        raise TilewrightError(
+            f"the grid has {len(origins)} clusters; the machine runs {CLUSTERS_MOST}", remedy="run a smaller problem"
+        )
+    order = list(range(len(origins)))
+    random.shuffle(order)
     unknown: list[UnknownPhase] = []
     with np.errstate(all="ignore"):
-        for done, (index, origin) in enumerate(clusters):
-            cluster = start_cluster(prepared, program, random, counts, index, origin)
+        for done, index in enumerate(order):
+            cluster = start_cluster(prepared, program, random, counts, index, origins[index])
             run_cluster(cluster, step_limit)
             leave_unknown(cluster)
             unknown += cluster.unknown_phases
             if progress is not None:
-                progress((done + 1) / len(clusters))
+                progress((done + 1) / len(order))
     return RunReport(counts.instructions, counts.copies, counts.wgmmas, counts.phases, tuple(unknown))
 
 
@@ -196,15 +203,43 @@ def _three(extents: tuple[int, ...]) -> tuple[int, ...]:
     return extents + (1,) * (3 - len(extents))
 
 
-def cluster_origins(launch: Launch) -> list[tuple[int, int, int]]:
-    """The index of every cluster's first CTA, in the order of the clusters' linear indices."""
-    x, y, z = (extent // step for extent, step in zip(launch.grid, launch.cluster, strict=True))
-    sx, sy, sz = launch.cluster
-    return [(i * sx, j * sy, k * sz) for k in range(z) for j in range(y) for i in range(x)]
+class ClusterOrigins(Sequence[tuple[int, int, int]]):
+    """The index of every cluster's first CTA, in the order of the clusters' linear indices; made when asked for."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.steps = launch.cluster
+        self.extents = tuple(extent // step for extent, step in zip(launch.grid, launch.cluster, strict=True))
+
+    def __len__(self) -> int:
+        return prod(self.extents)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, int, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[int, int, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, int, int] | list[tuple[int, int, int]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(len(self))[index]]
+        at = range(len(self))[index]
+        x, y, _ = self.extents
+        sx, sy, sz = self.steps
+        return at % x * sx, at // x % y * sy, at // (x * y) * sz
+
+
+def cluster_origins(launch: Launch) -> ClusterOrigins:
+    """Where the clusters of a launch stand."""
+    return ClusterOrigins(launch)
 
 
 def _place(memory: GlobalMemory, variable: Variable) -> Region:
-    data = np.zeros(variable.size_bytes or 0, np.uint8)
+    size_bytes = variable.size_bytes or 0
+    if size_bytes > _VARIABLE_BYTES_MOST:
+        raise TilewrightError(
+            f"variable {variable.name} has {size_bytes} bytes; the machine holds {_VARIABLE_BYTES_MOST}",
+            span=variable.span,
+            remedy="declare what the kernel uses of it",
+        )
+    data = np.zeros(size_bytes, np.uint8)
     if variable.initial is not None:
         data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
     return (

@@ -27,6 +27,8 @@ from tilewright.frontends.ptx.ast import (
 from tilewright.targets import Target
 
 _FRAME_ALIGN_BYTES = 16
+LOCAL_BYTES_MOST = 512 * 1024
+"""Local memory of one thread (CUDA C++ Programming Guide, table of technical specifications)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,18 @@ def shared_layout(module: Module, kernel: Kernel, dynamic_bytes: int, target: Ta
 
 
 def local_frame(kernel: Kernel) -> Frame:
-    """Offsets of the variables of one thread, and the size of its frame (a multiple of 16 bytes)."""
-    stacked = _stacked(each for each in kernel.variables if each.space in ("local", "param"))
-    align = max([_FRAME_ALIGN_BYTES, *(each.align for each in kernel.variables)])
+    """Offsets of the variables of one thread, and the size of its frame (a multiple of 16 bytes).
+
+    Raises TilewrightError where they take more than a thread may have.
+    """
+    variables = [each for each in kernel.variables if each.space in ("local", "param")]
+    stacked = _stacked(variables)
+    if stacked.size_bytes > LOCAL_BYTES_MOST:
+        raise TilewrightError(
+            f"a thread of {kernel.name} takes {stacked.size_bytes} bytes of local memory, more than {LOCAL_BYTES_MOST}",
+            span=kernel.span,
+        )
+    align = max([_FRAME_ALIGN_BYTES, *(each.align for each in variables)])
     return Frame(stacked.symbols, stacked.size_bytes + -stacked.size_bytes % align)
 
 
