@@ -88,7 +88,7 @@ class HappensBefore:
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
         """Findings so far, before anything is judged that only the end can show."""
-        return tuple(self.state.findings.found.values())
+        return tuple(map(self.state.roles.named, self.state.findings.found.values()))
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class HappensBefore:
 
     def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
         """The run hung: its cause, before what was found until then."""
-        return (diagnose(self.state, hang), *self.findings)
+        return (self.state.roles.named(diagnose(self.state, hang)), *self.findings)
 
     def finish(self) -> tuple[Diagnostic, ...]:
         """The run has ended: judge what is left, and return all findings. Findings of level REVIEW refute nothing."""

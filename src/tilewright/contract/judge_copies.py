@@ -32,6 +32,7 @@ def issue(state: LaunchState, event: CopyIssue) -> None:
         event.barrier_address,
     )  # fmt: skip
     state.copies[event.copy.copy] = copy
+    state.roles.note(event.actor, event.direction)
     cluster.copies.append(copy)
     if event.direction == "store":
         copy.constant = _name_of_store(warp, event)

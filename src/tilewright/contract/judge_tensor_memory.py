@@ -89,6 +89,8 @@ def issue(state: LaunchState, event: TensorMemoryIssue) -> None:
     if event.other_quarter and level is not None:
         what = f"tcgen05.{event.kind} of {name_of(event.actor)} names lanes of the first quarter, not of its own"
         state.findings.report("TC120", what, event.span, None, (), level)
+    if event.kind in ("mma", "ld"):
+        state.roles.note(event.actor, "mma" if event.kind == "mma" else "tensor load")
     operation = _new_operation(cluster, warp, event)
     number = event.operation.operation
     state.tensor_operations[number] = operation

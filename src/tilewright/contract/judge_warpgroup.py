@@ -35,6 +35,7 @@ def fence(state: LaunchState, event: WgmmaFence) -> None:
 def issue(state: LaunchState, event: WgmmaIssue) -> None:
     """wgmma.mma_async, by one of its four warps."""
     cluster, warp = state.step(event.actor)
+    state.roles.note(event.actor, "wgmma")
     if not warp.wgmma_fenced:
         state.findings.report(
             "WG101",

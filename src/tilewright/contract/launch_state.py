@@ -20,6 +20,7 @@ from tilewright.contract.phase_ledger import BARRIER_BYTES
 from tilewright.contract.race import ALLOCATES, describe_race, describe_unfenced
 from tilewright.contract.readings import Readings
 from tilewright.contract.replay_codes import RunFindings
+from tilewright.contract.roles import Roles
 from tilewright.contract.run_state import (
     AsyncCopyState,
     ClusterState,
@@ -58,6 +59,7 @@ class LaunchState:
         self.commits: dict[int, CommitState] = {}
         self.global_order = GlobalOrder()
         self.grid = GridUse()
+        self.roles = Roles()
         self.unordered_reads: dict[Span, Span] = {}
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
         self._current: ClusterState | None = None
