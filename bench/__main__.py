@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import clusters, compile_time, foreign, gemm
+from bench import clusters, compile_time, foreign, gemm, hardware
 
-_BENCHES = {"gemm": gemm, "clusters": clusters, "compile": compile_time, "foreign": foreign}
+_BENCHES = {"gemm": gemm, "clusters": clusters, "compile": compile_time, "foreign": foreign, "hardware": hardware}
 
 
 def main() -> int:
