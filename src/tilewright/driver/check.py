@@ -46,7 +46,8 @@ FILE_BYTES_MAX = 64 << 20
 class CheckOptions:
     """isa: which reading of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
     budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: told of each
-    kernel; repair_seconds: time to look for edits that mend a refuted kernel, 0 to look for none."""
+    kernel; repair_seconds: time to look for edits that mend a refuted kernel, 0 to look for none; dynamic_smem_bytes:
+    of shared memory, where that is all that is known of the launch."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -54,6 +55,7 @@ class CheckOptions:
     timeline: bool = False
     progress: Progress | None = None
     repair_seconds: float = 0.0
+    dynamic_smem_bytes: int | None = None
 
 
 def check_text(
@@ -200,7 +202,7 @@ def _check_kernel(
             progress(kernel.name, share)
 
     told(0.0)
-    judge_options = JudgeOptions(readings_of(options.isa), options.timeline, told)
+    judge_options = JudgeOptions(readings_of(options.isa), options.timeline, told, options.dynamic_smem_bytes)
     try:
         with bounded(options.budget_seconds):
             judgement = judge_kernel(module, kernel, launch, judge_options)

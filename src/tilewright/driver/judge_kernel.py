@@ -46,11 +46,13 @@ class KernelLaunch:
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """readings: contested points of the ISA; timeline: record one; progress: told the share that is done."""
+    """readings: contested points of the ISA; timeline: record one; progress: told the share that is done;
+    dynamic_smem_bytes: of shared memory, where that is all that is known of the launch."""
 
     readings: Readings
     timeline: bool = False
     progress: Callable[[float], None] | None = None
+    dynamic_smem_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +137,19 @@ def _without_launch(
     module: Module, kernel: Kernel, options: JudgeOptions, doubts: tuple[str, ...], peeks: frozenset[Span]
 ) -> Judgement:
     found = judge_unlaunched(
-        module, kernel, options.readings, peeks=peeks, timeline=options.timeline, progress=options.progress
+        module,
+        kernel,
+        options.readings,
+        peeks=peeks,
+        timeline=options.timeline,
+        dynamic_smem_bytes=options.dynamic_smem_bytes,
+        progress=options.progress,
     )
     match found.verdict:
         case Proven(scope, assumptions, claims):
             if _cluster_unfixed(module, kernel):
                 assumptions = (*assumptions, "clusters of one CTA, since no directive says how many")
-            return Judgement((), doubts, True, scope, assumptions, claims, found.timeline)
+            return Judgement(found.reviews, doubts, True, scope, assumptions, claims, found.timeline)
         case Refuted(findings):
             unfixed = _unfixed(module, kernel)
             if not unfixed:
@@ -149,9 +157,9 @@ def _without_launch(
             # The finding may be of a launch that nobody makes.
             first = findings[0]
             said = f"{unfixed}: {first.code} {first.message} ({first.primary}); give --launch launch.json"
-            return Judgement((), (*doubts, said), complete=False, timeline=found.timeline)
+            return Judgement(found.reviews, (*doubts, said), complete=False, timeline=found.timeline)
         case Unknown(reasons):
-            return Judgement((), (*doubts, *reasons), complete=False, timeline=found.timeline)
+            return Judgement(found.reviews, (*doubts, *reasons), complete=False, timeline=found.timeline)
 
 
 def _unfixed(module: Module, kernel: Kernel) -> str:

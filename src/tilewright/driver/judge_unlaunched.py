@@ -10,8 +10,9 @@ Checked by: tests/driver/test_judge_unlaunched.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
@@ -38,12 +39,14 @@ EXPLORING_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class UnlaunchedJudgement:
-    """The verdict, and what the roles did in the first run that refutes, or in the first at all."""
+    """The verdict, what the roles did in the first run that refutes (or in the first at all), and what any run leaves
+    for review."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
     runs: int
     timeline: Timeline | None = None
+    reviews: tuple[Diagnostic, ...] = ()
 
 
 def judge_unlaunched(
@@ -54,19 +57,23 @@ def judge_unlaunched(
     peeks: frozenset[Span] = frozenset(),
     seconds: float = EXPLORING_SECONDS,
     timeline: bool = False,
+    dynamic_smem_bytes: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> UnlaunchedJudgement:
-    """Explore the launches of `kernel`. peeks: waits that only look ahead. Raises TilewrightError for a text that the
-    machine can't run at all."""
+    """Explore the launches of `kernel`. peeks: waits that only look ahead; dynamic_smem_bytes: of shared memory, where
+    that is known. Raises TilewrightError for a text that the machine can't run at all."""
     text = text_of(inlined(module, kernel))
     steers = steering(protocol_slice(text.kernel, text=text, stores=cheap_stores(text)))
     numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
     places = frozenset((numbers[name], offset) for name, offset in steers.parameters if name in numbers)
     unknown = unknown_launch(module, kernel, model_of(module), places)
+    if dynamic_smem_bytes is not None:
+        unknown = replace(unknown, dynamic_smem_bytes=dynamic_smem_bytes)
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
     runs = [0]
     runner = _Runner(module, unknown, readings, peeks, _Shown(timeline))
     boxes, assumed = _boxes(runner)
+    reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
     def judge(values: Values) -> Judged:
         runs[0] += 1
@@ -75,6 +82,9 @@ def judge_unlaunched(
         verdicts = [runner.run(values, boxes, 1)]
         if in_grid and not verdicts[0].errors:
             verdicts.append(runner.run(values, boxes, _CLUSTERS))
+        for finding in (finding for each in verdicts for finding in each.findings):
+            if finding.level is Level.REVIEW:
+                reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(verdicts)
 
     verdict = explore(unknown.names, judge, seconds=seconds)
@@ -82,7 +92,7 @@ def judge_unlaunched(
         general = (*unknown.assumptions, *assumed, *ASSUMPTIONS)
         verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
-    return UnlaunchedJudgement(verdict, doubts, runs[0], runner.shown.timeline)
+    return UnlaunchedJudgement(verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()))
 
 
 @dataclass(slots=True)
@@ -139,12 +149,6 @@ def _judged(runs: list[LaunchJudgement]) -> Judged:
     """Several runs of one choice of numbers as one: the worst verdict, the most turns."""
     errors = tuple(finding for run in runs for finding in run.errors)
     doubts = tuple(dict.fromkeys(doubt for run in runs for doubt in run.doubts))
-    reviews = tuple(
-        f"{finding.code} {finding.message} ({finding.primary})"
-        for run in runs
-        for finding in run.findings
-        if finding not in errors
-    )
     turns: dict[str, int] = {}
     repeats: dict[str, str | None] = {}
     for run in runs:
@@ -160,7 +164,7 @@ def _judged(runs: list[LaunchJudgement]) -> Judged:
     elif doubts or not all(run.complete for run in runs):
         verdict = Unknown(doubts or ("the run did not come to its end",))
     else:
-        verdict = Proven("this launch", tuple(dict.fromkeys(reviews)))
+        verdict = Proven("this launch")
     return Judged(verdict, turns, steps, repeats, said)
 
 

@@ -157,7 +157,8 @@ def checking(
 
 def _checked(text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, options: CheckOptions) -> FileReport:
     name = str(metadata.get("name", "kernel"))
-    report = check_text(text, f"<{name}.ptx>", launch=launch, options=replace(options, entry=name))
+    known = replace(options, entry=name, dynamic_smem_bytes=int(metadata.get("shared", 0) or 0))
+    report = check_text(text, f"<{name}.ptx>", launch=launch, options=known)
     return at_origin(report)
 
 
