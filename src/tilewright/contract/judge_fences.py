@@ -33,7 +33,7 @@ def proxy_fence(state: LaunchState, event: ProxyFence) -> None:
                 for other in cluster.warps.values():
                     released = cluster.at(warp.clock, ("fence release", space, other.access_track))
                     if released:
-                        cluster.advance(warp.clock, ("fence", space, other.access_track), released)
+                        warp.clock.advance(cluster.fence_track(space, other.access_track), released)
         for other in cluster.warps.values():
             if other.async_copies is not None:
                 track = other.async_copies.track
@@ -42,7 +42,7 @@ def proxy_fence(state: LaunchState, event: ProxyFence) -> None:
 
 def _mark(cluster: ClusterState, warp: WarpState, space: Space, lanes: int) -> None:
     if lanes == ALL_LANES:
-        cluster.advance(warp.clock, ("fence", space, warp.access_track), warp.epoch)
+        warp.clock.advance(cluster.fence_track(space, warp.access_track), warp.epoch)
         return
     for lane in range(32):
         if lanes >> lane & 1:

@@ -186,7 +186,9 @@ def _level_of_unwaited(state: LaunchState, warp: WarpState, load: TensorOperatio
 def _judge_fences(state: LaunchState, warp: WarpState, first: TensorOperation, later: TensorOperation) -> None:
     """Completion is known by synchronization; are the tcgen05 fences there as well?"""
     level = state.readings.thread_sync_fence
-    if level is None or warp.tensor_order.at(first.signalled.track) >= first.signalled.value:
+    if level is None or state.findings.knows("TC111", later.span, first.span, level):
+        return
+    if warp.tensor_order.at(first.signalled.track) >= first.signalled.value:
         return
     before = warp.order.at(first.signalled.track) < first.signalled.value
     side = "before" if before else "after"
@@ -375,7 +377,7 @@ def register_use(state: LaunchState, event: TensorMemoryRegisterUse) -> None:
         operation.unread.discard(event.register)
         if not operation.unread and not operation.consumed_epoch:
             operation.consumed_epoch = warp.epoch
-    if level is None:
+    if level is None or state.findings.knows("TC112", event.span, operation.span, level):
         return
     verb = "writes" if event.write else "reads"
     state.findings.report(

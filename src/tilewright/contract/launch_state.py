@@ -165,7 +165,7 @@ class LaunchState:
                     self.findings.report(code, message, record.span, earlier.span, steps, level)
             elif earlier.by_engine and record.write and not record.by_engine:
                 level = self.readings.reuse_after_engine
-                if level is not None and cluster.at(clock, ("fence", space, record.warp_track)) <= 0:
+                if level is not None and clock.at(cluster.fence_track(space, record.warp_track)) <= 0:
                     self.findings.report(
                         "PX105",
                         f"{name_of(record.actor)} {record.operation} bytes that {name_of(earlier.actor)} used, with no "
@@ -256,7 +256,7 @@ def is_fenced(cluster: ClusterState, earlier: Record, clock: VectorClock, space:
     if done is not None:  # a cp.async: a fence by any thread that knew of its completion
         return done.track >= 0 and cluster.at(clock, ("copy fence", space, done.track)) >= done.value
     track, epoch = earlier.warp_track, earlier.epoch
-    if cluster.at(clock, ("fence", space, track)) >= epoch:
+    if clock.at(cluster.fence_track(space, track)) >= epoch:
         return True
     lanes = [lane for lane in range(_WARP_THREADS) if earlier.lanes >> lane & 1]
     return all(cluster.at(clock, ("fence", space, track, lane)) >= epoch for lane in lanes)

@@ -410,7 +410,9 @@ def check_init(
 def _proxy_fenced(cluster: ClusterState, init: Mark, clock: VectorClock) -> bool:
     """Does `clock` know a fence.proxy.async after an init, by its warp? Which lane is not asked: an init names none."""
     access = cluster.warp(init.actor).access_track
-    keys = [("fence", "shared", access), *(("fence", "shared", access, lane) for lane in range(32))]
+    if clock.at(cluster.fence_track("shared", access)) >= init.epoch:
+        return True
+    keys = [("fence", "shared", access, lane) for lane in range(32)]
     return any(cluster.at(clock, key) >= init.epoch for key in keys)
 
 

@@ -241,6 +241,11 @@ class RunFindings:
     kept: Counter[Level] = field(default_factory=Counter[Level])
     doubts: list[str] = field(default_factory=list[str])
 
+    def knows(self, code: str, primary: Span | None, other: Span | None, level: Level) -> bool:
+        """Would a report of this be dropped, since it or a graver one of the same places is there already?"""
+        known = self.found.get((code, primary, other))
+        return known is not None and (known.level is level or level is Level.REVIEW)
+
     def report(
         self,
         code: str,
@@ -252,8 +257,7 @@ class RunFindings:
     ) -> None:
         """Record that rule `code` is broken at `primary`, in conflict with `other`; steps: a run that shows it."""
         key = (code, primary, other)
-        known = self.found.get(key)
-        if known is not None and (known.level is level or level is Level.REVIEW):
+        if self.knows(code, primary, other, level):
             return
         if self.kept[level] >= _FINDINGS_KEPT:
             return

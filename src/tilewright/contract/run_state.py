@@ -337,6 +337,8 @@ class ClusterState:
         self.cluster_generation = 0
         self.cluster_published: dict[int, tuple[VectorClock, VectorClock]] = {}
         self.exited = 0
+        self._shared_fences: dict[int, int] = {}
+        self._global_fences: dict[int, int] = {}
         self.tensor = TensorState()
         self.commits: list[int] = []
         self.async_copies: list[AsyncCopyState] = []
@@ -350,6 +352,14 @@ class ClusterState:
             state.order.advance(self.tracks.of(("start", actor.cta)), 1)
             self.warps[actor] = state
         return state
+
+    def fence_track(self, space: Space, access_track: int) -> int:
+        """The track of the proxy fences of a warp, which is named by the track of its accesses."""
+        tracks = self._shared_fences if space == "shared" else self._global_fences
+        track = tracks.get(access_track)
+        if track is None:
+            track = tracks[access_track] = self.tracks.of(("fence", space, access_track))
+        return track
 
     def shared_memory(self, cta: int) -> ShadowMemory:
         memory = self.shared.get(cta)
