@@ -98,3 +98,15 @@ def test_the_one_way_fences_come_in_pairs() -> None:
     assert codes([write, release, *sync(W[:2]), *store]) == {"PX101"}
     assert codes([write, *sync(W[:2]), acquire, *store]) == {"PX101"}
     assert codes([write, release, acquire, *sync(W[:2]), *store]) == {"PX101"}
+
+
+def test_accumulators_written_after_the_fence() -> None:
+    operation = ev.TensorCoreActor(0)
+    touch = ev.RegisterHazard(W[0], operation, "%f0", True, at(10), after_fence=True)
+    fences = [ev.WgmmaFence(w, at(9)) for w in W]
+    issues = [ev.WgmmaIssue(w, operation, ("%f0",), (), TILE, at(10)) for w in W]
+    finish: list[ev.Event] = [ev.WgmmaCommit(w, 0, (operation,), at(11)) for w in W]
+    finish += [*(ev.WgmmaWait(w, 0, at(12)) for w in W), *ends(*W)]
+    assert codes([*fences, *issues, *finish], readings=strict()) == set()
+    assert codes([*fences, touch, *issues, *finish], readings=strict()) == {"WG106"}
+    assert levels([*fences, touch, *issues, *finish], tolerant()) == {Level.REVIEW}

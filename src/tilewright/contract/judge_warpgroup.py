@@ -110,6 +110,22 @@ def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
     _, warp = state.step(event.actor)
     operation = state.operations.get(event.operation.operation)
     verb = "writes" if event.write else "reads"
+    if event.after_fence:
+        level = state.readings.wgmma_fence_last
+        if level is not None and not state.findings.knows("WG106", event.span, None, level):
+            state.findings.report(
+                "WG106",
+                f"{name_of(warp.actor)} {verb} {event.register} between wgmma.fence and the wgmma that accumulates in "
+                "it",
+                event.span,
+                None,
+                (
+                    f"{name_of(warp.actor)} executes wgmma.fence, then {verb} {event.register}",
+                    f"it issues the wgmma ({event.span}); nothing orders the access before it",
+                ),
+                level,
+            )
+        return
     state.findings.report(
         "WG104",
         f"{name_of(warp.actor)} {verb} {event.register}, which wgmma {event.operation.operation} may still use",

@@ -44,6 +44,7 @@ class Readings:
     same_value: Reading = Level.ERROR
     warp_lanes: Reading = Level.ERROR
     tensor_map_acquire: Reading = Level.ERROR
+    wgmma_fence_last: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -167,6 +168,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: the address names lanes of the warp's own quarter, 32 (w mod 4) and up.",
         "Hardware takes the warp's own quarter whatever the address says: for review.",
         ("PTX ISA 9.7.16.8.1", "deepseek-ai/DeepGEMM, sm100_store_cd.cuh"),
+    ),
+    ContestedPoint(
+        "wgmma_fence_last", ("WG106",),
+        "May accumulators be written between wgmma.fence and the first wgmma?",
+        "No: wgmma.fence comes after every ordinary access of the registers.",
+        "The assembler orders register moves before the wgmma; compilers let them sink below the fence.",
+        ("PTX ISA 9.7.15.7.1", "CuTe DSL, persistent GEMM: accumulators are zeroed below the fence"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),
