@@ -5,7 +5,7 @@ machine a fault or a hang ends the run, and a race is found whatever order this 
 numbers are what the hardware makes of them.
 
 Not handled: several launches in a row, programmatic dependent launch.
-Checked by: tests/cli/test_run_ptx.py; on a GPU by tests/gpu/test_run_ptx_gpu.py.
+Checked by: tests/cli/test_run_ptx.py, tests/runtime/test_foreign_launch.py; on a GPU by tests/gpu/test_run_ptx_gpu.py.
 """
 
 from __future__ import annotations
