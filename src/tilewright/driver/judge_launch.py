@@ -25,6 +25,7 @@ from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.induction import Snapshot, objections, repetition
+from tilewright.machine.lanes import FULL, WARP_SIZE
 from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.slice import Slice
@@ -36,6 +37,9 @@ STEP_LIMIT = 3_000_000
 _SNAPSHOTS_KEPT = 400
 _TURNS_TO_REPEAT = 8
 _LIMIT_CODE = "LV202"
+
+_Row = tuple[int, list[Any]]
+"""The lanes that turned, and the registers of their warp."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,10 +158,10 @@ def _judge_once(
 
 @dataclass(slots=True)
 class _Turns:
-    """The registers of each warp at each turn of each loop, in order."""
+    """The registers of each warp at each turn of each loop, in order, with the lanes that turned."""
 
-    log: dict[tuple[int, int], list[tuple[int, list[Any]]]] = field(
-        default_factory=dict[tuple[int, int], list[tuple[int, list[Any]]]]
+    log: dict[tuple[int, int], list[tuple[int, _Row]]] = field(
+        default_factory=dict[tuple[int, int], list[tuple[int, "_Row"]]]
     )
     names: list[str] = field(default_factory=list[str])
 
@@ -166,10 +170,10 @@ class _Turns:
             self.names = cluster.program.names
         log = self.log.setdefault((warp.cta.linear, warp.index), [])
         if len(log) < _SNAPSHOTS_KEPT:
-            log.append((loop, list(warp.r)))
+            log.append((loop, (warp.current.mask, list(warp.r))))
         return False
 
-    def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[list[Any]]]:
+    def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[_Row]]:
         """For each warp and loop, its longest visit: turns with no turn of a loop around it in between."""
         around: list[frozenset[int]] = []
         for loop in report.loops:
@@ -179,9 +183,9 @@ class _Turns:
                 parents.add(parent)
                 parent = report.loops[parent].parent
             around.append(frozenset(parents))
-        longest: dict[tuple[int, int, int], list[list[Any]]] = {}
+        longest: dict[tuple[int, int, int], list[_Row]] = {}
         for who, log in self.log.items():
-            visits: dict[int, list[list[Any]]] = {}
+            visits: dict[int, list[_Row]] = {}
             for loop, row in log:
                 for inner in [each for each in visits if loop in around[each]]:
                     self._keep(longest, (*who, inner), visits.pop(inner))
@@ -191,7 +195,7 @@ class _Turns:
         return longest
 
     def _keep(
-        self, longest: dict[tuple[int, int, int], list[list[Any]]], key: tuple[int, int, int], visit: list[list[Any]]
+        self, longest: dict[tuple[int, int, int], list[_Row]], key: tuple[int, int, int], visit: list[_Row]
     ) -> None:
         if len(visit) > len(longest.get(key, ())):
             longest[key] = visit
@@ -209,7 +213,7 @@ class _Turns:
             shape = (number, len(visit))
             if shape in seen and len(report.ctas_run) > 1:
                 continue
-            reason, said = _repeats(report, steers, number, [self._snapshot(row) for row in visit])
+            reason, said = _repeats(report, steers, number, self._snapshots(visit))
             seen[shape] = reason
             where = str(loop.span)
             if reason is not None or where not in repeats:
@@ -218,12 +222,20 @@ class _Turns:
                 words[said] = None
         return repeats, tuple(words)
 
-    def _snapshot(self, row: list[Any]) -> Snapshot:
-        return {
-            name: cast("NDArray[Any]", value)
-            for name, value in zip(self.names, row, strict=False)
-            if name and isinstance(value, np.ndarray)
-        }
+    def _snapshots(self, visit: list[_Row]) -> list[Snapshot]:
+        """The registers at each turn. Where the same lanes always turned, only theirs count: the others are elsewhere,
+        and are given what the last of these holds."""
+        masks = {mask for mask, _ in visit}
+        mask = masks.pop() if len(masks) == 1 else FULL
+        lanes = np.array([lane if mask >> lane & 1 else mask.bit_length() - 1 for lane in range(WARP_SIZE)])
+        return [
+            {
+                name: cast("NDArray[Any]", value) if mask == FULL else cast("NDArray[Any]", value)[lanes]
+                for name, value in zip(self.names, row, strict=False)
+                if name and isinstance(value, np.ndarray)
+            }
+            for _, row in visit
+        ]
 
 
 def _repeats(
