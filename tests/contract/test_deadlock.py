@@ -101,7 +101,7 @@ def test_other_things_that_are_waited_for() -> None:
     arrived = [ev.ClusterArrive(W[0], 0, False, at(5))]
     assert cause(arrived, waiter(W[0], Awaited("cluster barrier"), 6), launch=pair).code == "CL105"
     assert cause([], waiter(W[0], Awaited("registers", 0), 6)).code == "SR102"
-    assert cause([], waiter(W[0], Awaited("tensor memory", 0), 6)).code == "TC120"
+    assert cause([], waiter(W[0], Awaited("tensor memory", 0), 6)).code == "TC121"
     assert cause([], waiter(W[0], Awaited("lanes"), 6)).code == "LV102"
     assert cause([], waiter(PEER[0], Awaited(), 6), launch=pair).code == "LV102"
 

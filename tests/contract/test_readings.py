@@ -110,3 +110,17 @@ def test_accumulators_written_after_the_fence() -> None:
     assert codes([*fences, *issues, *finish], readings=strict()) == set()
     assert codes([*fences, touch, *issues, *finish], readings=strict()) == {"WG106"}
     assert levels([*fences, touch, *issues, *finish], tolerant()) == {Level.REVIEW}
+
+
+def test_a_warp_that_takes_part_twice_in_one_use() -> None:
+    def use(second: ev.WarpActor) -> list[ev.Event]:
+        return [
+            ev.NamedBarrierArrive(W[0], 0, 9, False, at(10)), ev.NamedBarrierArrive(second, 0, 9, True, at(11)),
+            ev.NamedBarrier(0, 9, (second,), (W[0],), at(11)), *ends(*W[:2]),
+        ]  # fmt: skip
+
+    assert codes(use(W[1]), readings=strict()) == set()
+    assert codes(use(W[0]), readings=strict()) == {"NB105"}
+    assert levels(use(W[0]), tolerant()) == {Level.REVIEW}
+    late = [*use(W[1])[:3], ev.NamedBarrierArrive(W[0], 0, 9, False, at(12)), *ends(*W[:2])]
+    assert codes(late, readings=tolerant()) == {"NB102"}

@@ -299,3 +299,15 @@ def test_the_pair_of_a_cta() -> None:
     assert [judge.state.pair_of(cta) for cta in (0, 1, 4, 5, 10)] == [1, 0, 5, 4, 11]
     tall = HappensBefore(Launch("k", (2, 2, 1), (32, 1, 1), (), (1, 2, 1)), Readings())
     assert [tall.state.pair_of(cta) for cta in range(4)] == [2, 3, 0, 1]
+
+
+def test_a_load_by_the_address_of_another_quarter() -> None:
+    def load(other: bool) -> list[ev.Event]:
+        made = ev.TensorMemoryIssue(
+            MMA, 0, ev.TensorMemoryActor(0), "ld", (WHOLE,), (), (), 1, ("%r0",), at(20), other_quarter=other
+        )
+        return [*alloc(), made, ev.TensorMemoryWait(MMA, "ld", at(21)), *ends(MMA)]
+
+    assert codes(load(False), readings=strict()) == set()
+    assert codes(load(True), readings=strict()) == {"TC120"}
+    assert review(load(True)) == {"TC120"}

@@ -112,7 +112,7 @@ def _cause(
         case "registers":
             return Cause(1, "SR102", f"{who} wait for registers that nobody gives back", first.span, None)
         case "tensor memory":
-            return Cause(3, "TC120", f"{who} wait for columns of tensor memory", first.span, None)
+            return Cause(3, "TC121", f"{who} wait for columns of tensor memory", first.span, None)
         case "lanes":
             return Cause(9, "LV102", f"{who} wait for other lanes of the warp", first.span, None)
         case "":

@@ -28,15 +28,29 @@ def named_arrive(state: LaunchState, event: NamedBarrierArrive) -> None:
     warp.synchronized_epoch = warp.epoch
     barrier = _named(cluster, event.cta, event.barrier)
     twice = barrier.arrivals.get(warp.actor)
-    if twice is not None or warp.order.at(barrier.track) < barrier.generation:
+    if twice is not None and warp.order.at(barrier.track) >= barrier.generation:
+        level = state.readings.arrive_twice
+        if level is not None:
+            state.findings.report(
+                "NB105",
+                f"{name_of(warp.actor)} arrives at named barrier {event.barrier} of CTA {event.cta} twice in one use",
+                event.span,
+                twice,
+                (
+                    f"{name_of(warp.actor)} arrives ({twice})",
+                    f"it takes part again ({event.span}) before the barrier has completed",
+                ),
+                level,
+            )
+    elif warp.order.at(barrier.track) < barrier.generation:
         state.findings.report(
             "NB102",
             f"{name_of(warp.actor)} arrives at named barrier {event.barrier} of CTA {event.cta} without knowing "
             "that its use before has completed",
             event.span,
-            twice or barrier.previous,
+            barrier.previous,
             (
-                f"named barrier {event.barrier} still lacks arrivals of its use before ({twice or barrier.previous})",
+                f"named barrier {event.barrier} still lacks arrivals of its use before ({barrier.previous})",
                 f"{name_of(warp.actor)} arrives for the next use ({event.span})",
                 "the arrival counts in the use before, which completes too early",
             ),

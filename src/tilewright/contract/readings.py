@@ -45,6 +45,7 @@ class Readings:
     warp_lanes: Reading = Level.ERROR
     tensor_map_acquire: Reading = Level.ERROR
     wgmma_fence_last: Reading = Level.ERROR
+    arrive_twice: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -175,6 +176,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: wgmma.fence comes after every ordinary access of the registers.",
         "The assembler orders register moves before the wgmma; compilers let them sink below the fence.",
         ("PTX ISA 9.7.15.7.1", "CuTe DSL, persistent GEMM: accumulators are zeroed below the fence"),
+    ),
+    ContestedPoint(
+        "arrive_twice", ("NB105",),
+        "May a warp take part twice in one use of a named barrier, by bar.arrive and then bar.sync?",
+        "No: after bar.arrive a warp uses the barrier again only once it has completed.",
+        "Each arrival counts; where every use completes before the next begins, it counts in the same use in every order.",
+        ("PTX ISA 9.7.13.1", "flash-attention, hopper: mma_init primes a barrier by its own bar.arrive"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

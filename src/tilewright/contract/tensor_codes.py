@@ -70,7 +70,7 @@ TENSOR_RULES: tuple[Rule, ...] = (
     Rule("TC118", "tensor-memory-race", "two threads touch the same cells of tensor memory and nothing orders them",
          "Conflicting tcgen05 operations of different threads must be ordered by a synchronization.", _ORDER,
          "A warp loads columns while another stores to them.", "Synchronize the two between the operations."),
-    Rule("TC120", "columns-never-free", "tcgen05.alloc waits for columns that nobody deallocates",
+    Rule("TC121", "columns-never-free", "tcgen05.alloc waits for columns that nobody deallocates",
          "tcgen05.alloc waits until enough columns are free, and for the peer with .cta_group::2.", _ALLOCATION,
          "Two allocations of 512 columns in one CTA.", "Deallocate before the allocation, or allocate fewer columns."),
     Rule("TC119", "tensor-operation-at-exit", "a CTA ends while a committed operation may be in flight",
