@@ -1,6 +1,7 @@
 """The real outputs that blocks marked `from=NAME` are held against, each made once.
 
-All are of the library's bf16 matrix product at 4096 cubed, as `tilewright compile` and `tilewright demo` make it.
+Those of the compiler are of the library's bf16 matrix product at 4096 cubed, as `tilewright compile` and `tilewright
+demo` make it; those of the checker of kernels of docs/bugs and examples.
 """
 
 from __future__ import annotations
@@ -39,20 +40,28 @@ def broken() -> tuple[Broken, ...]:
     return tuple(break_it(specimen, variant, lambda _: None) for variant in VARIANTS)
 
 
-def command(*arguments: str) -> str:
-    """What `tilewright ARGUMENTS` prints on a wide terminal without colours."""
+def command(*arguments: str, code: int = 0) -> str:
+    """What `tilewright ARGUMENTS` prints on a wide terminal without colours, ending with an exit code."""
     environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-m", "tilewright", *arguments],
         capture_output=True, text=True, env=environment, cwd=ROOT, timeout=120, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
 def _demo() -> str:
     with TemporaryDirectory() as folder:
         return command("demo", "--report", str(Path(folder, "demo.html")))
+
+
+def _checked(path: str, *arguments: str, code: int = 0) -> Callable[[], str]:
+    return lambda: command("check", path, *arguments, code=code)
+
+
+def _bug(name: str, *arguments: str, kind: str = "broken", code: int = 1) -> Callable[[], str]:
+    return _checked(f"docs/bugs/{name}/{kind}.ptx", *arguments, code=code)
 
 
 def _proof() -> str:
@@ -81,6 +90,20 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "fence-dropped-text": lambda: render_verdict(broken()[0].ptx.verdict, limit=1),
     "bytes-halved-program": lambda: render_verdict(broken()[1].program.verdict, limit=1),
     "bytes-halved-text": lambda: render_verdict(broken()[1].ptx.verdict, limit=1),
+    "check-ring": _checked("examples/ring.ptx"),
+    "check-ring-launch": _checked("examples/ring.ptx", "--launch", "examples/ring.launch.json"),
+    "check-race": _bug("store-without-a-proxy-fence"),
+    "check-race-mended": _bug("store-without-a-proxy-fence", kind="mended", code=0),
+    "check-race-diff": _bug("store-without-a-proxy-fence", "--diff"),
+    "check-hang": _bug("expected-bytes-are-clamped"),
+    "check-json": _bug("expected-bytes-are-clamped", "--format", "json"),
+    "check-github": _bug("expected-bytes-are-clamped", "--format", "github"),
+    "check-numbers": _bug("zero-trips-are-waited-for", code=0),
+    "check-tolerant": _bug("refill-after-ordinary-reads", code=0),
+    "check-strict": _bug("refill-after-ordinary-reads", "--isa", "strict"),
+    "explain-rule": lambda: command("explain", "TX104"),
+    "explain-point": lambda: command("explain", "fence_before_refill"),
+    "run-ring": lambda: command("run", "examples/ring.ptx", "--launch", "examples/ring.launch.json"),
 }
 
 
@@ -98,14 +121,15 @@ _LABEL = re.compile(r"\b([a-z_]+)_\d+\b")
 _PLACE = re.compile(r"(\.(?:mlir|ptx)):\d+:\d+")
 _MARGIN = re.compile(r"^ *\d+ \|")
 _UNDERLINE = re.compile(r"(\^|-)\1{2,}")
+_SECONDS = re.compile(r"\b\d+\.\d+ s\b")
 
 
 def normal_lines(text: str) -> Iterator[str]:
     """Lines without what may change while the meaning stays: widths of spaces, folders, numbers of lines, registers,
-    values and labels. Integers of the IR stand as plain numbers."""
+    values and labels, times. Integers of the IR stand as plain numbers."""
     for line in text.splitlines():
         line = _INTEGER.sub(r"\1", _PATH.sub(r'"\1"', line))
-        line = _LABEL.sub(r"\1", _NAME.sub(r"\1", line))
+        line = _SECONDS.sub("s", _LABEL.sub(r"\1", _NAME.sub(r"\1", line)))
         line = _UNDERLINE.sub(r"\1", _MARGIN.sub("|", _PLACE.sub(r"\1", _LINE.sub("line:", line))))
         line = " ".join(line.split())
         if line:

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
-    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/how-to").glob("*.md"))
+    for folder in ("", "docs", "docs/how-to", "docs/bugs", "examples")
+    for page in (ROOT / folder).glob("*.md")
 )
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)

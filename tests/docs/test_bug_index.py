@@ -1,0 +1,15 @@
+"""Is docs/bugs/README.md what docs/bugs/index.toml says?"""
+
+from __future__ import annotations
+
+from tests.docs.bug_index import FOLDER, page
+
+
+def test_page_is_current() -> None:
+    assert (FOLDER / "README.md").read_text("utf-8") == page(), "run `python -m tests.docs.bug_index`"
+
+
+def test_every_pair_has_a_row() -> None:
+    for folder in FOLDER.iterdir():
+        if folder.is_dir():
+            assert f"({folder.name}/broken.ptx)" in page()

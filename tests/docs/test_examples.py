@@ -1,0 +1,59 @@
+"""Are the kernels of examples/ what their pages say: proven for all trip counts, and right when they run?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.docs.pages import ROOT
+
+from tilewright.cli.main import main
+from tilewright.driver.check import CheckOptions, check_file, check_text
+from tilewright.driver.launch_file import read_launch_file
+
+EXAMPLES = ROOT / "examples"
+RING = EXAMPLES / "ring.ptx"
+LAUNCH = EXAMPLES / "ring.launch.json"
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.iterdir()} == {"ring.ptx", "ring.launch.json", "README.md"}
+
+
+@pytest.mark.parametrize("isa", ["tolerant", "strict"])
+def test_ring_is_proven_for_all_trip_counts(isa: str) -> None:
+    """The producer's loop is one lane's: the registers of the 31 that left stand still."""
+    (kernel,) = check_file(str(RING), options=CheckOptions(isa)).kernels
+    assert (kernel.verdict, kernel.scope) == ("proven", "all trip counts")
+    assert [line.rpartition(" every ")[2] for line in kernel.claims] == ["6 turns", "6 turns"]
+
+
+def test_ring_is_proven_for_its_launch() -> None:
+    (kernel,) = check_file(str(RING), launch=read_launch_file(str(LAUNCH))).kernels
+    assert (kernel.verdict, kernel.scope, kernel.findings) == ("proven", "this launch", ())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("mbarrier.init.shared::cta.b64 [%r5+8], 32;", "mbarrier.init.shared::cta.b64 [%r5+8], 1;", "MB"),
+        ("xor.b32 %r14, %r8, 1;", "mov.b32 %r14, %r8;", "MB"),
+        ("_, [%r10], 1024;", "_, [%r10], 512;", "TX"),
+        ("add.u32 %r13, %r13, %r22;", "add.u32 %r13, %r3, %r22;", "TM"),  # always the first slot
+    ],
+)
+def test_edits_of_ring_are_refuted(old: str, new: str, code: str) -> None:
+    text = RING.read_text("utf-8")
+    assert text.count(old) == 1
+    (kernel,) = check_text(text.replace(old, new), launch=read_launch_file(str(LAUNCH))).kernels
+    assert kernel.verdict == "refuted" and kernel.errors[0].code.startswith(code), kernel.errors
+
+
+def test_ring_adds_up(tmp_path: Path) -> None:
+    tiles = np.arange(80 * 32, dtype=np.uint32).reshape(80, 32)
+    np.savez(tmp_path / "in.npz", tiles=tiles)
+    arguments = ["--launch", str(LAUNCH), "--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+    assert main(["run", str(RING), *arguments]) == 0
+    sums = np.load(tmp_path / "out.npz")["sums"].view(np.uint32)
+    assert (sums == tiles[::8].sum(axis=0)).all()  # a lane reads its column of a tile's first row
