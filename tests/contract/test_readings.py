@@ -124,3 +124,22 @@ def test_a_warp_that_takes_part_twice_in_one_use() -> None:
     assert levels(use(W[0]), tolerant()) == {Level.REVIEW}
     late = [*use(W[1])[:3], ev.NamedBarrierArrive(W[0], 0, 9, False, at(12)), *ends(*W[:2])]
     assert codes(late, readings=tolerant()) == {"NB102"}
+
+
+def test_rows_of_a_that_are_a_warps_own() -> None:
+    operation = ev.TensorCoreActor(0)
+    quarters = [((128 * index, 128 * index + 128),) for index in range(4)]
+
+    def stream(rows: list[ev.Ranges]) -> list[ev.Event]:
+        """Each warp writes `rows` of it, fences and issues, with no barrier between the warps."""
+        events: list[ev.Event] = []
+        for w, mine, own in zip(W, rows, quarters, strict=True):
+            events += [access(w, True, 5, mine), ev.ProxyFence(w, "shared", at(6)), ev.WgmmaFence(w, at(9))]
+            events += [ev.WgmmaIssue(w, operation, ("%f0",), (), TILE, at(10), own)]
+        events += [ev.WgmmaCommit(w, 0, (operation,), at(11)) for w in W]
+        return [*events, *(ev.WgmmaWait(w, 0, at(12)) for w in W), *ends(*W)]
+
+    assert levels(stream(quarters), tolerant()) == {Level.REVIEW}
+    assert levels(stream(quarters), strict()) == {Level.ERROR}
+    assert codes(stream(quarters), readings=strict()) == {"TM101"}
+    assert Level.ERROR in levels(stream(quarters[1:] + quarters[:1]), tolerant())

@@ -1,7 +1,8 @@
 """wgmma: are its registers and its shared-memory operands left alone while it may run?
 
 A wgmma starts once the four warps of its warpgroup have issued it, and knows what all of them know; it is done for a
-warp that has waited for its group. Source: PTX ISA 9.7.15. Checked by: tests/contract/test_happens_before_rules.py.
+warp that has waited for its group. Of A in shared memory each warp's tensor core reads 16 rows, those of its own part
+of the accumulator, which kernels rely on: a contested point. Source: PTX ISA 9.7.15. Checked by: tests/contract/test_happens_before_rules.py.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.base.diagnostic import Level
+from tilewright.contract.byte_ranges import union, without
 from tilewright.contract.launch_state import LaunchState
-from tilewright.contract.run_state import ClusterState, OperationState, WarpgroupState, name_of
-from tilewright.contract.shadow_memory import Completion, Record
-from tilewright.contract.vector_clock import common
-from tilewright.machine.event import RegisterHazard, WarpActor, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
+from tilewright.contract.race import describe_race
+from tilewright.contract.run_state import ClusterState, OperationState, WarpgroupState, is_ordered, name_of
+from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
+from tilewright.contract.vector_clock import VectorClock, common
+from tilewright.machine.event import Ranges, RegisterHazard, WarpActor, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 
 WARPGROUP_WARPS = 4
 
@@ -55,25 +59,42 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
     # The tensor core may start once all four warps have issued; it knows what all of them know.
     operation.issuers.add(warp.actor)
     operation.order.join(warp.order)
-    operation.clocks.append(warp.clock.copy())
+    operation.clocks.append((warp.clock.copy(), event.own_rows))
     if len(operation.issuers) < WARPGROUP_WARPS:
         return
-    clocks, operation.clocks = operation.clocks, []
-    if not event.shared:
-        return
-    record = Record(
-        event.operation,
-        ("wgmma", event.actor.cta, event.actor.warp // WARPGROUP_WARPS),
-        False,
-        False,
-        event.span,
-        event.shared,
-        completion=operation.done,
-        issuer=operation.issuer.actor,
-        operation="reads",
-        by_engine=True,
-    )
-    state.enter(cluster.shared_memory(event.actor.cta), cluster, record, common(clocks), "shared", clocks)
+    parts, operation.clocks = operation.clocks, []
+    clocks = [clock for clock, _ in parts]
+    memory = cluster.shared_memory(event.actor.cta)
+    agent = ("wgmma", event.actor.cta, event.actor.warp // WARPGROUP_WARPS)
+
+    def record(ranges: Ranges) -> Record:
+        return Record(
+            event.operation, agent, False, False, event.span, ranges, completion=operation.done,
+            issuer=operation.issuer.actor, operation="reads", by_engine=True,
+        )  # fmt: skip
+
+    level = state.readings.wgmma_own_rows
+    rows = union([own for _, own in parts])
+    rest = event.shared if level is Level.ERROR else without(event.shared, rows)
+    if rest:
+        state.enter(memory, cluster, record(rest), common(clocks), "shared", clocks)
+    if rows and level is not Level.ERROR:
+        for clock, own in parts:
+            if own:
+                state.enter(memory, cluster, record(own), clock, "shared")
+        if level is not None:
+            _look_at_rows(state, cluster, memory, record(rows), clocks, level)
+
+
+def _look_at_rows(
+    state: LaunchState, cluster: ClusterState, memory: ShadowMemory, record: Record, clocks: list[VectorClock],
+    level: Level,
+) -> None:  # fmt: skip
+    """Rows of A that were written for their own warp alone: the other warps of the warpgroup do not know of them."""
+    for earlier in memory.touched(record.ranges):
+        if earlier.write and not all(is_ordered(earlier, clock) for clock in clocks):
+            code, message, steps = describe_race(earlier, record, "shared")
+            state.findings.report(code, message, record.span, earlier.span, steps, level)
 
 
 def commit(state: LaunchState, event: WgmmaCommit) -> None:

@@ -46,6 +46,7 @@ class Readings:
     tensor_map_acquire: Reading = Level.ERROR
     wgmma_fence_last: Reading = Level.ERROR
     arrive_twice: Reading = Level.ERROR
+    wgmma_own_rows: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -181,8 +182,15 @@ POINTS: tuple[ContestedPoint, ...] = (
         "arrive_twice", ("NB105",),
         "May a warp take part twice in one use of a named barrier, by bar.arrive and then bar.sync?",
         "No: after bar.arrive a warp uses the barrier again only once it has completed.",
-        "Each arrival counts; where every use completes before the next begins, it counts in the same use in every order.",
+        "Each arrival counts, and if every use completes before the next begins, in the same use in every order.",
         ("PTX ISA 9.7.13.1", "flash-attention, hopper: mma_init primes a barrier by its own bar.arrive"),
+    ),
+    ContestedPoint(
+        "wgmma_own_rows", ("TM101", "MB111", "BG105"),
+        "May a warp write its 16 rows of A in shared memory and issue the wgmma without the other three knowing?",
+        "No: a wgmma of a warpgroup reads its operands for all four warps.",
+        "Each warp's tensor core reads the rows of its own part of the accumulator.",
+        ("PTX ISA 9.7.15.4", "flash-attention, hopper: P is staged with __syncwarp alone"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

@@ -176,7 +176,8 @@ class CopyState:
 class OperationState:
     """One wgmma: done, for whoever knows enough of its group.
 
-    issuers: the warps that have issued it; clocks: what was visible to each, until all have; order: what had happened
+    issuers: the warps that have issued it; clocks: what was visible to each, until all have, and
+    the bytes of A that are its own; order: what had happened
     before any of them issued it.
     """
 
@@ -185,7 +186,7 @@ class OperationState:
     done: Completion
     span: Span
     issuers: set[WarpActor] = field(default_factory=set[WarpActor])
-    clocks: list[VectorClock] = field(default_factory=list[VectorClock])
+    clocks: list[tuple[VectorClock, Ranges]] = field(default_factory=list["tuple[VectorClock, Ranges]"])
     order: VectorClock = field(default_factory=VectorClock)
 
 

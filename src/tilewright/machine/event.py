@@ -224,7 +224,7 @@ class WgmmaFence:
 class WgmmaIssue:
     """One wgmma.mma_async, issued by one of its four warps: there are four events for each operation. accumulator: the
     register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand
-    registers, if any."""
+    registers, if any; own_rows: those bytes of A, if in shared memory, whose rows are this warp's 16 of the 64."""
 
     actor: WarpActor
     operation: TensorCoreActor
@@ -232,6 +232,7 @@ class WgmmaIssue:
     a_registers: tuple[str, ...]
     shared: Ranges
     span: Span
+    own_rows: Ranges = ()
 
 
 @dataclass(frozen=True, slots=True)

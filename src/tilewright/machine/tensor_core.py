@@ -109,6 +109,16 @@ def operand_ranges(descriptor: int, rows: int, depth: int, element_bytes: int, m
     return tuple((start << 4, end << 4) for start, end in chunks)
 
 
+@lru_cache(maxsize=1024)
+def row_ranges(
+    descriptor: int, rows: int, depth: int, element_bytes: int, major: Major, begin: int, end: int
+) -> Ranges:
+    """The shared bytes of rows [begin, end) of an operand tile, merged."""
+    addresses = operand_addresses(descriptor, rows, depth, element_bytes, major)[begin:end]
+    chunks = merged(np.unique(addresses >> 4))
+    return tuple((first << 4, last << 4) for first, last in chunks)
+
+
 def operand(
     shared: NDArray[np.uint8], descriptor: int, rows: int, depth: int, element: OperandType, major: Major
 ) -> NDArray[np.float32]:

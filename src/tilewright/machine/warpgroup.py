@@ -231,6 +231,18 @@ def operand_footprints(operation: Operation) -> list[Any]:
     return found
 
 
+def own_rows(operation: Operation, index: int) -> tuple[tuple[int, int], ...]:
+    """Shared bytes of the 16 rows of A that are those of warp `index` of the warpgroup; none if A is in registers."""
+    text = operation.instruction
+    if text.a_registers:
+        return ()
+    width, rows = tensor_core.ELEMENT_BYTES[text.a_type], 64 // WARPS
+    begin = rows * (index % WARPS)
+    return tensor_core.row_ranges(
+        operation.a_descriptor, 64, text.k, width, text.a_major, begin, begin + rows
+    )  # fmt: skip
+
+
 @lru_cache(maxsize=64)
 def _zeros(n: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.zeros((64, n), dtype)

@@ -24,6 +24,7 @@ from tilewright.machine.warpgroup import (
     Warpgroup,
     WarpMatrixState,
     operand_footprints,
+    own_rows,
     settle,
     write_back,
 )
@@ -193,7 +194,9 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
         if observe is not None:
             shared = tuple(sorted({each for ranges in operand_footprints(operation) for each in ranges}))
             actor = TensorCoreActor(operation.number)
-            observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, merged_ranges(shared), instruction.span))
+            rows = own_rows(operation, warp.index)
+            whole = merged_ranges(shared)
+            observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, whole, instruction.span, rows))
 
     return Control(act, converged=True)
 
