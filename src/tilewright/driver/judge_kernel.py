@@ -153,7 +153,8 @@ def _without_launch(
         case Refuted(findings):
             unfixed = _unfixed(module, kernel)
             if not unfixed:
-                return Judgement(findings, doubts, timeline=found.timeline)
+                # Findings of one choice of numbers: if the text allows them, nobody has said what others show.
+                return Judgement(findings, doubts, complete=False, timeline=found.timeline)
             # The finding may be of a launch that nobody makes.
             first = findings[0]
             said = f"{unfixed}: {first.code} {first.message} ({first.primary}); give --launch launch.json"
