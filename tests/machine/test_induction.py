@@ -85,11 +85,20 @@ OUTCOMES = [index < 40 for index in COUNTS]
         ("rem.u32 %r2, %r1, 3;", [index % 3 for index in COUNTS]),
         ("shr.u32 %r3, %r1, 2; and.b32 %r2, %r3, 1;", [index >> 2 & 1 for index in COUNTS]),
         ("mad.lo.s32 %r3, %r1, 64, 5; and.b32 %r2, %r3, 127;", [(64 * index + 5) & 127 for index in COUNTS]),
+        (
+            "mul.hi.s32 %r3, %r1, 1431655766; shr.u32 %r4, %r3, 31; add.s32 %r5, %r3, %r4; and.b32 %r2, %r5, 1;",
+            [index // 3 & 1 for index in COUNTS],
+        ),
+        (
+            "mul.hi.u32 %r3, %r1, -858993459; shr.u32 %r4, %r3, 2; and.b32 %r2, %r4, 1;",
+            [index // 5 & 1 for index in COUNTS],
+        ),
         ("div.u32 %r3, %r1, 2; and.b32 %r2, %r3, 1;", [index // 2 & 1 for index in COUNTS]),
     ],
 )
 def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) -> None:
-    snapshots = _snapshots(r1=COUNTS, r2=values, p1=OUTCOMES)
+    quotient = {"r3": [index // 3 for index in COUNTS]} if text.startswith("mul.hi.s32") else {}
+    snapshots = _snapshots(r1=COUNTS, r2=values, p1=OUTCOMES, **quotient)
     body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
     assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
 

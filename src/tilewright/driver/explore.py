@@ -1,8 +1,8 @@
 """What holds of a kernel for every value of its numbers, where no launch is given?
 
-The numbers that steer a kernel (loop bounds, mostly) are given boundary values: all of them small, all of them larger
-and larger until its loops turn often enough to repeat themselves, each of them alone small and alone large, and values
-around those at which a loop turns once more. Each choice is one launch, judged as such. Together they give:
+The numbers that steer a kernel (loop bounds, mostly) are given boundary values: all of them 0 and 1, each of them alone
+larger and larger until its loops turn often enough to repeat themselves, values at which a loop turns a few times, and
+all together at such values. Each choice is one launch, judged as such. Together they give:
 
 - refuted, if a launch of the largest kind fails, or one that no clean launch exceeds in every number;
 - proven under the assumption that the numbers are not as small as in those that failed, if all others are clean: an
@@ -16,7 +16,7 @@ what `machine.induction` objects to. Checked by: tests/driver/test_explore.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -26,24 +26,27 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 Values = tuple[int, ...]
 """One value for each number, in the order of the numbers."""
 
-_ENOUGH_TURNS = 48
-_SWEEP = (1, 64, 256, 1024, 4096)
-_LARGE = 4096
-_MIDDLE = 256
+_ENOUGH_TURNS = 28
+"""A loop that turned so often has had time to repeat itself."""
+_FEW_TURNS = (1, 2, 3, 4, 5, 7)
+_AGAIN_TURNS = (2,)
 _SMALL = 1
+_FIRST = 64
+_LARGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One launch, judged. turns: how often each loop with a protocol turned at most (by the loop's place); steps: warp
     instructions run; repeats: of loops that turned often enough, None if the loop repeats itself, else why that is not
-    shown; repetitions: in words."""
+    shown; repetitions: in words; too_long: the run was given up, and says nothing."""
 
     verdict: Verdict
     turns: Mapping[str, int]
     steps: int
     repeats: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     repetitions: tuple[str, ...] = ()
+    too_long: bool = False
 
 
 @dataclass(slots=True)
@@ -76,55 +79,55 @@ def explore(names: tuple[str, ...], judge: Callable[[Values], Judged], *, second
 
 
 def _try_values(exploration: _Exploration) -> None:
+    """Small numbers; each number alone, until its loops turn often; each at few turns; all together at few turns."""
     count = len(exploration.names)
-    turned = 0
-    for value in _SWEEP:
-        judged = exploration.at((value,) * count)
-        if judged is None or isinstance(judged.verdict, Unknown):
-            return
-        turned = max(judged.turns.values(), default=0)
-        if turned >= _ENOUGH_TURNS or (value > _SMALL and not judged.turns):
-            break
-    exploration.at((0,) * count)
-    if count > 1:
-        for values in _one_apart(count):
-            if exploration.at(values) is None:
+    small = (_SMALL,) * count
+    if exploration.at(small) is None or exploration.at((0,) * count) is None:
+        return
+    steps: list[int] = []
+    seen: set[str] = set()
+    for index in range(count):
+        step, loops = _turning(exploration, index, seen)
+        steps.append(step)
+        for turns in _FEW_TURNS if loops - seen else _AGAIN_TURNS if step else ():
+            if exploration.at(_one_apart(count, index, step * turns)) is None:
                 return
-    for values in _around_turns(exploration):
-        if exploration.at(values) is None:
-            return
+        seen |= loops
+    if count > 1:
+        exploration.at(tuple(max(2 * step, _FIRST) for step in steps))
 
 
-def _one_apart(count: int) -> Iterator[Values]:
-    """Choices in which one number differs from the others."""
-    for index in range(count):
-        for common, own in ((_MIDDLE, _SMALL), (_SMALL, _LARGE), (_MIDDLE, 0)):
-            yield tuple(own if place == index else common for place in range(count))
-
-
-def _around_turns(exploration: _Exploration) -> Iterator[Values]:
-    """Values of each number at which a loop that depends on it turns 2, 3, 4, 5, 6, ... times."""
+def _turning(exploration: _Exploration, index: int, seen: set[str]) -> tuple[int, set[str]]:
+    """How much more of a number makes a loop turn once more, 0 if none does, and which loops do. The number alone is
+    made larger until a loop turns often; once is enough where other numbers were seen to turn the same loops."""
     count = len(exploration.names)
-    for index in range(count):
-        small = exploration.judged.get(tuple(_SMALL for _ in range(count)))
-        large = exploration.judged.get(
-            tuple(_LARGE if place == index else _SMALL for place in range(count))
-            if count > 1
-            else max(exploration.judged)
-        )
-        if small is None or large is None:
+    least = exploration.judged[(_SMALL,) * count].turns
+    value, step = _FIRST, 0
+    loops: set[str] = set()
+    while value <= _LARGEST:
+        judged = exploration.at(_one_apart(count, index, value))
+        if judged is None or judged.too_long:
+            break
+        more = [turns - least.get(loop, 0) for loop, turns in judged.turns.items() if turns > least.get(loop, 0)]
+        if not more:
+            value *= 16
             continue
-        values = max(exploration.judged)[0] if count == 1 else _LARGE
-        for loop, turns in large.turns.items():
-            if turns <= small.turns.get(loop, 0) + 1:
-                continue
-            step = max(1, values // turns)
-            for wanted in (2, 3, 4, 5, 7, 9):
-                yield tuple(step * wanted if place == index else _SMALL for place in range(count))
+        step = max(1, value // max(more))
+        loops = {loop for loop, turns in judged.turns.items() if turns > least.get(loop, 0)}
+        if max(more) >= _ENOUGH_TURNS or loops <= seen:
+            break
+        value = max(2 * value, step * (_ENOUGH_TURNS + 2))
+    return step, loops
+
+
+def _one_apart(count: int, index: int, value: int) -> Values:
+    """One number has a value, all others are small."""
+    return tuple(value if place == index else _SMALL for place in range(count))
 
 
 def _together(exploration: _Exploration, alone: Judged | None, *, complete: bool) -> Verdict:
-    judged = dict(exploration.judged) if alone is None else {(): alone}
+    tried = dict(exploration.judged) if alone is None else {(): alone}
+    judged = {values: each for values, each in tried.items() if not each.too_long} or tried
     names = exploration.names
     unknown = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Unknown)}
     failed = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Refuted)}

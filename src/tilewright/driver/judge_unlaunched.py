@@ -19,7 +19,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.copied_bytes import PhaseEquation, Place, copied_bytes, proportional
 from tilewright.driver.explore import Judged, Values, explore
-from tilewright.driver.judge_launch import STEP_LIMIT, LaunchJudgement, judge_launch
+from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, member_name, unknown_launch
 from tilewright.frontends.ptx.ast import Kernel, Module
@@ -30,10 +30,15 @@ from tilewright.machine.protocol_run import ProtocolReport
 from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.steering import steering
 
-_SIZING_VALUES = (1024, 64, 4096, 1)
+_SIZING_VALUES = (256, 1024, 64, 4096, 1)
 """Values of all numbers at which the bytes of copies are looked for, in turn."""
 _GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%smid")
 _CLUSTERS = 3
+_RUNS_IN_A_GRID = 4
+"""So many choices of the numbers are launched with several clusters, too."""
+_EXPLORED_STEPS = 150_000
+"""Warp instructions after which a launch is given up: others say more in the time."""
+_SIZING_STEPS = 20_000
 EXPLORING_SECONDS = 8.0
 
 
@@ -80,7 +85,7 @@ def judge_unlaunched(
         if progress is not None:
             progress(min(0.9, runs[0] / 24))
         verdicts = [runner.run(values, boxes, 1)]
-        if in_grid and not verdicts[0].errors:
+        if in_grid and runs[0] <= _RUNS_IN_A_GRID and not verdicts[0].errors:
             verdicts.append(runner.run(values, boxes, _CLUSTERS))
         for finding in (finding for each in verdicts for finding in each.findings):
             if finding.level is Level.REVIEW:
@@ -136,7 +141,7 @@ class _Runner:
             any_global_address=True,
             peeks=self.peeks,
             sliced=self.sliced,
-            step_limit=STEP_LIMIT,
+            step_limit=_EXPLORED_STEPS if show else _SIZING_STEPS,
         )
         if judged.complete and not judged.report.fault:
             self.sliced = judged.report.sliced
@@ -165,7 +170,8 @@ def _judged(runs: list[LaunchJudgement]) -> Judged:
         verdict = Unknown(doubts or ("the run did not come to its end",))
     else:
         verdict = Proven("this launch")
-    return Judged(verdict, turns, steps, repeats, said)
+    too_long = any(run.report.counts.instructions > _EXPLORED_STEPS for run in runs) and not errors
+    return Judged(verdict, turns, steps, repeats, said, too_long)
 
 
 # ---------------------------------------------------------------- tensor maps

@@ -11,6 +11,7 @@ gains before an iteration, follows them through the loop's instructions by exact
 compares them with the assumption after it:
 
 - sums and differences gain the sum and difference; products with what the loop does not write, and left shifts, too;
+- a product with a reciprocal, as compilers divide by constants, gains what the quotient gains;
 - `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
 - what is computed from registers that gain nothing gains nothing;
 - a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -114,6 +116,11 @@ class Objection:
     reason: str
 
 
+Gain = int | Fraction
+"""A fraction only between a product with a reciprocal and the shift that follows it."""
+_RECIPROCAL_ERROR = Fraction(1, 1 << 12)
+
+
 class _Inexact(Exception):
     """A gain that no rule gives."""
 
@@ -127,7 +134,7 @@ def objections(
     that decide whether the loop goes on.
     """
     written = {name for item in body for name in _targets(item)}
-    gains = {name: found.steps.get(name, 0) for name in written}
+    gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
     problems: list[Objection] = []
     for item in body:
@@ -138,7 +145,7 @@ def objections(
             gain = (
                 _comparison(item, gains, snapshots, exits)
                 if item.row in ("setp", "set")
-                else _gain(item, gains, written)
+                else _gain(item, gains, written, snapshots)
             )
         except _Inexact as doubt:
             problems.append(Objection(item, str(doubt)))
@@ -159,7 +166,7 @@ def objections(
     return tuple(problems)
 
 
-def _gain(item: Instruction, gains: Mapping[str, int], written: set[str]) -> int:
+def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snapshots: Sequence[Snapshot]) -> Gain:
     """What the result of an instruction gains a period. Raises _Inexact."""
     sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
     if item.guard is not None and gains.get(item.guard.register.name, 0):
@@ -173,14 +180,19 @@ def _gain(item: Instruction, gains: Mapping[str, int], written: set[str]) -> int
             return one + other
         case "sub", [one, other]:
             return one - other
-        case "neg", [gain]:
+        case "neg" | "not", [gain]:
             return -gain
         case "selp", [one, other, 0] if one == other:
             return one
         case "mul" | "mad", [one, other, *rest] if "hi" not in item.modifiers:
             return _product(item, one, other, written) + (rest[0] if rest else 0)
+        case "mul", [gain, 0] if "hi" in item.modifiers and ("s32" in item.modifiers or "u32" in item.modifiers):
+            factor = _fixed(item.operands[2], "a factor")
+            return _nearly_whole(Fraction(gain * (factor % (1 << 32) if "u32" in item.modifiers else factor), 1 << 32))
         case "shl", [gain, 0]:
-            return gain << _fixed(item.operands[2], "a shift")
+            return gain * (1 << _fixed(item.operands[2], "a shift"))
+        case "shr", [gain, 0] if item.operands[2] == Immediate(31) and "u32" in item.modifiers:
+            return _sign(item, gain, snapshots)
         case "shr", [gain, 0]:
             return _quotient(gain, 1 << _fixed(item.operands[2], "a shift"))
         case "div", [gain, 0]:
@@ -194,7 +206,22 @@ def _gain(item: Instruction, gains: Mapping[str, int], written: set[str]) -> int
             raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
 
 
-def _product(item: Instruction, one: int, other: int, written: set[str]) -> int:
+def _nearly_whole(gain: Fraction) -> Gain:
+    """Division by a constant is compiled to the high half of a product with a rounded reciprocal, and perhaps a shift.
+    It is exact where compilers use it, so a gain that is whole but for the reciprocal's rounding is whole."""
+    whole = round(gain)
+    return whole if abs(gain - whole) < _RECIPROCAL_ERROR else gain
+
+
+def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
+    """The sign bit of a counter stays as it is if the counter moves away from zero."""
+    values = _value(item.operands[1], snapshots[-1])
+    if (gain > 0 and (values >= 0).all()) or (gain < 0 and (values < 0).all()):
+        return 0
+    raise _Inexact("the sign of a counter that approaches zero")
+
+
+def _product(item: Instruction, one: Gain, other: Gain, written: set[str]) -> Gain:
     if not one and not other:
         return 0
     if one and other:
@@ -203,13 +230,17 @@ def _product(item: Instruction, one: int, other: int, written: set[str]) -> int:
     return (one or other) * _fixed(factor, "a factor")
 
 
-def _quotient(gain: int, divisor: int) -> int:
+def _quotient(gain: Gain, divisor: int) -> Gain:
+    if isinstance(gain, Fraction) and divisor > 0:
+        whole = _nearly_whole(gain / divisor)
+        if isinstance(whole, int):
+            return whole
     if divisor <= 0 or gain % divisor:
         raise _Inexact(f"a counter that gains {gain} a period is divided by {divisor}")
-    return gain // divisor
+    return int(gain) // divisor
 
 
-def _masked(gain: int, mask: int) -> int:
+def _masked(gain: Gain, mask: int) -> Gain:
     if mask >= 0:
         if gain % (1 << mask.bit_length()):
             raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
@@ -226,7 +257,7 @@ def _fixed(operand: Operand, what: str) -> int:
     return operand.value
 
 
-def _gain_of(operand: Operand, gains: Mapping[str, int]) -> int:
+def _gain_of(operand: Operand, gains: Mapping[str, Gain]) -> Gain:
     found = {gains.get(name, 0) for name in _registers(operand)} - {0}
     if len(found) > 1 or (found and isinstance(operand, Vector)):
         raise _Inexact("a vector of counters")
@@ -234,7 +265,7 @@ def _gain_of(operand: Operand, gains: Mapping[str, int]) -> int:
 
 
 def _comparison(
-    item: Instruction, gains: Mapping[str, int], snapshots: Sequence[Snapshot], exits: frozenset[str]
+    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], exits: frozenset[str]
 ) -> int:
     """A comparison's outcome gains nothing. Raises _Inexact if some trip count has an outcome that was never seen."""
     one, other = item.operands[1], item.operands[2]
@@ -249,7 +280,7 @@ def _comparison(
         return 0
     last = snapshots[-1]
     distance = _value(one, last) - _value(other, last)
-    if (distance * drift < 0).any():
+    if bool((distance < 0).any() if drift > 0 else (distance > 0).any()):
         raise _Inexact("its sides approach each other, and the run ended before they met")
     return 0
 
