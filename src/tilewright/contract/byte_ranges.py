@@ -1,4 +1,4 @@
-"""Sets of bytes as sorted, disjoint ranges: their union and difference. Checked by: tests/contract/test_byte_ranges.py."""
+"""Sets of bytes as sorted, disjoint ranges: union and difference. Checked by: tests/contract/test_byte_ranges.py."""
 
 from __future__ import annotations
 
