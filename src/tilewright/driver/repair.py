@@ -21,7 +21,8 @@ from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.driver.repair_candidates import Candidate, candidates
+from tilewright.driver.repair_candidates import candidates
+from tilewright.driver.repair_text import applied
 from tilewright.frontends.ptx.reader import read
 
 ATTEMPTS = 48
@@ -89,7 +90,7 @@ def _mend(now: _Mended, report: FileReport, kernel: KernelReport, search: _Searc
     partly: list[tuple[_Mended, FileReport, KernelReport]] = []
     for finding in _one_of_each_rule(kernel.errors)[:_FINDINGS_TRIED]:
         for candidate in candidates(now.text, module, finding):
-            changed = _apply(now.text, candidate)
+            changed = applied(now.text, candidate)
             after = search.report(changed) if changed is not None else None
             if changed is None or after is None or _others_worse(after, report, kernel.name):
                 continue
@@ -146,19 +147,3 @@ def difference(before: str, after: str, file: str) -> tuple[tuple[Span, str], ..
         edits.append((Span(file, first + 1, 1, old[first]), "\n".join(new[start:end])))
         edits.extend((Span(file, index + 1, 1, old[index]), "") for index in range(first + 1, last))
     return tuple(edits)
-
-
-def _apply(text: str, candidate: Candidate) -> str | None:
-    lines = text.split("\n")
-    if not 1 <= candidate.line <= len(lines):
-        return None
-    index = candidate.line - 1
-    match candidate.kind:
-        case "before":
-            lines[index:index] = list(candidate.lines)
-        case "after":
-            lines[index + 1 : index + 1] = list(candidate.lines)
-        case "replace":
-            lines[index : index + 1] = list(candidate.lines)
-    changed = "\n".join(lines)
-    return changed if changed != text else None

@@ -1,0 +1,641 @@
+"""Which instruction might be missing from a kernel, be there twice, lack its guard, or stand too early?
+
+What is missing leaves traces: operands that nothing uses (`Subject.dead`), siblings that have it, a run of operations
+that nothing commits, a barrier that is waited for and never initialised. What is proposed is written with the operands
+that are there. Checked by: tests/driver/test_repair.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tilewright.driver.repair_numbers import same_barrier
+from tilewright.driver.repair_text import (
+    Candidate,
+    Place,
+    Subject,
+    after,
+    barrier_of,
+    before,
+    before_line,
+    constant,
+    dropped,
+    parity_of,
+    read_by,
+    replaced,
+    spelled,
+    wait_end,
+    wait_lines,
+    waits,
+    written,
+)
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, PairOfPredicates, Register, Symbol
+
+_ARRIVES = ("mbarrier.arrive",)
+_ONCE = ("mbarrier", "cp.async.bulk", "tcgen05.commit", "tcgen05.alloc", "tcgen05.dealloc", "setmaxnreg", "red", "atom")
+_USES = ("mbarrier", "cp.async.bulk", "ld", "st", "wgmma", "tcgen05", "bar")
+_INIT_FENCE = "fence.mbarrier_init.release.cluster;"
+
+
+def doubled(subject: Subject) -> Iterator[Candidate]:
+    """An instruction that stands twice, one right after the other."""
+    for place in subject.places[:-1]:
+        following = subject.places[place.index + 1]
+        if place.text == following.text and place.item.row.startswith(_ONCE):
+            yield Candidate(f"once instead of twice (line {following.line})", (dropped(subject, following),))
+
+
+def guards(subject: Subject) -> Iterator[Candidate]:
+    """A guard for what every thread does and one should do: a predicate that nothing uses any more, the neighbours'."""
+    wanted = [
+        place
+        for place in dict.fromkeys((*(each for each in (subject.primary, subject.other) if each is not None),))
+        if place.item.row.startswith(("mbarrier", "cp.async.bulk", "tcgen05.mma", "tcgen05.commit", "tcgen05.cp"))
+    ]
+    for place in wanted:
+        unused = [
+            name for each in reversed(subject.dead) if each.index < place.index and _predicate(each.item)
+            for name in sorted(_predicates(each.item))
+        ]  # fmt: skip
+        beside = [
+            each.guard
+            for each in subject.near([each for each in subject.places if each.guard])
+            if each.item.row != "bra"
+        ]
+        if place.item.guard is None:
+            for guard in list(dict.fromkeys((*(f"@{name} " for name in unused[:3]), *beside)))[:4]:
+                text = f"{guard}{place.text}"
+                yield Candidate(f"only where {guard[1:].strip()} holds (line {place.line})", (replaced(place, text),))
+        body = re.sub(r"^@!?[\w$%]+\s+", "", place.text)
+        condition = "" if place.item.guard is None else _and_guard(place.guard)
+        text = f"{{ .reg .pred one_lane; elect.sync _|one_lane, 0xffffffff;{condition} @one_lane {body} }}"
+        yield Candidate(f"by one elected lane (line {place.line})", (replaced(place, text),))
+
+
+def _and_guard(guard: str) -> str:
+    name = guard[1:].strip()
+    if name.startswith("!"):
+        return f" .reg .pred held; not.pred held, {name[1:]}; and.pred one_lane, one_lane, held;"
+    return f" and.pred one_lane, one_lane, {name};"
+
+
+def _predicate(item: Instruction) -> bool:
+    return bool(_predicates(item))
+
+
+def _predicates(item: Instruction) -> set[str]:
+    if item.row == "setp" or item.opcode.endswith(".pred"):
+        return written(item)
+    match item.operands[:1]:
+        case (PairOfPredicates(_, second),) if item.row in ("elect.sync", "shfl.sync"):
+            return {second.name}
+        case _:
+            return set()
+
+
+def elections(subject: Subject) -> Iterator[Candidate]:
+    """A predicate that is always true, where one lane should be elected."""
+    for place in subject.fits("setp"):
+        first, second = (*place.item.operands[1:3], None, None)[:2]
+        if first is not None and first == second and ".eq" in place.item.opcode and place.item.guard is None:
+            name = next(iter(written(place.item)))
+            yield Candidate(
+                f"elect one lane (line {place.line})", (replaced(place, f"elect.sync _|{name}, 0xffffffff;"),)
+            )
+
+
+def idle_moves(subject: Subject) -> Iterator[Candidate]:
+    """A register moved to itself, where a phase should be flipped or a stage advanced."""
+    parities = {each.name for wait in waits(subject) if isinstance(each := parity_of(wait), Register)}
+    for place in subject.fits("mov"):
+        operands = place.item.operands
+        if len(operands) != 2 or not isinstance(operands[0], Register) or place.item.guard is not None:
+            continue
+        target = operands[0].name
+        if operands[0] == operands[1]:
+            carries = [
+                name for each in reversed(subject.dead) for name in written(each.item) if each.index < place.index
+            ]
+            for flip in (*carries[:2], "1"):
+                text = f"xor.b32 {target}, {target}, {flip};"
+                yield Candidate(f"flip the phase (line {place.line})", (replaced(place, text),))
+            continue
+        if isinstance(operands[1], Register) and not operands[1].name.startswith("%tid") and subject.enclosing(place):
+            source = operands[1].name
+            stepped = any(
+                target in read_by(each.item)
+                and source in written(each.item)
+                and each.item.row in ("selp", "and", "rem")
+                for each in subject.places
+            )
+            if stepped:
+                text = f"add.s32 {target}, {source}, 1;"
+                yield Candidate(f"advance the stage (line {place.line})", (replaced(place, text),))
+        if isinstance(operands[1], Immediate) and operands[1].value == 0 and _leads_to(subject, target, parities):
+            for name in [
+                each for item in reversed(subject.dead) for each in written(item.item) if item.index < place.index
+            ][:2]:
+                text = f"and.b32 {target}, {name}, 1;"
+                yield Candidate(f"the phase is a bit of the count (line {place.line})", (replaced(place, text),))
+
+
+def _leads_to(subject: Subject, name: str, goals: set[str]) -> bool:
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        if current in goals:
+            return True
+        if current not in seen:
+            seen.add(current)
+            waiting += [
+                each for place in subject.places if current in read_by(place.item) for each in written(place.item)
+            ]
+    return False
+
+
+# ---------------------------------------------------------------- mbarriers
+
+
+def initialisations(subject: Subject) -> Iterator[Candidate]:
+    """An init for a barrier that is used and has none; the inits before the loop that repeats them."""
+    inits = list(subject.fits("mbarrier.init"))
+    known = {constant(subject, barrier) for place in inits if (barrier := barrier_of(place.item)) is not None}
+    for place in inits:
+        for loop in subject.enclosing(place)[-1:]:
+            first = subject.places[place.index + 1 : place.index + 4]
+            moved = [place, *(each for each in first if each.item.row.startswith(("fence", "bar", "barrier")))]
+            edits = tuple(dropped(subject, each) for each in moved)
+            lines = tuple(each.text for each in moved)
+            yield Candidate(
+                f"initialise once, before the loop of line {loop.head_line}",
+                (*edits, before_line(subject, loop.head_line, *lines)),
+            )
+    wanted: dict[tuple[str, int], Address] = {}
+    for place in subject.near([each for each in subject.places if barrier_of(each.item) is not None]):
+        barrier = barrier_of(place.item)
+        at = None if barrier is None else constant(subject, barrier)
+        if barrier is not None and at is not None and at not in known and place.item.row != "mbarrier.init":
+            wanted.setdefault(at, barrier)
+    counts = [each.item.operands[-1].value for each in inits if isinstance(each.item.operands[-1], Immediate)]
+    counted = [value for value, _ in Counter(counts).most_common()] or [1]
+    if not inits:
+        leader = next((each for each in subject.places if each.guard and barrier_of(each.item) is not None), None)
+        sync = next(subject.fits("bar", "barrier.cta", "barrier.sync"), None)
+        for barrier in wanted.values():
+            if leader is None:
+                continue
+            lines = (
+                f"{leader.guard}mbarrier.init.shared::cta.b64 {spelled(barrier)}, 1;",
+                f"{leader.guard}{_INIT_FENCE}",
+            )
+            edit = (before(subject, sync, *lines) if sync is not None and sync.index < leader.index
+                  else before(subject, leader, *lines, "bar.sync 0;"))  # fmt: skip
+            yield Candidate(f"initialise {spelled(barrier)}", (edit,))
+        return
+    offsets = {
+        place: at for place in inits if (barrier := barrier_of(place.item)) and (at := constant(subject, barrier))
+    }
+    for symbol in dict.fromkeys(at[0] for at in offsets.values()):
+        numbers = sorted(at[1] for at in offsets.values() if at[0] == symbol)
+        gaps = [number + 8 for number in numbers if number + 8 not in numbers] + [numbers[0] - 8]
+        for offset in gaps:
+            if offset >= 0:
+                wanted.setdefault((symbol, offset), Address(Symbol(symbol), offset))
+    for at in wanted:
+        near = _nearest(offsets, at) or inits[-1]
+        count = near.item.operands[-1]
+        first = count.value if isinstance(count, Immediate) else counted[0]
+        for value in list(dict.fromkeys((first, *counted)))[:2]:
+            address = _constant_address(at)
+            yield Candidate(
+                f"initialise the barrier at {at[0]}+{at[1]} for {value} arrivals",
+                (after(subject, near, *_with_address(near.guard, address, value)),),
+            )
+
+
+def _nearest(offsets: dict[Place, tuple[str, int]], at: tuple[str, int]) -> Place | None:
+    return min(
+        (place for place, each in offsets.items() if each[0] == at[0]),
+        key=lambda place: abs(offsets[place][1] - at[1]),
+        default=None,
+    )
+
+
+def _constant_address(at: tuple[str, int]) -> str:
+    return f"{at[0]}+{at[1]}" if at[1] else at[0]
+
+
+def _with_address(guard: str, address: str, count: int) -> tuple[str, ...]:
+    return (f"{guard}mbarrier.init.shared::cta.b64 [{address}], {count};",)
+
+
+def expectations(subject: Subject) -> Iterator[Candidate]:
+    """An expectation of bytes where copies come and none is: before the first copy, or by an arrival that is there."""
+    pairs = [int(came) for came, _ in re.findall(r"(\d+) of (\d+) bytes", subject.words)]
+    others = [
+        each.item.operands[-1].value for each in subject.places
+        if "expect_tx" in each.item.opcode and isinstance(each.item.operands[-1], Immediate)
+    ]  # fmt: skip
+    lost = [int(word) for word in re.findall(r"its (\d+) bytes", subject.words)]
+    for place in subject.near(list(subject.fits(*_ARRIVES, "mbarrier.expect_tx"))):
+        barrier = barrier_of(place.item)
+        copies = [
+            each for each in subject.fits("cp.async.bulk") if barrier is not None and barrier_of(each.item) == barrier
+        ]
+        if place.item.row == "mbarrier.expect_tx" and barrier is not None:
+            count = place.item.operands[-1]
+            if isinstance(count, Immediate):
+                text = f"{place.guard}mbarrier.arrive.expect_tx.shared::cta.b64 _, {spelled(barrier)}, {count.value};"
+                yield Candidate(f"arrive as the bytes are expected (line {place.line})", (replaced(place, text),))
+        if (
+            place.item.row == "mbarrier.arrive"
+            and barrier is not None
+            and "expect_tx" not in place.item.opcode
+            and copies
+        ):
+            sizes = sum(value for each in copies for value in _sizes(each.item)[:1])
+            for value in list(dict.fromkeys((*([sizes] if sizes else []), *pairs, *others, *lost)))[:3]:
+                text = f"{place.guard}mbarrier.arrive.expect_tx.shared::cta.b64 _, {spelled(barrier)}, {value};"
+                if value:
+                    yield Candidate(
+                        f"expect {value} bytes with the arrival (line {place.line})", (replaced(place, text),)
+                    )
+    seen: set[Address] = set()
+    copies = [each for each in subject.places if each.item.row.startswith("cp.async.bulk") and barrier_of(each.item)]
+    chosen = [each for each in subject.near(copies)]
+    for copy in chosen:
+        barrier = barrier_of(copy.item)
+        first = next(each for each in copies if barrier_of(each.item) == barrier)
+        if barrier is None or barrier in seen:
+            continue
+        seen.add(barrier)
+        unused = [
+            each for each in subject.dead if _predicates(each.item) and first.index - 40 < each.index < first.index
+        ]  # fmt: skip
+        sizes = sum(value for each in copies if barrier_of(each.item) == barrier for value in _sizes(each.item)[:1])
+        for value in list(dict.fromkeys((*pairs, *([sizes] if sizes else []), *others, *lost)))[:2]:
+            if not value:
+                continue
+            tail = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, {spelled(barrier)}, {value};"
+            title = f"expect {value} bytes"
+            for each in reversed(unused[-2:]):
+                guard = f"@{min(_predicates(each.item))} "
+                maker = _maker_before(subject, barrier, first)
+                where = each if maker is None or maker.index < each.index else maker
+                yield Candidate(f"{title} (after line {where.line})", (after(subject, where, guard + tail),))
+            yield Candidate(f"{title} (before line {first.line})", (before(subject, first, first.guard + tail),))
+
+
+def _maker_before(subject: Subject, barrier: Address, place: Place) -> Place | None:
+    if not isinstance(barrier.base, Register):
+        return None
+    makers = [each for each in subject.places[: place.index] if barrier.base.name in written(each.item)]
+    return makers[-1] if makers else None
+
+
+def _sizes(item: Instruction) -> list[int]:
+    return [each.value for each in item.operands if isinstance(each, Immediate)]
+
+
+def arrivals(subject: Subject) -> Iterator[Candidate]:
+    """An arrival that nobody makes: at the end of the loop that waits for the other barriers, or where its operands
+    still are."""
+    wait = next(
+        (each for each in (subject.primary, subject.other) if each is not None and each in waits(subject)), None
+    )
+    barrier = barrier_of(wait.item) if wait is not None else None
+    siblings = list(subject.fits(*_ARRIVES))
+    shape = Counter(
+        re.sub(r"^@!?\S+\s+", "", each.text).split()[0] for each in siblings if "expect_tx" not in each.item.opcode
+    )
+    opcode = shape.most_common(1)[0][0] if shape else "mbarrier.arrive.shared::cta.b64"
+    tops = _tops(subject)
+    addresses = [each for each in tops if not _predicates(each.item) and _wide(each.item)]
+    guards = [each for each in tops if _predicates(each.item)]
+    remote = "shared::cluster" in opcode
+    for each in subject.near(addresses)[:3]:
+        name = min(written(each.item))
+        last = subject.places[each.index]
+        beside = [guard for guard in guards if abs(guard.index - each.index) < 60][:2]
+        for guard in (*beside, None):
+            where = last if guard is None or guard.index < last.index else guard
+            text = f"{'' if guard is None else f'@{min(_predicates(guard.item))} '}{opcode} _, [{name}];"
+            for spot in _after_uses(subject, where):
+                yield Candidate(f"arrive (after line {spot.line})", (after(subject, spot, text),))
+    for each in guards[:2]:
+        for target in [barrier_of(other.item) for other in siblings[:2]]:
+            if target is not None:
+                text = f"@{min(_predicates(each.item))} {opcode} _, {spelled(target)};"
+                yield Candidate(f"arrive (after line {each.line})", (after(subject, each, text),))
+    if wait is None or barrier is None or remote:
+        return
+    inside = subject.enclosing(wait)
+    for loop in subject.loops:
+        if loop in inside or loop.last - loop.first < 3:
+            continue
+        waited = [each for each in waits(subject) if loop.first <= each.index <= loop.last]
+        if waited:
+            yield Candidate(
+                f"arrive at the end of the loop (line {subject.places[loop.last].line})",
+                (before(subject, subject.places[loop.last], f"{opcode} _, {spelled(barrier)};"),),
+            )
+
+
+def _after_uses(subject: Subject, place: Place) -> list[Place]:
+    """Here, and after the waits and barriers that follow in a straight line."""
+    spots = [place]
+    for each in subject.places[place.index + 1 : place.index + 60]:
+        if each.item.row in ("bra", "ret", "exit"):
+            break
+        if each.item.row.startswith(("bar", "wgmma.wait_group", "tcgen05.wait", "barrier")):
+            spots.append(each)
+    return spots[::-1][:2] if len(spots) > 1 else spots
+
+
+def _wide(item: Instruction) -> bool:
+    return item.row in ("add", "mov", "mad", "or", "selp", "mapa", "shl")
+
+
+def _tops(subject: Subject) -> list[Place]:
+    """Unused results that are not the operand of another unused one."""
+    consumed = {
+        name for place in subject.dead for name in read_by(place.item) if name not in written(place.item)
+    }  # fmt: skip
+    return [place for place in subject.dead if not written(place.item) & consumed]
+
+
+def commits(subject: Subject) -> Iterator[Candidate]:
+    """A commit of tensor-core operations to the barrier that is waited for, and never signalled."""
+    operations = list(subject.fits("tcgen05.mma", "tcgen05.cp", "tcgen05.shift"))
+    if not operations:
+        return
+    siblings = list(subject.fits("tcgen05.commit"))
+    group = "cta_group::2" if "cta_group::2" in operations[-1].item.opcode else "cta_group::1"
+    opcode = f"tcgen05.commit.{group}.mbarrier::arrive::one.shared::cluster.b64"
+    targets: list[str] = [f"[{min(written(each.item))}]" for each in subject.near(_tops(subject)) if _wide(each.item)][
+        :3
+    ]
+    for place in (subject.primary, subject.other):
+        barrier = barrier_of(place.item) if place is not None and place in waits(subject) else None
+        if barrier is not None:
+            targets.append(spelled(barrier))
+    used = {barrier_of(each.item) for each in siblings}
+    for wait in waits(subject):
+        barrier = barrier_of(wait.item)
+        if barrier is not None and barrier not in used:
+            targets.append(spelled(barrier))
+    ends = _last_of_runs(subject, operations)
+    for end in subject.near(ends)[:3]:
+        following = next((each for each in siblings if end.index < each.index < end.index + 30), None)
+        for target in list(dict.fromkeys(targets))[:4]:
+            name = target.strip("[]").split("+")[0]
+            makers = [each for each in subject.places if name in written(each.item)]
+            place = end
+            if len(makers) == 1 and end.index < makers[0].index < end.index + 40:
+                place = makers[0]
+            guard = following.guard if following is not None else end.guard
+            yield Candidate(
+                f"commit the tensor core's operations (after line {place.line})",
+                (after(subject, place, f"{guard}{opcode} {target};"),),
+            )
+
+
+def _last_of_runs(subject: Subject, operations: list[Place]) -> list[Place]:
+    """The last operation before each branch, wait or end."""
+    rows = {place.index for place in operations}
+    ends: list[Place] = []
+    for place in operations:
+        for each in subject.places[place.index + 1 :]:
+            if each.index in rows:
+                break
+            if (
+                each.item.row in ("bra", "ret", "exit")
+                or each in waits(subject)
+                or each.item.row.startswith(("bar", "barrier"))
+            ):
+                ends.append(place)
+                break
+    return ends or operations[-1:]
+
+
+def phase_waits(subject: Subject) -> Iterator[Candidate]:
+    """A wait for the phase of a copy or a commit, before what needs it."""
+    use, source = subject.primary, subject.other
+    done = [each for each in subject.fits("setp") if _tautology(each.item)]
+    parities = [text for wait in waits(subject) if (text := _parity_text(wait))]
+    tops = _tops(subject)
+    kept = [min(written(each.item)) for each in tops if each.item.row in ("xor", "and", "selp", "mov", "shr", "bfe")]
+    kept += [name for each in subject.fits("xor") for name in written(each.item) & read_by(each.item)]
+    addresses = [each for each in subject.near(tops) if _wide(each.item)]
+    for each in addresses[:2]:
+        name = min(written(each.item))
+        for parity in list(dict.fromkeys((*kept, *parities, "0")))[:4]:
+            if parity != name:
+                yield Candidate(
+                    f"wait for the phase (after line {each.line})",
+                    (after(subject, each, *wait_lines(f"[{name}]", parity)),),
+                )
+    for each in done:
+        for wait in subject.near(waits(subject))[:1]:
+            text = re.sub(r"(?<=wait)(.*?)\s[%\w$]+\s*,", rf"\1 {min(written(each.item))},", wait.text, count=1)
+            yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
+    targets = [place for place in (use, source) if place is not None]
+    for place in targets:
+        barrier = barrier_of(place.item)
+        if barrier is None or place in waits(subject):
+            continue
+        ends = [each for each in targets if each is not place and each.index > place.index]
+        ends += [each for each in subject.fits("ret", "exit") if each.index > place.index][:1]
+        for end in ends:
+            for parity in list(dict.fromkeys((*parities, "0")))[:2]:
+                yield Candidate(
+                    f"wait for the phase (before line {end.line})",
+                    (before(subject, end, *wait_lines(spelled(barrier), parity)),),
+                )
+    acked = [each for each in subject.places if each.item.row == "mbarrier.init"]
+    for init in acked:
+        barrier = barrier_of(init.item)
+        if barrier is not None and not any(same_barrier(subject, init.item, each.item) for each in waits(subject)):
+            yield from _handshake(subject, barrier)
+
+
+def _tautology(item: Instruction) -> bool:
+    return len(item.operands) > 2 and item.operands[1] == item.operands[2]
+
+
+def _parity_text(wait: Place) -> str:
+    match parity_of(wait):
+        case Register(name):
+            return name
+        case Immediate(value):
+            return str(value)
+        case _:
+            return ""
+
+
+def _handshake(subject: Subject, barrier: Address) -> Iterator[Candidate]:
+    """A barrier that is initialised and that nobody uses: the reader arrives on it, the writer waits for it."""
+    used = [each for each in subject.places if barrier_of(each.item) == barrier and each.item.row != "mbarrier.init"]
+    if used or len(subject.loops) < 2:
+        return
+    for reader in waits(subject):
+        around = [loop for loop in subject.enclosing(reader) if loop.last - loop.first > 3]
+        signals = [
+            each for each in subject.fits(*_ARRIVES, "cp.async.bulk") if same_barrier(subject, each.item, reader.item)
+        ]  # fmt: skip
+        for signal in signals[:1]:
+            writer = [loop for loop in subject.enclosing(signal) if loop.last - loop.first > 2]
+            if not around or not writer or writer[0] == around[0]:
+                continue
+            end = subject.places[around[0].last - 1]
+            first = subject.places[writer[0].first]
+            lines = ("xor.b32 answered, answered, 1;", *wait_lines(spelled(barrier), "answered"))
+            yield Candidate(
+                f"wait for the reader's answer (before line {first.line}), which arrives (before line {end.line})",
+                (
+                    before_line(subject, writer[0].head_line, ".reg .b32 answered;", "mov.b32 answered, 0;"),
+                    before(subject, first, *lines),
+                    before(subject, end, f"mbarrier.arrive.shared::cta.b64 _, {spelled(barrier)};"),
+                ),
+            )
+
+
+def kept_phases(subject: Subject) -> Iterator[Candidate]:
+    """A phase that is kept from wait to wait, where the text computes one that does not follow the barrier's."""
+    for wait in subject.near(waits(subject))[:3]:
+        parity = parity_of(wait)
+        loops = [loop for loop in subject.enclosing(wait) if wait_end(subject, wait).index != loop.last]
+        if parity is None or not loops:
+            continue
+        if isinstance(parity, Register):
+            makers = [each for each in subject.places if parity.name in written(each.item)]
+            resets = [
+                each for each in makers
+                if each.item.row == "mov" and isinstance(each.item.operands[1], Immediate) and subject.enclosing(each)
+            ]  # fmt: skip
+            if len(makers) > 1:
+                for each in resets:
+                    yield Candidate(f"the phase is not reset (line {each.line})", (dropped(subject, each),))
+            for each in makers:
+                if each.item.row == "mov" and isinstance(each.item.operands[1], Register):
+                    text = f"and.b32 {parity.name}, {each.item.operands[1].name}, 1;"
+                    yield Candidate(f"the parity is the phase's last bit (line {each.line})", (replaced(each, text),))
+        spot = re.search(r",\s*([^,\]]+?)(?=\s*;)", wait.text)
+        if spot is None:
+            continue
+        for loop in loops[::-1]:
+            for begin in (0, 1):
+                text = wait.text[: spot.start(1)] + "kept_phase" + wait.text[spot.end(1) :]
+                yield Candidate(
+                    f"keep the phase from wait to wait (line {wait.line})",
+                    (
+                        before_line(subject, loop.head_line, ".reg .b32 kept_phase;", f"mov.b32 kept_phase, {begin};"),
+                        replaced(wait, text),
+                        after(subject, wait_end(subject, wait), "xor.b32 kept_phase, kept_phase, 1;"),
+                    ),
+                )
+
+
+def moved_after_waits(subject: Subject) -> Iterator[Candidate]:
+    """A copy, an expectation or a release that stands before the wait that it should follow."""
+    ordered = [
+        each for each in subject.near(list(subject.fits("mbarrier.arrive", "cp.async.bulk", "mbarrier.expect_tx")))
+    ]
+    asked = waits(subject)
+    for place in ordered[:8]:
+        following = [each for each in asked if place.index < each.index <= place.index + 25][:1]
+        for wait in following:
+            between = subject.places[place.index + 1 : wait.index]
+            if any(each.item.row in ("bra", "ret", "exit") for each in between):
+                continue
+            group = [
+                place,
+                *(each for each in between if each.item.row.startswith(("mbarrier.arrive", "cp.async.bulk"))),
+            ]
+            end = wait_end(subject, wait)
+            for moved in dict.fromkeys(((place,), tuple(group))):
+                edits = tuple(dropped(subject, each) for each in moved)
+                yield Candidate(
+                    f"line {place.line} after the wait of line {wait.line}",
+                    (*edits, after(subject, end, *(each.text for each in moved))),
+                )
+    for place in ordered[:4]:
+        if not place.item.row.startswith("mbarrier.arrive"):
+            continue
+        spots: list[Place] = []
+        for each in subject.places[place.index + 1 : place.index + 200]:
+            if each.item.row in ("bra", "ret", "exit"):
+                break
+            if each.item.row.startswith(("ld", "bar", "barrier", "wgmma.wait_group", "tcgen05.wait", "ldmatrix", "st")):
+                spots.append(each)
+        for spot in [*(each for each in spots if each is subject.other or each is subject.primary), *spots[::-1]][:3]:
+            yield Candidate(
+                f"line {place.line} after line {spot.line}", (dropped(subject, place), after(subject, spot, place.text))
+            )
+
+
+def moved_up_waits(subject: Subject) -> Iterator[Candidate]:
+    """A wait that stands behind what should wait: to where its operands are known, or before what is found."""
+    for wait in subject.near(waits(subject))[:5]:
+        barrier, parity = barrier_of(wait.item), _parity_text(wait)
+        end = wait_end(subject, wait)
+        if barrier is None or not parity or end is wait:
+            continue
+        lines = wait_lines(spelled(barrier), parity)
+        removed = (dropped(subject, wait), dropped(subject, end))
+        makers = [
+            place for place in subject.places[: wait.index] if written(place.item) & read_by(wait.item)
+        ]  # fmt: skip
+        for place in makers[-1:]:
+            between = subject.places[place.index + 1 : wait.index]
+            if any(each.item.row.startswith(_USES) for each in between):
+                yield Candidate(
+                    f"the wait of line {wait.line} after line {place.line}", (*removed, after(subject, place, *lines))
+                )
+        for place in subject.found:
+            if (makers[-1].index if makers else -1) < place.index < wait.index:
+                yield Candidate(
+                    f"the wait of line {wait.line} before line {place.line}", (*removed, before(subject, place, *lines))
+                )
+
+
+def every_thread_arrives(subject: Subject) -> Iterator[Candidate]:
+    """All threads of a role release what all of them read: an arrival without its guard, and the count to match."""
+    for place in subject.near(list(subject.fits("mbarrier.arrive"))):
+        if place.item.guard is None or "expect_tx" in place.item.opcode:
+            continue
+        body = re.sub(r"^@!?\S+\s+", "", place.text)
+        for init in subject.fits("mbarrier.init"):
+            count = init.item.operands[-1]
+            if not isinstance(count, Immediate) or not same_barrier(subject, init.item, place.item):
+                continue
+            for threads in (32, 64, 128, 256):
+                yield Candidate(
+                    f"every thread arrives (line {place.line}), {threads} of them (line {init.line})",
+                    (
+                        replaced(place, body),
+                        replaced(init, re.sub(r"\d+(?=\s*;)", str(threads * count.value), init.text)),
+                    ),
+                )
+
+
+def remote_arrivals(subject: Subject) -> Iterator[Candidate]:
+    """Arrivals and waits across the cluster, in the forms that reach it."""
+    for place in subject.found:
+        barrier = barrier_of(place.item)
+        if place.item.row == "mbarrier.arrive" and barrier is not None and "expect_tx" not in place.item.opcode:
+            text = f"{place.guard}mbarrier.arrive.release.cluster.shared::cluster.b64 _, {spelled(barrier)};"
+            edits = [replaced(place, text)]
+            yield Candidate(f"arrive on the other CTA's barrier (line {place.line})", tuple(edits))
+            for wait in waits(subject):
+                if "cluster" not in wait.item.opcode.replace("shared::cluster", ""):
+                    edits.append(replaced(wait, wait.text.replace(".shared::cta", ".acquire.cluster.shared::cta", 1)))
+            yield Candidate(f"arrive on the other CTA's barrier (line {place.line}), and wait for it so", tuple(edits))
+    for place in subject.near([each for each in subject.places if ".relaxed.cluster" in each.item.opcode])[:3]:
+        text = place.text.replace(".relaxed.cluster", ".release.cluster")
+        if place in waits(subject):
+            text = place.text.replace(".relaxed.cluster", ".acquire.cluster")
+        yield Candidate(f"ordered for the cluster (line {place.line})", (replaced(place, text),))
