@@ -95,7 +95,7 @@ def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, op
         tuple(dict.fromkeys((*doubts, *judged.doubts))),
         judged.complete,
         "this launch",
-        (*ASSUMPTIONS, *sampled),
+        (*ASSUMPTIONS, *judged.assumptions, *sampled),
         claims,
         recorder.timeline(judged.findings) if recorder is not None else None,
     )

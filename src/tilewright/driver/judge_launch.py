@@ -11,7 +11,8 @@ too. Checked by: tests/driver/test_judge_launch.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -55,6 +56,7 @@ class LaunchJudgement:
     repeats: Mapping[str, str | None]
     repetitions: tuple[str, ...]
     report: ProtocolReport
+    assumptions: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -76,18 +78,55 @@ def judge_launch(
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
     sliced: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
-    twice: once they look, once they fail. Raises TilewrightError where the launch does not fit the kernel."""
+    twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none, one and two
+    of them. Raises TilewrightError where the launch does not fit the kernel."""
 
-    def judged(peeks_fail: bool, told: Callable[[Event], None] | None) -> LaunchJudgement:
+    def judged(
+        peeks_fail: bool, told: Callable[[Event], None] | None, some: Sequence[int] | None, taken: Work
+    ) -> LaunchJudgement:
         return _judge_once(
-            module, launch, buffers, readings, told, clusters, any_global_address, peeks, peeks_fail, sliced, step_limit
+            module,
+            launch,
+            buffers,
+            readings,
+            told,
+            some,
+            any_global_address,
+            peeks,
+            peeks_fail,
+            sliced,
+            taken,
+            step_limit,
         )
 
-    first = judged(False, watch)
-    if not peeks or first.errors or first.doubts:
+    first = judged(False, watch, clusters, None)
+    others: list[tuple[bool, Sequence[int] | None, Work]] = []
+    taken: Work = None
+    assumptions: tuple[str, ...] = ()
+    if first.report.takes_work:
+        taken = ()
+        first = judged(False, watch, clusters, taken)
+        others = [(False, (0,), work) for work in _works(launch)]
+        assumptions = (f"a cluster takes over the work of {len(others)} others at most",)
+    if peeks:
+        others.append((True, clusters, taken))
+    if first.errors or first.doubts:
         return first
-    second = judged(True, None)
-    return second if second.errors or second.doubts or not second.complete else first
+    for peeks_fail, some, work in others:
+        other = judged(peeks_fail, None, some, work)
+        if other.errors or other.doubts or not other.complete:
+            return other
+    return replace(first, assumptions=assumptions)
+
+
+Work = tuple[int, ...] | None
+"""Clusters whose work another takes over (clusterlaunchcontrol), None where that is not known."""
+
+
+def _works(launch: Launch) -> list[tuple[int, ...]]:
+    """The work of one and of two other clusters, as far as there are others."""
+    count = prod(extent // step for extent, step in zip(launch.grid, launch.cluster, strict=True))
+    return [tuple(range(1, most + 1)) for most in (1, 2) if most < count]
 
 
 def _judge_once(
@@ -101,6 +140,7 @@ def _judge_once(
     peeks: frozenset[Span],
     peeks_fail: bool,
     sliced: Slice | None,
+    taken: Work,
     step_limit: int,
 ) -> LaunchJudgement:
     judge = HappensBefore(launch, readings, follows_values=True, any_global_address=any_global_address)
@@ -123,6 +163,7 @@ def _judge_once(
         peeks=peeks,
         peeks_fail=peeks_fail,
         sliced=sliced,
+        taken=taken,
     )
     doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
     doubts += [f"{doubt.span}: {doubt.message}" for doubt in report.doubts]

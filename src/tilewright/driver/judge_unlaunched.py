@@ -169,7 +169,7 @@ def _judged(runs: list[LaunchJudgement]) -> Judged:
     elif doubts or not all(run.complete for run in runs):
         verdict = Unknown(doubts or ("the run did not come to its end",))
     else:
-        verdict = Proven("this launch")
+        verdict = Proven("this launch", tuple(dict.fromkeys(line for run in runs for line in run.assumptions)))
     too_long = any(run.report.counts.instructions > _EXPLORED_STEPS for run in runs) and not errors
     return Judged(verdict, turns, steps, repeats, said, too_long)
 
