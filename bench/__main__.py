@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import clusters, compile_time, foreign, gemm, hardware
+from bench import clusters, compile_time, corpus, foreign, gemm, hardware
 
-_BENCHES = {"gemm": gemm, "clusters": clusters, "compile": compile_time, "foreign": foreign, "hardware": hardware}
+_BENCHES = {
+    "gemm": gemm,
+    "clusters": clusters,
+    "compile": compile_time,
+    "foreign": foreign,
+    "corpus": corpus,
+    "hardware": hardware,
+}
 
 
 def main() -> int:
