@@ -1,7 +1,8 @@
-"""Is docs/bugs/README.md what docs/bugs/index.toml says?"""
+"""Are the tables that are made from data what the data say?"""
 
 from __future__ import annotations
 
+from tests.docs import contested_table
 from tests.docs.bug_index import FOLDER, page
 
 
@@ -13,3 +14,7 @@ def test_every_pair_has_a_row() -> None:
     for folder in FOLDER.iterdir():
         if folder.is_dir():
             assert f"({folder.name}/broken.ptx)" in page()
+
+
+def test_table_of_contested_points_is_current() -> None:
+    assert contested_table.current() == contested_table.table(), "run `python -m tests.docs.contested_table`"
