@@ -36,6 +36,7 @@ from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, PairOf
 _ARRIVES = ("mbarrier.arrive",)
 _ONCE = ("mbarrier", "cp.async.bulk", "tcgen05.commit", "tcgen05.alloc", "tcgen05.dealloc", "setmaxnreg", "red", "atom")
 _USES = ("mbarrier", "cp.async.bulk", "ld", "st", "wgmma", "tcgen05", "bar")
+_ADDRESSING = ("add", "mov", "mad", "or", "selp", "mapa", "sub", "cvta")
 _INIT_FENCE = "fence.mbarrier_init.release.cluster;"
 
 
@@ -313,7 +314,7 @@ def arrivals(subject: Subject) -> Iterator[Candidate]:
     )
     opcode = shape.most_common(1)[0][0] if shape else "mbarrier.arrive.shared::cta.b64"
     tops = _tops(subject)
-    addresses = [each for each in tops if not _predicates(each.item) and _wide(each.item)]
+    addresses = _addresses(subject, tops)
     guards = [each for each in tops if _predicates(each.item)]
     remote = "shared::cluster" in opcode
     for each in subject.near(addresses)[:3]:
@@ -355,8 +356,20 @@ def _after_uses(subject: Subject, place: Place) -> list[Place]:
     return spots[::-1][:2] if len(spots) > 1 else spots
 
 
-def _wide(item: Instruction) -> bool:
-    return item.row in ("add", "mov", "mad", "or", "selp", "mapa", "shl")
+def _addresses(subject: Subject, places: list[Place]) -> list[Place]:
+    """Those that compute an address in shared memory: something of a symbol is in it."""
+    return [
+        place for place in places
+        if place.item.row in ("add", "mov", "mad", "or", "selp", "mapa", "sub") and _of_a_symbol(subject, place.item)
+    ]  # fmt: skip
+
+
+def _of_a_symbol(subject: Subject, item: Instruction, depth: int = 8) -> bool:
+    if any(isinstance(operand, Symbol) for operand in item.operands[1:]):
+        return True
+    names = read_by(item)
+    makers = [place.item for place in subject.places if written(place.item) & names and place.item is not item]
+    return depth > 0 and any(_of_a_symbol(subject, each, depth - 1) for each in makers[:4] if each.row in _ADDRESSING)
 
 
 def _tops(subject: Subject) -> list[Place]:
@@ -375,9 +388,8 @@ def commits(subject: Subject) -> Iterator[Candidate]:
     siblings = list(subject.fits("tcgen05.commit"))
     group = "cta_group::2" if "cta_group::2" in operations[-1].item.opcode else "cta_group::1"
     opcode = f"tcgen05.commit.{group}.mbarrier::arrive::one.shared::cluster.b64"
-    targets: list[str] = [f"[{min(written(each.item))}]" for each in subject.near(_tops(subject)) if _wide(each.item)][
-        :3
-    ]
+    unused = subject.near(_addresses(subject, _tops(subject)))[:3]
+    targets = [f"[{min(written(each.item))}]" for each in unused]
     for place in (subject.primary, subject.other):
         barrier = barrier_of(place.item) if place is not None and place in waits(subject) else None
         if barrier is not None:
@@ -396,7 +408,7 @@ def commits(subject: Subject) -> Iterator[Candidate]:
             place = end
             if len(makers) == 1 and end.index < makers[0].index < end.index + 40:
                 place = makers[0]
-            guard = following.guard if following is not None else end.guard
+            guard = end.guard or (following.guard if following is not None else "")
             yield Candidate(
                 f"commit the tensor core's operations (after line {place.line})",
                 (after(subject, place, f"{guard}{opcode} {target};"),),
@@ -427,9 +439,9 @@ def phase_waits(subject: Subject) -> Iterator[Candidate]:
     done = [each for each in subject.fits("setp") if _tautology(each.item)]
     parities = [text for wait in waits(subject) if (text := _parity_text(wait))]
     tops = _tops(subject)
-    kept = [min(written(each.item)) for each in tops if each.item.row in ("xor", "and", "selp", "mov", "shr", "bfe")]
-    kept += [name for each in subject.fits("xor") for name in written(each.item) & read_by(each.item)]
-    addresses = [each for each in subject.near(tops) if _wide(each.item)]
+    kept = [name for each in subject.fits("xor") for name in written(each.item) & read_by(each.item)]
+    kept += [min(written(each.item)) for each in tops if each.item.row in ("xor", "and", "selp", "shr", "bfe")]
+    addresses = subject.near(_addresses(subject, tops))
     for each in addresses[:2]:
         name = min(written(each.item))
         for parity in list(dict.fromkeys((*kept, *parities, "0")))[:4]:

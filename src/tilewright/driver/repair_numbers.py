@@ -29,6 +29,7 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Regist
 
 NUMBER = re.compile(r"(?<![\w.%+$])(?:0x[0-9a-fA-F]+|\d+)\b")
 BARRIERS = ("bar.sync", "bar.arrive", "bar.red", "barrier.sync", "barrier.arrive", "barrier.cta", "barrier.red", "bar")
+_OFFSET = re.compile(r"\[\s*([^\]\s{,]+?)\s*\+\s*(-?\d+)\s*\]")
 _ALIGN = re.compile(r"\.align\s+(\d+)")
 
 
@@ -95,9 +96,10 @@ def expected_bytes(subject: Subject) -> Iterator[Candidate]:
         for value in lost:
             offers.setdefault(old + value, 2)
             offers.setdefault(value, 4)
-        offers.setdefault(2 * old, 4)
-        for value in said(subject):
-            offers.setdefault(value, 6)
+        if pairs or lost or subject.finding.code.startswith("TX"):
+            offers.setdefault(2 * old, 4)
+            for value in said(subject):
+                offers.setdefault(value, 6)
         far = 0 if anchor is None or where is anchor or same_barrier(subject, where.item, anchor.item) else 2
         for value, rank in offers.items():
             made = set_number(place, old, value, "expect") if value > 0 and value % 16 == 0 else None
@@ -259,7 +261,7 @@ def alignments(subject: Subject) -> Iterator[Candidate]:
     """Shared variables aligned more strongly, offsets and coordinates that are multiples of what is wanted."""
     wanted = [value for value in said(subject) if 8 <= value <= 1024 and value & (value - 1) == 0]
     for place in subject.found:
-        for match in re.finditer(r"\[\s*([^\]\s{,]+?)\s*\+\s*(-?\d+)\s*\]", place.text):
+        for match in _OFFSET.finditer(place.text):
             offset = int(match.group(2))
             for unit in dict.fromkeys((*wanted, 16, 128)):
                 for new in dict.fromkeys((0, offset // unit * unit, -(-offset // unit) * unit)):
@@ -298,16 +300,22 @@ def _coordinates(subject: Subject) -> Iterator[tuple[Operand, Place]]:
 
 
 def offsets(subject: Subject) -> Iterator[Candidate]:
-    """An address of a copy or a commit without its offset, or with that of a sibling, or beyond what it runs into."""
-    copies = [place for place in subject.near(list(subject.fits("cp.async.bulk", "tcgen05.commit", "mbarrier")))]
-    ranges = [int(word, 0) for word in re.findall(r"\[(0x[0-9a-f]+), 0x", subject.words)]
+    """An address of a copy or a commit without its offset, or with that of a sibling, or beyond what it runs into.
+
+    A register that stands without offset elsewhere, and with one here, comes first.
+    """
+    copies = list(subject.fits("cp.async.bulk", "tcgen05.commit", "mbarrier"))
+    plain = Counter(base for place in copies for base in re.findall(r"\[\s*(%[\w$]+)\s*\]", place.text))
+    spots = [(place, match) for place in subject.near(copies) for match in _OFFSET.finditer(place.text)]
+    spots.sort(key=lambda spot: (spot[0] not in subject.found, not plain[spot[1].group(1)]))
+    starts = [int(word, 0) for word in re.findall(r"\[(0x[0-9a-f]+), 0x", subject.words)]
     ends = [int(word, 0) for word in re.findall(r", (0x[0-9a-f]+)\)", subject.words)]
-    step = max((end - start for start, end in zip(ranges, ends, strict=False)), default=0)
-    for place in [*(each for each in subject.found if each in copies), *copies][:8]:
-        for match in re.finditer(r"\[\s*([^\]\s{,]+?)\s*\+\s*(-?\d+)\s*\]", place.text):
-            offset = int(match.group(2))
-            sizes = [each.value for each in place.item.operands if isinstance(each, Immediate) and each.value >= 16]
-            for new in dict.fromkeys((0, offset - 8, offset + 8, *(2 * offset,), *sizes[:1], offset + step)):
-                if new != offset:
-                    text = place.text[: match.start()] + _address(match.group(1), new) + place.text[match.end() :]
-                    yield Candidate(f"offset {new} instead of {offset} (line {place.line})", (replaced(place, text),))
+    step = max((end - start for start, end in zip(starts, ends, strict=False)), default=0)
+    for place, match in spots[:8]:
+        offset = int(match.group(2))
+        sizes = [each.value for each in place.item.operands if isinstance(each, Immediate) and each.value >= 16]
+        offers = (0, offset - 8, offset + 8, 2 * offset, *sizes[:1], offset + step)
+        for new in dict.fromkeys(offers[:1] if plain[match.group(1)] else offers):
+            if new != offset:
+                text = place.text[: match.start()] + _address(match.group(1), new) + place.text[match.end() :]
+                yield Candidate(f"offset {new} instead of {offset} (line {place.line})", (replaced(place, text),))

@@ -26,7 +26,7 @@ from tilewright.driver.repair_text import (
     with_number,
     written,
 )
-from tilewright.frontends.ptx.ast import Address, Immediate, Register
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Register
 
 _SYNCHRONIZES = ("bar", "barrier", "mbarrier.arrive")
 _PROXY_FENCE = "fence.proxy.async.shared::cta;"
@@ -380,10 +380,28 @@ def allocations(subject: Subject) -> Iterator[Candidate]:
     allocs, frees = list(subject.fits("tcgen05.alloc")), list(subject.fits("tcgen05.dealloc"))
     if allocs and not frees:
         yield from _freed(subject, allocs[0])
+    if allocs and frees and subject.finding.code in ("TC205", "TC202"):
+        yield from _freed_elsewhere(subject, frees)
     if not allocs and frees:
         yield from _allocated(subject, frees[0])
     if not allocs and not frees:
         yield from _allocated_for(subject)
+
+
+def _freed_elsewhere(subject: Subject, frees: list[Place]) -> Iterator[Candidate]:
+    """Another way to the end frees nothing: the same before the jumps to the end, and before it."""
+    ends = _ends(subject)
+    labels = {
+        item.name for item in subject.kernel.body if not isinstance(item, Instruction)
+        and any(end.line > item.span.line and end.line - item.span.line < 8 for end in ends)
+    }  # fmt: skip
+    jumps = [
+        each for each in subject.fits("bra")
+        if each.item.guard is None and any(getattr(operand, "name", "") in labels for operand in each.item.operands)
+    ]  # fmt: skip
+    for place in (*jumps, *ends):
+        title = f"free the tensor memory (before line {place.line})"
+        yield Candidate(title, (before(subject, place, frees[0].text),))
 
 
 def _slot_loads(subject: Subject, alloc: Place) -> list[Place]:
