@@ -25,7 +25,7 @@ def check_exit(cluster: ClusterState, readings: Readings, findings: RunFindings)
         if warp.exit_span is None:
             findings.doubt(f"{name_of(warp.actor)} does not exit in the run that was judged")
         for thread in warp.bulk.values():
-            _check_bulk(warp, thread, findings)
+            _check_bulk(warp, thread, readings, findings)
     _check_copies(cluster, findings)
     _check_wgmmas(cluster, findings)
     _check_remote(cluster, findings)
@@ -39,7 +39,7 @@ def check_exit(cluster: ClusterState, readings: Readings, findings: RunFindings)
         phase_ledger.at_exit(cluster, barrier, findings)
 
 
-def _check_bulk(warp: WarpState, thread: BulkThread, findings: RunFindings) -> None:
+def _check_bulk(warp: WarpState, thread: BulkThread, readings: Readings, findings: RunFindings) -> None:
     who = name_of(warp.actor)
     for copy in thread.uncommitted:
         findings.report(
@@ -53,7 +53,11 @@ def _check_bulk(warp: WarpState, thread: BulkThread, findings: RunFindings) -> N
                 f"{who} exits ({warp.exit_span}) while the copy may still read shared memory",
             ),
         )
-    if thread.read_waited < thread.groups:
+    # A thread that waits for its groups as it goes, and leaves the last ones, is contested; one whose waits wait for
+    # nothing is wrong by any reading.
+    never = thread.waits == 0 or (thread.read_waited == 0 and thread.waited_after)
+    level = Level.ERROR if never else readings.level_of("stores_at_exit")
+    if thread.read_waited < thread.groups and level is not None:
         findings.report(
             "BG102",
             f"{who} exits with {thread.groups - thread.read_waited} bulk group(s) whose sources may still be read",
@@ -64,6 +68,7 @@ def _check_bulk(warp: WarpState, thread: BulkThread, findings: RunFindings) -> N
                 f"its waits cover {thread.read_waited} of {thread.groups} groups",
                 f"{who} exits ({warp.exit_span}); shared memory goes to another CTA while a store reads it",
             ),
+            level,
         )
 
 

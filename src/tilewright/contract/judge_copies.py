@@ -169,14 +169,15 @@ def commit(state: LaunchState, event: BulkCommit) -> None:
             copy.written.track, copy.written.value = thread.write_track, event.group + 1
     thread.uncommitted = [copy for copy in thread.uncommitted if copy.actor.copy not in members]
     thread.groups = event.group + 1
+    thread.waited_after = False
 
 
 def wait(state: LaunchState, event: BulkWait) -> None:
     """cp.async.bulk.wait_group, and .read."""
-    _, warp = state.step(event.actor)
-    thread = warp.bulk.get(event.lane)
-    if thread is None:
-        return
+    cluster, warp = state.step(event.actor)
+    thread = _bulk_thread(cluster, warp, event.lane)
+    thread.waits += 1
+    thread.waited_after = True
     done = thread.groups - event.pending
     if done > 0:
         thread.read_waited = max(thread.read_waited, done)

@@ -47,6 +47,7 @@ class Readings:
     wgmma_fence_last: Reading = Level.ERROR
     arrive_twice: Reading = Level.ERROR
     wgmma_own_rows: Reading = Level.ERROR
+    stores_at_exit: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -191,6 +192,14 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: a wgmma of a warpgroup reads its operands for all four warps.",
         "Each warp's tensor core reads the rows of its own part of the accumulator.",
         ("PTX ISA 9.7.15.4", "flash-attention, hopper: P is staged with __syncwarp alone"),
+    ),
+    ContestedPoint(
+        "stores_at_exit", ("BG102",),
+        "May a thread that waits for its bulk stores as it goes exit while the last ones still read shared memory?",
+        "No: shared memory is the CTA's until it ends, and wait_group.read tells when a source has been read.",
+        "The last groups are left to the hardware, which was never seen to give the memory away early.",
+        ("PTX ISA 9.7.9.27.2", "NVIDIA/cutlass, sm100 epilogue without source",
+         "deepseek-ai/DeepGEMM, TMA store epilogue", "measured: python -m bench hardware, mutation bulk wait dropped"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

@@ -60,7 +60,8 @@ class Mark:
 
 @dataclass(slots=True)
 class BulkThread:
-    """Bulk groups of one thread. read_waited: groups whose sources it knows to have been read."""
+    """Bulk groups of one thread. read_waited: groups whose sources it knows to have been read. waits: how often it has
+    waited; waited_after: the last wait came after the last group."""
 
     read_track: int
     write_track: int
@@ -68,6 +69,8 @@ class BulkThread:
     groups: int = 0
     read_waited: int = 0
     last_span: Span | None = None
+    waits: int = 0
+    waited_after: bool = False
 
 
 @dataclass(slots=True)
