@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import clusters, compile_time, corpus, foreign, gemm, hardware
+from bench import clusters, compile_time, corpus, foreign, fuzz, gemm, hardware, mutants
 
 _BENCHES = {
     "gemm": gemm,
@@ -13,7 +13,9 @@ _BENCHES = {
     "compile": compile_time,
     "foreign": foreign,
     "corpus": corpus,
+    "fuzz": fuzz,
     "hardware": hardware,
+    "mutants": mutants,
 }
 
 
