@@ -22,6 +22,7 @@ FORMATS = ("text", "json", "sarif", "github", "html")
 EXAMPLES = """examples:
   tilewright check kernel.ptx
   tilewright check kernel.ptx --launch launch.json
+  tilewright check kernel.ttgir
   tilewright check build/ --format sarif --output findings.sarif
   nvcc -arch=sm_90a -ptx kernel.cu -o - | tilewright check -
   tilewright check kernel.ptx --fix --diff
@@ -36,7 +37,8 @@ _QUIET_SECONDS = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="PTX files, folders of *.ptx, or - for standard input")
+    known = "PTX, TTGIR or nvgpu MLIR files, folders of *.ptx, or - for standard input"
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=known)
     parser.add_argument("--launch", metavar="FILE.json", help="how the kernel is launched (docs/launch-file.md)")
     parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
     parser.add_argument(

@@ -1,10 +1,10 @@
-"""Does a PTX text keep the asynchronous protocol? Proven, refuted or unknown, for every kernel of every file.
+"""Does a text, PTX or MLIR, keep the asynchronous protocol? Proven, refuted or unknown, for every kernel of it.
 
-A kernel's run is judged in `judge_kernel`; here its findings become a verdict, after those that the text itself allows
-are set aside. An allowed error does not refute, but if the run ended at it, the rest was not judged and the verdict is
-unknown. What can't be judged at all (an instruction that the machine lacks, time or memory spent) is unknown too, with
-the reason; only what the user can mend (no such file, no PTX, a launch that is not this kernel's) is an error, of that
-file alone.
+A PTX kernel's run is judged in `judge_kernel`, a structured program in `check_mlir`; here the findings become a
+verdict, after those that the text itself allows are set aside. An allowed error does not refute, but if the run ended
+at it, the rest was not judged and the verdict is unknown. What can't be judged at all (an instruction that the machine
+lacks, time or memory spent) is unknown too, with the reason; only what the user can mend (no such file, no PTX, a
+launch that is not this kernel's) is an error, of that file alone.
 
 A defect of this program ends as an error of the file, never as a verdict (`defect`).
 Checked by: tests/driver/test_check.py.
@@ -23,6 +23,7 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
 from tilewright.driver.allowance import Allowance, allowances, apply_allowances, unused
 from tilewright.driver.budget import BudgetSpent, bounded
+from tilewright.driver.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.given_launch import LaunchFile, placed
 from tilewright.driver.isa import readings_of
@@ -66,6 +67,8 @@ def check_text(
     file: stands in places and messages. Never raises TilewrightError: a report with `error` says what is wrong.
     """
     options = options or CheckOptions()
+    if is_mlir(text, file):
+        return _check_mlir_text(text, file, launch, options)
     try:
         with bounded(options.budget_seconds), defects_as_errors(f"the text of {file}"):
             module = read(text, file, tolerant=True)
@@ -104,6 +107,30 @@ def check_text(
             )
     except (BudgetSpent, TilewrightError):
         return report
+
+
+def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: CheckOptions) -> FileReport:
+    """As `check_text`, for TTGIR and nvgpu MLIR, which are judged for all launches."""
+    allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
+    used: set[Allowance] = set()
+    reports: list[KernelReport] = []
+    try:
+        with defects_as_errors(f"the text of {file}"):
+            if launch is not None:
+                raise TilewrightError(f"{file} is MLIR, which needs no launch", remedy="drop --launch")
+            for kernel in mlir_kernels(text, file, entry=options.entry):
+                begin = time.perf_counter()
+                if options.progress is not None:
+                    options.progress(kernel.name, 0.0)
+                judgement = _within_budget(kernel.judge, options.budget_seconds)
+                report, of_kernel = _reported(kernel.name, kernel.target, judgement, judgement.findings, allowed, begin)
+                reports.append(report)
+                used |= of_kernel
+    except TilewrightError as error:
+        return _failed(file, text, error)
+    if all(report.verdict != "unknown" for report in reports):
+        findings += unused(allowed, frozenset(used))
+    return FileReport(file, text, tuple(reports), findings)
 
 
 def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
@@ -203,22 +230,41 @@ def _check_kernel(
 
     told(0.0)
     judge_options = JudgeOptions(readings_of(options.isa), options.timeline, told, options.dynamic_smem_bytes)
-    try:
-        with bounded(options.budget_seconds):
-            judgement = judge_kernel(module, kernel, launch, judge_options)
-    except BudgetSpent:
-        judgement = _undecided(f"the time given ({options.budget_seconds:g} s) was not enough; raise --budget")
-    except MemoryError:
-        judgement = _undecided("the run needs more memory than there is")
-    except RecursionError:
-        judgement = _undecided("the text is nested too deeply to be followed")
-    except TilewrightError as error:
-        # The machine says so of what it can't run; whatever the user could mend was looked at before.
-        place = f"{error.span}: " if error.span is not None else ""
-        judgement = _undecided(f"{place}{error.message}")
+    judgement = _within_budget(lambda: judge_kernel(module, kernel, launch, judge_options), options.budget_seconds)
     judgement = replace(judgement, doubts=(*_unread(module), *judgement.doubts))
     maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
     findings = [with_origin(finding, module, kernel) for finding in (*maps, *judgement.findings)]
+    target = module.target[0] if module.target else ""
+    report, used = _reported(kernel.name, target, judgement, findings, allowed, begin)
+    return report, used, judgement.complete
+
+
+def _within_budget(judge: Callable[[], Judgement], seconds: float | None) -> Judgement:
+    """What `judge` finds, or why it can't be found."""
+    try:
+        with bounded(seconds):
+            return judge()
+    except BudgetSpent:
+        return _undecided(f"the time given ({seconds:g} s) was not enough; raise --budget")
+    except MemoryError:
+        return _undecided("the run needs more memory than there is")
+    except RecursionError:
+        return _undecided("the text is nested too deeply to be followed")
+    except TilewrightError as error:
+        # The machine says so of what it can't run; whatever the user could mend was looked at before.
+        place = f"{error.span}: " if error.span is not None else ""
+        return _undecided(f"{place}{error.message}")
+
+
+def _reported(
+    name: str,
+    target: str,
+    judgement: Judgement,
+    findings: Iterable[Diagnostic],
+    allowed: tuple[Allowance, ...],
+    begin: float,
+) -> tuple[KernelReport, frozenset[Allowance]]:
+    """The report of a kernel of which `findings` are told, and the allowances it used; begin: when its check began."""
     kept, suppressed, used = apply_allowances(findings, allowed)
     verdict, reasons = decide(judgement, kept, bool(suppressed))
     assumptions = tuple(
@@ -228,8 +274,8 @@ def _check_kernel(
     )
     proven = verdict == "proven"
     report = KernelReport(
-        kernel.name,
-        module.target[0] if module.target else "",
+        name,
+        target,
         verdict,
         judgement.scope if proven else "",
         (*judgement.assumptions, *assumptions) if proven else (),
@@ -240,7 +286,7 @@ def _check_kernel(
         time.perf_counter() - begin,
         judgement.timeline,
     )
-    return report, used, judgement.complete
+    return report, used
 
 
 def decide(

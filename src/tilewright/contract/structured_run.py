@@ -1,0 +1,727 @@
+"""How do the agents' words meet? One run of them all, judged for every interleaving.
+
+Agents meet at mbarriers only, and a wait's outcome depends on nothing but which phase it means. So one schedule stands
+for all, once these hold, which vector clocks decide: every arrival, expectation and copy is ordered after the end of
+the phase before the one it counts in; no phase ends before the waits for the phase two before it; conflicting accesses
+are ordered. Asynchronous operations have no clock of their own: they are done for whoever knows enough of what reports
+their completion, a track of the clock: "phase" of a barrier, and an agent's "dot", "store", "copy" and "mma" counts.
+
+A state of the run has a canonical form (`snapshot`): counters as distances to what they are compared with, the order of
+times instead of times. Runs from equal canonical states with equal words ahead are the same.
+
+Checked by: tests/contract/test_structured_run.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+
+from tilewright.contract.structured_word import Barrier, Region, Step, Word
+
+Track = tuple[str, Hashable]
+Clock = dict[Track, int]
+
+LATE = 2
+"""Whoever knows of two phases fewer than are complete can't use the barrier any more, however many more it misses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A rule that is broken: at a line, in conflict with another (0: none). exact: false where it may be due to memory
+    that is told apart too coarsely."""
+
+    code: str
+    message: str
+    line: int
+    other: int = 0
+    steps: tuple[str, ...] = ()
+    exact: bool = True
+
+
+@dataclass(slots=True)
+class Record:
+    """An access. kind: "thread", "load", "store", "dot", "mma", "copy"; it is done for a clock that has `value` on
+    `track`."""
+
+    region: Region
+    writes: bool
+    kind: str
+    agent: str
+    track: Track
+    value: int
+    line: int
+
+
+@dataclass(slots=True)
+class WaitRecord:
+    target: int
+    agent: str
+    time: int
+    line: int
+
+
+@dataclass(slots=True)
+class BarrierState:
+    """count: arrivals of a phase; pending: that are missing; bytes: expected and not yet brought; done: phases complete
+    since the first init, base: of those before the last init."""
+
+    count: int
+    pending: int
+    line: int
+    init: tuple[str, int]
+    done: int = 0
+    base: int = 0
+    bytes: int = 0
+    live: bool = True
+    gathering: Clock = field(default_factory=dict[Track, int])
+    released: Clock = field(default_factory=dict[Track, int])
+    waits: list[WaitRecord] = field(default_factory=list[WaitRecord])
+    users: dict[str, int] = field(default_factory=dict[str, int])
+    expect_line: int = 0
+    arrive_line: int = 0
+    load_line: int = 0
+
+
+@dataclass(slots=True)
+class AgentState:
+    word: Word
+    clock: Clock
+    position: int = 0
+    time: int = 0
+    dots: int = 0
+    stores: int = 0
+    copies: int = 0
+    copy_groups: list[int] = field(default_factory=list[int])
+    mmas: int = 0
+    committed: int = 0
+    running: bool = False
+    done: bool = False
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+    watched: list[Callable[[Run, int], None]] = field(default_factory=list["Callable[[Run, int], None]"])
+    awaited: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+
+
+def join(clock: Clock, other: Mapping[Track, int]) -> None:
+    """Learn all that `other` knows."""
+    for track, value in other.items():
+        if clock.get(track, 0) < value:
+            clock[track] = value
+
+
+class Run:
+    """One run of all words. `troubles` in the order of discovery; a run stops at a state it can't go on from."""
+
+    def __init__(self, words: Mapping[str, Word]) -> None:
+        self.agents = {name: AgentState(word, {}) for name, word in words.items()}
+        self.barriers: dict[Barrier, BarrierState] = {}
+        self.records: dict[str, list[Record]] = {}
+        self.troubles: dict[tuple[str, int], Trouble] = {}
+        self.stopped = False
+
+    # ------------------------------------------------------------ the schedule
+
+    def go(self) -> None:
+        """Run until all agents are done, or nobody can move."""
+        first = next(iter(self.agents))
+        self.agents[first].running = True
+        moved = True
+        while moved and not self.stopped:
+            moved = False
+            # Later agents, which fill, go first: a read before its fill then shows as what it is.
+            for state in reversed(self.agents.values()):
+                if state.running and not state.done:
+                    moved = self._advance(state) or moved
+        if self.stopped:
+            return
+        if all(state.done or not state.running for state in self.agents.values()):
+            self._at_exit()
+        else:
+            self._deadlock()
+
+    def _advance(self, state: AgentState) -> bool:
+        moved = False
+        steps = state.word.steps
+        while state.position < len(steps):
+            for watch in state.watched:
+                watch(self, state.position)
+            if self.stopped or not self._step(state, steps[state.position]):
+                return moved
+            state.position += 1
+            moved = True
+        state.done = True
+        self._at_end(state)
+        return True
+
+    def report(
+        self, code: str, message: str, line: int, other: int = 0, *, fatal: bool = False, exact: bool = True
+    ) -> None:
+        key = (code, line)
+        if key not in self.troubles or (exact and not self.troubles[key].exact):
+            self.troubles[key] = Trouble(code, message, line, other, exact=exact)
+        self.stopped = self.stopped or fatal
+
+    # ------------------------------------------------------------ steps
+
+    def _step(self, state: AgentState, step: Step) -> bool:
+        """Do a step; False if it has to wait."""
+        match step.kind:
+            case "wait":
+                return self._wait(state, step)
+            case "join":
+                return self._join(state, step)
+            case "sync":
+                return self._sync(state, step)
+            case _:
+                pass
+        state.time += 1
+        name = state.word.agent
+        state.clock["time", name] = state.time
+        match step.kind:
+            case "init":
+                self._init(state, step)
+            case "inval":
+                self._inval(state, step)
+            case "arrive" | "expect" | "expect_only" | "commit" | "copy_arrive":
+                self._arrive(state, step)
+            case "load":
+                self._load(state, step)
+            case "read" | "write" | "free":
+                writes = step.kind != "read"
+                for region in step.regions:
+                    self._access(state, step, region, writes, "thread", ("time", name), state.time)
+                    if step.kind == "free":
+                        self.records[region.allocation] = []
+            case "dot":
+                state.dots += 1
+                state.lines["dot"] = step.line
+                for region in step.regions:
+                    self._access(state, step, region, False, "dot", ("dot", name), state.dots)
+            case "dot_wait":
+                join(state.clock, {("dot", name): state.dots - step.value})
+            case "use":
+                if state.clock.get(("dot", name), 0) < state.dots - step.value:
+                    self.report("WG104", "the result of a wgmma is used before it is waited for", step.line)
+            case "mma":
+                state.mmas += 1
+                state.lines["mma"] = step.line
+                for place, region in enumerate(step.regions):
+                    last = place == len(step.regions) - 1
+                    self._access(state, step, region, last, "mma", ("mma", name), state.mmas)
+            case "store":
+                state.stores += 1
+                state.lines["store"] = step.line
+                for region in step.regions:
+                    self._access(state, step, region, False, "store", ("read by store", name), state.stores)
+            case "store_wait" | "store_wait_read":
+                known = state.stores - step.value
+                join(state.clock, {("read by store", name): known})
+                if step.kind == "store_wait":
+                    join(state.clock, {("store", name): known})
+            case "copy":
+                state.copies += 1
+                state.lines["copy"] = step.line
+                for region in step.regions:
+                    self._access(state, step, region, True, "copy", ("copy", name), state.copies)
+            case "copy_commit":
+                state.copy_groups.append(state.copies)
+            case "copy_wait":
+                groups = state.copy_groups
+                if step.value < len(groups):
+                    join(state.clock, {("copy", name): groups[len(groups) - 1 - step.value]})
+                    state.copy_groups = groups[len(groups) - step.value :] if step.value else []
+            case "spawn":
+                for other in step.agents:
+                    self.agents[other].running = True
+                    self.agents[other].clock = dict(state.clock)
+            case _:
+                raise AssertionError(step.kind)
+        return True
+
+    def _join(self, state: AgentState, step: Step) -> bool:
+        others = [self.agents[name] for name in step.agents]
+        if not all(other.done for other in others):
+            return False
+        for other in others:
+            join(state.clock, other.clock)
+        return True
+
+    def _sync(self, state: AgentState, step: Step) -> bool:
+        """A barrier of agents: all of them stand at it, then all go on. `value`: who left it is told by the count."""
+        name = state.word.agent
+        ahead = state.clock.get(("released", name), 0)
+        waiting = [self.agents[other] for other in step.agents]
+        if state.awaited.pop(("sync", state.position), 0):
+            return True
+        at_it = [
+            other
+            for other in waiting
+            if other.running
+            and not other.done
+            and other.position < len(other.word.steps)
+            and other.word.steps[other.position].kind == "sync"
+            and other.word.steps[other.position].barrier == step.barrier
+        ]
+        if len(at_it) < len(waiting):
+            return False
+        del ahead
+        merged: Clock = {}
+        for other in at_it:
+            join(merged, other.clock)
+        for other in at_it:
+            join(other.clock, merged)
+            if other is not state:
+                other.awaited["sync", other.position] = 1
+        return True
+
+    # ------------------------------------------------------------ mbarriers
+
+    def _name(self, barrier: Barrier) -> str:
+        return f"{barrier[0]}[{barrier[1]}]"
+
+    def _live(self, state: AgentState, step: Step) -> BarrierState | None:
+        """The barrier of a step, if it is there for this agent."""
+        barrier = step.barrier
+        assert barrier is not None
+        found = self.barriers.get(barrier)
+        if found is None or not found.live:
+            self.report("MB101", f"barrier {self._name(barrier)} is used and not initialised", step.line, fatal=True)
+            return None
+        agent, time = found.init
+        if state.clock.get(("time", agent), 0) < time:
+            self.report("MB104", f"barrier {self._name(barrier)} may not be initialised yet", step.line, found.line)
+        return found
+
+    def _init(self, state: AgentState, step: Step) -> None:
+        barrier = step.barrier
+        assert barrier is not None
+        found = self.barriers.get(barrier)
+        if not 1 <= step.value < 1 << 20:
+            self.report("MB201", f"barrier {self._name(barrier)} counts {step.value} arrivals", step.line, fatal=True)
+            return
+        if found is None:
+            self.barriers[barrier] = BarrierState(step.value, step.value, step.line, (state.word.agent, state.time))
+            return
+        if found.live:
+            message = f"barrier {self._name(barrier)} is initialised again"
+            self.report("MB103", message, step.line, found.line, fatal=True)
+            return
+        found.count = found.pending = step.value
+        found.base, found.live, found.line = found.done, True, step.line
+        found.init = (state.word.agent, state.time)
+
+    def _inval(self, state: AgentState, step: Step) -> None:
+        found = self._live(state, step)
+        if found is None or step.barrier is None:
+            return
+        name = self._name(step.barrier)
+        for agent, time in found.users.items():
+            if state.clock.get(("time", agent), 0) < time:
+                self.report("MB103", f"barrier {name} is invalidated while {agent} may use it", step.line)
+        if found.pending != found.count or found.bytes:
+            message = f"barrier {name} is invalidated in the middle of a phase"
+            self.report("MB110", message, step.line, found.expect_line or found.arrive_line)
+        if state.clock.get(("phase", step.barrier), 0) < found.done and found.load_line:
+            self.report("MB103", f"barrier {name} is invalidated while a copy may report to it", step.line,
+                        found.load_line)  # fmt: skip
+        found.live = False
+        found.waits, found.users = [], {}
+
+    def _known(self, state: AgentState, found: BarrierState, barrier: Barrier) -> int:
+        """How many phases the agent knows to be complete."""
+        return max(state.clock.get(("phase", barrier), 0), found.base)
+
+    def _wait(self, state: AgentState, step: Step) -> bool:
+        found = self._live(state, step)
+        barrier = step.barrier
+        if found is None or barrier is None:
+            return False
+        if step.value not in (0, 1):
+            self.report("MB212", f"parity {step.value} is waited for", step.line, fatal=True)
+            return False
+        known = self._known(state, found, barrier)
+        target = known if (known - found.base) % 2 == step.value else known - 1
+        if found.done >= target + 2:
+            message = f"barrier {self._name(barrier)} may be a phase ahead of what is waited for"
+            self.report("MB108", message, step.line, found.arrive_line, fatal=True)
+            return False
+        if found.done < target + 1:
+            return False
+        name = state.word.agent
+        state.time += 1
+        state.clock["time", name] = state.time
+        if target >= found.base:
+            join(state.clock, found.released)
+            join(state.clock, {("phase", barrier): target + 1})
+        found.waits.append(WaitRecord(target, name, state.time, step.line))
+        found.users[name] = state.time
+        return True
+
+    def _arrive(self, state: AgentState, step: Step) -> None:
+        found = self._live(state, step)
+        barrier = step.barrier
+        if found is None or barrier is None:
+            return
+        name = state.word.agent
+        found.users[name] = state.time
+        if self._known(state, found, barrier) < found.done:
+            self._early(state, found, step, "an arrival")
+            return
+        count = step.value if step.kind in ("arrive", "copy_arrive") else 0 if step.kind == "expect_only" else 1
+        if count > found.pending:
+            message = f"{count} arrivals come where {found.pending} of {found.count} are missing"
+            self.report("MB106", f"barrier {self._name(barrier)}: {message}", step.line, found.line, fatal=True)
+            return
+        found.pending -= count
+        if step.kind.startswith("expect"):
+            found.bytes += step.value
+            found.expect_line = step.line
+        found.arrive_line = step.line
+        match step.kind:
+            case "commit":
+                state.committed = state.mmas
+                learned = dict(state.clock)
+                learned["mma", name] = state.mmas
+            case "copy_arrive":
+                learned = dict(state.clock)
+                learned["copy", name] = state.copies
+            case _:
+                learned = state.clock
+        join(found.gathering, learned)
+        self._complete(barrier, found)
+
+    def _early(self, state: AgentState, found: BarrierState, step: Step, what: str) -> None:
+        """Something may count in the phase before: what explains it best?"""
+        assert step.barrier is not None
+        name = self._name(step.barrier)
+        if step.kind == "load" and found.expect_line:
+            message = f"barrier {name}: the phase ends before this copy, whose bytes it does not expect"
+            self.report("TX101", message, step.line, found.expect_line, fatal=True)
+            return
+        code = "TX102" if step.kind == "load" else "MB107"
+        message = f"{what} at barrier {name} may count in the phase before, which is not waited for"
+        self.report(code, message, step.line, found.arrive_line, fatal=True)
+
+    def _load(self, state: AgentState, step: Step) -> None:
+        found = self._live(state, step)
+        barrier = step.barrier
+        if found is None or barrier is None:
+            return
+        name = state.word.agent
+        found.users[name] = state.time
+        found.load_line = step.line
+        for region in step.regions:
+            self._access(state, step, region, True, "load", ("phase", barrier), found.done + 1)
+        if self._known(state, found, barrier) < found.done:
+            self._early(state, found, step, "a copy")
+            return
+        found.bytes -= step.value
+        join(found.gathering, state.clock)
+        self._complete(barrier, found)
+
+    def _complete(self, barrier: Barrier, found: BarrierState) -> None:
+        """End the phase if nothing is missing."""
+        if found.pending or found.bytes:
+            return
+        for wait in found.waits:
+            if wait.target == found.done - 1 and found.gathering.get(("time", wait.agent), 0) < wait.time:
+                message = f"barrier {self._name(barrier)} may end the next phase before this wait sees the one it means"
+                self.report("MB108", message, wait.line, found.arrive_line)
+        found.done += 1
+        found.waits = [wait for wait in found.waits if wait.target >= found.done - 1]
+        found.pending = found.count
+        found.released = found.gathering
+        found.released["phase", barrier] = found.done
+        found.gathering = {}
+
+    # ------------------------------------------------------------ memory
+
+    def _access(
+        self, state: AgentState, step: Step, region: Region, writes: bool, kind: str, track: Track, value: int
+    ) -> None:
+        records = self.records.setdefault(region.allocation, [])
+        clock = state.clock
+        name = state.word.agent
+        kept: list[Record] = []
+        for record in records:
+            touches = _overlap(record.region, region)
+            if touches and (writes or record.writes) and clock.get(record.track, 0) < record.value:
+                in_order = kind == record.kind == "mma" and record.agent == name
+                if not in_order:
+                    self._conflict(record, region, writes, kind, name, step)
+            replaced = touches and _covers(region, record.region)
+            if replaced and (writes or (not record.writes and record.track == track)):
+                continue
+            kept.append(record)
+        kept.append(Record(region, writes, kind, name, track, value, step.line))
+        self.records[region.allocation] = kept
+
+    def _conflict(self, record: Record, region: Region, writes: bool, kind: str, name: str, step: Step) -> None:
+        code, words = _conflict_code(record, region, writes, kind, name, step)
+        message = f"{region.allocation}: {words}"
+        self.report(code, message, step.line, record.line, exact=region.exact and record.region.exact)
+
+    # ------------------------------------------------------------ ends
+
+    def _at_end(self, state: AgentState) -> None:
+        """An agent is done: what it started must be done, or waited for by somebody."""
+        name = state.word.agent
+        clock = state.clock
+        if clock.get(("dot", name), 0) < state.dots:
+            self.report("WG103", "a wgmma may be in flight when its warps end", state.lines["dot"])
+        if clock.get(("read by store", name), 0) < state.stores:
+            message = "a store may still read shared memory when the warps that issued it end"
+            self.report("BG102", message, state.lines["store"])
+        if state.committed < state.mmas:
+            self.report("TC114", "no commit follows a tensor-core operation", state.lines["mma"])
+
+    def _at_exit(self) -> None:
+        """The kernel is done: nothing may be in flight, no phase half complete."""
+        last = next(iter(self.agents.values())).clock
+        for barrier, found in self.barriers.items():
+            if found.live and (found.pending != found.count or found.bytes):
+                code = "TX101" if found.pending == found.count else "MB110"
+                message = f"barrier {self._name(barrier)} is left in the middle of a phase"
+                self.report(code, message, found.expect_line or found.arrive_line)
+        for records in self.records.values():
+            for record in records:
+                if last.get(record.track, 0) >= record.value:
+                    continue
+                match record.kind:
+                    case "load":
+                        self.report("TM103", "nobody waits for this copy before the kernel ends", record.line)
+                    case "copy":
+                        self.report("BG104", "nobody waits for this cp.async before the kernel ends", record.line)
+                    case "mma":
+                        self.report("TC119", "nobody waits for the commit of this operation", record.line)
+                    case _:
+                        pass
+
+    def _deadlock(self) -> None:
+        """Nobody can move: the wait whose barrier lacks what nobody can bring explains it best."""
+        causes: list[tuple[int, str, str, int, int]] = []
+        told: list[str] = []
+        for name, state in self.agents.items():
+            if not state.running or state.done:
+                continue
+            step = state.word.steps[state.position]
+            if step.barrier is None or step.kind != "wait":
+                continue
+            found = self.barriers[step.barrier]
+            at = self._name(step.barrier)
+            told.append(f"{name} waits at line {step.line} for barrier {at}, parity {step.value}")
+            causes.append(self._cause(state, step, found))
+        code, message, line, other = "LV102", "agents wait for each other", 0, 0
+        if causes:
+            _, code, message, line, other = min(causes)
+        self.troubles.setdefault((code, line), Trouble(code, message, line, other, tuple(told)))
+
+    def _cause(self, state: AgentState, step: Step, found: BarrierState) -> tuple[int, str, str, int, int]:
+        barrier = step.barrier
+        assert barrier is not None
+        at = f"barrier {self._name(barrier)}"
+        if not found.pending and found.bytes:
+            off = f"{abs(found.bytes)} {'more' if found.bytes > 0 else 'fewer'}"
+            message = f"{at} expects {off} bytes than the phase's copies bring: the wait never ends"
+            return 0, "TX104", message, found.expect_line, step.line
+        coming = [
+            other.word.agent
+            for other in self.agents.values()
+            if not other.done and any(_signals(later, barrier) for later in other.word.steps[other.position :])
+        ]
+        missing = f"{found.pending} of {found.count} arrivals of its phase"
+        if found.bytes < 0:
+            return (
+                1,
+                "TX104",
+                f"{at} is brought bytes that nobody expects; the wait never ends",
+                found.load_line,
+                step.line,
+            )
+        if not coming:
+            return 2, "MB113", f"{at} lacks {missing}, which nobody brings: the wait never ends", step.line, found.line
+        if found.pending != found.count:
+            return 3, "MB113", f"{at} lacks {missing}: the wait never ends", step.line, found.line
+        if self._known(state, found, barrier) == found.base and step.value == 0:
+            filler = _fills_after(state)
+            message = f"the wait at {at} is for a phase that only follows what comes after it"
+            return (4 if filler else 5), "MB114", message, step.line, found.line
+        return 6, "LV102", f"the wait at {at} is for agents that wait themselves", step.line, found.arrive_line
+
+    # ------------------------------------------------------------ canonical states
+
+    def snapshot(self) -> Hashable:
+        """The canonical form of the state, without the agents' positions."""
+        return _canonical(self)
+
+
+def _signals(step: Step, barrier: Barrier) -> bool:
+    return step.barrier == barrier and step.kind in ("arrive", "expect", "commit", "copy_arrive")
+
+
+def _fills_after(state: AgentState) -> bool:
+    """Is the next thing that the agent does after its wait a copy or an operation of its own?"""
+    for step in state.word.steps[state.position + 1 : state.position + 6]:
+        if step.kind in ("load", "expect", "mma", "copy"):
+            return True
+        if step.kind == "wait":
+            return False
+    return False
+
+
+def _overlap(one: Region, other: Region) -> bool:
+    return all(a[0] < b[1] and b[0] < a[1] for a, b in zip(one.box, other.box, strict=True))
+
+
+def _covers(one: Region, other: Region) -> bool:
+    """Is all of `other` in `one`?"""
+    if not one.exact and one.box != other.box:
+        return False
+    return all(a[0] <= b[0] and b[1] <= a[1] for a, b in zip(one.box, other.box, strict=True))
+
+
+def _conflict_code(record: Record, region: Region, writes: bool, kind: str, name: str, step: Step) -> tuple[str, str]:
+    """The rule that two unordered accesses break, and what happens."""
+    freed = step.kind == "free"
+    match record.kind:
+        case "load":
+            if kind == "load":
+                return "TM102", "two copies write the same bytes and nothing orders them"
+            return "MB111", "bytes of a copy are used before the phase that reports them"
+        case "dot":
+            return "WG105", "shared memory is overwritten while a wgmma may still read it"
+        case "mma" if region.tensor:
+            if freed:
+                return "TC103", "tensor memory is given up while an operation may still use it"
+            if kind == "mma" and record.agent != name:
+                return "TC118", "two agents' operations use the same tensor memory and nothing orders them"
+            return "TC107", "the result of a tensor-core operation is touched before it is complete"
+        case "mma":
+            return "TC110", "shared memory is overwritten while a tensor-core operation may still read it"
+        case "store":
+            return "BG103", "bytes of a bulk store are overwritten before it has read them"
+        case "copy":
+            return "BG105", "bytes of a cp.async are used before it is waited for"
+        case _:
+            if region.tensor:
+                return "TC118", "two agents use the same tensor memory and nothing orders them"
+            if kind == "thread":
+                return "NB101", f"{name} and {record.agent} use the same bytes and nothing orders them"
+            verb = "overwrites" if writes else "reads"
+            return "TM101", f"an engine {verb} bytes that {record.agent} may still use"
+
+
+# ---------------------------------------------------------------- canonical states
+
+
+def _canonical(run: Run) -> Hashable:
+    """Times and counts as what they are compared by: in order on each track, and no older than anything that can still
+    be compared with them."""
+    ahead: dict[Track, int] = {}
+    oldest: dict[Track, int] = {}
+    times: dict[Track, set[int]] = {}
+
+    def compared(track: Track, value: int) -> None:
+        if oldest.get(track, value + 1) > value:
+            oldest[track] = value
+        times.setdefault(track, set()).add(value)
+
+    for name, state in run.agents.items():
+        ahead["time", name] = state.time
+        ahead["dot", name] = state.dots
+        ahead["read by store", name] = state.stores
+        ahead["store", name] = state.stores
+        ahead["copy", name] = state.copies
+        ahead["mma", name] = state.mmas
+        for value in state.copy_groups:
+            compared(("copy", name), value)
+    for barrier, found in run.barriers.items():
+        ahead["phase", barrier] = found.done
+        compared(("time", found.init[0]), found.init[1])
+        for wait in found.waits:
+            compared(("time", wait.agent), wait.time)
+        for agent, time in found.users.items():
+            compared(("time", agent), time)
+    for records in run.records.values():
+        for record in records:
+            compared(record.track, record.value)
+    floor = {track: min(oldest.get(track, top + 1) - 1, top - (LATE if track[0] == "phase" else 0))
+             for track, top in ahead.items()}  # fmt: skip
+    clocks = [state.clock for state in run.agents.values()]
+    for found in run.barriers.values():
+        clocks += [found.gathering, found.released]
+    for clock in clocks:
+        for track, value in clock.items():
+            if track[0] == "time" and value > floor[track]:
+                times.setdefault(track, set()).add(value)
+    ranks = {
+        track: {value: rank for rank, value in enumerate(sorted(found))}
+        for track, found in times.items()
+        if track[0] == "time"
+    }
+
+    def seen(track: Track, value: int) -> int:
+        """A value on a track as what matters of it."""
+        least = floor[track]
+        if value <= least:
+            return -1_000_000 if track[0] != "phase" or ahead[track] - value >= LATE else value - ahead[track]
+        if track[0] == "time":
+            return ranks[track][value]
+        return value - ahead[track]
+
+    def clock_form(clock: Clock) -> Hashable:
+        form: list[tuple[Track, int]] = []
+        for track, value in clock.items():
+            short = seen(track, value)
+            if short != -1_000_000:
+                form.append((track, short))
+        return frozenset(form)
+
+    agents = tuple(
+        (
+            name,
+            state.running,
+            state.done,
+            clock_form(state.clock),
+            tuple(seen(("copy", name), value) for value in state.copy_groups),
+            state.mmas - state.committed > 0,
+            state.dots > 0,
+            state.stores > 0,
+        )
+        for name, state in run.agents.items()
+    )
+    barriers = tuple(
+        (
+            barrier,
+            found.live,
+            found.count,
+            found.pending,
+            found.bytes,
+            (found.done - found.base) % 2,
+            min(found.done - found.base, LATE),
+            clock_form(found.gathering),
+            clock_form(found.released),
+            seen(("time", found.init[0]), found.init[1]),
+            tuple(
+                sorted(
+                    (wait.target - found.done, wait.agent, seen(("time", wait.agent), wait.time))
+                    for wait in found.waits
+                )
+            ),
+            tuple(sorted((agent, seen(("time", agent), time)) for agent, time in found.users.items())),
+        )
+        for barrier, found in sorted(run.barriers.items())
+    )
+    records = tuple(
+        (
+            allocation,
+            tuple(
+                sorted(
+                    (each.region, each.writes, each.kind, each.agent, repr(each.track), seen(each.track, each.value))
+                    for each in found
+                )
+            ),
+        )
+        for allocation, found in sorted(run.records.items())
+    )
+    return agents, barriers, records

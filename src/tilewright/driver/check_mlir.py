@@ -1,0 +1,143 @@
+"""Does a program in TTGIR or nvgpu MLIR keep the asynchronous protocol? Proven, refuted or unknown, for every function.
+
+Structured programs are judged on their structure, for all trip counts (`contract.structured_proof`); nothing is
+launched. What later passes insert is trusted and said: between TTGIR and PTX, barriers around shared memory that
+threads use, and proxy fences. Findings have the lines of the text, and the rules of the judge of PTX runs.
+Checked by: tests/driver/test_check_mlir.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tilewright.base.diagnostic import Diagnostic, Level, Repair
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.contract.structured_proof import StructuredVerdict, prove
+from tilewright.contract.structured_run import Trouble
+from tilewright.contract.structured_ttgir import TTGIR
+from tilewright.contract.structured_walk import OPAQUE, Environment, Walk
+from tilewright.driver.judge_kernel import Judgement
+from tilewright.driver.rules import explain
+from tilewright.frontends.mlir.ast import Argument, Document, Operation, walk
+from tilewright.frontends.mlir.reader import arguments_of, read_mlir
+
+MLIR_SUFFIXES = (".mlir", ".ttgir")
+_BEGINS = re.compile(r"^\s*(#[\w$.]+\s*=|module\b|\"builtin\.module\"|tt\.func|gpu\.module|func\.func)")
+_PTX = re.compile(r"^\s*\.version\b", re.MULTILINE)
+_TARGET = re.compile(r"cuda:(\d+)")
+
+TTGIR_ASSUMPTIONS = (
+    "lowering inserts barriers around shared memory that threads use, and proxy fences",
+    "lowering implements each operation as its dialect defines it",
+    "loop counters and bounds are not negative and do not overflow",
+    "the memory behind each descriptor and pointer is apart from all other",
+)
+"""What a proof of TTGIR takes for granted."""
+
+
+def is_mlir(text: str, path: str = "") -> bool:
+    """Is it MLIR rather than PTX? By the path's suffix, else by how the text begins."""
+    if path.endswith(MLIR_SUFFIXES):
+        return True
+    if path.endswith(".ptx") or _PTX.search(text[:4096]):
+        return False
+    for line in text[:4096].splitlines():
+        if line.strip() and not line.strip().startswith("//"):
+            return _BEGINS.match(line) is not None
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class MlirKernel:
+    """A kernel of a module: its name, the target that the module names, and what `judge` finds."""
+
+    name: str
+    target: str
+    judge: Callable[[], Judgement]
+
+
+def mlir_kernels(text: str, file: str, *, entry: str | None = None) -> tuple[MlirKernel, ...]:
+    """Every kernel of `text`, or `entry` alone, ready to be judged.
+
+    Raises TilewrightError where the text is no MLIR, or has no kernel (of that name).
+    """
+    document = read_mlir(text, file)
+    kernels = [each for each in _kernels(document) if entry is None or _name(each[0]) == entry]
+    if not kernels:
+        which = f"no kernel {entry}" if entry is not None else "no tt.func"
+        raise TilewrightError(f"{file} has {which}", remedy="give a module of TTGIR with its functions")
+    source = (file, text.splitlines())
+    return tuple(
+        MlirKernel(_name(operation), target, partial(_judge, operation, source)) for operation, target in kernels
+    )
+
+
+def _kernels(document: Document) -> list[tuple[Operation, str]]:
+    """Functions with bodies, with the target that their module names."""
+    found: list[tuple[Operation, str]] = []
+    for top in document.operations:
+        target = _TARGET.search(top.attributes.get("ttg.target", ""))
+        for operation in walk(top):
+            if operation.name == "tt.func" and operation.regions:
+                found.append((operation, f"sm_{target.group(1)}a" if target else ""))
+    return found
+
+
+def _name(operation: Operation) -> str:
+    return next((token.text for token in operation.tokens if token.kind == "symbol"), "")
+
+
+def _judge(operation: Operation, source: tuple[str, list[str]]) -> Judgement:
+    arguments = arguments_of(operation.tokens)
+    verdict = prove(operation.regions[0], lambda walk: _arguments(walk, arguments), TTGIR)
+    return judgement_of(verdict, TTGIR_ASSUMPTIONS, source)
+
+
+def _arguments(walk: Walk, arguments: tuple[Argument, ...]) -> Environment:
+    """Integers are unknown, the same for all agents; pointers and descriptors are nothing that steps depend on."""
+    integers = ("i1", "i8", "i16", "i32", "i64", "index")
+    return {
+        argument.name: walk.program.atoms.of("argument", argument.name)
+        if argument.type.partition("{")[0] in integers
+        else OPAQUE
+        for argument in arguments
+    }
+
+
+def judgement_of(verdict: StructuredVerdict, assumptions: tuple[str, ...], source: tuple[str, list[str]]) -> Judgement:
+    """A verdict on a structured program as `check` takes it; source: the file and its lines."""
+    file = source[0]
+    reviews = tuple(
+        _diagnostic(trouble, source, f"where the loop makes no trip: {trouble.message}", Level.REVIEW)
+        for trouble in verdict.reviews
+    )
+    errors = tuple(_diagnostic(trouble, source, trouble.message, Level.ERROR) for trouble in verdict.troubles)
+    doubts = tuple(f"{file}:{line}: {reason}" if line else reason for line, reason in verdict.doubts)
+    floors = tuple(f"the loop at {file}:{line} makes at least one trip" for line in verdict.floors)
+    return Judgement(
+        (*errors, *reviews), doubts, not errors, "all trip counts", (*assumptions, *floors), verdict.claims
+    )
+
+
+def _diagnostic(trouble: Trouble, source: tuple[str, list[str]], message: str, level: Level) -> Diagnostic:
+    rules = explain(trouble.code)
+    return Diagnostic(
+        trouble.code,
+        rules[0].name,
+        message,
+        _span(source, trouble.line),
+        _span(source, trouble.other) if trouble.other else None,
+        trouble.steps,
+        rules[0].source,
+        Repair(rules[0].remedy),
+        level,
+    )
+
+
+def _span(source: tuple[str, list[str]], line: int) -> Span:
+    file, lines = source
+    return Span(file, line, 1, lines[line - 1].strip() if 0 < line <= len(lines) else "")
