@@ -159,9 +159,10 @@ CLASSES = (
          *test_tensor_maps.store(), *ends(*W[:2])]), ("TM104",)),
     BugClass("C1 no barrier after mbarrier.init", ring("no_init_sync"), ("MB104",), RING),
     BugClass("C2 no fence.mbarrier_init before a peer uses the barrier", either(
-        [init(), *SPLIT, arrive(PEER[0], 0, 20), end(0), wait(W[0], 0, 21), *cluster_sync(BOTH), *ends(*BOTH)],
-        [init(), INIT_FENCE, *SPLIT, arrive(PEER[0], 0, 20), end(0), wait(W[0], 0, 21), *cluster_sync(BOTH),
-         *ends(*BOTH)]), ("MB105",), PAIR),
+        [init(), *cluster_sync(BOTH, True), arrive(PEER[0], 0, 20), end(0), wait(W[0], 0, 21), *cluster_sync(BOTH),
+         *ends(*BOTH)],
+        [init(), INIT_FENCE, *cluster_sync(BOTH, True), arrive(PEER[0], 0, 20), end(0), wait(W[0], 0, 21),
+         *cluster_sync(BOTH), *ends(*BOTH)]), ("MB104", "MB105"), PAIR),
     BugClass("C3 a peer's shared memory after its exit", either(
         [*SPLIT, REMOTE, *ends(*BOTH)], [*SPLIT, REMOTE, *cluster_sync(BOTH), *ends(*BOTH)]), ("CL103",), PAIR),
     BugClass("C7 a peer's shared memory before its start", either(

@@ -391,6 +391,7 @@ def check_init(
                 f"{name_of(init.actor)} initialises {barrier} ({init.span}) and synchronizes, without a fence",
                 f"{who} uses the barrier ({span}), possibly before the init has reached the cluster",
             ),
+            level=findings.released_init,
         )
     elif not fenced and engine is not None and not _proxy_fenced(cluster, init, clock):
         findings.report(

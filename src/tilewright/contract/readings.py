@@ -48,6 +48,7 @@ class Readings:
     arrive_twice: Reading = Level.ERROR
     wgmma_own_rows: Reading = Level.ERROR
     stores_at_exit: Reading = Level.ERROR
+    released_init: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -200,6 +201,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "The last groups are left to the hardware, which was never seen to give the memory away early.",
         ("PTX ISA 9.7.9.27.2", "NVIDIA/cutlass, sm100 epilogue without source",
          "deepseek-ai/DeepGEMM, TMA store epilogue", "measured: python -m bench hardware, mutation bulk wait dropped"),
+    ),
+    ContestedPoint(
+        "released_init", ("MB105",),
+        "Does a barrier.cluster with release and acquire publish mbarrier.init to peers, without fence.mbarrier_init?",
+        "No: the ISA has a fence for it, which its examples use.",
+        "Yes: init is a write, which a release at cluster scope publishes; the fence is for relaxed arrivals.",
+        ("PTX ISA 9.7.13.3, 9.7.13.4, 8.9", "NVIDIA/cutlass, examples/cute/tutorial/blackwell 03 to 05"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

@@ -240,6 +240,7 @@ class RunFindings:
 
     A place is told of a few of its conflicts by one rule, since one missing synchronization shows at many instructions.
     What asks for review is counted apart, and gives way to an error of the same rule and places: it never hides one.
+    released_init: how grave it is that a release, and no fence, publishes an init to peers (`readings`).
     """
 
     found: dict[tuple[str, Span | None, Span | None], Diagnostic] = field(
@@ -248,6 +249,7 @@ class RunFindings:
     told: Counter[tuple[str, Span, Level]] = field(default_factory=Counter[tuple[str, Span, Level]])
     kept: Counter[Level] = field(default_factory=Counter[Level])
     doubts: list[str] = field(default_factory=list[str])
+    released_init: Level = Level.ERROR
 
     def knows(self, code: str, primary: Span | None, other: Span | None, level: Level) -> bool:
         """Would a report of this be dropped, since it or a graver one of the same places is there already?"""
