@@ -69,7 +69,7 @@ _BY_FAMILY: dict[str, tuple[Proposals, ...]] = {
     "NB": (numbers.named_barriers, order.cta_barriers, order.async_copies, *_ODD, missing.every_thread_arrives,
            order.cluster_barriers),
     "CL": (order.cluster_barriers, order.initialised, missing.remote_arrivals, *_ODD),
-    "SR": (numbers.registers, order.register_changes),
+    "SR": (order.register_changes, numbers.registers),
     "AL": (numbers.alignments, numbers.offsets),
     "MF": (numbers.alignments, numbers.offsets, *_ODD, order.cta_barriers, order.allocations, missing.initialisations),
     "GD": (order.grid_waits,),

@@ -55,7 +55,12 @@ def guards(subject: Subject) -> Iterator[Candidate]:
         for place in dict.fromkeys((*(each for each in (subject.primary, subject.other) if each is not None),))
         if place.item.row.startswith(("mbarrier", "cp.async.bulk", "tcgen05.mma", "tcgen05.commit", "tcgen05.cp"))
     ]
-    for place in wanted:
+    lone = [
+        place for place in subject.fits("mbarrier.arrive", "mbarrier.expect_tx", "cp.async.bulk", "tcgen05.commit")
+        if place.item.guard is None and place not in wanted and "group" not in place.item.row
+        and any(place.index - 40 < each.index < place.index and _predicates(each.item) for each in subject.dead)
+    ]  # fmt: skip
+    for place in (*lone, *wanted):
         unused = [
             name for each in reversed(subject.dead) if each.index < place.index and _predicate(each.item)
             for name in sorted(_predicates(each.item))
@@ -69,6 +74,8 @@ def guards(subject: Subject) -> Iterator[Candidate]:
             for guard in list(dict.fromkeys((*(f"@{name} " for name in unused[:3]), *beside)))[:4]:
                 text = f"{guard}{place.text}"
                 yield Candidate(f"only where {guard[1:].strip()} holds (line {place.line})", (replaced(place, text),))
+        if place in lone:
+            continue
         body = re.sub(r"^@!?[\w$%]+\s+", "", place.text)
         condition = "" if place.item.guard is None else _and_guard(place.guard)
         text = f"{{ .reg .pred one_lane; elect.sync _|one_lane, 0xffffffff;{condition} @one_lane {body} }}"
@@ -182,19 +189,9 @@ def initialisations(subject: Subject) -> Iterator[Candidate]:
             wanted.setdefault(at, barrier)
     counts = [each.item.operands[-1].value for each in inits if isinstance(each.item.operands[-1], Immediate)]
     counted = [value for value, _ in Counter(counts).most_common()] or [1]
+    for at, barrier in list(wanted.items())[:3]:
+        yield from _early_inits(subject, at, barrier, counted[0])
     if not inits:
-        leader = next((each for each in subject.places if each.guard and barrier_of(each.item) is not None), None)
-        sync = next(subject.fits("bar", "barrier.cta", "barrier.sync"), None)
-        for barrier in wanted.values():
-            if leader is None:
-                continue
-            lines = (
-                f"{leader.guard}mbarrier.init.shared::cta.b64 {spelled(barrier)}, 1;",
-                f"{leader.guard}{_INIT_FENCE}",
-            )
-            edit = (before(subject, sync, *lines) if sync is not None and sync.index < leader.index
-                  else before(subject, leader, *lines, "bar.sync 0;"))  # fmt: skip
-            yield Candidate(f"initialise {spelled(barrier)}", (edit,))
         return
     offsets = {
         place: at for place in inits if (barrier := barrier_of(place.item)) and (at := constant(subject, barrier))
@@ -215,6 +212,31 @@ def initialisations(subject: Subject) -> Iterator[Candidate]:
                 f"initialise the barrier at {at[0]}+{at[1]} for {value} arrivals",
                 (after(subject, near, *_with_address(near.guard, address, value)),),
             )
+
+
+def _early_inits(subject: Subject, at: tuple[str, int], barrier: Address, count: int) -> Iterator[Candidate]:
+    """An init before the first use of a barrier, by a predicate that nothing uses or by that of the first use."""
+    uses = [each for each in subject.places if (found := barrier_of(each.item)) and constant(subject, found) == at]
+    first = uses[0]
+    earlier = [each for each in subject.fits("mbarrier.init") if each.index < first.index]
+    text = f"mbarrier.init.shared::cta.b64 [{_constant_address(at)}], {count};"
+    title = f"initialise the barrier at {_constant_address(at)} for {count} arrivals"
+    for each in [each for each in subject.dead if each.index < first.index and _predicates(each.item)][::-1][:2]:
+        guard = f"@{min(_predicates(each.item))} "
+        yield Candidate(f"{title} (after line {each.line})", (after(subject, each, guard + text),))
+    if earlier:
+        return
+    leader = next((each for each in uses if each.guard), None)
+    syncs = [each for each in subject.fits("bar.sync", "barrier.sync") if each.index < first.index]
+    if leader is None:
+        return
+    lines = (f"{leader.guard}{text}", f"{leader.guard}{_INIT_FENCE}")
+    makers = [
+        each for each in subject.places if leader.item.guard and leader.item.guard.register.name in written(each.item)
+    ]
+    if syncs and makers and makers[-1].index < syncs[-1].index:
+        yield Candidate(f"{title} (before line {syncs[-1].line})", (before(subject, syncs[-1], *lines),))
+    yield Candidate(f"{title} (before line {leader.line})", (before(subject, leader, *lines, "bar.sync 0;"),))
 
 
 def _nearest(offsets: dict[Place, tuple[str, int]], at: tuple[str, int]) -> Place | None:
@@ -326,11 +348,13 @@ def arrivals(subject: Subject) -> Iterator[Candidate]:
             text = f"{'' if guard is None else f'@{min(_predicates(guard.item))} '}{opcode} _, [{name}];"
             for spot in _after_uses(subject, where):
                 yield Candidate(f"arrive (after line {spot.line})", (after(subject, spot, text),))
-    for each in guards[:2]:
-        for target in [barrier_of(other.item) for other in siblings[:2]]:
-            if target is not None:
-                text = f"@{min(_predicates(each.item))} {opcode} _, {spelled(target)};"
-                yield Candidate(f"arrive (after line {each.line})", (after(subject, each, text),))
+    targets = _awaited_barriers(subject)
+    for each in subject.near(guards)[:3]:
+        guard = f"@{min(_predicates(each.item))} "
+        for spot in _after_uses(subject, each)[:4]:
+            for target in targets[:2]:
+                text = f"{guard}{opcode} _, {target};"
+                yield Candidate(f"arrive (after line {spot.line})", (after(subject, spot, text),))
     if wait is None or barrier is None or remote:
         return
     inside = subject.enclosing(wait)
@@ -345,15 +369,43 @@ def arrivals(subject: Subject) -> Iterator[Candidate]:
             )
 
 
+def _awaited_barriers(subject: Subject) -> list[str]:
+    """The barriers of the finding's places as addresses that can be written anywhere; then as they are written."""
+    constants: list[str] = []
+    written_so: list[str] = []
+    for place in (subject.primary, subject.other):
+        barrier = barrier_of(place.item) if place is not None else None
+        if barrier is not None:
+            at = constant(subject, barrier)
+            if at is not None:
+                constants.append(f"[{_constant_address(at)}]")
+            written_so.append(spelled(barrier))
+    return list(dict.fromkeys((*constants, *written_so)))
+
+
+def _straight(subject: Subject, place: Place, steps: int = 80) -> Iterator[Place]:
+    """What follows an instruction up to a branch other than that of a wait."""
+    asked = {each.index for each in waits(subject)}
+    for each in subject.places[place.index + 1 : place.index + steps]:
+        if each.item.row in ("ret", "exit", "brx"):
+            return
+        if each.item.row == "bra" and not asked & {each.index - 1, each.index - 2, each.index - 3}:
+            return
+        yield each
+
+
 def _after_uses(subject: Subject, place: Place) -> list[Place]:
-    """Here, and after the waits and barriers that follow in a straight line."""
-    spots = [place]
-    for each in subject.places[place.index + 1 : place.index + 60]:
-        if each.item.row in ("bra", "ret", "exit"):
-            break
+    """After the waits and barriers that follow uses in a straight line, after those alone, and here."""
+    spots: list[Place] = []
+    used: list[Place] = []
+    fresh = False
+    for each in _straight(subject, place):
+        if each.item.row.startswith(("ld.shared", "tcgen05.ld", "ldmatrix", "wgmma.mma", "ld")):
+            fresh = True
         if each.item.row.startswith(("bar", "wgmma.wait_group", "tcgen05.wait", "barrier")):
-            spots.append(each)
-    return spots[::-1][:2] if len(spots) > 1 else spots
+            (used if fresh else spots).append(each)
+            fresh = fresh and not each.item.row.startswith("bar")
+    return [*used[::-1][:3], *spots[:2], place]
 
 
 def _addresses(subject: Subject, places: list[Place]) -> list[Place]:
@@ -388,6 +440,15 @@ def commits(subject: Subject) -> Iterator[Candidate]:
     siblings = list(subject.fits("tcgen05.commit"))
     group = "cta_group::2" if "cta_group::2" in operations[-1].item.opcode else "cta_group::1"
     opcode = f"tcgen05.commit.{group}.mbarrier::arrive::one.shared::cluster.b64"
+    lost = [each for each in _tops(subject) if _predicates(each.item)]
+    for each in subject.near(lost)[:4]:
+        for target in _awaited_barriers(subject)[:2]:
+            text = f"@{min(_predicates(each.item))} {opcode} {target};"
+            makers = [place for place in _straight(subject, each, 12) if place.item.row in ("add", "mov")]
+            where = (makers or [each])[-1] if "%" in target else each
+            yield Candidate(
+                f"commit the tensor core's operations (after line {where.line})", (after(subject, where, text),)
+            )
     unused = subject.near(_addresses(subject, _tops(subject)))[:3]
     targets = [f"[{min(written(each.item))}]" for each in unused]
     for place in (subject.primary, subject.other):
@@ -436,24 +497,36 @@ def _last_of_runs(subject: Subject, operations: list[Place]) -> list[Place]:
 def phase_waits(subject: Subject) -> Iterator[Candidate]:
     """A wait for the phase of a copy or a commit, before what needs it."""
     use, source = subject.primary, subject.other
-    done = [each for each in subject.fits("setp") if _tautology(each.item)]
     parities = [text for wait in waits(subject) if (text := _parity_text(wait))]
     tops = _tops(subject)
-    kept = [name for each in subject.fits("xor") for name in written(each.item) & read_by(each.item)]
-    kept += [min(written(each.item)) for each in tops if each.item.row in ("xor", "and", "selp", "shr", "bfe")]
+    bits = [each for each in tops if each.item.row in ("xor", "and", "selp", "shr", "bfe")]
+    kept = [min(written(each.item)) for each in subject.near(bits)]
+    kept += [name for each in subject.fits("xor") for name in written(each.item) & read_by(each.item)]
+    wanted = list(dict.fromkeys((*kept, *parities, "0")))[:4]
     addresses = subject.near(_addresses(subject, tops))
-    for each in addresses[:2]:
-        name = min(written(each.item))
-        for parity in list(dict.fromkeys((*kept, *parities, "0")))[:4]:
-            if parity != name:
-                yield Candidate(
-                    f"wait for the phase (after line {each.line})",
-                    (after(subject, each, *wait_lines(f"[{name}]", parity)),),
-                )
-    for each in done:
-        for wait in subject.near(waits(subject))[:1]:
-            text = re.sub(r"(?<=wait)(.*?)\s[%\w$]+\s*,", rf"\1 {min(written(each.item))},", wait.text, count=1)
-            yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
+    lost = [f"[{min(written(each.item))}]" for each in addresses[:2]]
+    unwaited = _unwaited(subject)
+    for each in [each for each in subject.fits("setp") if _tautology(each.item)][:2]:
+        done = min(written(each.item))
+        for target in (*lost, *unwaited)[:4]:
+            for parity in wanted:
+                text = f"mbarrier.try_wait.parity.shared::cta.b64 {_as_written(each, done)}, {target}, {parity};"
+                yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
+    for each, target in zip(addresses[:2], lost, strict=True):
+        for parity in wanted:
+            if parity != target.strip("[]"):
+                lines = wait_lines(target, parity)
+                yield Candidate(f"wait for the phase (after line {each.line})", (after(subject, each, *lines),))
+    for each in subject.near(bits)[:2]:
+        for target in unwaited[:3]:
+            lines = wait_lines(target, min(written(each.item)))
+            yield Candidate(f"wait for the phase (after line {each.line})", (after(subject, each, *lines),))
+    for target in unwaited[:2]:
+        for place in (use, source):
+            if place is not None and place not in waits(subject):
+                for parity in wanted[:2]:
+                    lines = wait_lines(target, parity)
+                    yield Candidate(f"wait for the phase (before line {place.line})", (before(subject, place, *lines),))
     targets = [place for place in (use, source) if place is not None]
     for place in targets:
         barrier = barrier_of(place.item)
@@ -472,6 +545,24 @@ def phase_waits(subject: Subject) -> Iterator[Candidate]:
         barrier = barrier_of(init.item)
         if barrier is not None and not any(same_barrier(subject, init.item, each.item) for each in waits(subject)):
             yield from _handshake(subject, barrier)
+
+
+def _unwaited(subject: Subject) -> list[str]:
+    """Barriers that are initialised or signalled, and that no wait names."""
+    asked = {constant(subject, barrier) for wait in waits(subject) if (barrier := barrier_of(wait.item)) is not None}
+    found: dict[str, None] = {}
+    for place in subject.near([each for each in subject.places if barrier_of(each.item) is not None]):
+        barrier = barrier_of(place.item)
+        at = None if barrier is None else constant(subject, barrier)
+        if at is not None and at not in asked:
+            found.setdefault(f"[{_constant_address(at)}]")
+    return list(found)
+
+
+def _as_written(place: Place, name: str) -> str:
+    """A register's name as the text has it: the reader renames those of nested scopes."""
+    words = place.text.split()
+    return words[1].rstrip(",") if len(words) > 1 and not words[0].startswith("@") else name
 
 
 def _tautology(item: Instruction) -> bool:

@@ -194,6 +194,11 @@ def named_barriers(subject: Subject) -> Iterator[Candidate]:
          and isinstance(place.item.operands[1], Immediate) else None)
         for place in sites if isinstance(first := place.item.operands[0], Immediate)
     ]  # fmt: skip
+    often = Counter((number, threads) for _, number, threads in known)
+    alone = {number for number, _ in often if sum(each == number for each, _ in often) > 1}
+    known.sort(
+        key=lambda each: (each[1] not in alone, often[each[1], each[2]]) if each[0] not in subject.found else (False, 0)
+    )
     warps = [32 * int(word) for word in re.findall(r"(\d+) warps have come", subject.words)]
     for place, number, threads in known[:6]:
         if threads is not None:

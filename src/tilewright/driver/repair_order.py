@@ -8,6 +8,7 @@ Checked by: tests/driver/test_repair.py.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from tilewright.driver.repair_numbers import said
@@ -26,7 +27,7 @@ from tilewright.driver.repair_text import (
     with_number,
     written,
 )
-from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Register
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Label, Register
 
 _SYNCHRONIZES = ("bar", "barrier", "mbarrier.arrive")
 _PROXY_FENCE = "fence.proxy.async.shared::cta;"
@@ -289,6 +290,17 @@ def wgmmas(subject: Subject) -> Iterator[Candidate]:
     commits, asked = list(subject.fits("wgmma.commit_group")), list(subject.fits("wgmma.wait_group"))
     commit, wait = "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"
     fences = list(subject.fits("wgmma.fence"))
+    use = subject.primary
+    if (
+        use is not None
+        and use not in operations
+        and subject.other in operations
+        and not _uncommitted(operations, commits, asked)
+    ):
+        for pending in (1, 0):
+            title = f"wait for the wgmmas{' but 1 group' if pending else ''} (before line {use.line})"
+            edit = before(subject, use, wait.replace(" 0;", f" {pending};"))
+            yield Candidate(title, (edit,), "less overlap")
     for place in _uncommitted(operations, commits, asked):
         yield Candidate(f"commit the wgmmas (after line {place.line})", (after(subject, place, commit),))
     for place in _first_of_runs(operations, fences, commits):
@@ -521,26 +533,28 @@ def exits(subject: Subject) -> Iterator[Candidate]:
 
 
 def register_changes(subject: Subject) -> Iterator[Candidate]:
-    """A setmaxnreg that warps of one warpgroup, or of the CTA, lack."""
+    """A setmaxnreg that a role lacks: where its siblings begin with one, and before a role that takes registers."""
     changes = list(subject.fits("setmaxnreg"))
+    falling = [each for each in changes if ".dec" in each.item.opcode]
+    usual = Counter(each.text for each in falling).most_common(1)
+    labels = [item for item in subject.kernel.body if isinstance(item, Label)]
+    if usual:
+        for label in labels:
+            following = [each for each in subject.places if each.line > label.span.line][:6]
+            entry = bool(following) and following[0].item.row in ("barrier.sync", "bar.sync")
+            if entry and not any(each.item.row == "setmaxnreg" for each in following[:2]):
+                title = f"give registers back (before line {following[0].line})"
+                yield Candidate(title, (before(subject, following[0], usual[0][0]),))
     rising = [each for each in changes if ".inc" in each.item.opcode]
     for place in subject.near(rising):
-        for other in changes:
-            if ".dec" in other.item.opcode:
-                yield Candidate(
-                    f"give registers back (before line {place.line})", (before(subject, place, other.text),)
-                )
-        values = [each.item.operands[-1] for each in rising if isinstance(each.item.operands[-1], Immediate)]
-        targets = [item for item in subject.kernel.body if not hasattr(item, "row")]
-        for label in [each for each in targets if each.span.line < place.line][-1:]:
+        for text in dict.fromkeys(each.text for each in falling):
+            yield Candidate(f"give registers back (before line {place.line})", (before(subject, place, text),))
+        for label in [each for each in labels if each.span.line < place.line][-1:]:
+            first = next((each for each in subject.places if each.line > label.span.line), None)
             for value in (24, 40, 88, 168):
-                if values:
+                if first is not None:
                     line = f"setmaxnreg.dec.sync.aligned.u32 {value};"
-                    first = next((each for each in subject.places if each.line > label.span.line), None)
-                    if first is not None:
-                        yield Candidate(
-                            f"give registers back (before line {first.line})", (before(subject, first, line),)
-                        )
+                    yield Candidate(f"give registers back (before line {first.line})", (before(subject, first, line),))
 
 
 def grid_waits(subject: Subject) -> Iterator[Candidate]:

@@ -146,15 +146,8 @@ def subject_of(text: str, module: Module, finding: Diagnostic) -> Subject | None
     )
     if kernel is None:
         return None
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    places: list[Place] = []
-    for item in kernel.body:
-        if isinstance(item, Instruction):
-            start = starts[item.span.line - 1] + item.span.column - 1
-            end = text.find(";", start) + 1
-            places.append(Place(item, len(places), start, end, text[start:end]))
+    starts = _line_starts(text)
+    places = places_of(text, kernel)
 
     def at(span: Span | None) -> Place | None:
         if span is None:
@@ -164,8 +157,27 @@ def subject_of(text: str, module: Module, finding: Diagnostic) -> Subject | None
 
     return Subject(
         text, kernel, tuple(places), finding, at(finding.primary), at(finding.conflicts_with),
-        _loops(kernel), tuple(starts), _unused(places),
+        _loops(kernel), tuple(starts), unused(places),
     )  # fmt: skip
+
+
+def places_of(text: str, kernel: Kernel) -> list[Place]:
+    """The instructions of a kernel in its text."""
+    starts = _line_starts(text)
+    places: list[Place] = []
+    for item in kernel.body:
+        if isinstance(item, Instruction):
+            start = starts[item.span.line - 1] + item.span.column - 1
+            end = text.find(";", start) + 1
+            places.append(Place(item, len(places), start, end, text[start:end]))
+    return places
+
+
+def _line_starts(text: str) -> list[int]:
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    return starts
 
 
 def applied(text: str, candidate: Candidate) -> str | None:
@@ -328,7 +340,8 @@ def constant(subject: Subject, operand: Operand, depth: int = 6) -> tuple[str, i
             return None
 
 
-def _unused(places: list[Place]) -> tuple[Place, ...]:
+def unused(places: list[Place]) -> tuple[Place, ...]:
+    """Instructions that do nothing but compute what nothing uses."""
     makers: dict[str, list[Place]] = {}
     for place in places:
         for name in written(place.item):

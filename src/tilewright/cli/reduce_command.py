@@ -1,0 +1,115 @@
+"""`tilewright reduce kernel.ptx --code MB013`: the smallest kernel that still shows a finding.
+
+The text goes to standard output or to `--output`, what was done to standard error. Exit codes: 0 reduced; 2 where the
+file can't be read or does not show the finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.driver.reduce import ReducedFinding
+
+EXAMPLES = """examples:
+  tilewright reduce kernel.ptx --code MB013
+  tilewright reduce kernel.ptx --code TX104 --launch launch.json --output small.ptx
+  tilewright reduce kernel.ptx --code TM101 --isa strict --budget 20
+"""
+_DEFAULT_SECONDS = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="FILE", help="a PTX file, or - for standard input")
+    parser.add_argument("--code", required=True, help="the finding's code, as check reports it")
+    parser.add_argument("--launch", metavar="FILE", help="the launch, as for check")
+    parser.add_argument("--entry", metavar="NAME", help="reduce this kernel")
+    parser.add_argument("--isa", default="tolerant", metavar="READING", help="the reading of the ISA, as for check")
+    parser.add_argument("--output", metavar="FILE", help="write the reduced text here instead of to standard output")
+    parser.add_argument(
+        "--budget", type=_seconds, default=_DEFAULT_SECONDS, metavar="SECONDS", help="time for all of it (default: 60)"
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError("write a number of seconds") from error
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError("a budget is more than 0 and at most 86400 seconds")
+    return seconds
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from tilewright.cli.files import write_files
+    from tilewright.cli.progress import Progress
+    from tilewright.driver.check import decode_text, read_text
+    from tilewright.driver.isa import readings_of
+    from tilewright.driver.launch_file import read_launch_file
+    from tilewright.driver.reduce import reduce_finding
+
+    readings_of(arguments.isa)
+    launch = read_launch_file(arguments.launch) if arguments.launch else None
+    from_input = arguments.path == "-"
+    text = decode_text(sys.stdin.buffer.read(), "standard input") if from_input else read_text(arguments.path)
+    begin = time.monotonic()
+    with Progress() as progress:
+        progress.step(f"reducing {arguments.path}")
+        found = reduce_finding(
+            text,
+            "<stdin>" if from_input else arguments.path,
+            arguments.code,
+            launch=launch,
+            isa=arguments.isa,
+            entry=arguments.entry,
+            seconds=arguments.budget,
+            progress=progress.share,
+        )
+    elapsed = time.monotonic() - begin
+    if arguments.output:
+        write_files({Path(arguments.output): found.reduced.text.encode("utf-8")})
+    if arguments.format == "json":
+        print(json.dumps(_as_json(found, elapsed), indent=2))
+        return 0
+    if not arguments.output:
+        print(found.reduced.text, end="")
+    print(_words(found, elapsed), file=sys.stderr)
+    return 0
+
+
+def _words(found: ReducedFinding, elapsed: float) -> str:
+    from tilewright.report.text import printable
+
+    reduced, finding = found.reduced, found.finding
+    place = f" at line {finding.primary.line}" if finding.primary is not None else ""
+    end = "no statement can be left out" if reduced.finished else "time was over: a longer --budget may find less"
+    return (
+        f"{reduced.lines_before} lines reduced to {reduced.lines} in {elapsed:.1f} s, {reduced.tries} checks; {end}\n"
+        f"{finding.code} ({finding.name}){place}: {printable(finding.message)}"
+    )
+
+
+def _as_json(found: ReducedFinding, elapsed: float) -> dict[str, object]:
+    reduced, finding = found.reduced, found.finding
+    return {
+        "text": reduced.text,
+        "lines": reduced.lines,
+        "lines_before": reduced.lines_before,
+        "checks": reduced.tries,
+        "finished": reduced.finished,
+        "seconds": round(elapsed, 3),
+        "finding": {
+            "code": finding.code,
+            "name": finding.name,
+            "message": finding.message,
+            "line": finding.primary.line if finding.primary is not None else None,
+            "conflicts_with_line": finding.conflicts_with.line if finding.conflicts_with is not None else None,
+            "interleaving": list(finding.interleaving),
+        },
+    }
