@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import clusters, compile_time, corpus, foreign, fuzz, gemm, hardware, mutants
+from bench import clusters, compile_time, corpus, foreign, fuzz, gemm, hardware, mutants, sanitizers
 
 _BENCHES = {
     "gemm": gemm,
@@ -16,6 +16,7 @@ _BENCHES = {
     "fuzz": fuzz,
     "hardware": hardware,
     "mutants": mutants,
+    "sanitizers": sanitizers,
 }
 
 
