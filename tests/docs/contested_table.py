@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from tests.docs.pages import ROOT
+
 from tilewright.contract.readings import POINTS, Readings, strict, tolerant
 from tilewright.driver.isa import point_file
 

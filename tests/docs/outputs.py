@@ -103,6 +103,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "check-strict": _bug("refill-after-ordinary-reads", "--isa", "strict"),
     "explain-rule": lambda: command("explain", "TX104"),
     "explain-point": lambda: command("explain", "fence_before_refill"),
+    "reduce": lambda: command("reduce", "docs/bugs/store-without-a-proxy-fence/broken.ptx", "--code", "PX101"),
     "run-ring": lambda: command("run", "examples/ring.ptx", "--launch", "examples/ring.launch.json"),
 }
 
