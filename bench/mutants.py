@@ -14,9 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.record import write
 from tests.mutants.judging import Outcome, findings_of, judged
 from tests.mutants.mutations import BROKEN, HARMLESS, mutants
+
+from bench.record import write
 from tilewright.driver.launch_file import read_launch_file
 
 _OWN = Path(__file__).parent.parent / "tests" / "data" / "ptx" / "corpus"

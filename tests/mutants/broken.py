@@ -7,15 +7,18 @@ those that are not are listed, with the reason, where the mutants are checked.
 
 from __future__ import annotations
 
-from tests.mutants.edit import Mutation, before, drop, each, number, replace, twice, without_guard
+from tests.mutants.edit import Mutation, drop, each, number, replace, twice, without_guard
 from tests.mutants.faults import (
     COPY,
     EXPECT,
+    blocks_without_barriers,
+    bulk_waits,
     dropped_waits,
     early_releases,
     elected_by_all,
     fences_after,
     flipped_parities,
+    late_grid_wait,
     misaligned,
     more_threads,
     moved_waits,
@@ -57,8 +60,8 @@ BROKEN: tuple[Mutation, ...] = (
     Mutation("wait for the other parity", (*_RACE, "LV"), flipped_parities, shows=_WAITS),
     Mutation("phase never flipped", (*_RACE, "LV"), stuck_phases, shows=_WAITS),
     Mutation("stage never advanced", (*_RACE, "LV"), stuck_stages, shows=_USES_OF_MBARRIER),
-    Mutation("copy before its wait", _RACE, moved_waits(COPY), shows=_USES_OF_DATA),
-    Mutation("expectation before its wait", (*_RACE, "LV"), moved_waits((EXPECT,)), shows=_USES_OF_DATA),
+    Mutation("wait behind the next copy", _RACE, moved_waits(COPY, True), shows=_USES_OF_DATA),
+    Mutation("wait behind the next expectation", (*_RACE, "LV"), moved_waits((EXPECT,), False), shows=_USES_OF_DATA),
     Mutation("copy dropped", _TX, drop(*COPY, having="complete_tx"), shows=_USES_OF_MBARRIER),
     Mutation("copy repeated", (*_TX, "TM"), twice(*COPY, having="complete_tx")),
     Mutation("copy signals the next barrier", (*_TX, "MF", "TM"), next_barrier(*COPY), shows=_USES_OF_MBARRIER),
@@ -72,8 +75,10 @@ BROKEN: tuple[Mutation, ...] = (
     Mutation("wgmma wait dropped", ("WG",), drop("wgmma.wait_group"), shows=_USES_OF_DATA),
     Mutation("wgmma wait too weak", ("WG",), number(lambda n: n + 1, "wgmma.wait_group"), shows=_USES_OF_DATA),
     Mutation("bulk commit dropped", ("BG",), drop("cp.async.bulk.commit_group")),
-    Mutation("bulk wait dropped", ("BG",), drop("cp.async.bulk.wait_group")),
-    Mutation("bulk wait too weak", ("BG",), number(lambda n: n + 1, "cp.async.bulk.wait_group")),
+    Mutation("bulk wait dropped", ("BG",), bulk_waits(weaker=False, at_end=False)),
+    Mutation("last bulk wait dropped", ("BG",), bulk_waits(weaker=False, at_end=True), "strict"),
+    Mutation("bulk wait too weak", ("BG",), bulk_waits(weaker=True, at_end=False)),
+    Mutation("last bulk wait too weak", ("BG",), bulk_waits(weaker=True, at_end=True), "strict"),
     Mutation("cp.async commit dropped", ("TM", "NB", "BG"), drop("cp.async.commit_group")),
     Mutation("cp.async wait dropped", ("TM", "NB", "BG"), drop("cp.async.wait_group", "cp.async.wait_all")),
     Mutation("cp.async wait too weak", ("TM", "NB", "BG"), number(lambda n: n + 2, "cp.async.wait_group")),
@@ -97,6 +102,7 @@ BROKEN: tuple[Mutation, ...] = (
         shows=("cp.async.bulk", "tensormap"),
     ),
     Mutation("barrier dropped", (*_RACE, "LV"), ordering_barriers, shows=_USES_OF_DATA),
+    Mutation("barriers of a block dropped", (*_RACE, "LV"), blocks_without_barriers, shows=_USES_OF_DATA),
     Mutation("barrier of another number", (*_RACE, "LV"), other_barrier, shows=("bar", "mbarrier.try_wait")),
     Mutation("barrier with more threads", ("NB", "LV"), each(more_threads), shows=("bar", "mbarrier.try_wait")),
     Mutation(
@@ -146,6 +152,6 @@ BROKEN: tuple[Mutation, ...] = (
         number(lambda n: n // 2 if n > 32 else None, "tcgen05.dealloc"),
         shows=("tcgen05",),
     ),
-    Mutation("wait for the grid before dropped", ("GD",), drop("griddepcontrol.wait")),
-    Mutation("dependents launched early", ("GD",), before("griddepcontrol.launch_dependents;", "griddepcontrol.wait")),
+    Mutation("wait for the grid before dropped", ("GD",), drop("griddepcontrol.wait"), "strict"),
+    Mutation("wait for the grid before is late", ("GD",), late_grid_wait, "strict"),
 )

@@ -1,4 +1,4 @@
-"""Edits that break a protocol and take more than a line's own text: what a wait, a phase or a barrier stands between."""
+"""Edits that break a protocol and take more than a line's own text: what a wait or a barrier stands between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.mutants.edit import (
     waits,
     written,
 )
-from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, PairOfPredicates, Register
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Label, PairOfPredicates, Register
 
 EXPECT = "mbarrier.arrive.expect_tx"
 COPY = ("cp.async.bulk.tensor", "cp.async.bulk")
@@ -113,8 +113,11 @@ def stuck_stages(subject: Subject) -> Iterator[Edit]:
             yield Edit(item.span.line, {item.span.line: f"\tmov.b32 {first.name}, {second.name};"})
 
 
-def moved_waits(rows: tuple[str, ...]) -> Places:
-    """A wait moved behind an instruction of `rows` that follows it: that one happens too early."""
+def moved_waits(rows: tuple[str, ...], past_uses: bool) -> Places:
+    """A wait moved behind an instruction of `rows` that follows it: that one happens too early.
+
+    past_uses: also where data are used between them, which then happens too early as well.
+    """
 
     def places(subject: Subject) -> Iterator[Edit]:
         for wait in waits(subject):
@@ -128,7 +131,7 @@ def moved_waits(rows: tuple[str, ...]) -> Places:
                         removed = {number: "" for number in spelled[1]}
                         yield Edit(item.span.line, {**removed, item.span.line: f"{line} {spelled[0]}"})
                     break
-                if written(item) & read(wait.item):
+                if written(item) & read(wait.item) or (not past_uses and item.opcode.startswith(_NEXT)):
                     break
 
     return places
@@ -188,7 +191,12 @@ def elected_by_all(item: Instruction, _line: str) -> str | None:
             return None
 
 
-_MEMORY = ("ldmatrix", "stmatrix", "cp.", "wgmma", "tcgen05", "mbarrier", "ld.shared", "st.shared", "tensormap")
+_ACCESS = (
+    "ldmatrix", "stmatrix", "cp.async.wait", "cp.async.bulk.wait", "wgmma.wait", "tcgen05.wait", "mbarrier.init",
+    "ld.shared", "st.shared", "tensormap",
+)  # fmt: skip
+"""Of instructions after which other threads may want to go on."""
+_NEXT = (*_ACCESS, "cp.", "mbarrier.arrive", "wgmma.mma", "tcgen05")
 
 
 def _before(subject: Subject, at: int, rows: tuple[str, ...]) -> list[Instruction]:
@@ -202,7 +210,7 @@ def _before(subject: Subject, at: int, rows: tuple[str, ...]) -> list[Instructio
 
 
 def ordering_barriers(subject: Subject) -> Iterator[Edit]:
-    """Barriers with accesses of shared memory on both sides, before the next barrier: they may order something."""
+    """Barriers between accesses of all threads and what may depend on them, neither across another barrier."""
     for at, item in enumerate(subject.kernel.body):
         if not isinstance(item, Instruction) or not fits(item, BARRIER) or subject.line(item).count(";") != 1:
             continue
@@ -212,7 +220,9 @@ def ordering_barriers(subject: Subject) -> Iterator[Edit]:
             if fits(other, BARRIER):
                 break
             later.append(other)
-        if all(any(other.opcode.startswith(_MEMORY) for other in side) for side in (earlier, later)):
+        if any(each.opcode.startswith(_ACCESS) for each in earlier) and any(
+            each.opcode.startswith(_NEXT) for each in later
+        ):
             yield Edit(item.span.line, {item.span.line: ""})
 
 
@@ -278,3 +288,52 @@ def plain_barrier_arrival(item: Instruction, line: str) -> str | None:
     if item.row != "barrier.cluster.arrive" or "relaxed" in item.opcode:
         return None
     return line.replace(".release", "", 1).replace("barrier.cluster.arrive", "barrier.cluster.arrive.relaxed", 1)
+
+
+def bulk_waits(weaker: bool, at_end: bool) -> Places:
+    """`cp.async.bulk.wait_group` dropped, or one group weaker: in a loop, or (at_end) after the last store."""
+
+    def places(subject: Subject) -> Iterator[Edit]:
+        first = {item.name: item.span.line for item in subject.kernel.body if isinstance(item, Label)}
+        back = [
+            (first.get(getattr(item.operands[-1], "name", ""), item.span.line), item.span.line)
+            for item in subject.instructions()
+            if item.row == "bra"
+        ]
+        for item in subject.instructions():
+            if item.row != "cp.async.bulk.wait_group" or not isinstance(item.operands[0], Immediate):
+                continue
+            place, line, count = item.span.line, subject.line(item), item.operands[0].value
+            if any(start < place < end for start, end in back) != at_end:
+                weak = re.sub(rf"\b{count}(?=\s*;)", str(count + 1), line)
+                yield Edit(place, {place: weak if weaker else ""})
+
+    return places
+
+
+def blocks_without_barriers(subject: Subject) -> Iterator[Edit]:
+    """An ordering barrier and all that follow it before the next label or branch: none is left to stand in for it."""
+    for edit in ordering_barriers(subject):
+        body = subject.kernel.body
+        at = next(
+            index for index, item in enumerate(body) if item.span.line == edit.line and isinstance(item, Instruction)
+        )
+        following = [
+            item.span.line
+            for _, item in straight_after(subject, at + 1)
+            if fits(item, BARRIER) and subject.line(item).count(";") == 1
+        ]
+        if following:
+            yield Edit(edit.line, {**edit.new, **{number: "" for number in following}})
+
+
+def late_grid_wait(subject: Subject) -> Iterator[Edit]:
+    """`griddepcontrol.wait` behind the load that follows it."""
+    body = subject.kernel.body
+    for at, item in enumerate(body):
+        if isinstance(item, Instruction) and item.row == "griddepcontrol.wait":
+            for _, other in straight_after(subject, at + 1):
+                if other.opcode.startswith("ld.global") and subject.line(other).count(";") == 1:
+                    moved = f"{subject.line(other)} {subject.line(item).strip()}"
+                    yield Edit(other.span.line, {item.span.line: "", other.span.line: moved})
+                    break
