@@ -29,6 +29,8 @@ ATTEMPTS = 48
 SECONDS = 20.0
 _FINDINGS_TRIED = 3
 _PARTS_TRIED = 2
+_KEPT = 30
+"""Percent of the attempts that are left for later when the candidates of a finding were tried."""
 
 Recheck = Callable[[str], FileReport]
 """Checks another text in the same way as the one that a report is of."""
@@ -40,6 +42,7 @@ class _Mended:
 
     text: str
     titles: tuple[str, ...] = ()
+    costs: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -51,9 +54,13 @@ class _Search:
     deadline: float
     seen: set[str] = field(default_factory=set[str])
 
+    @property
+    def over(self) -> bool:
+        return monotonic() > self.deadline
+
     def report(self, text: str) -> FileReport | None:
         """The report on a text not seen before, or None."""
-        if text in self.seen or self.attempts <= 0 or monotonic() > self.deadline:
+        if text in self.seen or self.attempts <= 0 or self.over:
             return None
         self.seen.add(text)
         self.attempts -= 1
@@ -75,7 +82,7 @@ def with_repairs(
 def _with_repair(kernel: KernelReport, report: FileReport, mended: _Mended) -> KernelReport:
     first = kernel.errors[0]
     edits = difference(report.text, mended.text, first.primary.file if first.primary else report.path)
-    repair = Repair("; ".join(mended.titles), edits, "", rechecked=True)
+    repair = Repair("; ".join(mended.titles), edits, "; ".join(dict.fromkeys(mended.costs)), rechecked=True)
     return replace(
         kernel, findings=tuple(replace(each, repair=repair) if each is first else each for each in kernel.findings)
     )
@@ -89,16 +96,21 @@ def _mend(now: _Mended, report: FileReport, kernel: KernelReport, search: _Searc
         return None
     partly: list[tuple[_Mended, FileReport, KernelReport]] = []
     for finding in _one_of_each_rule(kernel.errors)[:_FINDINGS_TRIED]:
+        # Some attempts are kept for the other findings, and for mending in two steps.
+        least = search.attempts * _KEPT // 100
         for candidate in candidates(now.text, module, finding):
+            if search.attempts <= least or search.over:
+                break
             changed = applied(now.text, candidate)
             after = search.report(changed) if changed is not None else None
             if changed is None or after is None or _others_worse(after, report, kernel.name):
                 continue
-            mended = _Mended(changed, (*now.titles, candidate.title))
+            costs = (*now.costs, candidate.cost) if candidate.cost else now.costs
+            mended = _Mended(changed, (*now.titles, candidate.title), costs)
             result = next((each for each in after.kernels if each.name == kernel.name), None)
             if result is not None and result.verdict == "proven":
                 return mended
-            if result is not None and result.errors and _fewer(result, kernel):
+            if result is not None and result.errors and (_fewer(result, kernel) or _further(result, kernel)):
                 partly.append((mended, after, result))
     for mended, after, result in partly[:_PARTS_TRIED]:
         found = _mend(mended, after, result, search)
@@ -130,6 +142,12 @@ def _fewer(after: KernelReport, before: KernelReport) -> bool:
     old = Counter(finding.code for finding in before.errors)
     new = Counter(finding.code for finding in after.errors)
     return new.total() < old.total() and all(new[code] <= old[code] for code in new)
+
+
+def _further(after: KernelReport, before: KernelReport) -> bool:
+    """Did a run that stopped at something forbidden come beyond it? What it finds there may be more."""
+    stopped = {finding.code for finding in before.errors if finding.code[2:3] == "2"}
+    return bool(stopped) and not stopped & {finding.code for finding in after.errors}
 
 
 def difference(before: str, after: str, file: str) -> tuple[tuple[Span, str], ...]:

@@ -31,7 +31,7 @@ _HANG: tuple[Proposals, ...] = (
     *_ODD, numbers.expected_bytes, numbers.arrival_counts, missing.commits, missing.arrivals, missing.expectations,
     numbers.other_parities, numbers.offsets, numbers.named_barriers, missing.kept_phases, *_MOVED,
     missing.initialisations, order.cluster_barriers, missing.guards, missing.remote_arrivals, order.cta_barriers,
-    missing.phase_waits,
+    missing.phase_waits, numbers.trip_counts,
 )  # fmt: skip
 """Somebody waits for ever."""
 _INVALID: tuple[Proposals, ...] = (

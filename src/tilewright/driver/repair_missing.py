@@ -34,7 +34,7 @@ from tilewright.driver.repair_text import (
 from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, PairOfPredicates, Register, Symbol
 
 _ARRIVES = ("mbarrier.arrive",)
-_ONCE = ("mbarrier", "cp.async.bulk", "tcgen05.commit", "tcgen05.alloc", "tcgen05.dealloc", "setmaxnreg", "red", "atom")
+_ONCE = ("mbarrier", "cp.async.bulk", "tcgen05.commit", "tcgen05.alloc", "tcgen05.dealloc", "red", "atom")
 _USES = ("mbarrier", "cp.async.bulk", "ld", "st", "wgmma", "tcgen05", "bar")
 _ADDRESSING = ("add", "mov", "mad", "or", "selp", "mapa", "sub", "cvta")
 _INIT_FENCE = "fence.mbarrier_init.release.cluster;"
@@ -44,7 +44,8 @@ def doubled(subject: Subject) -> Iterator[Candidate]:
     """An instruction that stands twice, one right after the other."""
     for place in subject.places[:-1]:
         following = subject.places[place.index + 1]
-        if place.text == following.text and place.item.row.startswith(_ONCE):
+        between = re.sub(r"//[^\n]*", "", subject.text[place.end : following.start])
+        if place.text == following.text and place.item.row.startswith(_ONCE) and not between.strip():
             yield Candidate(f"once instead of twice (line {following.line})", (dropped(subject, following),))
 
 
@@ -70,7 +71,8 @@ def guards(subject: Subject) -> Iterator[Candidate]:
             for each in subject.near([each for each in subject.places if each.guard])
             if each.item.row != "bra"
         ]
-        if place.item.guard is None:
+        # Where nothing counts what is done, a predicate that never holds would look like a repair.
+        if place.item.guard is None and barrier_of(place.item) is not None:
             for guard in list(dict.fromkeys((*(f"@{name} " for name in unused[:3]), *beside)))[:4]:
                 text = f"{guard}{place.text}"
                 yield Candidate(f"only where {guard[1:].strip()} holds (line {place.line})", (replaced(place, text),))

@@ -217,6 +217,27 @@ def named_barriers(subject: Subject) -> Iterator[Candidate]:
                 yield Candidate(f"barrier {value} instead of {number} (line {place.line})", (replaced(place, text),))
 
 
+def trip_counts(subject: Subject) -> Iterator[Candidate]:
+    """The bounds of loops that other loops have: roles that pass tiles to each other make as many trips."""
+    bounds: list[tuple[Place, int]] = []
+    for loop in subject.loops:
+        guard = subject.places[loop.last].item.guard
+        makers = [
+            place for place in subject.places[loop.first : loop.last]
+            if guard is not None and place.item.row == "setp" and guard.register.name in written(place.item)
+        ]  # fmt: skip
+        for place in makers[-1:]:
+            last = place.item.operands[-1]
+            if isinstance(last, Immediate) and any(isinstance(each, Register) for each in place.item.operands[1:]):
+                bounds.append((place, last.value))
+    anchor = subject.primary.index if subject.primary is not None else 0
+    for place, old in sorted(bounds, key=lambda each: abs(each[0].index - anchor), reverse=True):
+        for _, value in sorted(bounds, key=lambda each: -each[1]):
+            made = set_number(place, old, value, "trips:")
+            if made is not None:
+                yield made
+
+
 def columns(subject: Subject) -> Iterator[Candidate]:
     """Columns of tensor memory: as many freed as allocated, a power of two, enough of them."""
     sites = [
