@@ -23,6 +23,7 @@ from tilewright.contract.structured_scalar import (
 from tilewright.contract.structured_walk import OPAQUE, Environment, Handler, Value, Walk, bind, is_integer, lookup
 from tilewright.frontends.mlir.ast import Operation
 
+_LINEAR = frozenset({"arith.addi", "arith.subi", "arith.muli"})
 _Binary = Callable[[Walk, Number, Number], Number]
 
 
@@ -45,6 +46,8 @@ def _binary(compute: _Binary) -> Handler:
             walk.other(operation, environment)
             return
         left, right = (walk.number(environment, name, operation.line) for name in operation.uses[:2])
+        if operation.name not in _LINEAR:
+            left, right = walk.resolved(left), walk.resolved(right)
         bind(environment, result, compute(walk, left, right))
 
     return handle

@@ -31,9 +31,10 @@ from tilewright.contract.structured_walk import (
     Environment,
     NotFollowed,
     Program,
+    Relevance,
     Stretch,
     Walk,
-    relevant_operations,
+    relevance,
 )
 from tilewright.contract.structured_word import Mark, Symbol, Word
 from tilewright.frontends.mlir.ast import Region as Body
@@ -82,7 +83,7 @@ class _Problem:
     start: Start
     dialects: Dialects
     atoms: Atoms
-    relevant: frozenset[int]
+    relevant: Relevance
     symbols: dict[Distance, Symbol] = field(default_factory=dict[Distance, Symbol])
     conditions: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     runs: int = 0
@@ -102,7 +103,7 @@ class _Problem:
 
 def prove(body: Body, start: Start, dialects: Dialects) -> StructuredVerdict:
     """Judge a function's body. start: the values of its arguments."""
-    problem = _Problem(body, start, dialects, Atoms(), relevant_operations(body, dialects))
+    problem = _Problem(body, start, dialects, Atoms(), relevance(body, dialects))
     try:
         _discover(problem)
     except NotFollowed as reason:
@@ -236,7 +237,12 @@ def _small_runs(problem: _Problem, decisions: Decisions, symbols: tuple[Distance
     for place, symbol in enumerate(symbols):
         for other in (1, 3):
             chosen = {each: 0 if index == place else other for index, each in enumerate(symbols)}
-            troubles = _judged(_run(problem, problem.evaluate(chosen, decisions).words))
+            try:
+                troubles = _judged(_run(problem, problem.evaluate(chosen, decisions).words))
+            except NotFollowed:
+                # With at least one trip everything is followed: see the runs above.
+                found.zero.setdefault(symbol, ())
+                continue
             if troubles:
                 found.zero[symbol] = troubles
     return False
@@ -282,7 +288,7 @@ def _one_run(problem: _Problem, decisions: Decisions, counts: dict[Distance, int
     """Judge one choice of counts; the symbols of which a period of trips can be inserted into it, with the period."""
     plain = problem.evaluate(counts, decisions)
     zones = {symbol: _zone(problem, plain, counts, decisions, symbol) for symbol in counts}
-    watched = {symbol: zone for symbol, zone in zones.items() if zone is not None and zone.period}
+    watched = {symbol: zone for symbol, zone in zones.items() if zone is not None and not zone.idle}
     watches = [_Watch(symbol, zone, plain.words) for symbol, zone in watched.items()]
     run = Run(plain.words)
     for watch in watches:
@@ -293,7 +299,7 @@ def _one_run(problem: _Problem, decisions: Decisions, counts: dict[Distance, int
     troubles = _judged(run)
     if troubles:
         raise _Refuted(troubles)
-    stretched = {symbol: 1 for symbol, zone in zones.items() if zone is not None and not zone.period}
+    stretched = {symbol: zone.period for symbol, zone in zones.items() if zone is not None and zone.idle}
     for watch in watches:
         if watch.repeats():
             stretched[watch.symbol] = watch.zone.period
@@ -302,12 +308,13 @@ def _one_run(problem: _Problem, decisions: Decisions, counts: dict[Distance, int
 
 @dataclass(frozen=True, slots=True)
 class _Zone:
-    """Trips `begin` to `end` of every loop over a symbol repeat with `period` (0: no agent ever enters such a loop, so
-    its count does not matter)."""
+    """Trips `begin` to `end` of every loop over a symbol repeat with `period`; idle: no agent does anything in such a
+    loop."""
 
     period: int
     begin: int = 0
     end: int = 0
+    idle: bool = False
 
 
 def _zone(
@@ -316,15 +323,16 @@ def _zone(
     """Where a period of trips can be inserted as far as the words go; None where it can't, or the loop is too short."""
     trips = [trip for word in plain.words.values() for trip in _trip_steps(word, symbol)]
     if not trips:
-        return _Zone(0)
-    count = counts[symbol]
+        return _Zone(1, idle=True)
+    idle = not any(steps for each in trips for steps in each)
+    count = min(len(each) for each in trips)
     for period in range(1, min(PERIOD_MAX, count // 2) + 1):
         longest = _repeating(trips, period, count)
         if longest is None:
             continue
         # What a loop begins with may be of another kind than what it goes on with.
         for begin in range(longest.begin, min(longest.begin + 2, longest.end - 2 * period) + 1):
-            zone = _Zone(period, begin, longest.end)
+            zone = _Zone(period, begin, longest.end, idle)
             if _stretches(problem, plain, counts, decisions, symbol, zone):
                 return zone
     return None

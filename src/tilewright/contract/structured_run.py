@@ -613,18 +613,33 @@ def _conflict_code(record: Record, region: Region, writes: bool, kind: str, name
 
 # ---------------------------------------------------------------- canonical states
 
+GROUPS_PENDING_MAX = 16
+"""Groups that a wait may leave pending, at most."""
+
+_COUNTED = {"phase": LATE, "dot": GROUPS_PENDING_MAX, "read by store": GROUPS_PENDING_MAX, "store": GROUPS_PENDING_MAX}
+_FAR, _UNSEEN = 1_000_000, -1_000_000_000
+
+
+def _is_over(run: Run, record: Record) -> bool:
+    """Do all agents know that the access is done? Then it conflicts with nothing that follows."""
+    return all(
+        state.clock.get(record.track, 0) >= record.value
+        for state in run.agents.values()
+        if state.running and not state.done
+    )
+
 
 def _canonical(run: Run) -> Hashable:
     """Times and counts as what they are compared by: in order on each track, and no older than anything that can still
     be compared with them."""
     ahead: dict[Track, int] = {}
     oldest: dict[Track, int] = {}
-    times: dict[Track, set[int]] = {}
+    values: dict[Track, set[int]] = {}
 
     def compared(track: Track, value: int) -> None:
         if oldest.get(track, value + 1) > value:
             oldest[track] = value
-        times.setdefault(track, set()).add(value)
+        values.setdefault(track, set()).add(value)
 
     for name, state in run.agents.items():
         ahead["time", name] = state.time
@@ -644,38 +659,31 @@ def _canonical(run: Run) -> Hashable:
             compared(("time", agent), time)
     for records in run.records.values():
         for record in records:
-            compared(record.track, record.value)
-    floor = {track: min(oldest.get(track, top + 1) - 1, top - (LATE if track[0] == "phase" else 0))
-             for track, top in ahead.items()}  # fmt: skip
+            if not _is_over(run, record):
+                compared(record.track, record.value)
     clocks = [state.clock for state in run.agents.values()]
     for found in run.barriers.values():
         clocks += [found.gathering, found.released]
     for clock in clocks:
         for track, value in clock.items():
-            if track[0] == "time" and value > floor[track]:
-                times.setdefault(track, set()).add(value)
+            if value >= oldest.get(track, value + 1):
+                values[track].add(value)
     ranks = {
-        track: {value: rank for rank, value in enumerate(sorted(found))}
-        for track, found in times.items()
-        if track[0] == "time"
+        track: {value: rank for rank, value in enumerate(sorted(known, reverse=True))}
+        for track, known in values.items()
     }
 
     def seen(track: Track, value: int) -> int:
-        """A value on a track as what matters of it."""
-        least = floor[track]
-        if value <= least:
-            return -1_000_000 if track[0] != "phase" or ahead[track] - value >= LATE else value - ahead[track]
-        if track[0] == "time":
-            return ranks[track][value]
-        return value - ahead[track]
+        """A value on a track as what matters of it: how far it is behind, where that is counted; else its order among
+        the values that are left to compare."""
+        behind = ahead[track] - value
+        if behind <= _COUNTED.get(track[0], 0):
+            return -behind
+        return -_FAR - ranks[track][value] if value in ranks.get(track, ()) else _UNSEEN
 
     def clock_form(clock: Clock) -> Hashable:
-        form: list[tuple[Track, int]] = []
-        for track, value in clock.items():
-            short = seen(track, value)
-            if short != -1_000_000:
-                form.append((track, short))
-        return frozenset(form)
+        form = ((track, seen(track, value)) for track, value in clock.items())
+        return frozenset(each for each in form if each[1] != _UNSEEN)
 
     agents = tuple(
         (
@@ -719,6 +727,7 @@ def _canonical(run: Run) -> Hashable:
                 sorted(
                     (each.region, each.writes, each.kind, each.agent, repr(each.track), seen(each.track, each.value))
                     for each in found
+                    if not _is_over(run, each)
                 )
             ),
         )

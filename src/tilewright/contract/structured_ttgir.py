@@ -17,6 +17,7 @@ import re
 from math import prod
 
 from tilewright.contract.structured_integers import INTEGER_HANDLERS
+from tilewright.contract.structured_run import GROUPS_PENDING_MAX
 from tilewright.contract.structured_scalar import add
 from tilewright.contract.structured_walk import (
     Dialects,
@@ -203,9 +204,17 @@ def _store(walk: Walk, operation: Operation, environment: Environment) -> None:
     walk.step(Step("store", line, regions=(walk.view(environment, names[-1], line).region,)))
 
 
+def _pending(operation: Operation, name: str) -> int:
+    """The groups that a wait leaves pending."""
+    pending = attribute_number(operation, name)
+    if pending > GROUPS_PENDING_MAX:
+        raise NotFollowed(operation.line, f"a wait that leaves {pending} groups pending is not followed")
+    return pending
+
+
 def _store_wait(walk: Walk, operation: Operation, environment: Environment) -> None:
     kind = "store_wait_read" if "read_only" in operation.attributes else "store_wait"
-    walk.step(Step(kind, operation.line, value=attribute_number(operation, "pendings")))
+    walk.step(Step(kind, operation.line, value=_pending(operation, "pendings")))
 
 
 def _copy(walk: Walk, operation: Operation, environment: Environment) -> None:
@@ -221,7 +230,7 @@ def _copy_commit(walk: Walk, operation: Operation, environment: Environment) -> 
 
 
 def _copy_wait(walk: Walk, operation: Operation, environment: Environment) -> None:
-    walk.step(Step("copy_wait", operation.line, value=attribute_number(operation, "num")))
+    walk.step(Step("copy_wait", operation.line, value=_pending(operation, "num")))
     bind(environment, operation.results[0], 0)
 
 
@@ -275,7 +284,7 @@ def _dot(walk: Walk, operation: Operation, environment: Environment) -> None:
 
 def _dot_wait(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
-    walk.step(Step("dot_wait", line, value=attribute_number(operation, "pendings")))
+    walk.step(Step("dot_wait", line, value=_pending(operation, "pendings")))
     for name, use in zip(operation.results, operation.uses, strict=False):
         bind(environment, name, lookup(environment, use, line))
 
@@ -335,11 +344,11 @@ def _specialize(walk: Walk, operation: Operation, environment: Environment) -> N
         word = Word(name, [], [])
         program.words[name] = word
         given = {
-            argument.name: lookup(environment, capture, line)
+            argument.name: walk.carried(environment, capture, line)
             for argument, capture in zip(region.arguments, captures, strict=True)
         }
         warps = _WARPS.search(region.header)
-        inner = Walk(program, word, threads=32 * int(warps.group(1)) if warps else walk.threads)
+        inner = Walk(program, word, id(region), threads=32 * int(warps.group(1)) if warps else walk.threads)
         inner.body(region, {}, given)
     walk.step(Step("spawn", line, agents=tuple(names)))
     results = walk.body(default[0], environment, {})
@@ -417,5 +426,17 @@ TTGIR = Dialects(
     _is_harmless,
     frozenset(_TTGIR_HANDLERS) - _WITHOUT_EFFECT,
     frozenset({"ttng.warp_group_dot", "ttng.warp_group_dot_wait"}),
+    {
+        **{name: slice(None) for name in _TTGIR_HANDLERS if name.startswith("ttng.async_tma_")},
+        "ttg.async_copy_global_to_local": slice(1, 2),
+        "ttg.async_commit_group": slice(0),
+        "ttg.async_wait": slice(0),
+        "ttg.local_alloc": slice(0),
+        "ttng.tmem_alloc": slice(0),
+        "ttg.local_load": slice(1),
+        "ttng.tmem_load": slice(1),
+        "ttg.local_store": slice(1, None),
+        "ttng.tmem_store": slice(1, None),
+    },
 )
 """TTGIR's ops."""

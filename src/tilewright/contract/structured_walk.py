@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tilewright.contract.structured_scalar import (
     Atoms,
@@ -104,7 +105,8 @@ class Stretch:
 @dataclass(slots=True)
 class Choice:
     """One run: trip counts by symbol, decisions by condition; what it meets that is not chosen yet is added to
-    `open_symbols` and `open_conditions`, and taken for 1 trip and true."""
+    `open_symbols` and `open_conditions`, and taken for 1 trip and true. values: of the unknowns that are a loop's
+    number of trips, with slopes."""
 
     counts: Mapping[Distance, int]
     decisions: Mapping[Hashable, bool]
@@ -112,6 +114,7 @@ class Choice:
     open_symbols: dict[Distance, Symbol] = field(default_factory=dict[Distance, Symbol])
     open_conditions: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     trips: dict[Hashable, TripCount] = field(default_factory=dict[Hashable, TripCount])
+    values: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     history: dict[tuple[Hashable, str, int, int], tuple[Value, ...]] = field(
         default_factory=dict[tuple[Hashable, str, int, int], tuple[Value, ...]]
     )
@@ -121,6 +124,9 @@ class Choice:
         distance, step = symbol
         slope = self.stretch.period if self.stretch is not None and self.stretch.symbol == symbol else 0
         self.trips[symbol] = TripCount(distance, step, Scalar(count, slope))
+        whole = scalar(distance)
+        if step == 1 and len(whole.atoms) == 1 and whole.atoms[0][1:] == (1, 0) and not whole.value:
+            self.values[whole.atoms[0][0]] = (count, slope)
 
 
 Handler = Callable[["Walk", Operation, Environment], None]
@@ -130,22 +136,24 @@ Handler = Callable[["Walk", Operation, Environment], None]
 class Dialects:
     """handlers: what ops do, by name; harmless: does an op without a handler do nothing to the protocol?; effects: the
     names of ops that are evaluated even if no one uses their results; hot: names of ops whose results are tensors in
-    flight, so that ops which use them are looked at."""
+    flight, so that ops which use them are looked at; operands: of the ops named here, only
+    these of the uses outside of brackets matter, and what is in flight."""
 
     handlers: Mapping[str, Handler]
     harmless: Callable[[Operation], bool]
     effects: frozenset[str]
     hot: frozenset[str]
+    operands: Mapping[str, slice]
 
 
 @dataclass(slots=True)
 class Program:
-    """What all agents of a function share. relevant: ids of the ops to evaluate; hot: names of values in flight."""
+    """What all agents of a function share. relevant: what is evaluated."""
 
     dialects: Dialects
     atoms: Atoms
     choice: Choice
-    relevant: frozenset[int]
+    relevant: Relevance
     words: dict[str, Word] = field(default_factory=dict[str, Word])
 
 
@@ -156,6 +164,7 @@ class Walk:
 
     program: Program
     word: Word
+    scope: int = 0
     groups: Number = 0
     threads: int = 128
     instances: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
@@ -175,12 +184,27 @@ class Walk:
 
     def integer(self, environment: Environment, name: str, line: int, what: str) -> int:
         """As `number`, for what a step names: it must be known, and the same however often a loop repeats."""
-        number = self.number(environment, name, line)
+        number = self.resolved(self.number(environment, name, line))
         if isinstance(number, int):
             return number
         if number.is_known:
             raise NotPeriodic(f"{what} is not the same as a loop gets longer")
         raise NotFollowed(line, f"{what} depends on what a run alone would know")
+
+    def resolved(self, number: Number) -> Number:
+        """The number with the values of those of its unknowns that are a loop's number of trips."""
+        values = self.program.choice.values
+        if isinstance(number, int) or not any(atom in values for atom, _, _ in number.atoms):
+            return number
+        whole = Scalar(number.value, number.slope, tuple(each for each in number.atoms if each[0] not in values))
+        result = short(whole)
+        for atom, coefficient, slope in number.atoms:
+            if atom in values:
+                term = short(Scalar(*values[atom]))
+                if slope and term != 0:
+                    raise NotPeriodic("a value grows with the product of two loops' trips")
+                result = add(result, term, coefficient)
+        return result
 
     def view(self, environment: Environment, name: str, line: int) -> View:
         value = lookup(environment, name, line)
@@ -212,9 +236,9 @@ class Walk:
     def operations(self, operations: tuple[Operation, ...], environment: Environment) -> Operation | None:
         """Evaluate ops in order; the terminator, if there is one, is handed back unevaluated."""
         program = self.program
-        handlers = program.dialects.handlers
+        handlers, chosen = program.dialects.handlers, program.relevant.operations
         for operation in operations:
-            if id(operation) not in program.relevant:
+            if id(operation) not in chosen:
                 continue
             if operation.name in TERMINATORS:
                 return operation
@@ -253,7 +277,14 @@ class Walk:
         end = self.operations(body.operations, inner)
         if end is None:
             return ()
-        return tuple(lookup(inner, name, end.line) for name in end.uses)
+        return tuple(self.carried(inner, name, end.line) for name in end.uses)
+
+    def carried(self, environment: Environment, name: str, line: int) -> Value:
+        """A value that is handed on; nothing where nobody needs it."""
+        names = self.program.relevant.names
+        if (self.scope, name) not in names and (self.scope, name.split("#")[0]) not in names:
+            return OPAQUE
+        return lookup(environment, name, line)
 
     # ------------------------------------------------------------ loops and conditions
 
@@ -263,7 +294,7 @@ class Walk:
         line = operation.line
         lower, upper = self.number(environment, low, line), self.number(environment, high, line)
         stride = self.number(environment, step, line)
-        values = tuple(lookup(environment, name, line) for name in initial)
+        values = tuple(self.carried(environment, name, line) for name in initial)
         distance = add(upper, lower, -1)
         if isinstance(distance, int) and isinstance(stride, int) and stride > 0:
             symbol, count = None, max(0, -(-distance // stride))
@@ -279,13 +310,18 @@ class Walk:
 
     def _trips(self, operation: Operation, distance: Number, stride: Number) -> tuple[Distance, int]:
         choice = self.program.choice
+        more = 0
+        if isinstance(stride, int) and stride > 0:
+            # Loops whose bounds differ by whole steps have one symbol.
+            value = scalar(distance).value
+            more, distance = value // stride, add(distance, -(value // stride) * stride)
         symbol: Distance = (distance, stride)
         if symbol not in choice.counts:
             choice.open_symbols.setdefault(symbol, Symbol(operation.line, f"the loop at line {operation.line}"))
         count = choice.counts.get(symbol, 1)
         if symbol not in choice.trips:
             choice.know(symbol, count)
-        return symbol, count
+        return symbol, max(0, count + more)
 
     def _iterate(
         self,
@@ -425,6 +461,7 @@ def bind(environment: Environment, name: str, value: Value) -> None:
     environment[name] = value
 
 
+@lru_cache(maxsize=4096)
 def is_integer(types: str) -> bool:
     """Does an op with these types yield an integer?"""
     last = types.rsplit("->", 1)[-1].rsplit("to ", 1)[-1]
@@ -433,10 +470,15 @@ def is_integer(types: str) -> bool:
 
 def plain_uses(operation: Operation, until: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The values that stand outside of brackets, and those inside, up to the word `until`."""
+    return _plain_uses(operation.tokens, until)
+
+
+@lru_cache(maxsize=4096)
+def _plain_uses(tokens: tuple[Token, ...], until: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     outside: list[str] = []
     inside: list[str] = []
     depth = 0
-    for token in operation.tokens:
+    for token in tokens:
         if token.kind == "mark":
             depth += (token.text in "([{<" and token.text != "") - (token.text in ")]}>" and token.text != "")
         elif token.kind == "word" and token.text == until:
@@ -483,40 +525,105 @@ def all_operations(body: Body) -> list[Operation]:
     return found
 
 
-def relevant_operations(body: Body, dialects: Dialects) -> frozenset[int]:
-    """The ids of the ops whose evaluation matters.
+Scoped = tuple[int, str]
+"""A value's name in a scope: 0 outside of partitions, whose names are their own; in a partition, the region's id."""
 
-    Names are taken function-wide: a name of two regions is needed in both, which only evaluates more.
-    """
-    operations = all_operations(body)
-    needed: set[str] = set()
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """What has to be evaluated: ids of ops, and names of values in their scopes."""
+
+    operations: frozenset[int]
+    names: frozenset[Scoped]
+
+
+@dataclass(slots=True)
+class _Needs:
+    """Names that are needed, as they turn up. `wanted` of a multiple result asks for the whole."""
+
+    dialects: Dialects
+    hot: frozenset[str]
+    names: set[Scoped] = field(default_factory=set[Scoped])
+
+    def wanted(self, scope: int, *names: str) -> bool:
+        found = self.names
+        return any((scope, name) in found or (scope, name.split("#")[0]) in found for name in names)
+
+    def need(self, scope: int, *names: str) -> None:
+        self.names.update((scope, name) for name in names)
+
+    def of(self, scope: int, operation: Operation) -> None:
+        """Add what a chosen op needs."""
+        if operation.name in TERMINATORS:
+            return
+        if operation.name == "scf.for":
+            _, low, high, step, carried, initial = for_parts(operation)
+            self.need(scope, low, high, step)
+            yields = _yielded(operation.regions[0])
+            for place, name in enumerate(carried):
+                results = operation.results[place : place + 1]
+                if self.wanted(scope, name, *results):
+                    self.need(scope, name, *results, *initial[place : place + 1], *yields[place : place + 1])
+            return
+        inside = [region for region in operation.regions if not region.label.startswith("partition")]
+        for region in inside:
+            for name, use in zip(operation.results, _yielded(region), strict=False):
+                if self.wanted(scope, name):
+                    self.need(scope, use)
+        if operation.name == "scf.if":
+            self.need(scope, *operation.uses[:1])
+            return
+        partitions = [region for region in operation.regions if region.label.startswith("partition")]
+        for region in partitions:
+            for argument, capture in zip(region.arguments, plain_uses(operation)[1], strict=False):
+                if self.wanted(id(region), argument.name):
+                    self.need(scope, capture)
+        if not partitions:
+            only = self.dialects.operands.get(operation.name)
+            if only is None:
+                self.need(scope, *operation.uses)
+            else:
+                self.need(scope, *plain_uses(operation)[0][only], *(use for use in operation.uses if use in self.hot))
+
+
+def relevance(body: Body, dialects: Dialects) -> Relevance:
+    """The ops that have effects, and what those need."""
+    operations = _scoped_operations(body, 0)
     chosen: set[int] = set()
-    hot = _hot_names(operations, dialects)
-    changed = True
-    while changed:
-        changed = False
-        for operation in reversed(operations):
-            if id(operation) in chosen:
-                continue
-            if not (
+    hot = _hot_names([operation for _, operation in operations], dialects)
+    needs = _Needs(dialects, hot)
+    size = (-1, -1)
+    while size != (len(chosen), len(needs.names)):
+        size = (len(chosen), len(needs.names))
+        for scope, operation in reversed(operations):
+            if id(operation) not in chosen and (
                 operation.name in dialects.effects
                 or operation.name in TERMINATORS
                 or not _known(operation, dialects)
-                or bool(operation.regions and any(id(each) in chosen for each in _inner(operation)))
-                or any(name in needed or name.split("#")[0] in needed for name in operation.results)
+                or any(id(each) in chosen for each in _inner(operation))
+                or needs.wanted(scope, *operation.results)
                 or any(use in hot for use in operation.uses)
             ):
-                continue
-            chosen.add(id(operation))
-            changed = True
-            if operation.name not in TERMINATORS:
-                needed.update(operation.uses)
-                needed.update(use.split("#")[0] for use in operation.uses)
-        for operation in operations:
-            if operation.name in TERMINATORS and not set(operation.uses) <= needed:
-                needed.update(operation.uses)
-                changed = True
-    return frozenset(chosen)
+                chosen.add(id(operation))
+            if id(operation) in chosen:
+                needs.of(scope, operation)
+    return Relevance(frozenset(chosen), frozenset(needs.names))
+
+
+def _scoped_operations(body: Body, scope: int) -> list[tuple[int, Operation]]:
+    found: list[tuple[int, Operation]] = []
+    for operation in body.operations:
+        found.append((scope, operation))
+        for region in operation.regions:
+            found += _scoped_operations(region, id(region) if region.label.startswith("partition") else scope)
+    return found
+
+
+def _yielded(body: Body) -> tuple[str, ...]:
+    """What a region's terminator hands over."""
+    if body.operations and body.operations[-1].name in TERMINATORS:
+        return body.operations[-1].uses
+    return ()
 
 
 def _inner(operation: Operation) -> list[Operation]:
@@ -564,6 +671,7 @@ def part_of(view: View, line: int, offsets: tuple[int, ...], extents: tuple[int,
     return View(region, extents, view.element_bits, view.axes, view.kind)
 
 
+@lru_cache(maxsize=4096)
 def indexed(view: View, line: int, index: int) -> View:
     """Slot `index` along the first dimension, which is dropped. An index outside of the shape is not followed."""
     if not view.shape or not 0 <= index < view.shape[0]:

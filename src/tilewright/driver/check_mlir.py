@@ -72,18 +72,20 @@ def mlir_kernels(text: str, file: str, *, entry: str | None = None) -> tuple[Mli
         raise TilewrightError(f"{file} has {which}", remedy="give a module of TTGIR with its functions")
     source = (file, text.splitlines())
     return tuple(
-        MlirKernel(_name(operation), target, partial(_judge, operation, source)) for operation, target in kernels
+        MlirKernel(_name(operation), target, partial(_judge, operation, ctas, source))
+        for operation, target, ctas in kernels
     )
 
 
-def _kernels(document: Document) -> list[tuple[Operation, str]]:
-    """Functions with bodies, with the target that their module names."""
-    found: list[tuple[Operation, str]] = []
+def _kernels(document: Document) -> list[tuple[Operation, str, int]]:
+    """Functions with bodies, with the target that their module names, and the CTAs of a cluster."""
+    found: list[tuple[Operation, str, int]] = []
     for top in document.operations:
         target = _TARGET.search(top.attributes.get("ttg.target", ""))
         for operation in walk(top):
             if operation.name == "tt.func" and operation.regions:
-                found.append((operation, f"sm_{target.group(1)}a" if target else ""))
+                ctas = top.attributes.get("ttg.num-ctas", "1").split(":")[0]
+                found.append((operation, f"sm_{target.group(1)}a" if target else "", int(ctas)))
     return found
 
 
@@ -91,7 +93,10 @@ def _name(operation: Operation) -> str:
     return next((token.text for token in operation.tokens if token.kind == "symbol"), "")
 
 
-def _judge(operation: Operation, source: tuple[str, list[str]]) -> Judgement:
+def _judge(operation: Operation, ctas: int, source: tuple[str, list[str]]) -> Judgement:
+    if ctas > 1:
+        reason = f"{source[0]}:{operation.line}: signals between the {ctas} CTAs of a cluster are not followed in MLIR"
+        return Judgement(doubts=(reason,), complete=False)
     arguments = arguments_of(operation.tokens)
     verdict = prove(operation.regions[0], lambda walk: _arguments(walk, arguments), TTGIR)
     return judgement_of(verdict, TTGIR_ASSUMPTIONS, source)

@@ -47,7 +47,8 @@ class Region:
 class Operation:
     """results: names, `x#0` and `x#1` where one name stands for two; tokens: what is written between the name and the
     types, without dictionaries and regions; types: the text after the last colon, without blanks; line: of its
-    beginning; location: the text inside `loc(...)`."""
+    beginning; location: the text inside `loc(...)`; uses: the values that are named between the operation's name and
+    its types, in order."""
 
     name: str
     results: tuple[str, ...]
@@ -57,11 +58,10 @@ class Operation:
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
     regions: tuple[Region, ...] = ()
     location: str = ""
+    uses: tuple[str, ...] = field(init=False)
 
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """The values that are named between the operation's name and its types, in order."""
-        return tuple(token.text for token in self.tokens if token.kind == "value")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uses", tuple(token.text for token in self.tokens if token.kind == "value"))
 
 
 @dataclass(frozen=True, slots=True)
