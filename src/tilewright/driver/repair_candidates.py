@@ -24,13 +24,13 @@ from tilewright.frontends.ptx.ast import Module
 Proposals = Callable[[Subject], Iterator[Candidate]]
 
 # What a text shows by itself comes first: there is seldom more than one such place.
-_ODD: tuple[Proposals, ...] = (missing.doubled, missing.elections, missing.idle_moves)
+_ODD: tuple[Proposals, ...] = (missing.doubled, missing.elections, missing.idle_moves, missing.lost_waits)
 _MOVED: tuple[Proposals, ...] = (missing.moved_after_waits, missing.moved_up_waits)
 
 _HANG: tuple[Proposals, ...] = (
     *_ODD, numbers.expected_bytes, numbers.arrival_counts, missing.commits, missing.arrivals, missing.expectations,
     numbers.other_parities, numbers.offsets, numbers.named_barriers, missing.kept_phases, *_MOVED,
-    missing.initialisations, order.cluster_barriers, missing.guards, missing.remote_arrivals, order.cta_barriers,
+    order.cluster_barriers, missing.guards, missing.remote_arrivals, order.cta_barriers,
     missing.phase_waits, numbers.trip_counts,
 )  # fmt: skip
 """Somebody waits for ever."""

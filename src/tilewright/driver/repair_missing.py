@@ -37,6 +37,7 @@ _ARRIVES = ("mbarrier.arrive",)
 _ONCE = ("mbarrier", "cp.async.bulk", "tcgen05.commit", "tcgen05.alloc", "tcgen05.dealloc", "red", "atom")
 _USES = ("mbarrier", "cp.async.bulk", "ld", "st", "wgmma", "tcgen05", "bar")
 _ADDRESSING = ("add", "mov", "mad", "or", "selp", "mapa", "sub", "cvta")
+_BITS = ("xor", "and", "selp", "shr", "bfe")
 _INIT_FENCE = "fence.mbarrier_init.release.cluster;"
 
 
@@ -55,6 +56,7 @@ def guards(subject: Subject) -> Iterator[Candidate]:
         place
         for place in dict.fromkeys((*(each for each in (subject.primary, subject.other) if each is not None),))
         if place.item.row.startswith(("mbarrier", "cp.async.bulk", "tcgen05.mma", "tcgen05.commit", "tcgen05.cp"))
+        and "_wait" not in place.item.row
     ]
     lone = [
         place for place in subject.fits("mbarrier.arrive", "mbarrier.expect_tx", "cp.async.bulk", "tcgen05.commit")
@@ -341,14 +343,13 @@ def arrivals(subject: Subject) -> Iterator[Candidate]:
     addresses = _addresses(subject, tops)
     guards = [each for each in tops if _predicates(each.item)]
     remote = "shared::cluster" in opcode
+    usual = [guard for guard, _ in Counter(each.guard for each in siblings if each.guard).most_common(2)]
     for each in subject.near(addresses)[:3]:
         name = min(written(each.item))
-        last = subject.places[each.index]
-        beside = [guard for guard in guards if abs(guard.index - each.index) < 60][:2]
-        for guard in (*beside, None):
-            where = last if guard is None or guard.index < last.index else guard
-            text = f"{'' if guard is None else f'@{min(_predicates(guard.item))} '}{opcode} _, [{name}];"
-            for spot in _after_uses(subject, where):
+        lost = [f"@{min(_predicates(guard.item))} " for guard in guards if abs(guard.index - each.index) < 60]
+        for spot in _after_uses(subject, each)[:4]:
+            for guard in (*lost[:2], *usual, ""):
+                text = f"{guard}{opcode} _, [{name}];"
                 yield Candidate(f"arrive (after line {spot.line})", (after(subject, spot, text),))
     targets = _awaited_barriers(subject)
     for each in subject.near(guards)[:3]:
@@ -496,29 +497,42 @@ def _last_of_runs(subject: Subject, operations: list[Place]) -> list[Place]:
     return ends or operations[-1:]
 
 
+def lost_waits(subject: Subject) -> Iterator[Candidate]:
+    """A wait of which only the operands are left, or that was answered by a comparison of a number with itself."""
+    tops = _tops(subject)
+    wanted = _parities(subject, tops)
+    addresses = subject.near(_addresses(subject, tops))
+    lost = [f"[{min(written(each.item))}]" for each in addresses[:2]]
+    bits = any(each.item.row in _BITS for each in tops)
+    for each in [each for each in subject.fits("setp") if _tautology(each.item)][:2]:
+        done = min(written(each.item))
+        for target in (*lost, *_unwaited(subject))[:4]:
+            for parity in wanted:
+                text = f"mbarrier.try_wait.parity.shared::cta.b64 {_as_written(each, done)}, {target}, {parity};"
+                yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
+    for each, target in zip(addresses[:2], lost, strict=True):
+        for parity in wanted if bits or waits(subject) else ():
+            if parity != target.strip("[]"):
+                lines = wait_lines(target, parity)
+                yield Candidate(f"wait for the phase (after line {each.line})", (after(subject, each, *lines),))
+
+
+def _parities(subject: Subject, tops: list[Place]) -> list[str]:
+    """What the parity of a wait might be: bits that nothing uses, phases that flip, those of the other waits."""
+    kept = [min(written(each.item)) for each in subject.near([each for each in tops if each.item.row in _BITS])]
+    kept += [name for each in subject.fits("xor") for name in written(each.item) & read_by(each.item)]
+    others = [text for wait in waits(subject) if (text := _parity_text(wait))]
+    return list(dict.fromkeys((*kept, *others, "0")))[:4]
+
+
 def phase_waits(subject: Subject) -> Iterator[Candidate]:
     """A wait for the phase of a copy or a commit, before what needs it."""
     use, source = subject.primary, subject.other
     parities = [text for wait in waits(subject) if (text := _parity_text(wait))]
     tops = _tops(subject)
-    bits = [each for each in tops if each.item.row in ("xor", "and", "selp", "shr", "bfe")]
-    kept = [min(written(each.item)) for each in subject.near(bits)]
-    kept += [name for each in subject.fits("xor") for name in written(each.item) & read_by(each.item)]
-    wanted = list(dict.fromkeys((*kept, *parities, "0")))[:4]
-    addresses = subject.near(_addresses(subject, tops))
-    lost = [f"[{min(written(each.item))}]" for each in addresses[:2]]
+    wanted = _parities(subject, tops)
+    bits = [each for each in tops if each.item.row in _BITS]
     unwaited = _unwaited(subject)
-    for each in [each for each in subject.fits("setp") if _tautology(each.item)][:2]:
-        done = min(written(each.item))
-        for target in (*lost, *unwaited)[:4]:
-            for parity in wanted:
-                text = f"mbarrier.try_wait.parity.shared::cta.b64 {_as_written(each, done)}, {target}, {parity};"
-                yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
-    for each, target in zip(addresses[:2], lost, strict=True):
-        for parity in wanted:
-            if parity != target.strip("[]"):
-                lines = wait_lines(target, parity)
-                yield Candidate(f"wait for the phase (after line {each.line})", (after(subject, each, *lines),))
     for each in subject.near(bits)[:2]:
         for target in unwaited[:3]:
             lines = wait_lines(target, min(written(each.item)))

@@ -129,6 +129,8 @@ def arrival_counts(subject: Subject) -> Iterator[Candidate]:
     ]
     common = Counter(old for _, old, _ in numbers)
     lacking = [(int(came), int(count)) for came, count in re.findall(r"(\d+) of (\d+) arrivals", subject.words)]
+    if lacking and not any(came for came, _ in lacking):
+        return  # no count is small enough for nobody
     threads = _threads(subject)
     ranked: list[tuple[int, Candidate]] = []
     for place, old, where in numbers:
@@ -188,7 +190,10 @@ def other_parities(subject: Subject) -> Iterator[Candidate]:
 
 def named_barriers(subject: Subject) -> Iterator[Candidate]:
     """Other thread counts and numbers of named barriers."""
-    sites = [place for place in subject.near(list(subject.fits(*BARRIERS))) if place.item.operands]
+    sites = [
+        place for place in subject.near(list(subject.fits(*BARRIERS)))
+        if place.item.operands and place.item.row != "bar.warp.sync"
+    ]  # fmt: skip
     known = [
         (place, first.value, place.item.operands[1].value if len(place.item.operands) > 1
          and isinstance(place.item.operands[1], Immediate) else None)
@@ -219,6 +224,8 @@ def named_barriers(subject: Subject) -> Iterator[Candidate]:
 
 def trip_counts(subject: Subject) -> Iterator[Candidate]:
     """The bounds of loops that other loops have: roles that pass tiles to each other make as many trips."""
+    if "does not again" not in subject.words:
+        return
     bounds: list[tuple[Place, int]] = []
     for loop in subject.loops:
         guard = subject.places[loop.last].item.guard

@@ -97,6 +97,9 @@ def _tensor_map_fences(subject: Subject) -> Iterator[Candidate]:
 
 def initialised(subject: Subject) -> Iterator[Candidate]:
     """The inits of mbarriers, made known to those who use them."""
+    code = subject.finding.code
+    if "init" not in subject.words and code[:2] not in ("CL", "PX") and code[2:3] != "2":
+        return
     inits = list(subject.fits("mbarrier.init"))
     if not inits:
         return
@@ -143,6 +146,10 @@ def cta_barriers(subject: Subject) -> Iterator[Candidate]:
 
 def cluster_barriers(subject: Subject) -> Iterator[Candidate]:
     arrives, waited = list(subject.fits("barrier.cluster.arrive")), list(subject.fits("barrier.cluster.wait"))
+    if subject.finding.code[:2] != "CL" and not arrives and not any("cluster" in each.item.opcode.replace(
+        "shared::cluster", "") for each in subject.fits("mbarrier", "mapa", "cp.async.bulk")
+    ) and not any("cluster" in name for name in subject.kernel.directives):  # fmt: skip
+        return
     for place in arrives:
         if ".relaxed" in place.item.opcode:
             text = place.text.replace(".relaxed", ".release", 1)
@@ -297,10 +304,11 @@ def wgmmas(subject: Subject) -> Iterator[Candidate]:
         and subject.other in operations
         and not _uncommitted(operations, commits, asked)
     ):
-        for pending in (1, 0):
-            title = f"wait for the wgmmas{' but 1 group' if pending else ''} (before line {use.line})"
-            edit = before(subject, use, wait.replace(" 0;", f" {pending};"))
-            yield Candidate(title, (edit,), "less overlap")
+        for place in dict.fromkeys((_block_start(subject, use), use)):
+            for pending in (1, 0):
+                title = f"wait for the wgmmas{' but 1 group' if pending else ''} (before line {place.line})"
+                edit = before(subject, place, wait.replace(" 0;", f" {pending};"))
+                yield Candidate(title, (edit,), "less overlap")
     for place in _uncommitted(operations, commits, asked):
         yield Candidate(f"commit the wgmmas (after line {place.line})", (after(subject, place, commit),))
     for place in _first_of_runs(operations, fences, commits):
@@ -337,6 +345,18 @@ def wgmmas(subject: Subject) -> Iterator[Candidate]:
     for place in _ends(subject):
         title = f"wait for the wgmmas before the end (line {place.line})"
         yield Candidate(title, (before(subject, place, commit, wait),))
+
+
+def _block_start(subject: Subject, place: Place) -> Place:
+    """The first instruction after the last label or branch before `place`, where a release stands between; else it."""
+    labels = [item.span.line for item in subject.kernel.body if isinstance(item, Label)]
+    start = place
+    for each in subject.places[place.index - 1 :: -1] if place.index else ():
+        if each.item.row in ("bra", "ret", "exit") or any(each.line < line <= start.line for line in labels):
+            break
+        start = each
+    between = subject.places[start.index : place.index]
+    return start if any(each.item.row.startswith(_SYNCHRONIZES) for each in between) else place
 
 
 def _first_of_runs(operations: list[Place], fences: list[Place], commits: list[Place]) -> list[Place]:
