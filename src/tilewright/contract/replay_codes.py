@@ -230,8 +230,8 @@ REPLAY_RULES: dict[str, Rule] = {
 }  # fmt: skip
 """Every rule of the judge by its code."""
 
-_FINDINGS_KEPT = 200
-_CONFLICTS_KEPT = 3
+FINDINGS_KEPT = 200
+CONFLICTS_KEPT = 3
 
 
 @dataclass(slots=True)
@@ -269,10 +269,10 @@ class RunFindings:
         key = (code, primary, other)
         if self.knows(code, primary, other, level):
             return
-        if self.kept[level] >= _FINDINGS_KEPT:
+        if self.kept[level] >= FINDINGS_KEPT:
             return
         if primary is not None:
-            if self.told[code, primary, level] >= _CONFLICTS_KEPT:
+            if self.told[code, primary, level] >= CONFLICTS_KEPT:
                 return
             self.told[code, primary, level] += 1
         self.kept[level] += 1

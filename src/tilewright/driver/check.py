@@ -229,7 +229,11 @@ def _check_kernel(
             progress(kernel.name, share)
 
     told(0.0)
-    judge_options = JudgeOptions(readings_of(options.isa), options.timeline, told, options.dynamic_smem_bytes)
+
+    def allows(finding: Diagnostic) -> bool:
+        return bool(apply_allowances((finding,), allowed)[1])
+
+    judge_options = JudgeOptions(readings_of(options.isa), options.timeline, told, options.dynamic_smem_bytes, allows)
     judgement = _within_budget(lambda: judge_kernel(module, kernel, launch, judge_options), options.budget_seconds)
     judgement = replace(judgement, doubts=(*_unread(module), *judgement.doubts))
     maps = map_findings(module, kernel, launch.launch) if launch is not None else ()

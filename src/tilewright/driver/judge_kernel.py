@@ -22,7 +22,7 @@ from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.contract.peeked_waits import peeked_waits
 from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.driver.given_launch import BufferSize
-from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
+from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.judge_unlaunched import judge_unlaunched
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_launch import ASSUMED_THREADS
@@ -47,12 +47,14 @@ class KernelLaunch:
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
     """readings: contested points of the ISA; timeline: record one; progress: told the share that is done;
-    dynamic_smem_bytes: of shared memory, where that is all that is known of the launch."""
+    dynamic_smem_bytes: of shared memory, where that is all that is known of the launch; allows: errors that the text
+    allows, so that what stands beside them is judged as well."""
 
     readings: Readings
     timeline: bool = False
     progress: Callable[[float], None] | None = None
     dynamic_smem_bytes: int | None = None
+    allows: Allows = nothing_allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, op
         *judged.repetitions,
     )
     return Judgement(
-        judged.findings,
+        (*judged.findings, *judged.allowed),
         tuple(dict.fromkeys((*doubts, *judged.doubts))),
         judged.complete,
         "this launch",
@@ -115,7 +117,7 @@ def _all_clusters(
     def judge(clusters: tuple[int, ...] | None, watch: Callable[[Event], None] | None = None) -> LaunchJudgement:
         return judge_launch(
             module, launch.launch, buffers, options.readings, watch=watch, clusters=clusters, peeks=peeks,
-            step_limit=STEP_LIMIT,
+            step_limit=STEP_LIMIT, allows=options.allows,
         )  # fmt: skip
 
     watch = recorder.feed if recorder is not None else None
@@ -144,23 +146,25 @@ def _without_launch(
         timeline=options.timeline,
         dynamic_smem_bytes=options.dynamic_smem_bytes,
         progress=options.progress,
+        allows=options.allows,
     )
+    beside = (*found.reviews, *found.allowed)
     match found.verdict:
         case Proven(scope, assumptions, claims):
             if _cluster_unfixed(module, kernel):
                 assumptions = (*assumptions, "clusters of one CTA, since no directive says how many")
-            return Judgement(found.reviews, doubts, True, scope, assumptions, claims, found.timeline)
+            return Judgement(beside, doubts, True, scope, assumptions, claims, found.timeline)
         case Refuted(findings):
             unfixed = _unfixed(module, kernel)
             if not unfixed:
-                # Findings of one choice of numbers: if the text allows them, nobody has said what others show.
-                return Judgement(findings, doubts, complete=False, timeline=found.timeline)
+                # Findings of one choice of numbers: what others show is not among them.
+                return Judgement((*findings, *found.allowed), doubts, complete=False, timeline=found.timeline)
             # The finding may be of a launch that nobody makes.
             first = findings[0]
             said = f"{unfixed}: {first.code} {first.message} ({first.primary}); give --launch launch.json"
-            return Judgement(found.reviews, (*doubts, said), complete=False, timeline=found.timeline)
+            return Judgement(beside, (*doubts, said), complete=False, timeline=found.timeline)
         case Unknown(reasons):
-            return Judgement(found.reviews, (*doubts, *reasons), complete=False, timeline=found.timeline)
+            return Judgement(beside, (*doubts, *reasons), complete=False, timeline=found.timeline)
 
 
 def _unfixed(module: Module, kernel: Kernel) -> str:

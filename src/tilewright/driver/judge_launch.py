@@ -10,6 +10,7 @@ too. Checked by: tests/driver/test_judge_launch.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -22,6 +23,7 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract.happens_before import HappensBefore, Readings
+from tilewright.contract.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
@@ -47,7 +49,7 @@ _Row = tuple[int, list[Any]]
 class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
     in, by the loop's head; repeats: for loops that turned often enough, None if they repeat themselves for ever, else
-    why that is not shown; repetitions: in words."""
+    why that is not shown; repetitions: in words. allowed: errors that the text allows, not among the findings."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
@@ -57,10 +59,20 @@ class LaunchJudgement:
     repetitions: tuple[str, ...]
     report: ProtocolReport
     assumptions: tuple[str, ...] = ()
+    allowed: tuple[Diagnostic, ...] = ()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+
+Allows = Callable[[Diagnostic], bool]
+"""Does the text allow a finding?"""
+
+
+def nothing_allowed(_finding: Diagnostic) -> bool:
+    """The text allows nothing."""
+    return False
 
 
 def judge_launch(
@@ -75,11 +87,13 @@ def judge_launch(
     peeks: frozenset[Span] = frozenset(),
     sliced: Slice | None = None,
     step_limit: int = STEP_LIMIT,
+    allows: Allows = nothing_allowed,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
     sliced: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
     twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none, one and two
-    of them. Raises TilewrightError where the launch does not fit the kernel."""
+    of them. allows: errors to set aside; what follows one that ends the run is a doubt. Raises TilewrightError where
+    the launch does not fit the kernel."""
 
     def judged(
         peeks_fail: bool, told: Callable[[Event], None] | None, some: Sequence[int] | None, taken: Work
@@ -97,6 +111,7 @@ def judge_launch(
             sliced,
             taken,
             step_limit,
+            allows,
         )
 
     first = judged(False, watch, clusters, None)
@@ -112,11 +127,13 @@ def judge_launch(
         others.append((True, clusters, taken))
     if first.errors or first.doubts:
         return first
+    allowed = dict.fromkeys(first.allowed)
     for peeks_fail, some, work in others:
         other = judged(peeks_fail, None, some, work)
+        allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
-            return other
-    return replace(first, assumptions=assumptions)
+            return replace(other, allowed=tuple(allowed))
+    return replace(first, assumptions=assumptions, allowed=tuple(allowed))
 
 
 Work = tuple[int, ...] | None
@@ -142,6 +159,7 @@ def _judge_once(
     sliced: Slice | None,
     taken: Work,
     step_limit: int,
+    allows: Allows,
 ) -> LaunchJudgement:
     judge = HappensBefore(launch, readings, follows_values=True, any_global_address=any_global_address)
     turns = _Turns()
@@ -177,6 +195,12 @@ def _judge_once(
             findings = judge.hang(hang)
         case None:
             pass
+    allowed = tuple(finding for finding in findings if finding.level is Level.ERROR and allows(finding))
+    if allowed:
+        findings = tuple(finding for finding in findings if finding not in allowed)
+        if report.fault is not None:
+            doubts.append("the run ended at a finding that the text allows, so that the rest was not judged")
+        doubts += _untold(allowed, allows)
     if report.taints or report.doubts:
         doubts += [
             f"{finding.primary}: {finding.code} {finding.message}, on one of the paths that unknown data may take"
@@ -194,7 +218,21 @@ def _judge_once(
         repeats,
         repetitions,
         report,
+        allowed=allowed,
     )
+
+
+def _untold(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:
+    """Doubts where the judge may have kept from telling an error that is not allowed, since it tells only so many."""
+    if len(allowed) >= FINDINGS_KEPT:
+        return ["the text allows so many findings that others may not have been told"]
+    crowded = Counter((finding.code, finding.primary) for finding in allowed)
+    return [
+        f"{finding.primary}: {finding.code} conflicts with more places than are told, and not all are allowed"
+        for finding in allowed
+        if crowded[finding.code, finding.primary] >= CONFLICTS_KEPT
+        and not allows(replace(finding, conflicts_with=None))
+    ]
 
 
 @dataclass(slots=True)

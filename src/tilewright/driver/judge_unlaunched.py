@@ -19,7 +19,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.copied_bytes import PhaseEquation, Place, copied_bytes, proportional
 from tilewright.driver.explore import Judged, Values, explore
-from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
+from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, member_name, unknown_launch
 from tilewright.frontends.ptx.ast import Kernel, Module
@@ -44,14 +44,15 @@ EXPLORING_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class UnlaunchedJudgement:
-    """The verdict, what the roles did in the first run that refutes (or in the first at all), and what any run leaves
-    for review."""
+    """The verdict, what the roles did in the first run that refutes (or in the first at all), what any run leaves for
+    review, and the errors of any run that the text allows."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
     runs: int
     timeline: Timeline | None = None
     reviews: tuple[Diagnostic, ...] = ()
+    allowed: tuple[Diagnostic, ...] = ()
 
 
 def judge_unlaunched(
@@ -64,9 +65,10 @@ def judge_unlaunched(
     timeline: bool = False,
     dynamic_smem_bytes: int | None = None,
     progress: Callable[[float], None] | None = None,
+    allows: Allows = nothing_allowed,
 ) -> UnlaunchedJudgement:
     """Explore the launches of `kernel`. peeks: waits that only look ahead; dynamic_smem_bytes: of shared memory, where
-    that is known. Raises TilewrightError for a text that the machine can't run at all."""
+    that is known; allows: errors to set aside. Raises TilewrightError for a text that the machine can't run at all."""
     text = text_of(inlined(module, kernel))
     steers = steering(protocol_slice(text.kernel, text=text, stores=cheap_stores(text)))
     numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
@@ -76,9 +78,10 @@ def judge_unlaunched(
         unknown = replace(unknown, dynamic_smem_bytes=dynamic_smem_bytes)
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
     runs = [0]
-    runner = _Runner(module, unknown, readings, peeks, _Shown(timeline))
+    runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows)
     boxes, assumed = _boxes(runner)
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
+    allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
     def judge(values: Values) -> Judged:
         runs[0] += 1
@@ -90,6 +93,8 @@ def judge_unlaunched(
         for finding in (finding for each in verdicts for finding in each.findings):
             if finding.level is Level.REVIEW:
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
+        for finding in (finding for each in verdicts for finding in each.allowed):
+            allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(verdicts)
 
     verdict = explore(unknown.names, judge, seconds=seconds)
@@ -97,7 +102,9 @@ def judge_unlaunched(
         general = (*unknown.assumptions, *assumed, *ASSUMPTIONS)
         verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
-    return UnlaunchedJudgement(verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()))
+    return UnlaunchedJudgement(
+        verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()), tuple(allowed.values())
+    )
 
 
 @dataclass(slots=True)
@@ -127,6 +134,7 @@ class _Runner:
     readings: Readings
     peeks: frozenset[Span]
     shown: _Shown
+    allows: Allows
     sliced: Slice | None = None
 
     def run(self, values: Values, boxes: dict[Place, int], clusters: int, *, show: bool = True) -> LaunchJudgement:
@@ -142,6 +150,7 @@ class _Runner:
             peeks=self.peeks,
             sliced=self.sliced,
             step_limit=_EXPLORED_STEPS if show else _SIZING_STEPS,
+            allows=self.allows,
         )
         if judged.complete and not judged.report.fault:
             self.sliced = judged.report.sliced
