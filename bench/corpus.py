@@ -47,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="budget of each kernel (default 60)")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="kernels at a time")
     parser.add_argument("--write", type=Path, default=None, metavar="PAGE", help="write the tables as Markdown")
-    parser.add_argument("--argued", type=Path, default=None, help="Markdown that argues refutations, put into the page")
     parser.add_argument("--results", type=Path, default=None, help="folder for corpus.json")
 
 
@@ -79,8 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         ]  # fmt: skip
         print(f"written to {write('corpus', rows_out, arguments.results)}")
     if arguments.write is not None:
-        argued = arguments.argued.read_text("utf-8") if arguments.argued is not None else ""
-        arguments.write.write_text(_page(tables, _sources(folder), argued), "utf-8")
+        arguments.write.write_text(_page(tables, _sources(folder), _argued(arguments.write)), "utf-8")
         print(f"written to {arguments.write}")
     return 0
 
@@ -127,6 +125,15 @@ def _sources(folder: Path) -> dict[str, dict[str, str]]:
 
 # ---------------------------------------------------------------- the page
 
+_ARGUED = ("<!-- argued by hand: kept when the page is written again -->", "<!-- end -->")
+
+
+def _argued(page: Path) -> str:
+    """What stands between the marks of the page as it is, which no run writes."""
+    text = page.read_text("utf-8") if page.exists() else ""
+    first, last = (text.find(mark) for mark in _ARGUED)
+    return text[first : last + len(_ARGUED[1])] if 0 <= first < last else "\n".join(_ARGUED)
+
 
 def _page(tables: dict[bool, list[Checked]], sources: dict[str, dict[str, str]], argued: str) -> str:
     out = [
@@ -156,8 +163,7 @@ def _page(tables: dict[bool, list[Checked]], sources: dict[str, dict[str, str]],
                 _total_row(family, target, with_launch, [r for r in rows if (r.family, r.target) == (family, target)])
             )
         out.append(_total_row("**all**", "", with_launch, rows))
-    if argued:
-        out += ["", argued.rstrip()]
+    out += ["", argued]
     for with_launch, rows in tables.items():
         out += ["", f"## {'With' if with_launch else 'Without'} launch", ""]
         out += [
