@@ -108,6 +108,7 @@ COPY_TILE = """
 mov.b64 %rd1, source;
 cvta.param.u64 %rd1, %rd1;
 mov.b64 %rd2, target;
+cvta.param.u64 %rd2, %rd2;
 mov.u32 %r1, %tid.x;
 mov.u32 %r2, tile;
 mov.u32 %r3, bar;

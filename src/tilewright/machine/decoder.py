@@ -31,7 +31,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.machine.event import Event
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE
-from tilewright.machine.memory import RANK_SHIFT
+from tilewright.machine.memory import PARAM_WINDOW, RANK_SHIFT
 from tilewright.machine.shared_layout import Frame
 from tilewright.targets import Target
 
@@ -294,6 +294,10 @@ class Decoder:
                 return self.constant(value, wanted)
             case FloatImmediate(bits, width):
                 return self.constant(self._float_bits(instruction, bits, width, wanted), wanted)
+            case Symbol(name) | Address(Symbol(name)) if any(each.name == name for each in self.kernel.parameters):
+                # As a value, a parameter's address is one of .param space; cvta.param makes it generic.
+                offset = operand.offset if isinstance(operand, Address) else 0
+                return self.constant(self.places.fixed[name] - PARAM_WINDOW + offset, wanted)
             case Symbol(name):
                 return self.symbol(instruction, name, 0, wanted)
             case Address(Symbol(name), offset):

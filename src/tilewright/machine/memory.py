@@ -227,6 +227,12 @@ def _region_of(cta: Cta, space: str, address: int, span: Span) -> tuple[Region, 
         narrow = "shared::cluster" if space == "generic" else space
         where, base = _region_of(cta, narrow, address - SHARED_WINDOW, span)
         return where, base + SHARED_WINDOW
+    if space == "param" and address < 1 << 32:
+        # The text's own address of a parameter, which cvta.param has not made generic.
+        where, base = _region_of(cta, "generic", address + PARAM_WINDOW, span)
+        return where, base - PARAM_WINDOW
+    if space == "param":
+        space = "generic"  # parameters of a call lie in the caller's local memory
     if space == "generic":
         space = "local" if LOCAL_WINDOW <= address < PARAM_WINDOW else "global"
     if space == "local":

@@ -220,7 +220,6 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         folded = _parameter(decoder, instruction, slot, offset, element, slots, types)
         if folded is not None:
             return folded
-        space = "generic"
     place = Place(decoder, instruction, space, slot, offset, element, len(slots), strength)
     single = slots[0] if len(slots) == 1 and types[0].width_bits == element.width_bits else -1
     pairs = tuple(zip(slots, types, strict=True))
