@@ -26,7 +26,7 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.given_launch import LaunchFile
-from tilewright.driver.reduce_pieces import normalised, tidied, unused_parameters, without_kernels
+from tilewright.driver.reduce_pieces import folded, normalised, tidied, unused_parameters, without_kernels
 
 Shows = Callable[[str], bool]
 """Does a text still show the finding?"""
@@ -107,7 +107,7 @@ def reduce_finding(
             f"{file} shows {code} only as it is written", remedy="report this text: its layout should not matter"
         )
     left = max(1.0, seconds - (monotonic() - begin))
-    reduced = _reduce(lines, text.count("\n") + 1, shows, left, progress, parameters=launch is None)
+    reduced = _reduce(lines, len(text.splitlines()), shows, left, progress, parameters=launch is None)
     final = [each for kernel in report_of(reduced.text).kernels for each in kernel.findings]
     return ReducedFinding(reduced, _of_code(final, code)[0])
 
@@ -130,7 +130,7 @@ def reduce_text(
     lines = normalised(text)
     if not shows("\n".join(lines)):
         raise TilewrightError("the text does not show this finding", remedy="name a code that check reports for it")
-    return _reduce(lines, text.count("\n") + 1, shows, seconds, progress, parameters=True)
+    return _reduce(lines, len(text.splitlines()), shows, seconds, progress, parameters=True)
 
 
 @dataclass(slots=True)
@@ -173,6 +173,7 @@ def _reduce(
     search = _Search(shows, monotonic() + seconds, seconds, progress)
     lines = search.smaller([*lines, "more"], lines) or lines
     lines = _without_kinds(lines, search)
+    lines = search.smaller(lines, folded(lines)) or lines
     grain = max(1, len(_removable(lines)) // 2)
     while not search.over:
         lines, removed = _pass(lines, grain, search)

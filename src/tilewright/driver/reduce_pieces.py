@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.repair_text import places_of, unused
+from tilewright.driver.repair_text import constant_among, places_of, unused
+from tilewright.frontends.ptx.ast import Address, Register
 from tilewright.frontends.ptx.reader import read
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -22,6 +23,7 @@ _LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size)\b[^\n]*")
 _LABEL = re.compile(r"[A-Za-z_$%][\w$]*\s*:(?!:)")
 _WORD = re.compile(r"[%$A-Za-z_][\w$]*")
 _RANGE = re.compile(r"(%?[\w$]*[A-Za-z_$])<(\d+)>")
+_REGISTER_ADDRESS = re.compile(r"\[\s*(%[\w$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 _TABLE = (".branchtargets", ".callprototype", ".calltargets")
 
 
@@ -146,6 +148,26 @@ def _without_idle_code(lines: list[str]) -> list[str]:
                     continue
             last = place
     return [line for number, line in enumerate(lines, 1) if number not in idle]
+
+
+def folded(lines: list[str]) -> list[str]:
+    """Addresses of shared memory that are constant, written as what they are: `[smem+16]` instead of `[%r7+8]`."""
+    text = "\n".join(lines)
+    try:
+        module = read(text, "<reduced>", tolerant=True)
+    except TilewrightError:
+        return lines
+    found = list(lines)
+    for kernel in module.kernels:
+        shared = {variable.name for variable in (*kernel.variables, *module.variables) if variable.space == "shared"}
+        places = places_of(text, kernel)
+        for place in places:
+            for match in _REGISTER_ADDRESS.finditer(place.text):
+                at = constant_among(places, Address(Register(match.group(1)), int(match.group(2) or 0)))
+                if at is not None and at[0] in shared:
+                    spelled = f"[{at[0]}+{at[1]}]" if at[1] else f"[{at[0]}]"
+                    found[place.line - 1] = found[place.line - 1].replace(match.group(), spelled)
+    return found
 
 
 def _without_empty_scopes(lines: list[str]) -> list[str]:

@@ -134,6 +134,8 @@ def idle_moves(subject: Subject) -> Iterator[Candidate]:
                 text = f"xor.b32 {target}, {target}, {flip};"
                 yield Candidate(f"flip the phase (line {place.line})", (replaced(place, text),))
             continue
+        before_it = [each for each in subject.dead[::-1] if each.index < place.index]
+        lost = [name for each in before_it for name in written(each.item)]
         if isinstance(operands[1], Register) and not operands[1].name.startswith("%tid") and subject.enclosing(place):
             source = operands[1].name
             stepped = any(
@@ -145,12 +147,34 @@ def idle_moves(subject: Subject) -> Iterator[Candidate]:
             if stepped:
                 text = f"add.s32 {target}, {source}, 1;"
                 yield Candidate(f"advance the stage (line {place.line})", (replaced(place, text),))
-        if isinstance(operands[1], Immediate) and operands[1].value == 0 and _leads_to(subject, target, parities):
-            for name in [
-                each for item in reversed(subject.dead) for each in written(item.item) if item.index < place.index
-            ][:2]:
-                text = f"and.b32 {target}, {name}, 1;"
-                yield Candidate(f"the phase is a bit of the count (line {place.line})", (replaced(place, text),))
+            carries = [min(written(each.item)) for each in before_it if each.item.row == "selp"]
+            if carries and _leads_to(subject, target, parities):
+                text = f"xor.b32 {target}, {source}, {carries[0]};"
+                yield Candidate(f"flip the phase (line {place.line})", (replaced(place, text),))
+        if (
+            isinstance(operands[1], Immediate)
+            and operands[1].value == 0
+            and target in parities
+            and subject.enclosing(place)
+        ):
+            beside = [
+                name for each in subject.places[max(0, place.index - 4) : place.index][::-1]
+                for name in written(each.item) if each.item.opcode.endswith("32")
+            ]  # fmt: skip
+            for name in list(dict.fromkeys((*lost[:2], *beside[:1], *_counters(subject, place), *beside[1:])))[:5]:
+                for text in (f"and.b32 {target}, {name}, 1;", f"bfe.u32 {target}, {name}, 1, 1;"):
+                    yield Candidate(f"the phase is a bit of the count (line {place.line})", (replaced(place, text),))
+
+
+def _counters(subject: Subject, place: Place) -> list[str]:
+    """Registers that the loops around an instruction count up."""
+    names: list[str] = []
+    for loop in subject.enclosing(place):
+        for each in subject.places[loop.first : loop.last]:
+            same = each.item.row == "add" and written(each.item) & read_by(each.item)
+            if same and each.item.operands[-1] == Immediate(1):
+                names += same
+    return list(dict.fromkeys(names))
 
 
 def _leads_to(subject: Subject, name: str, goals: set[str]) -> bool:
@@ -506,7 +530,7 @@ def lost_waits(subject: Subject) -> Iterator[Candidate]:
     bits = any(each.item.row in _BITS for each in tops)
     for each in [each for each in subject.fits("setp") if _tautology(each.item)][:2]:
         done = min(written(each.item))
-        for target in (*lost, *_unwaited(subject))[:4]:
+        for target in list(dict.fromkeys((*lost, *_signalled(subject), *_unwaited(subject))))[:4]:
             for parity in wanted:
                 text = f"mbarrier.try_wait.parity.shared::cta.b64 {_as_written(each, done)}, {target}, {parity};"
                 yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
@@ -532,7 +556,7 @@ def phase_waits(subject: Subject) -> Iterator[Candidate]:
     tops = _tops(subject)
     wanted = _parities(subject, tops)
     bits = [each for each in tops if each.item.row in _BITS]
-    unwaited = _unwaited(subject)
+    unwaited = list(dict.fromkeys((*_signalled(subject), *_unwaited(subject))))
     for each in subject.near(bits)[:2]:
         for target in unwaited[:3]:
             lines = wait_lines(target, min(written(each.item)))
@@ -561,6 +585,11 @@ def phase_waits(subject: Subject) -> Iterator[Candidate]:
         barrier = barrier_of(init.item)
         if barrier is not None and not any(same_barrier(subject, init.item, each.item) for each in waits(subject)):
             yield from _handshake(subject, barrier)
+
+
+def _signalled(subject: Subject) -> list[str]:
+    """The barriers that the finding's copies signal."""
+    return [spelled(barrier) for place in subject.found if (barrier := barrier_of(place.item)) is not None]
 
 
 def _unwaited(subject: Subject) -> list[str]:

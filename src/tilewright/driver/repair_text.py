@@ -12,7 +12,7 @@ is then not readable and falls away. Checked by: tests/driver/test_repair.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.base.diagnostic import Diagnostic
@@ -311,21 +311,26 @@ def spelled(address: Address) -> str:
     return f"[{name}+{address.offset}]"
 
 
-def constant(subject: Subject, operand: Operand, depth: int = 6) -> tuple[str, int] | None:
+def constant(subject: Subject, operand: Operand) -> tuple[str, int] | None:
     """A symbol (empty for none) and an offset, where an operand is such a constant; as of the text, not of a run."""
+    return constant_among(subject.places, operand)
+
+
+def constant_among(places: Sequence[Place], operand: Operand, depth: int = 6) -> tuple[str, int] | None:
+    """The same, of a kernel with these instructions."""
     match operand:
         case Immediate(value):
             return "", value
         case Symbol(name):
             return name, 0
         case Address(base, offset):
-            at = ("", 0) if base is None else constant(subject, base, depth)
+            at = ("", 0) if base is None else constant_among(places, base, depth)
             return None if at is None else (at[0], at[1] + offset)
         case Register(name):
-            makers = [place.item for place in subject.places if name in written(place.item)]
+            makers = [place.item for place in places if name in written(place.item)]
             if depth == 0 or len(makers) != 1 or makers[0].guard is not None:
                 return None
-            parts = [constant(subject, each, depth - 1) for each in makers[0].operands[1:]]
+            parts = [constant_among(places, each, depth - 1) for each in makers[0].operands[1:]]
             known = [part for part in parts if part is not None]
             if len(known) != len(parts):
                 return None
