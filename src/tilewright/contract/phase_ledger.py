@@ -158,6 +158,15 @@ def deferred_arrive(
         return
     clock, order, covered = issued
     check_init(cluster, barrier, clock, warp, event.span, findings)
+    if event.count < event.lanes.bit_count():
+        # Which lanes come in time is chance: whoever waits for the phase knows nothing of the copies of the others.
+        findings.report(
+            "MB107",
+            f"the lanes of one arrival of {name_of(warp.actor)} count in two phases of {barrier}: "
+            f"phase {event.phase} takes {event.count} of {event.lanes.bit_count()}",
+            event.span,
+            barrier.init.span,
+        )
     count = event.count if event.no_increment else 0
     _engine_arrives(barrier, warp, clock, order, count, event.phase, event.span, findings)
     for known in (barrier.current.published, barrier.current.order):
