@@ -8,7 +8,7 @@ all together at such values. Each choice is one launch, judged as such. Together
 - proven under the assumption that the numbers are not as small as in those that failed, if all others are clean: an
   author may rely on at least one tile, one iteration; the failures are kept as findings for review;
 - proven else: for all trip counts if every loop repeats itself (`machine.induction`), for the values tried otherwise;
-- unknown, if any launch was, or if time ran out before the basic choices were made.
+- unknown, if any launch was, or if time ran out before a loop had turned twice.
 
 Not handled: values that no boundary choice reaches, such as a bug at a trip count of 1000 alone: such a comparison is
 what `machine.induction` objects to. Checked by: tests/driver/test_explore.py.
@@ -140,11 +140,11 @@ def _together(exploration: _Exploration, alone: Judged | None, *, complete: bool
     if unknown:
         values = min(unknown)
         return Unknown(tuple(dict.fromkeys(reason for verdict in unknown.values() for reason in verdict.reasons)))
-    if not complete:
-        return Unknown((f"time ran out after {len(judged)} choices of the numbers {', '.join(names)}: raise --budget",))
     if not clean:
         return Unknown(("no choice of the numbers was clean",))
-    return _proven(judged, clean, {values: failed[values] for values in excused}, names)
+    if not complete and all(max(judged[values].turns.values(), default=0) < _AGAIN_TURNS[0] for values in clean):
+        return Unknown((f"time ran out after {len(judged)} choices of the numbers {', '.join(names)}: raise --budget",))
+    return _proven(judged, clean, {values: failed[values] for values in excused}, names, complete=complete)
 
 
 def _exceeds(one: Values, other: Values) -> bool:
@@ -156,12 +156,14 @@ def _proven(
     clean: Mapping[Values, Proven],
     excused: Mapping[Values, Refuted],
     names: tuple[str, ...],
+    *,
+    complete: bool,
 ) -> Proven:
     assumptions = [line for verdict in clean.values() for line in verdict.assumptions]
     for values, verdict in sorted(excused.items()):
         finding = verdict.findings[0]
         assumptions.append(f"not {_said(names, values)}: there {finding.code} {finding.message} ({finding.primary})")
-    reason = _not_repeating([judged[values] for values in clean])
+    reason = _not_repeating([judged[values] for values in clean]) if complete else "time ran out (raise --budget)"
     said = tuple(dict.fromkeys(line for each in judged.values() for line in each.repetitions))
     if reason is None:
         return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), said)

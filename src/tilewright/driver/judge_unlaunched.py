@@ -39,7 +39,7 @@ _RUNS_IN_A_GRID = 4
 _EXPLORED_STEPS = 150_000
 """Warp instructions after which a launch is given up: others say more in the time."""
 _SIZING_STEPS = 20_000
-EXPLORING_SECONDS = 8.0
+EXPLORING_SECONDS = 12.0
 
 
 @dataclass(frozen=True, slots=True)

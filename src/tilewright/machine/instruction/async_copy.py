@@ -75,7 +75,8 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
                 empty = np.zeros(0, np.int64)
                 pieces.append(LanePiece(None, empty, shared_offsets[chosen], 0, of_lanes(lanes[chosen], mask)))
                 continue
-            _check_alignment(source[chosen], size_bytes, instruction)
+            if not warp.cta.cluster.memory.forgiving:
+                _check_alignment(source[chosen], size_bytes, instruction)
             for part in locate(warp.cta, "global", source[chosen], 1, instruction.span):
                 _check_end(warp, source[chosen][part.chosen], amount, instruction)
                 at = chosen[part.chosen]
