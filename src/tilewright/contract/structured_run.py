@@ -149,6 +149,8 @@ class Run:
                 return moved
             state.position += 1
             moved = True
+            if steps[state.position - 1].kind == "spawn":
+                return True
         state.done = True
         self._at_end(state)
         return True

@@ -188,7 +188,7 @@ class _Reader:
             return True
         if following.text == "}":
             return following.first
-        return following.first and not (following.kind in ("word", "string") and self.text_at(2) in ("=", ",", "}"))
+        return following.first and not (following.kind in ("word", "string") and self.text_at(2) in ("=", ","))
 
     def bracket(self, tokens: list[Token], attributes: dict[str, str], regions: list[Region]) -> None:
         """A bracket among an operation's tokens: what is in it is kept, but for regions, dictionaries and places."""
