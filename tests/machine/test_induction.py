@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def _body(text: str) -> tuple[Instruction, ...]:
     return tuple(item for item in kernel.body if isinstance(item, Instruction) and item.row not in ("ret", "bra"))
 
 
-def _snapshots(**columns: list[int]) -> list[Snapshot]:
+def _snapshots(**columns: Sequence[int]) -> list[Snapshot]:
     count = len(next(iter(columns.values())))
     return [
         {

@@ -126,7 +126,7 @@ def _one_apart(count: int, index: int, value: int) -> Values:
 
 
 def _together(exploration: _Exploration, alone: Judged | None, *, complete: bool) -> Verdict:
-    tried = dict(exploration.judged) if alone is None else {(): alone}
+    tried: dict[Values, Judged] = dict(exploration.judged) if alone is None else {(): alone}
     judged = {values: each for values, each in tried.items() if not each.too_long} or tried
     names = exploration.names
     unknown = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Unknown)}

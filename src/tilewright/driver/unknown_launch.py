@@ -6,7 +6,7 @@ steer the kernel are the numbers that `driver.explore` chooses; those that only 
 have one value for all. What is thereby assumed is said.
 
 Not handled: pointers that overlap on purpose; blocks that no directive fixes other than `ASSUMED_THREADS`.
-Checked by: tests/driver/test_unknown_launch.py.
+Checked by: tests/driver/test_judge_unlaunched.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The slice holds all that a protocol run executes, addresses of global memory and
 decide which steps are taken, which shared memory they touch and how they synchronize: those that reach a branch, a
 shared address, an operand of a barrier, of the tensor core or of another synchronization, or the guard of anything but
 an access to global memory. They are what a repetition of loops is about (`induction`), and the parameters among them
-are the ones worth exploring. Checked by: tests/machine/test_steering.py.
+are the ones worth exploring. Checked by: tests/driver/test_judge_unlaunched.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""One launch of a pipeline, judged: findings, doubts, turns and repetition of its loops."""
+
+from __future__ import annotations
+
+import pytest
+from tests.driver.checked_kernels import pipe
+
+from tilewright.base.plan import Launch, PointerParam, ScalarParam
+from tilewright.contract.readings import tolerant
+from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
+
+_BUFFERS = {"source": 1 << 16, "out": 1 << 16}
+
+
+def _judged(steps: int, old: str = "", new: str = "", ctas: int = 1, **options: object) -> LaunchJudgement:
+    module, _ = pipe(old, new)
+    params = (PointerParam("source"), PointerParam("out"), ScalarParam("i32", steps), ScalarParam("i32", 64))
+    launch = Launch("pipe", (ctas, 1, 1), (64, 1, 1), params)
+    return judge_launch(module, launch, _BUFFERS, tolerant(), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 40])
+def test_a_correct_pipeline_is_clean(steps: int) -> None:
+    judged = _judged(steps)
+    assert judged.complete and not judged.errors and not judged.doubts
+    assert max(judged.turns.values(), default=0) == steps
+
+
+def test_its_loops_repeat_every_four_turns() -> None:
+    judged = _judged(40)
+    assert set(judged.repeats.values()) == {None}
+    assert len(judged.repetitions) == 2 and all("every 4 turns" in line for line in judged.repetitions)
+
+
+def test_a_threshold_that_the_run_never_met_keeps_the_loop_from_repeating() -> None:
+    judged = _judged(
+        40,
+        "    ld.shared.b32 %r12, [%r10];",
+        "    setp.eq.u32 %p5, %r4, 1000;\n    @%p5 bra FULL;\n    ld.shared.b32 %r12, [%r10];",
+    )
+    assert not judged.errors
+    assert any(reason and "before they met" in reason for reason in judged.repeats.values())
+
+
+def test_a_missing_release_is_found() -> None:
+    judged = _judged(4, "    mbarrier.arrive.shared::cta.b64 _, [%r8+16];\n", "")
+    assert {finding.code[:2] for finding in judged.errors} <= {"MB", "LV"} and judged.errors
+
+
+def test_a_branch_on_data_is_a_doubt_and_nothing_is_refuted_by_it() -> None:
+    judged = _judged(
+        4, "    mbarrier.arrive.shared::cta.b64 _, [%r8+16];",
+        "    setp.eq.u32 %p5, %r12, 7;\n    @%p5 mbarrier.arrive.shared::cta.b64 _, [%r8+16];",
+    )  # fmt: skip
+    assert not judged.errors
+    assert any("depends on data" in doubt for doubt in judged.doubts)
+
+
+def test_made_up_addresses_make_no_race_in_global_memory() -> None:
+    assert {finding.code for finding in _judged(2, ctas=2).errors} == {"CL101"}
+    assert not _judged(2, ctas=2, any_global_address=True).errors

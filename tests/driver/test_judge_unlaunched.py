@@ -1,0 +1,55 @@
+"""A pipeline without a launch: its launches are made up, and what is made up is said."""
+
+from __future__ import annotations
+
+from tests.driver.checked_kernels import pipe
+
+from tilewright.base.verdict import Proven, Refuted
+from tilewright.contract.readings import tolerant
+from tilewright.driver.judge_unlaunched import judge_unlaunched
+from tilewright.driver.unknown_launch import launch_of, unknown_launch
+from tilewright.machine.model import model_of
+from tilewright.machine.slice import protocol_slice
+from tilewright.machine.steering import steering
+
+
+def test_the_number_of_steps_steers_and_the_stride_does_not() -> None:
+    _, kernel = pipe()
+    steers = steering(protocol_slice(kernel))
+    assert steers.parameters == {("steps", 0)}
+    assert "%tid.x" in steers.specials and not steers.memory
+
+
+def test_launches_have_a_buffer_for_each_pointer_and_the_numbers_chosen() -> None:
+    module, kernel = pipe()
+    unknown = unknown_launch(module, kernel, model_of(module), frozenset({(2, 0)}))
+    assert unknown.names == ("parameter 2",)
+    assert set(unknown.buffers) == {"parameter 0", "parameter 1"}
+    assert unknown.block == (64, 1, 1)
+    launch = launch_of(unknown, (7,), {})
+    assert [getattr(param, "value", None) for param in launch.params] == [None, None, 7, 64]
+
+
+def test_it_is_proven_for_all_trip_counts() -> None:
+    module, kernel = pipe()
+    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    assert isinstance(found.verdict, Proven)
+    assert found.verdict.scope == "all trip counts"
+    assert "the 2 pointers lead to distinct buffers, and no access leaves its buffer" in found.verdict.assumptions
+
+
+def test_a_fault_that_shows_from_the_third_step_on_is_found() -> None:
+    module, kernel = pipe("    mbarrier.arrive.shared::cta.b64 _, [%r8+16];\n", "")
+    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    assert isinstance(found.verdict, Refuted)
+
+
+def test_a_fault_at_a_large_count_alone_is_not_proven_away() -> None:
+    module, kernel = pipe(
+        "    ld.shared.b32 %r12, [%r10];",
+        "    setp.eq.u32 %p5, %r4, 5000;\n    @%p5 bra FULL;\n    ld.shared.b32 %r12, [%r10];",
+    )
+    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    assert isinstance(found.verdict, Proven)
+    assert found.verdict.scope == "this launch"
+    assert any("before they met" in line for line in found.verdict.assumptions)
