@@ -32,6 +32,7 @@ from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
 from tilewright.driver.repair import with_repairs
 from tilewright.driver.rules import all_rules
+from tilewright.driver.unallocated import unallocated
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 
@@ -237,7 +238,8 @@ def _check_kernel(
     judgement = _within_budget(lambda: judge_kernel(module, kernel, launch, judge_options), options.budget_seconds)
     judgement = replace(judgement, doubts=(*_unread(module), *judgement.doubts))
     maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
-    findings = [with_origin(finding, module, kernel) for finding in (*maps, *judgement.findings)]
+    of_text = (*maps, *unallocated(module, kernel))
+    findings = [with_origin(finding, module, kernel) for finding in (*of_text, *judgement.findings)]
     target = module.target[0] if module.target else ""
     report, used = _reported(kernel.name, target, judgement, findings, allowed, begin)
     return report, used, judgement.complete
