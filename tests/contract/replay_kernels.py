@@ -66,7 +66,8 @@ shl.b32 %r15, %r6, 2;
     "expect": "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r12], 512;\n",
     "load": "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     " [%r14], [%rd1, {0, %r15}], [%r12];\n",
-    "produce end": "add.u32 %r6, %r6, 1;\nbra PRODUCE;\nCONSUMER:\nmov.b64 %rd2, target;\ncvta.param.u64 %rd2, %rd2;\nCONSUME:\n",
+    "produce end": "add.u32 %r6, %r6, 1;\nbra PRODUCE;\n"
+    "CONSUMER:\nmov.b64 %rd2, target;\ncvta.param.u64 %rd2, %rd2;\nCONSUME:\n",
     "consume": """setp.ge.u32 %p4, %r6, %r5;
 @%p4 bra DRAIN;
 and.b32 %r8, %r6, 1;
