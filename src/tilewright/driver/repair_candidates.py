@@ -15,63 +15,73 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from tilewright.base.diagnostic import Diagnostic
+from tilewright.driver import repair_groups as groups
 from tilewright.driver import repair_missing as missing
 from tilewright.driver import repair_numbers as numbers
+from tilewright.driver import repair_odd as odd
 from tilewright.driver import repair_order as order
+from tilewright.driver import repair_phases as phases
+from tilewright.driver import repair_tensor_memory as tensor
 from tilewright.driver.repair_text import Candidate, Subject, subject_of
 from tilewright.frontends.ptx.ast import Module
 
 Proposals = Callable[[Subject], Iterator[Candidate]]
 
 # What a text shows by itself comes first: there is seldom more than one such place.
-_ODD: tuple[Proposals, ...] = (missing.doubled, missing.elections, missing.idle_moves, missing.lost_waits)
-_MOVED: tuple[Proposals, ...] = (missing.moved_after_waits, missing.moved_up_waits)
+_ODD: tuple[Proposals, ...] = (
+    odd.doubled,
+    odd.elections,
+    odd.idle_moves,
+    phases.lost_waits,
+    odd.masks,
+)
+_MOVED: tuple[Proposals, ...] = (phases.moved_after_waits, phases.moved_up_waits)
 
 _HANG: tuple[Proposals, ...] = (
     *_ODD, numbers.expected_bytes, numbers.arrival_counts, missing.commits, missing.arrivals, missing.expectations,
-    numbers.other_parities, numbers.offsets, numbers.named_barriers, missing.kept_phases, *_MOVED,
-    order.cluster_barriers, missing.guards, missing.remote_arrivals, order.cta_barriers,
-    missing.phase_waits, numbers.trip_counts,
+    numbers.other_parities, numbers.offsets, numbers.named_barriers, phases.kept_phases, *_MOVED,
+    order.cluster_barriers, odd.guards, phases.remote_arrivals, order.cta_barriers,
+    phases.phase_waits, numbers.trip_counts,
 )  # fmt: skip
 """Somebody waits for ever."""
 _INVALID: tuple[Proposals, ...] = (
-    *_ODD, missing.guards, missing.initialisations, numbers.arrival_counts, numbers.offsets, order.initialised,
-    missing.remote_arrivals, missing.expectations, missing.kept_phases, *_MOVED, numbers.other_parities,
-    numbers.expected_bytes, missing.phase_waits, missing.arrivals, order.cta_barriers, order.cluster_barriers,
+    *_ODD, odd.guards, missing.initialisations, numbers.arrival_counts, numbers.offsets, order.initialised,
+    phases.remote_arrivals, missing.expectations, phases.kept_phases, *_MOVED, numbers.other_parities,
+    numbers.expected_bytes, phases.phase_waits, missing.arrivals, order.cta_barriers, order.cluster_barriers,
 )  # fmt: skip
 """The machine stopped at something that is not allowed at all."""
 _OUT_OF_PHASE: tuple[Proposals, ...] = (
-    *_ODD, numbers.expected_bytes, missing.guards, *_MOVED, numbers.arrival_counts, missing.phase_waits,
-    missing.expectations, numbers.other_parities, missing.kept_phases, order.initialised, missing.arrivals,
-    missing.every_thread_arrives, numbers.offsets, order.cta_barriers, missing.commits, missing.remote_arrivals,
+    *_ODD, numbers.expected_bytes, odd.guards, *_MOVED, numbers.arrival_counts, phases.phase_waits,
+    missing.expectations, numbers.other_parities, phases.kept_phases, order.initialised, missing.arrivals,
+    phases.every_thread_arrives, numbers.offsets, order.cta_barriers, missing.commits, phases.remote_arrivals,
 )  # fmt: skip
 """Something counts in another phase than it should."""
 _RACE: tuple[Proposals, ...] = (
-    *_ODD, order.async_copies, order.wgmmas, order.bulk_groups, *_MOVED, missing.phase_waits, numbers.offsets,
-    missing.expectations, order.cta_barriers, numbers.expected_bytes, numbers.other_parities, missing.kept_phases,
-    missing.commits, numbers.arrival_counts, missing.guards, missing.every_thread_arrives, numbers.named_barriers,
-    order.proxy_fences, order.tensor_memory, numbers.alignments, order.cluster_barriers, missing.remote_arrivals,
+    *_ODD, groups.async_copies, groups.wgmmas, groups.bulk_groups, *_MOVED, phases.phase_waits, numbers.offsets,
+    missing.expectations, order.cta_barriers, numbers.expected_bytes, numbers.other_parities, phases.kept_phases,
+    missing.commits, numbers.arrival_counts, odd.guards, phases.every_thread_arrives, numbers.named_barriers,
+    order.proxy_fences, tensor.tensor_memory, numbers.alignments, order.cluster_barriers, phases.remote_arrivals,
 )  # fmt: skip
 """Something is used before somebody is done with it."""
 
 _BY_FAMILY: dict[str, tuple[Proposals, ...]] = {
-    "PX": (order.proxy_fences, *_ODD, order.initialised, order.cta_barriers, order.bulk_groups),
+    "PX": (order.proxy_fences, *_ODD, order.initialised, order.cta_barriers, groups.bulk_groups),
     "TX": _OUT_OF_PHASE,
     "MB": _OUT_OF_PHASE,
     "LV": _HANG,
-    "BG": (order.bulk_groups, order.async_copies, order.cta_barriers),
+    "BG": (groups.bulk_groups, groups.async_copies, order.cta_barriers),
     "TM": _RACE,
-    "WG": (order.wgmmas, order.cta_barriers, *_MOVED, missing.phase_waits, numbers.arrival_counts, *_ODD,
-           numbers.expected_bytes, numbers.other_parities, missing.kept_phases, numbers.offsets),
-    "TC": (order.tensor_memory, *_ODD, order.allocations, numbers.columns, missing.commits, order.cta_barriers,
-           *_MOVED, numbers.expected_bytes, missing.guards, missing.phase_waits, numbers.offsets,
-           numbers.other_parities, numbers.arrival_counts, numbers.named_barriers, missing.kept_phases),
-    "NB": (numbers.named_barriers, order.cta_barriers, order.async_copies, *_ODD, missing.every_thread_arrives,
+    "WG": (groups.wgmmas, order.cta_barriers, *_MOVED, phases.phase_waits, numbers.arrival_counts, *_ODD,
+           numbers.expected_bytes, numbers.other_parities, phases.kept_phases, numbers.offsets),
+    "TC": (tensor.tensor_memory, *_ODD, tensor.allocations, numbers.columns, missing.commits, order.cta_barriers,
+           *_MOVED, numbers.expected_bytes, odd.guards, phases.phase_waits, numbers.offsets,
+           numbers.other_parities, numbers.arrival_counts, numbers.named_barriers, phases.kept_phases),
+    "NB": (numbers.named_barriers, order.cta_barriers, groups.async_copies, *_ODD, phases.every_thread_arrives,
            order.cluster_barriers),
-    "CL": (order.cluster_barriers, order.initialised, missing.remote_arrivals, *_ODD),
+    "CL": (order.cluster_barriers, order.initialised, phases.remote_arrivals, *_ODD),
     "SR": (order.register_changes, numbers.registers),
     "AL": (numbers.alignments, numbers.offsets),
-    "MF": (numbers.alignments, numbers.offsets, *_ODD, order.cta_barriers, order.allocations, missing.initialisations),
+    "MF": (numbers.alignments, numbers.offsets, *_ODD, order.cta_barriers, tensor.allocations, missing.initialisations),
     "GD": (order.grid_waits,),
 }  # fmt: skip
 

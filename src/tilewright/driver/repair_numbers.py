@@ -29,6 +29,8 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Regist
 
 NUMBER = re.compile(r"(?<![\w.%+$])(?:0x[0-9a-fA-F]+|\d+)\b")
 BARRIERS = ("bar.sync", "bar.arrive", "bar.red", "barrier.sync", "barrier.arrive", "barrier.cta", "barrier.red", "bar")
+PARITY = re.compile(r"\]\s*,\s*([^,;\s]+)(?=\s*[,;])")
+"""The parity in a wait's text: what follows the address."""
 _OFFSET = re.compile(r"\[\s*([^\]\s{,]+?)\s*\+\s*(-?\d+)\s*\]")
 _ALIGN = re.compile(r"\.align\s+(\d+)")
 
@@ -173,8 +175,8 @@ def other_parities(subject: Subject) -> Iterator[Candidate]:
                     yield Candidate(
                         f"wait for the other parity, {1 - value} (line {wait.line})", (replaced(wait, text),)
                     )
-            case Register(name):
-                spot = re.search(rf",\s*({re.escape(name)}|%?[\w$]+)(?=\s*;)", wait.text)
+            case Register():
+                spot = PARITY.search(wait.text)
                 if spot is not None:
                     operand = spot.group(1)
                     body = wait.text[: spot.start(1)] + "other_parity" + wait.text[spot.end(1) :]
@@ -340,7 +342,7 @@ def offsets(subject: Subject) -> Iterator[Candidate]:
     copies = list(subject.fits("cp.async.bulk", "tcgen05.commit", "mbarrier"))
     plain = Counter(base for place in copies for base in re.findall(r"\[\s*(%[\w$]+)\s*\]", place.text))
     spots = [(place, match) for place in subject.near(copies) for match in _OFFSET.finditer(place.text)]
-    spots.sort(key=lambda spot: (spot[0] not in subject.found, not plain[spot[1].group(1)]))
+    spots.sort(key=lambda spot: (not plain[spot[1].group(1)], spot[0] not in subject.found))
     starts = [int(word, 0) for word in re.findall(r"\[(0x[0-9a-f]+), 0x", subject.words)]
     ends = [int(word, 0) for word in re.findall(r", (0x[0-9a-f]+)\)", subject.words)]
     step = max((end - start for start, end in zip(starts, ends, strict=False)), default=0)

@@ -34,6 +34,7 @@ from tilewright.frontends.ptx.ast import (
     Vector,
 )
 
+_SYNCHRONIZES = ("bar", "barrier", "mbarrier.arrive")
 _WITHOUT_EFFECT = (
     "abs", "add", "and", "bfe", "bfi", "cvt", "cvta", "div", "elect.sync", "isspacep", "lop3", "mad", "mapa", "max",
     "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rem", "sad", "selp", "set", "setp", "shf", "shfl.sync",
@@ -425,3 +426,15 @@ def parity_of(wait: Place) -> Operand | None:
     """The parity that a wait names, None where it takes a state."""
     operands = wait.item.operands
     return operands[2] if "parity" in wait.item.opcode and len(operands) > 2 else None
+
+
+def following_syncs(subject: Subject, place: Place) -> Iterator[Place]:
+    """The instructions that synchronize, after `place` in text order; then those before it, for loops."""
+    lines = list(subject.fits(*_SYNCHRONIZES))
+    yield from (each for each in lines if each.index > place.index)
+    yield from (each for each in reversed(lines) if each.index < place.index)
+
+
+def ends_of(subject: Subject) -> list[Place]:
+    """Where threads exit."""
+    return list(subject.fits("ret", "exit"))
