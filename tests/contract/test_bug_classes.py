@@ -100,7 +100,11 @@ LATE_FENCE = ev.ProxyFence(W[0], "shared", at(40))
 BOTH = (W[0], PEER[0])
 SPLIT = [*cluster_sync(BOTH)]
 REMOTE = access(W[0], False, 20, TILE, cta=1)
-WINDOW = [init(), *sync(W[:3]), arrive(W[0], 0, 10), end(0), wait(W[1], 0, 11), wait(W[2], 0, 12)]
+# What warp 1 does after its wait makes it more than a follower.
+WINDOW = [
+    init(), *sync(W[:3]), arrive(W[0], 0, 10), end(0), wait(W[1], 0, 11), wait(W[2], 0, 12),
+    ev.Access(W[1], "shared", 0, ((0x3000, 0x3004),), False, "generic", at(15)),
+]  # fmt: skip
 LAP = [wait(W[0], 0, 13), arrive(W[0], 1, 14), end(1), *ends(*W[:3])]
 WEAK_ALLOC = [*tensor.alloc(), *sync(W[:2]), ev.Access(W[1], "shared", 0, ((0x3000, 0x3004),), False, "generic", at(9))]
 USES = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from event_stream import Program, Simulator, at
 from judged_stream import (
     APART,
@@ -458,3 +460,20 @@ def test_every_rule_is_broken_somewhere() -> None:
 
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     assert [code for code in REPLAY_RULES if f'"{code}"' not in text] == []
+
+
+def test_a_late_waiter_that_only_follows_is_contested() -> None:
+    lap = [arrive(W[0], 0, 10), end(0), wait(W[0], 0, 13), arrive(W[0], 1, 14)]
+    start = [init(), *sync(W[:2]), *lap, wait(W[1], 0, 11)]
+    rest = [end(1), wait(W[1], 1, 12), *ends(*W[:2])]
+    follows, uses = [*start, *rest], [*start, access(W[1], False, 20), *rest]
+    strictly = replace(tolerant(), idle_followers=Level.ERROR)
+    for events, readings, level in (
+        (follows, tolerant(), Level.REVIEW),
+        (follows, strictly, Level.ERROR),
+        (uses, tolerant(), Level.ERROR),
+    ):
+        judge = HappensBefore(ONE, readings)
+        for event in events:
+            judge.feed(event)
+        assert [(each.code, each.level) for each in judge.finish()] == [("MB108", level)]

@@ -26,6 +26,7 @@ def check_exit(cluster: ClusterState, readings: Readings, findings: RunFindings)
             findings.doubt(f"{name_of(warp.actor)} does not exit in the run that was judged")
         for thread in warp.bulk.values():
             _check_bulk(warp, thread, readings, findings)
+    phase_ledger.late_waits(cluster, readings, findings)
     _check_copies(cluster, findings)
     _check_wgmmas(cluster, findings)
     _check_remote(cluster, findings)

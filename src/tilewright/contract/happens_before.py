@@ -38,6 +38,7 @@ from tilewright.contract import (
     judge_rendezvous,
     judge_tensor_memory,
     judge_warpgroup,
+    phase_ledger,
 )
 from tilewright.contract.deadlock import diagnose
 from tilewright.contract.exit_rules import check_exit
@@ -100,6 +101,8 @@ class HappensBefore:
 
     def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
         """The run hung: its cause, before what was found until then."""
+        for cluster in self.state.clusters.values():
+            phase_ledger.late_waits(cluster, self.state.readings, self.state.findings)
         return (self.state.roles.named(diagnose(self.state, hang)), *self.findings)
 
     def finish(self) -> tuple[Diagnostic, ...]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
+from tilewright.contract.readings import Readings
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import (
     Arrivals,
@@ -28,6 +29,7 @@ from tilewright.contract.run_state import (
     ClusterState,
     CommitState,
     CopyState,
+    LateWait,
     Mark,
     PhaseState,
     WarpState,
@@ -273,24 +275,43 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
             )
     for mark in barrier.waits.values():
         if not mark.known_to(phase.order):
-            findings.report(
-                "MB108",
-                f"{name_of(mark.actor)} may wait for phase {barrier.phase - 1} of {barrier} only after phase "
-                f"{barrier.phase} has ended as well",
-                mark.span,
-                phase.last_span,
-                _steps(
-                    f"phase {barrier.phase - 1} of {barrier} ends; {name_of(mark.actor)} is late",
-                    f"phase {barrier.phase} ends, though {name_of(mark.actor)} has not waited ({phase.last_span})",
-                    f"{name_of(mark.actor)} waits for parity {(barrier.phase - 1) & 1} ({mark.span}): phase "
-                    f"{barrier.phase + 1} has that parity and is not complete, so the wait blocks",
-                ),
-            )
+            barrier.late.append(LateWait(mark, barrier.phase, phase.last_span))
     barrier.before = phase
     barrier.current = PhaseState()
     barrier.phase += 1
     barrier.count = barrier.next_count
     barrier.waits = {}
+
+
+def late_waits(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
+    """Waits that may come when the phase after theirs has ended as well. What the warp did next is known by now: one
+    that only waited again, or exited, follows others, and is contested."""
+    barriers = [barrier for each in cluster.barriers.values() for barrier in each.values()] + cluster.ended_barriers
+    for barrier in barriers:
+        for late in barrier.late:
+            warp = cluster.warps.get(late.mark.actor)
+            follows = warp is not None and warp.only_follows(late.mark.epoch)
+            level = readings.level_of("idle_followers") if follows else Level.ERROR
+            if level is not None:
+                _report_late(barrier, late, level, findings)
+        barrier.late = []
+
+
+def _report_late(barrier: BarrierState, late: LateWait, level: Level, findings: RunFindings) -> None:
+    who, phase, span = name_of(late.mark.actor), late.phase, late.mark.span
+    findings.report(
+        "MB108",
+        f"{who} may wait for phase {phase - 1} of {barrier} only after phase {phase} has ended as well",
+        span,
+        late.last_span,
+        _steps(
+            f"phase {phase - 1} of {barrier} ends; {who} is late",
+            f"phase {phase} ends, though {who} has not waited ({late.last_span})",
+            f"{who} waits for parity {(phase - 1) & 1} ({span}): phase {phase + 1} has that parity and is not "
+            "complete, so the wait blocks",
+        ),
+        level,
+    )
 
 
 def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: RunFindings) -> None:
@@ -315,6 +336,9 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
                 f"{name_of(warp.actor)} goes on as if phase {event.phase} had ended",
             ),
         )
+    if warp.epoch == warp.waited + 1:
+        warp.followed.add(warp.waited)
+    warp.waited = warp.epoch
     barrier.waits[warp.track] = warp.mark(event.span)
     if barrier.before is None:
         return

@@ -49,6 +49,7 @@ class Readings:
     wgmma_own_rows: Reading = Level.ERROR
     stores_at_exit: Reading = Level.ERROR
     released_init: Reading = Level.ERROR
+    idle_followers: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -208,6 +209,14 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: the ISA has a fence for it, which its examples use.",
         "Yes: init is a write, which a release at cluster scope publishes; the fence is for relaxed arrivals.",
         ("PTX ISA 9.7.13.3, 9.7.13.4, 8.9", "NVIDIA/cutlass, examples/cute/tutorial/blackwell 03 to 05"),
+    ),
+    ContestedPoint(
+        "idle_followers", ("MB108",),
+        "May a warp that only waits, while one thread does the work of its role, be overtaken by two phases?",
+        "No: delayed for so long it would wait for a phase that is over, and may never go on.",
+        "It has nothing to do between its waits, so it keeps up; warps of a CTA are not held back for whole phases.",
+        ("PTX ISA 9.7.13.15 (phases)", "tile-ai/tilelang: producer warps that issue nothing",
+         "NVIDIA/cutlass, examples/cute/tutorial/blackwell 02 to 05: the loop's waits by all threads"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

@@ -82,7 +82,8 @@ class WarpState:
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
     its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
-    arriving instruction. repeated: at which event it issued a store at a place last, and what names that store.
+    arriving instruction. waited: at which event it last waited for an mbarrier; followed: of its waits, those right
+    after which it waited again. repeated: at which event it issued a store at a place last, and what names that store.
     """
 
     actor: WarpActor
@@ -109,6 +110,8 @@ class WarpState:
     async_copies: AsyncCopyThread | None = None
     tensor_maps: dict[int, VectorClock] = field(default_factory=dict[int, VectorClock])
     arrivals: Arrivals | None = None
+    waited: int = -1
+    followed: set[int] = field(default_factory=set[int])
     repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=dict[Span, "tuple[int, tuple[int, ...]]"])
 
     def tick(self) -> int:
@@ -128,6 +131,11 @@ class WarpState:
             if at <= epoch:
                 return known
         return None
+
+    def only_follows(self, epoch: int) -> bool:
+        """Did it do nothing after a wait but wait again, or exit?"""
+        exits = self.exit_span is not None and self.epoch == epoch + 1
+        return exits or epoch in self.followed
 
     def mark(self, span: Span) -> Mark:
         """The current event."""
@@ -239,10 +247,20 @@ class PhaseState:
     last_copy: Span | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LateWait:
+    """A wait on the phase before `phase`, of which the arrivals at `phase` (the last at `last_span`) do not know."""
+
+    mark: Mark
+    phase: int
+    last_span: Span | None
+
+
 @dataclass(slots=True)
 class BarrierState:
-    """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; users: the newest use
-    of each warp; signals: the newest arrival or expect_tx of each; remote: the newest use of each warp of another CTA.
+    """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; late: those that the
+    phases did not wait for; users: the newest use of each warp; signals: the newest arrival or expect_tx of each;
+    remote: the newest use of each warp of another CTA.
     """
 
     cta: int
@@ -258,6 +276,7 @@ class BarrierState:
     users: dict[int, Mark] = field(default_factory=dict[int, Mark])
     signals: dict[int, Mark] = field(default_factory=dict[int, Mark])
     remote: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    late: list[LateWait] = field(default_factory=list[LateWait])
 
     def __str__(self) -> str:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
