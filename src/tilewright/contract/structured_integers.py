@@ -89,6 +89,9 @@ def compare(walk: Walk, operation: Operation, environment: Environment) -> None:
 def _compared(walk: Walk, predicate: str, left: Number, right: Number) -> Number:
     trips = walk.program.choice.trips
     if predicate[0] == "u":
+        if isinstance(left, int) and isinstance(right, int):
+            # A negative number is a large one without its sign.
+            left, right = (number if number >= 0 else number + (1 << 64) for number in (left, right))
         for number in (left, right):
             whole = scalar(number)
             if not (whole.is_known and whole.value >= 0 and whole.slope >= 0):

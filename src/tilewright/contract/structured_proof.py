@@ -28,12 +28,10 @@ from tilewright.contract.structured_walk import (
     Choice,
     Dialects,
     Distance,
-    Environment,
     NotFollowed,
     Program,
     Relevance,
     Stretch,
-    Walk,
     relevance,
 )
 from tilewright.contract.structured_word import Mark, Symbol, Word
@@ -46,7 +44,8 @@ COUNT_MAX = 120
 
 Counts = Mapping[Distance, int]
 Decisions = Mapping[Hashable, bool]
-Start = Callable[[Walk], Environment]
+Begin = Callable[[Program], None]
+"""Evaluates the words of a program's agents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +76,10 @@ class _Evaluated:
 
 @dataclass(slots=True)
 class _Problem:
-    """A function to judge: its body, and what its values are at the beginning."""
+    """A function to judge."""
 
-    body: Body
-    start: Start
+    begin: Begin
+    by_threads: bool
     dialects: Dialects
     atoms: Atoms
     relevant: Relevance
@@ -94,16 +93,14 @@ class _Problem:
         choice = Choice(counts, decisions, stretch)
         for symbol, count in counts.items():
             choice.know(symbol, count)
-        word = Word("default", [], [])
-        program = Program(self.dialects, self.atoms, choice, self.relevant, {"default": word})
-        walk = Walk(program, word)
-        walk.body(self.body, self.start(walk), {})
+        program = Program(self.dialects, self.atoms, choice, self.relevant)
+        self.begin(program)
         return _Evaluated(program.words, choice, sum(len(each.steps) for each in program.words.values()))
 
 
-def prove(body: Body, start: Start, dialects: Dialects) -> StructuredVerdict:
-    """Judge a function's body. start: the values of its arguments."""
-    problem = _Problem(body, start, dialects, Atoms(), relevance(body, dialects))
+def prove(body: Body, begin: Begin, dialects: Dialects, *, by_threads: bool = False) -> StructuredVerdict:
+    """Judge a function's body. by_threads: its agents are groups of threads, see `structured_run`."""
+    problem = _Problem(begin, by_threads, dialects, Atoms(), relevance(body, dialects))
     try:
         _discover(problem)
     except NotFollowed as reason:
@@ -209,7 +206,7 @@ class _Refuted(Exception):
 
 
 def _run(problem: _Problem, words: dict[str, Word]) -> Run:
-    run = Run(words)
+    run = Run(words, by_threads=problem.by_threads)
     run.go()
     problem.runs += 1
     problem.steps += sum(len(word.steps) for word in words.values())
@@ -290,7 +287,7 @@ def _one_run(problem: _Problem, decisions: Decisions, counts: dict[Distance, int
     zones = {symbol: _zone(problem, plain, counts, decisions, symbol) for symbol in counts}
     watched = {symbol: zone for symbol, zone in zones.items() if zone is not None and not zone.idle}
     watches = [_Watch(symbol, zone, plain.words) for symbol, zone in watched.items()]
-    run = Run(plain.words)
+    run = Run(plain.words, by_threads=problem.by_threads)
     for watch in watches:
         run.agents[watch.leader].watched.append(watch)
     run.go()

@@ -22,6 +22,7 @@ from tilewright.contract.structured_word import Barrier, Region, Step, Word
 Track = tuple[str, Hashable]
 Clock = dict[Track, int]
 
+_ENGINES = frozenset({"load", "store", "dot", "mma"})
 LATE = 2
 """Whoever knows of two phases fewer than are complete can't use the barrier any more, however many more it misses."""
 
@@ -92,6 +93,7 @@ class AgentState:
     dots: int = 0
     stores: int = 0
     copies: int = 0
+    store_groups: list[int] = field(default_factory=list[int])
     copy_groups: list[int] = field(default_factory=list[int])
     mmas: int = 0
     committed: int = 0
@@ -99,7 +101,10 @@ class AgentState:
     done: bool = False
     lines: dict[str, int] = field(default_factory=dict[str, int])
     watched: list[Callable[[Run, int], None]] = field(default_factory=list["Callable[[Run, int], None]"])
-    awaited: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    released: bool = False
+    elected: Clock = field(default_factory=dict[Track, int])
+    dot_times: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    who: str = ""
 
 
 def join(clock: Clock, other: Mapping[Track, int]) -> None:
@@ -112,8 +117,12 @@ def join(clock: Clock, other: Mapping[Track, int]) -> None:
 class Run:
     """One run of all words. `troubles` in the order of discovery; a run stops at a state it can't go on from."""
 
-    def __init__(self, words: Mapping[str, Word]) -> None:
-        self.agents = {name: AgentState(word, {}) for name, word in words.items()}
+    def __init__(self, words: Mapping[str, Word], *, by_threads: bool = False) -> None:
+        """by_threads: agents are groups of threads, of which one may act alone; all of them begin at once. Else agents
+        act as one, and the first of them begins."""
+        self.by_threads = by_threads
+        self.agents = {name: AgentState(word, {}, who=name) for name, word in words.items()}
+        self.named: dict[int, str] = {}
         self.barriers: dict[Barrier, BarrierState] = {}
         self.records: dict[str, list[Record]] = {}
         self.troubles: dict[tuple[str, int], Trouble] = {}
@@ -123,8 +132,10 @@ class Run:
 
     def go(self) -> None:
         """Run until all agents are done, or nobody can move."""
-        first = next(iter(self.agents))
-        self.agents[first].running = True
+        for state in self.agents.values():
+            state.running = True
+            if not self.by_threads:
+                break
         moved = True
         while moved and not self.stopped:
             moved = False
@@ -166,7 +177,22 @@ class Run:
     # ------------------------------------------------------------ steps
 
     def _step(self, state: AgentState, step: Step) -> bool:
-        """Do a step; False if it has to wait."""
+        """Do a step; False if it has to wait. A step of one thread is judged by what that thread knows."""
+        if not self.by_threads:
+            return self._do(state, step)
+        name = state.word.agent
+        if step.single:
+            state.clock, state.elected, state.who = state.elected, state.clock, f"one thread of {name}"
+            done = self._do(state, step)
+            state.clock, state.elected, state.who = state.elected, state.clock, name
+            return done
+        done = self._do(state, step)
+        # What all threads know one of them knows, but for what the others have done.
+        own = {("time", name), ("fence", name)}
+        join(state.elected, {track: value for track, value in state.clock.items() if track not in own})
+        return done
+
+    def _do(self, state: AgentState, step: Step) -> bool:
         match step.kind:
             case "wait":
                 return self._wait(state, step)
@@ -178,7 +204,8 @@ class Run:
                 pass
         state.time += 1
         name = state.word.agent
-        state.clock["time", name] = state.time
+        who = state.who
+        state.clock["time", who] = state.time
         match step.kind:
             case "init":
                 self._init(state, step)
@@ -191,16 +218,23 @@ class Run:
             case "read" | "write" | "free":
                 writes = step.kind != "read"
                 for region in step.regions:
-                    self._access(state, step, region, writes, "thread", ("time", name), state.time)
+                    self._access(state, step, region, writes, "thread", ("time", who), state.time)
                     if step.kind == "free":
                         self.records[region.allocation] = []
             case "dot":
                 state.dots += 1
+                state.dot_times.append((state.dots, state.time))
                 state.lines["dot"] = step.line
                 for region in step.regions:
                     self._access(state, step, region, False, "dot", ("dot", name), state.dots)
             case "dot_wait":
-                join(state.clock, {("dot", name): state.dots - step.value})
+                done = state.dots - step.value
+                join(state.clock, {("dot", name): done})
+                # A wgmma is done only if all warps came to it: whoever waited for it knows that they did.
+                issued = [time for dot, time in state.dot_times if dot <= done]
+                state.dot_times = [each for each in state.dot_times if each[0] > done]
+                if self.by_threads and issued:
+                    join(state.elected, {("time", name): issued[-1]})
             case "use":
                 if state.clock.get(("dot", name), 0) < state.dots - step.value:
                     self.report("WG104", "the result of a wgmma is used before it is waited for", step.line)
@@ -215,11 +249,11 @@ class Run:
                 state.lines["store"] = step.line
                 for region in step.regions:
                     self._access(state, step, region, False, "store", ("read by store", name), state.stores)
+            case "store_commit":
+                state.store_groups.append(state.stores)
             case "store_wait" | "store_wait_read":
-                known = state.stores - step.value
+                known, state.store_groups = _waited(state.store_groups, step.value)
                 join(state.clock, {("read by store", name): known})
-                if step.kind == "store_wait":
-                    join(state.clock, {("store", name): known})
             case "copy":
                 state.copies += 1
                 state.lines["copy"] = step.line
@@ -228,10 +262,12 @@ class Run:
             case "copy_commit":
                 state.copy_groups.append(state.copies)
             case "copy_wait":
-                groups = state.copy_groups
-                if step.value < len(groups):
-                    join(state.clock, {("copy", name): groups[len(groups) - 1 - step.value]})
-                    state.copy_groups = groups[len(groups) - step.value :] if step.value else []
+                known, state.copy_groups = _waited(state.copy_groups, step.value)
+                join(state.clock, {("copy", name): known})
+            case "fence":
+                state.clock["fence", name] = state.time
+            case "group_sync":
+                self._group_sync(state, step)
             case "spawn":
                 for other in step.agents:
                     self.agents[other].running = True
@@ -249,32 +285,34 @@ class Run:
         return True
 
     def _sync(self, state: AgentState, step: Step) -> bool:
-        """A barrier of agents: all of them stand at it, then all go on. `value`: who left it is told by the count."""
-        name = state.word.agent
-        ahead = state.clock.get(("released", name), 0)
-        waiting = [self.agents[other] for other in step.agents]
-        if state.awaited.pop(("sync", state.position), 0):
+        """A barrier of all agents: the last to come lets all of them go on."""
+        if state.released:
+            state.released = False
             return True
-        at_it = [
-            other
-            for other in waiting
-            if other.running
-            and not other.done
-            and other.position < len(other.word.steps)
-            and other.word.steps[other.position].kind == "sync"
-            and other.word.steps[other.position].barrier == step.barrier
-        ]
-        if len(at_it) < len(waiting):
-            return False
-        del ahead
+        for other in self.agents.values():
+            here = other.word.steps[other.position] if other.position < len(other.word.steps) else None
+            if other.released or here is None or here.kind != "sync":
+                return False
         merged: Clock = {}
-        for other in at_it:
+        for other in self.agents.values():
+            other.time += 1
+            other.clock["time", other.word.agent] = other.time
             join(merged, other.clock)
-        for other in at_it:
-            join(other.clock, merged)
-            if other is not state:
-                other.awaited["sync", other.position] = 1
+            join(merged, other.elected)
+        for other in self.agents.values():
+            other.clock, other.elected = dict(merged), dict(merged)
+            other.released = other is not state
         return True
+
+    def _group_sync(self, state: AgentState, step: Step) -> None:
+        """A barrier of the agent's own threads."""
+        name = state.word.agent
+        owner = self.named.setdefault(step.value, name)
+        if owner != name:
+            message = f"{owner} and {name} both use named barrier {step.value} as their own"
+            self.report("NB102", message, step.line, fatal=True)
+        join(state.clock, state.elected)
+        state.elected = dict(state.clock)
 
     # ------------------------------------------------------------ mbarriers
 
@@ -302,7 +340,7 @@ class Run:
             self.report("MB201", f"barrier {self._name(barrier)} counts {step.value} arrivals", step.line, fatal=True)
             return
         if found is None:
-            self.barriers[barrier] = BarrierState(step.value, step.value, step.line, (state.word.agent, state.time))
+            self.barriers[barrier] = BarrierState(step.value, step.value, step.line, (state.who, state.time))
             return
         if found.live:
             message = f"barrier {self._name(barrier)} is initialised again"
@@ -310,7 +348,7 @@ class Run:
             return
         found.count = found.pending = step.value
         found.base, found.live, found.line = found.done, True, step.line
-        found.init = (state.word.agent, state.time)
+        found.init = (state.who, state.time)
 
     def _inval(self, state: AgentState, step: Step) -> None:
         found = self._live(state, step)
@@ -349,7 +387,7 @@ class Run:
             return False
         if found.done < target + 1:
             return False
-        name = state.word.agent
+        name = state.who
         state.time += 1
         state.clock["time", name] = state.time
         if target >= found.base:
@@ -364,7 +402,7 @@ class Run:
         barrier = step.barrier
         if found is None or barrier is None:
             return
-        name = state.word.agent
+        name = state.who
         found.users[name] = state.time
         if self._known(state, found, barrier) < found.done:
             self._early(state, found, step, "an arrival")
@@ -383,10 +421,10 @@ class Run:
             case "commit":
                 state.committed = state.mmas
                 learned = dict(state.clock)
-                learned["mma", name] = state.mmas
+                learned["mma", state.word.agent] = state.mmas
             case "copy_arrive":
                 learned = dict(state.clock)
-                learned["copy", name] = state.copies
+                learned["copy", state.word.agent] = state.copies
             case _:
                 learned = state.clock
         join(found.gathering, learned)
@@ -409,7 +447,7 @@ class Run:
         barrier = step.barrier
         if found is None or barrier is None:
             return
-        name = state.word.agent
+        name = state.who
         found.users[name] = state.time
         found.load_line = step.line
         for region in step.regions:
@@ -451,12 +489,21 @@ class Run:
                 in_order = kind == record.kind == "mma" and record.agent == name
                 if not in_order:
                     self._conflict(record, region, writes, kind, name, step)
+            elif touches and self._lacks_fence(record, kind, clock):
+                message = f"{region.allocation}: an engine uses bytes that threads wrote, with no proxy fence"
+                self.report("PX101", message, step.line, record.line)
             replaced = touches and _covers(region, record.region)
             if replaced and (writes or (not record.writes and record.track == track)):
                 continue
             kept.append(record)
         kept.append(Record(region, writes, kind, name, track, value, step.line))
         self.records[region.allocation] = kept
+
+    def _lacks_fence(self, record: Record, kind: str, clock: Clock) -> bool:
+        """Does an engine use what threads wrote, and who issues it knows of no proxy fence after the writes?"""
+        if not self.by_threads or not record.writes or record.kind != "thread" or kind not in _ENGINES:
+            return False
+        return clock.get(("fence", record.agent), 0) < record.value
 
     def _conflict(self, record: Record, region: Region, writes: bool, kind: str, name: str, step: Step) -> None:
         code, words = _conflict_code(record, region, writes, kind, name, step)
@@ -468,10 +515,13 @@ class Run:
     def _at_end(self, state: AgentState) -> None:
         """An agent is done: what it started must be done, or waited for by somebody."""
         name = state.word.agent
-        clock = state.clock
+        clock = {**state.clock}
+        join(clock, state.elected)
         if clock.get(("dot", name), 0) < state.dots:
             self.report("WG103", "a wgmma may be in flight when its warps end", state.lines["dot"])
-        if clock.get(("read by store", name), 0) < state.stores:
+        if (state.store_groups or [state.stores])[-1] < state.stores:
+            self.report("BG101", "a store is in no committed group when its warps end", state.lines["store"])
+        elif clock.get(("read by store", name), 0) < state.stores:
             message = "a store may still read shared memory when the warps that issued it end"
             self.report("BG102", message, state.lines["store"])
         if state.committed < state.mmas:
@@ -479,7 +529,10 @@ class Run:
 
     def _at_exit(self) -> None:
         """The kernel is done: nothing may be in flight, no phase half complete."""
-        last = next(iter(self.agents.values())).clock
+        last: Clock = {}
+        for state in self.agents.values():
+            join(last, state.clock)
+            join(last, state.elected)
         for barrier, found in self.barriers.items():
             if found.live and (found.pending != found.count or found.bytes):
                 code = "TX101" if found.pending == found.count else "MB110"
@@ -557,6 +610,13 @@ class Run:
         return _canonical(self)
 
 
+def _waited(groups: list[int], pending: int) -> tuple[int, list[int]]:
+    """Up to which operation all are done where `pending` groups may be in flight (0: nothing new), and those groups."""
+    if pending >= len(groups):
+        return 0, groups
+    return groups[len(groups) - 1 - pending], groups[len(groups) - pending :] if pending else []
+
+
 def _signals(step: Step, barrier: Barrier) -> bool:
     return step.barrier == barrier and step.kind in ("arrive", "expect", "commit", "copy_arrive")
 
@@ -618,16 +678,19 @@ def _conflict_code(record: Record, region: Region, writes: bool, kind: str, name
 GROUPS_PENDING_MAX = 16
 """Groups that a wait may leave pending, at most."""
 
-_COUNTED = {"phase": LATE, "dot": GROUPS_PENDING_MAX, "read by store": GROUPS_PENDING_MAX, "store": GROUPS_PENDING_MAX}
+_COUNTED = {"phase": LATE, "dot": GROUPS_PENDING_MAX, "read by store": 0}
 _FAR, _UNSEEN = 1_000_000, -1_000_000_000
 
 
 def _is_over(run: Run, record: Record) -> bool:
     """Do all agents know that the access is done? Then it conflicts with nothing that follows."""
+    if run.by_threads and record.kind == "thread":
+        return False
     return all(
-        state.clock.get(record.track, 0) >= record.value
+        clock.get(record.track, 0) >= record.value
         for state in run.agents.values()
         if state.running and not state.done
+        for clock in ((state.clock, state.elected) if run.by_threads else (state.clock,))
     )
 
 
@@ -644,14 +707,17 @@ def _canonical(run: Run) -> Hashable:
         values.setdefault(track, set()).add(value)
 
     for name, state in run.agents.items():
-        ahead["time", name] = state.time
+        ahead["time", name] = ahead["time", f"one thread of {name}"] = ahead["fence", name] = state.time
+        for _, time in state.dot_times:
+            compared(("time", name), time)
         ahead["dot", name] = state.dots
         ahead["read by store", name] = state.stores
-        ahead["store", name] = state.stores
         ahead["copy", name] = state.copies
         ahead["mma", name] = state.mmas
         for value in state.copy_groups:
             compared(("copy", name), value)
+        for value in state.store_groups:
+            compared(("read by store", name), value)
     for barrier, found in run.barriers.items():
         ahead["phase", barrier] = found.done
         compared(("time", found.init[0]), found.init[1])
@@ -663,7 +729,9 @@ def _canonical(run: Run) -> Hashable:
         for record in records:
             if not _is_over(run, record):
                 compared(record.track, record.value)
-    clocks = [state.clock for state in run.agents.values()]
+                if run.by_threads and record.kind == "thread":
+                    compared(("fence", record.agent), record.value)
+    clocks = [clock for state in run.agents.values() for clock in (state.clock, state.elected)]
     for found in run.barriers.values():
         clocks += [found.gathering, found.released]
     for clock in clocks:
@@ -693,7 +761,12 @@ def _canonical(run: Run) -> Hashable:
             state.running,
             state.done,
             clock_form(state.clock),
+            clock_form(state.elected),
+            tuple((dot - state.dots, seen(("time", name), time)) for dot, time in state.dot_times),
+            state.released,
             tuple(seen(("copy", name), value) for value in state.copy_groups),
+            tuple(seen(("read by store", name), value) for value in state.store_groups),
+            state.store_groups[-1:] == [state.stores] or not state.stores,
             state.mmas - state.committed > 0,
             state.dots > 0,
             state.stores > 0,

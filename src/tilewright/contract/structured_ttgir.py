@@ -202,6 +202,7 @@ def _store(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
     names, _ = plain_uses(operation)
     walk.step(Step("store", line, regions=(walk.view(environment, names[-1], line).region,)))
+    walk.step(Step("store_commit", line))
 
 
 def _pending(operation: Operation, name: str) -> int:

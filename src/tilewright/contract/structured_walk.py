@@ -159,21 +159,27 @@ class Program:
 
 @dataclass(slots=True)
 class Walk:
-    """One agent's evaluation. groups: wgmma groups that it has issued; instances: how often it entered a loop over
-    each symbol."""
+    """One agent's evaluation. groups: wgmma groups that it has issued, pieces: what the next one reads; single: one
+    thread acts; instances: how often it entered a loop over each symbol."""
 
     program: Program
     word: Word
     scope: int = 0
     groups: Number = 0
     threads: int = 128
+    single: bool = False
+    pieces: list[Region] = field(default_factory=list[Region])
     instances: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     unknowns: int = 0
 
     # ------------------------------------------------------------ steps and values
 
     def step(self, step: Step) -> None:
-        self.word.steps.append(step)
+        """Add a step to the word; one that tells again that the same result is used adds nothing."""
+        if self.single:
+            step = step._replace(single=True)
+        if step.kind != "use" or not self.word.steps or self.word.steps[-1][:4] != step[:4]:
+            self.word.steps.append(step)
 
     def number(self, environment: Environment, name: str, line: int) -> Number:
         """The integer that `name` stands for; unknown data where it is no integer."""
@@ -371,7 +377,7 @@ class Walk:
         line = operation.line
         number = self.number(environment, operation.uses[0], line)
         undecided = isinstance(number, Scalar) and not number.is_known
-        if undecided and number not in self.program.choice.decisions and not self._has_effects(operation):
+        if undecided and number not in self.program.choice.decisions and not self.has_effects(operation):
             for name in operation.results:
                 bind(environment, name, self.unknown(name))
             return
@@ -383,12 +389,13 @@ class Walk:
 
     def repeat(self, operation: Operation, environment: Environment) -> None:
         """scf.while: followed as far as it has no effects."""
-        if self._has_effects(operation):
+        if self.has_effects(operation):
             raise NotFollowed(operation.line, "a loop that decides in its body whether to go on is not followed")
         for name in operation.results:
             bind(environment, name, self.unknown(name))
 
-    def _has_effects(self, operation: Operation) -> bool:
+    def has_effects(self, operation: Operation) -> bool:
+        """Is there an op in its regions that matters to the protocol?"""
         effects = self.program.dialects.effects
         return any(
             inner.name in effects or not _known(inner, self.program.dialects)

@@ -36,10 +36,11 @@ class Step(NamedTuple):
     "expect_only" (bytes; no arrival), "load" (bytes that complete on the barrier), "commit" (arrives once when the
     agent's tensor-core operations so far are done), "read" and "write" (by threads), "free", "dot" (an asynchronous
     wgmma group that reads `regions`), "dot_wait" (groups that may be pending), "use" (how many groups were issued
-    since the one whose result is used), "mma" (reads `regions` but the last, and updates the last), "store" (reads;
-    a bulk group), "store_wait" and "store_wait_read" (groups that may be pending), "copy" (cp.async), "copy_commit",
+    since the one whose result is used), "mma" (reads `regions` but the last, and updates the last), "store" (reads),
+    "store_commit", "store_wait" and "store_wait_read" (groups that may be pending), "copy" (cp.async), "copy_commit",
     "copy_wait" (groups that may be pending), "copy_arrive" (arrivals when the copies so far are done), "spawn" and
-    "join" (agents), "sync" (a barrier of `value` agents, named by `barrier`).
+    "join" (agents), "fence" (towards the async proxy), "sync" (a barrier of all agents), "group_sync" (of the agent's
+    own threads, `value` its number). single: one thread of the agent acts, not all of them.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Step(NamedTuple):
     value: int = 0
     regions: tuple[Region, ...] = ()
     agents: tuple[str, ...] = ()
+    single: bool = False
 
 
 class Mark(NamedTuple):

@@ -16,18 +16,21 @@ from functools import partial
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.contract.structured_nvgpu import NVGPU, block_threads, warpgroups
 from tilewright.contract.structured_proof import StructuredVerdict, prove
 from tilewright.contract.structured_run import Trouble
 from tilewright.contract.structured_ttgir import TTGIR
-from tilewright.contract.structured_walk import OPAQUE, Environment, Walk
+from tilewright.contract.structured_walk import OPAQUE, Environment, Program, Walk
+from tilewright.contract.structured_word import Word
 from tilewright.driver.judge_kernel import Judgement
 from tilewright.driver.rules import explain
-from tilewright.frontends.mlir.ast import Argument, Document, Operation, walk
-from tilewright.frontends.mlir.reader import arguments_of, read_mlir
+from tilewright.frontends.mlir.ast import Argument, Document, Operation, Region, walk
+from tilewright.frontends.mlir.reader import arguments_of, joined, read_mlir
 
 MLIR_SUFFIXES = (".mlir", ".ttgir")
 _BEGINS = re.compile(r"^\s*(#[\w$.]+\s*=|module\b|\"builtin\.module\"|tt\.func|gpu\.module|func\.func)")
 _PTX = re.compile(r"^\s*\.version\b", re.MULTILINE)
+_CHIP = re.compile(r'chip="(\w+)"')
 _TARGET = re.compile(r"cuda:(\d+)")
 
 TTGIR_ASSUMPTIONS = (
@@ -37,6 +40,17 @@ TTGIR_ASSUMPTIONS = (
     "the memory behind each descriptor and pointer is apart from all other",
 )
 """What a proof of TTGIR takes for granted."""
+
+
+NVGPU_ASSUMPTIONS = (
+    "dynamic shared memory begins at a multiple of 1024 bytes",
+    "lowering implements each operation as its dialect defines it",
+    "each thread's scattered stores go to places of its own, within the memory that they name",
+    "register budgets are as the kernel needs them",
+    "loop counters and bounds are not negative and do not overflow",
+    "the memory behind each tensor map and pointer is apart from all other",
+)
+"""What a proof of thread-level MLIR takes for granted."""
 
 
 def is_mlir(text: str, path: str = "") -> bool:
@@ -68,8 +82,8 @@ def mlir_kernels(text: str, file: str, *, entry: str | None = None) -> tuple[Mli
     document = read_mlir(text, file)
     kernels = [each for each in _kernels(document) if entry is None or _name(each[0]) == entry]
     if not kernels:
-        which = f"no kernel {entry}" if entry is not None else "no tt.func"
-        raise TilewrightError(f"{file} has {which}", remedy="give a module of TTGIR with its functions")
+        which = f"no kernel {entry}" if entry is not None else "no tt.func or gpu.func"
+        raise TilewrightError(f"{file} has {which}", remedy="give a module of TTGIR or nvgpu MLIR with its functions")
     source = (file, text.splitlines())
     return tuple(
         MlirKernel(_name(operation), target, partial(_judge, operation, ctas, source))
@@ -81,11 +95,14 @@ def _kernels(document: Document) -> list[tuple[Operation, str, int]]:
     """Functions with bodies, with the target that their module names, and the CTAs of a cluster."""
     found: list[tuple[Operation, str, int]] = []
     for top in document.operations:
-        target = _TARGET.search(top.attributes.get("ttg.target", ""))
+        triton = _TARGET.search(top.attributes.get("ttg.target", ""))
+        target = f"sm_{triton[1]}a" if triton else ""
         for operation in walk(top):
-            if operation.name == "tt.func" and operation.regions:
+            if operation.name == "gpu.module" and (chip := _CHIP.search(joined(operation.tokens))):
+                target = chip[1]
+            if operation.name in ("tt.func", "gpu.func") and operation.regions:
                 ctas = top.attributes.get("ttg.num-ctas", "1").split(":")[0]
-                found.append((operation, f"sm_{target.group(1)}a" if target else "", int(ctas)))
+                found.append((operation, target, int(ctas)))
     return found
 
 
@@ -98,15 +115,36 @@ def _judge(operation: Operation, ctas: int, source: tuple[str, list[str]]) -> Ju
         reason = f"{source[0]}:{operation.line}: signals between the {ctas} CTAs of a cluster are not followed in MLIR"
         return Judgement(doubts=(reason,), complete=False)
     arguments = arguments_of(operation.tokens)
-    verdict = prove(operation.regions[0], lambda walk: _arguments(walk, arguments), TTGIR)
+    body = operation.regions[0]
+    if operation.name == "gpu.func":
+        return _judge_threads(operation, body, arguments, source)
+
+    def begin(program: Program) -> None:
+        word = program.words["default"] = Word("default", [], [])
+        walk = Walk(program, word)
+        walk.body(body, _arguments(program, arguments), {})
+
+    verdict = prove(body, begin, TTGIR)
     return judgement_of(verdict, TTGIR_ASSUMPTIONS, source)
 
 
-def _arguments(walk: Walk, arguments: tuple[Argument, ...]) -> Environment:
+def _judge_threads(
+    operation: Operation, body: Region, arguments: tuple[Argument, ...], source: tuple[str, list[str]]
+) -> Judgement:
+    """A function that each thread of a block runs."""
+    threads = block_threads(operation)
+    if threads is None:
+        reason = f"{source[0]}:{operation.line}: nvvm.reqntid does not say that a block has whole warpgroups along x"
+        return Judgement(doubts=(reason,), complete=False)
+    verdict = prove(body, lambda program: warpgroups(body, arguments, threads, program), NVGPU, by_threads=True)
+    return judgement_of(verdict, NVGPU_ASSUMPTIONS, source)
+
+
+def _arguments(program: Program, arguments: tuple[Argument, ...]) -> Environment:
     """Integers are unknown, the same for all agents; pointers and descriptors are nothing that steps depend on."""
     integers = ("i1", "i8", "i16", "i32", "i64", "index")
     return {
-        argument.name: walk.program.atoms.of("argument", argument.name)
+        argument.name: program.atoms.of("argument", argument.name)
         if argument.type.partition("{")[0] in integers
         else OPAQUE
         for argument in arguments
