@@ -53,8 +53,11 @@ def initialisations(subject: Subject) -> Iterator[Candidate]:
         at = None if barrier is None else _key(subject, barrier)
         if barrier is not None and at is not None and at not in known and place.item.row != "mbarrier.init":
             wanted.setdefault(at, barrier)
+    bases = {at[0] for at in known if at is not None}
+    wanted = {at: barrier for at, barrier in wanted.items() if not at[0].startswith("%") or at[0] in bases}
     counts = [each.item.operands[-1].value for each in inits if isinstance(each.item.operands[-1], Immediate)]
     counted = [value for value, _ in Counter(counts).most_common()] or [1]
+    yield from _lost_inits(subject, counted[0])
     for at, barrier in list(wanted.items())[:3]:
         yield from _early_inits(subject, at, barrier, counted[0])
     if not inits:
@@ -84,6 +87,20 @@ def _key(subject: Subject, barrier: Address) -> tuple[str, int] | None:
     if at is None and isinstance(barrier.base, Register):
         return barrier.base.name, barrier.offset
     return at
+
+
+def _lost_inits(subject: Subject, count: int) -> Iterator[Candidate]:
+    """An init by a predicate and at an address that stand beside each other, and that nothing uses."""
+    tops = unused_results(subject)
+    for address in addresses_among(subject, tops)[:3]:
+        beside = [each for each in tops if abs(each.index - address.index) < 8 and predicates_of(each.item)]
+        for guard in beside[:2]:
+            place = max(guard, address, key=lambda each: each.index)
+            text = f"mbarrier.init.shared::cta.b64 [{min(written(address.item))}], {count};"
+            yield Candidate(
+                f"initialise a barrier for {count} arrivals (after line {place.line})",
+                (after(subject, place, f"@{min(predicates_of(guard.item))} {text}"),),
+            )
 
 
 def _early_inits(subject: Subject, at: tuple[str, int], barrier: Address, count: int) -> Iterator[Candidate]:

@@ -254,7 +254,9 @@ def columns(subject: Subject) -> Iterator[Candidate]:
         for where in subject.near(list(subject.fits("tcgen05.alloc", "tcgen05.dealloc")))
         for place, old in _constants(subject, where, where.item.operands[-1])
     ]
-    values = [old for _, old, _ in sites]
+    often = Counter(old for _, old, _ in sites)
+    sites.sort(key=lambda site: often[site[1]])
+    values = [old for old, _ in often.most_common()]
     for place, old, _ in sites:
         larger = [size for size in (32, 64, 128, 256, 512) if size > old]
         for value in dict.fromkeys((*(each for each in values if each != old), *larger)):

@@ -48,7 +48,8 @@ def lost_waits(subject: Subject) -> Iterator[Candidate]:
     for each in [each for each in subject.fits("setp") if _tautology(each.item)][:2]:
         done = min(written(each.item))
         for target in list(dict.fromkeys((*lost, *_signalled(subject), *_unwaited(subject))))[:4]:
-            for parity in wanted:
+            # Outside of loops a barrier's first phase is waited for.
+            for parity in wanted if subject.enclosing(each) else dict.fromkeys(("0", *wanted)):
                 text = f"mbarrier.try_wait.parity.shared::cta.b64 {_as_written(each, done)}, {target}, {parity};"
                 yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
     for each, target in zip(addresses[:2], lost, strict=True):
