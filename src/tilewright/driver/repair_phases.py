@@ -47,9 +47,10 @@ def lost_waits(subject: Subject) -> Iterator[Candidate]:
     bits = any(each.item.row in _BITS for each in tops)
     for each in [each for each in subject.fits("setp") if _tautology(each.item)][:2]:
         done = min(written(each.item))
+        looped = any(loop.last - loop.first > 3 for loop in subject.enclosing(each))
         for target in list(dict.fromkeys((*lost, *_signalled(subject), *_unwaited(subject))))[:4]:
             # Outside of loops a barrier's first phase is waited for.
-            for parity in wanted if subject.enclosing(each) else dict.fromkeys(("0", *wanted)):
+            for parity in wanted if looped else dict.fromkeys(("0", *wanted)):
                 text = f"mbarrier.try_wait.parity.shared::cta.b64 {_as_written(each, done)}, {target}, {parity};"
                 yield Candidate(f"wait for the phase (line {each.line})", (replaced(each, text),))
     for each, target in zip(addresses[:2], lost, strict=True):
