@@ -141,9 +141,17 @@ def _condition(walk: Walk, operation: Operation, environment: Environment) -> No
             raise NotFollowed(operation.line, "what one thread and the others do in turn is not followed")
         _alone(walk, lambda: walk.body(operation.regions[0], environment, {}))
         return
-    if isinstance(number, Scalar) and walk.has_effects(operation):
+    if not isinstance(number, Scalar):
+        walk.condition(operation, environment)
+        return
+    # Stores to global memory, say, are no steps: whether they happen does not matter.
+    before = len(walk.word.steps)
+    for region in operation.regions:
+        walk.body(region, environment, {})
+    if len(walk.word.steps) > before:
         raise NotFollowed(operation.line, "a condition that is not the same for a warpgroup's threads is not followed")
-    walk.condition(operation, environment)
+    for name in operation.results:
+        bind(environment, name, walk.unknown(name))
 
 
 def _alone(walk: Walk, act: Callable[[], object]) -> None:
@@ -405,6 +413,11 @@ def _commit(walk: Walk, operation: Operation, environment: Environment) -> None:
     walk.groups = add(walk.groups, 1)
 
 
+def _product_fence(walk: Walk, operation: Operation, environment: Environment) -> None:
+    _together(walk, operation)
+    walk.step(Step("dot_fence", operation.line))
+
+
 def _wait_products(walk: Walk, operation: Operation, environment: Environment) -> None:
     _together(walk, operation)
     walk.step(Step("dot_wait", operation.line, value=_pending(operation)))
@@ -412,7 +425,7 @@ def _wait_products(walk: Walk, operation: Operation, environment: Environment) -
 
 def _block(walk: Walk, operation: Operation, environment: Environment) -> None:
     axis = joined(operation.tokens)
-    bind(environment, operation.results[0], walk.program.atoms.of(operation.name, axis))
+    bind(environment, operation.results[0], walk.program.atoms.place(operation.name, axis))
 
 
 _NVGPU_HANDLERS: dict[str, Handler] = {
@@ -425,6 +438,7 @@ _NVGPU_HANDLERS: dict[str, Handler] = {
     "nvvm.cp.async.bulk.commit.group": _store_commit,
     "nvvm.cp.async.bulk.wait_group": _store_wait,
     "nvvm.wgmma.mma_async": _product,
+    "nvvm.wgmma.fence.aligned": _product_fence,
     "nvvm.wgmma.commit.group.sync.aligned": _commit,
     "nvvm.wgmma.wait.group.sync.aligned": _wait_products,
     "nvvm.barrier": _block_barrier,
@@ -460,7 +474,7 @@ _HARMLESS_DIALECTS = ("arith.", "math.", "vector.", "llvm.mlir.", "llvm.extractv
 _HARMLESS = frozenset(
     {
         "nvgpu.tma.prefetch.descriptor", "nvvm.fence.mbarrier.init", "nvvm.setmaxregister",
-        "nvvm.wgmma.fence.aligned", "memref.reinterpret_cast", "memref.cast", "gpu.block_dim", "llvm.poison",
+        "memref.reinterpret_cast", "memref.cast", "gpu.block_dim", "llvm.poison",
         "llvm.bitcast",
     }
 )  # fmt: skip

@@ -226,14 +226,16 @@ def _judged(run: Run) -> tuple[Trouble, ...]:
 def _small_runs(problem: _Problem, decisions: Decisions, symbols: tuple[Distance, ...], found: _Found) -> bool:
     """Runs of few trips, which find most troubles; then which loops must make a trip. True if refuted."""
     for counts in ((2, 1, 3), (7, 5, 6), (1, 1, 1), (1, 2, 2), (3, 2, 1)):
-        chosen = dict(zip(symbols, counts, strict=False))
+        chosen = {each: _within(problem, each, count) for each, count in zip(symbols, counts, strict=False)}
         troubles = _judged(_run(problem, problem.evaluate(chosen, decisions).words))
         if troubles:
             found.troubles = troubles
             return True
     for place, symbol in enumerate(symbols):
         for other in (1, 3):
-            chosen = {each: 0 if index == place else other for index, each in enumerate(symbols)}
+            chosen = {
+                each: 0 if index == place else _within(problem, each, other) for index, each in enumerate(symbols)
+            }
             try:
                 troubles = _judged(_run(problem, problem.evaluate(chosen, decisions).words))
             except NotFollowed:
@@ -243,6 +245,12 @@ def _small_runs(problem: _Problem, decisions: Decisions, symbols: tuple[Distance
             if troubles:
                 found.zero[symbol] = troubles
     return False
+
+
+def _within(problem: _Problem, symbol: Distance, count: int) -> int:
+    """A count, or the most that the symbol's loops can make."""
+    most = problem.symbols[symbol].most
+    return count if most is None else min(count, max(0, most))
 
 
 def _explore(
@@ -260,7 +268,8 @@ def _explore(
     count = 1 if symbol in found.zero else 0
     common: dict[Distance, int] | None = None
     periods: list[int] = []
-    while not periods or len(periods) < lcm(*periods):
+    most = problem.symbols[symbol].most
+    while (not periods or len(periods) < lcm(*periods)) and (most is None or count <= most):
         if count > COUNT_MAX:
             line = problem.symbols[symbol].line
             raise _Undecided(line, f"the loop at line {line} is not seen to repeat within {COUNT_MAX} trips")
@@ -275,7 +284,11 @@ def _explore(
         else:
             common = {each: lcm(period, kept[each]) for each, period in common.items() if each in kept}
         count += 1
-    claim = f"the loop at line {problem.symbols[symbol].line} repeats with period {lcm(*periods)}"
+    line = problem.symbols[symbol].line
+    if periods and len(periods) >= lcm(*periods):
+        claim = f"the loop at line {line} repeats with period {lcm(*periods)}"
+    else:
+        claim = f"the loop at line {line} makes at most {count - 1} trips"
     if not fixed and claim not in found.claims:
         found.claims.append(claim)
     return common or {}

@@ -102,6 +102,7 @@ class AgentState:
     lines: dict[str, int] = field(default_factory=dict[str, int])
     watched: list[Callable[[Run, int], None]] = field(default_factory=list["Callable[[Run, int], None]"])
     released: bool = False
+    registers_fenced: bool = False
     elected: Clock = field(default_factory=dict[Track, int])
     dot_times: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     who: str = ""
@@ -221,7 +222,11 @@ class Run:
                     self._access(state, step, region, writes, "thread", ("time", who), state.time)
                     if step.kind == "free":
                         self.records[region.allocation] = []
+            case "dot_fence":
+                state.registers_fenced = True
             case "dot":
+                if self.by_threads and not state.registers_fenced:
+                    self.report("WG101", "a wgmma starts with no wgmma.fence after its registers' last use", step.line)
                 state.dots += 1
                 state.dot_times.append((state.dots, state.time))
                 state.lines["dot"] = step.line
@@ -236,6 +241,7 @@ class Run:
                 if self.by_threads and issued:
                     join(state.elected, {("time", name): issued[-1]})
             case "use":
+                state.registers_fenced = False
                 if state.clock.get(("dot", name), 0) < state.dots - step.value:
                     self.report("WG104", "the result of a wgmma is used before it is waited for", step.line)
             case "mma":
@@ -764,6 +770,7 @@ def _canonical(run: Run) -> Hashable:
             clock_form(state.elected),
             tuple((dot - state.dots, seen(("time", name), time)) for dot, time in state.dot_times),
             state.released,
+            state.registers_fenced,
             tuple(seen(("copy", name), value) for value in state.copy_groups),
             tuple(seen(("read by store", name), value) for value in state.store_groups),
             state.store_groups[-1:] == [state.stores] or not state.stores,

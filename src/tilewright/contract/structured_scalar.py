@@ -42,10 +42,11 @@ Number = int | Scalar
 @dataclass(slots=True)
 class Atoms:
     """Every unknown that turned up, by what it is. fresh: those that are equal to no other, such as what a load
-    brings."""
+    brings; places: those that say where in the grid a program runs, from 0 on."""
 
     index: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     fresh: set[int] = field(default_factory=set[int])
+    places: set[int] = field(default_factory=set[int])
 
     def of(self, *key: Hashable) -> Scalar:
         """The unknown that `key` describes; the same for an equal key."""
@@ -57,6 +58,18 @@ class Atoms:
         found = self.of("fresh", *key)
         self.fresh.add(found.atoms[0][0])
         return found
+
+    def place(self, *key: Hashable) -> Scalar:
+        """As `of`, for a number of the grid."""
+        found = self.of(*key)
+        self.places.add(found.atoms[0][0])
+        return found
+
+    def at_most(self, number: Number) -> int | None:
+        """The most that a number can be; None where nothing bounds it."""
+        whole = scalar(number)
+        bounded = all(atom in self.places and value <= 0 and not slope for atom, value, slope in whole.atoms)
+        return whole.value if bounded and not whole.slope else None
 
     def is_fresh(self, number: Number) -> bool:
         """Does anything in the number stand for itself alone?"""

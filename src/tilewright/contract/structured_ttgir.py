@@ -366,7 +366,7 @@ def _captures(operation: Operation) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _program_number(walk: Walk, operation: Operation, environment: Environment) -> None:
     """The same in all agents of a CTA."""
     axis = "".join(token.text for token in operation.tokens)
-    bind(environment, operation.results[0], walk.program.atoms.of(operation.name, axis))
+    bind(environment, operation.results[0], walk.program.atoms.place(operation.name, axis))
 
 
 _TTGIR_HANDLERS: dict[str, Handler] = {

@@ -317,13 +317,16 @@ class Walk:
     def _trips(self, operation: Operation, distance: Number, stride: Number) -> tuple[Distance, int]:
         choice = self.program.choice
         more = 0
-        if isinstance(stride, int) and stride > 0:
-            # Loops whose bounds differ by whole steps have one symbol.
+        if isinstance(stride, int) and stride > 0 and all(value > 0 for _, value, _ in scalar(distance).atoms):
+            # Loops whose bounds differ by whole steps have one symbol. What bounds them is not negative, see the
+            # assumptions; differences may be.
             value = scalar(distance).value
             more, distance = value // stride, add(distance, -(value // stride) * stride)
         symbol: Distance = (distance, stride)
         if symbol not in choice.counts:
-            choice.open_symbols.setdefault(symbol, Symbol(operation.line, f"the loop at line {operation.line}"))
+            most = self.program.atoms.at_most(distance)
+            most = -(-most // stride) if most is not None and isinstance(stride, int) and stride > 0 else None
+            choice.open_symbols.setdefault(symbol, Symbol(operation.line, most))
         count = choice.counts.get(symbol, 1)
         if symbol not in choice.trips:
             choice.know(symbol, count)

@@ -35,12 +35,12 @@ class Step(NamedTuple):
     "init" (arrivals), "inval", "wait" (parity), "arrive" (arrivals), "expect" (bytes; arrives once),
     "expect_only" (bytes; no arrival), "load" (bytes that complete on the barrier), "commit" (arrives once when the
     agent's tensor-core operations so far are done), "read" and "write" (by threads), "free", "dot" (an asynchronous
-    wgmma group that reads `regions`), "dot_wait" (groups that may be pending), "use" (how many groups were issued
-    since the one whose result is used), "mma" (reads `regions` but the last, and updates the last), "store" (reads),
-    "store_commit", "store_wait" and "store_wait_read" (groups that may be pending), "copy" (cp.async), "copy_commit",
-    "copy_wait" (groups that may be pending), "copy_arrive" (arrivals when the copies so far are done), "spawn" and
-    "join" (agents), "fence" (towards the async proxy), "sync" (a barrier of all agents), "group_sync" (of the agent's
-    own threads, `value` its number). single: one thread of the agent acts, not all of them.
+    wgmma group that reads `regions`), "dot_fence" (wgmma.fence), "dot_wait" (groups that may be pending), "use" (how
+    many groups were issued since the one whose result is used), "mma" (reads `regions` but the last, and updates the
+    last), "store" (reads), "store_commit", "store_wait" and "store_wait_read" (groups that may be pending), "copy"
+    (cp.async), "copy_commit", "copy_wait" (groups that may be pending), "copy_arrive" (arrivals when the copies so far
+    are done), "spawn" and "join" (agents), "fence" (towards the async proxy), "sync" (a barrier of all agents),
+    "group_sync" (of the agent's own threads, `value` its number). single: one thread of the agent acts, not all.
     """
 
     kind: str
@@ -74,7 +74,8 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A number of trips that the program leaves open: the line of a loop that makes them, and its name in reports."""
+    """A number of trips that the program leaves open: the line of a loop that makes them, and how many there are at
+    most, where the program's place in the grid alone is not known."""
 
     line: int
-    text: str
+    most: int | None
