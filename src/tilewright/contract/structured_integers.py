@@ -1,7 +1,7 @@
 """What do the integer ops of MLIR's `arith` and `scf` compute? Handlers for `structured_walk`.
 
 i1 values are 0 and 1. Widths are not tracked: sums and products are taken not to overflow, which a program's loop
-counters and indices do not. What is not listed yields an unknown. Checked by: tests/contract/test_structured_ttgir.py.
+counters and indices do not. What is not listed yields an unknown. Checked by: tests/driver/test_check_mlir.py.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@
 What holds only if a loop makes at least one trip is an assumption that the proof states.
 
 Not decided, and unknown: what `structured_walk` does not follow, more runs than the limits allow, and findings under
-decisions that may contradict each other. Checked by: tests/contract/test_structured_ttgir.py.
+decisions that may contradict each other. Checked by: tests/contract/test_structured_proof.py
+(longer runs than the proof looked at agree with it), tests/driver/test_check_mlir.py, test_check_nvgpu.py.
 """
 
 from __future__ import annotations
@@ -259,11 +260,12 @@ def _explore(
     fixed: dict[Distance, int],
     rest: tuple[Distance, ...],
     found: _Found,
+    wanted: frozenset[Distance] = frozenset(),
 ) -> dict[Distance, int]:
     """Judge every count of `rest` with those of `fixed`, up to where all longer ones repeat a period of them. The
-    periods with which the symbols of `fixed` can be stretched in every one of these runs."""
+    periods with which the symbols of `fixed` that are `wanted` can be stretched in every one of these runs."""
     if not rest:
-        return _one_run(problem, decisions, fixed)
+        return _one_run(problem, decisions, fixed, wanted)
     symbol = rest[0]
     count = 1 if symbol in found.zero else 0
     common: dict[Distance, int] | None = None
@@ -273,7 +275,8 @@ def _explore(
         if count > COUNT_MAX:
             line = problem.symbols[symbol].line
             raise _Undecided(line, f"the loop at line {line} is not seen to repeat within {COUNT_MAX} trips")
-        stretched = _explore(problem, decisions, {**fixed, symbol: count}, rest[1:], found)
+        asked = frozenset(wanted if common is None else common) | {symbol}
+        stretched = _explore(problem, decisions, {**fixed, symbol: count}, rest[1:], found, asked)
         if symbol in stretched:
             periods.append(stretched[symbol])
         else:
@@ -294,25 +297,32 @@ def _explore(
     return common or {}
 
 
-def _one_run(problem: _Problem, decisions: Decisions, counts: dict[Distance, int]) -> dict[Distance, int]:
-    """Judge one choice of counts; the symbols of which a period of trips can be inserted into it, with the period."""
+def _one_run(
+    problem: _Problem, decisions: Decisions, counts: dict[Distance, int], wanted: frozenset[Distance]
+) -> dict[Distance, int]:
+    """Judge one choice of counts; the symbols among `wanted` of which a period of trips can be inserted into it, with
+    the period."""
     plain = problem.evaluate(counts, decisions)
-    zones = {symbol: _zone(problem, plain, counts, decisions, symbol) for symbol in counts}
-    watched = {symbol: zone for symbol, zone in zones.items() if zone is not None and not zone.idle}
-    watches = [_Watch(symbol, zone, plain.words) for symbol, zone in watched.items()]
+    zones = {symbol: tuple(_zones(plain, symbol)) for symbol in counts if symbol in wanted}
     run = Run(plain.words, by_threads=problem.by_threads)
-    for watch in watches:
-        run.agents[watch.leader].watched.append(watch)
+    watches: dict[Distance, _Watch] = {}
+    for symbol, found in zones.items():
+        if found and not found[0].idle:
+            watches[symbol] = _Watch(symbol, plain.words)
+            run.agents[watches[symbol].leader].watched.append(watches[symbol])
     run.go()
     problem.runs += 1
     problem.steps += plain.steps
     troubles = _judged(run)
     if troubles:
         raise _Refuted(troubles)
-    stretched = {symbol: zone.period for symbol, zone in zones.items() if zone is not None and zone.idle}
-    for watch in watches:
-        if watch.repeats():
-            stretched[watch.symbol] = watch.zone.period
+    stretched: dict[Distance, int] = {}
+    for symbol, found in zones.items():
+        for zone in found:
+            repeats = zone.idle or watches[symbol].repeats(zone)
+            if repeats and _stretches(problem, plain, counts, decisions, symbol, zone):
+                stretched[symbol] = zone.period
+                break
     return stretched
 
 
@@ -327,13 +337,12 @@ class _Zone:
     idle: bool = False
 
 
-def _zone(
-    problem: _Problem, plain: _Evaluated, counts: dict[Distance, int], decisions: Decisions, symbol: Distance
-) -> _Zone | None:
-    """Where a period of trips can be inserted as far as the words go; None where it can't, or the loop is too short."""
+def _zones(plain: _Evaluated, symbol: Distance) -> Iterator[_Zone]:
+    """Where a period of trips may be inserted as far as the words of this run go, by increasing period."""
     trips = [trip for word in plain.words.values() for trip in _trip_steps(word, symbol)]
     if not trips:
-        return _Zone(1, idle=True)
+        yield _Zone(1, idle=True)
+        return
     idle = not any(steps for each in trips for steps in each)
     count = min(len(each) for each in trips)
     for period in range(1, min(PERIOD_MAX, count // 2) + 1):
@@ -342,10 +351,7 @@ def _zone(
             continue
         # What a loop begins with may be of another kind than what it goes on with.
         for begin in range(longest.begin, min(longest.begin + 2, longest.end - 2 * period) + 1):
-            zone = _Zone(period, begin, longest.end, idle)
-            if _stretches(problem, plain, counts, decisions, symbol, zone):
-                return zone
-    return None
+            yield _Zone(period, begin, longest.end, idle)
 
 
 def _trip_steps(word: Word, symbol: Distance) -> Iterator[list[tuple[object, ...]]]:
@@ -383,6 +389,8 @@ def _stretches(
     zone: _Zone,
 ) -> bool:
     """Do the words stay the same, but for what is inserted, however many periods are?"""
+    if not any(mark.symbol == symbol for word in plain.words.values() for mark in word.marks):
+        return True
     history = {key[1:]: values for key, values in plain.choice.history.items() if key[0] == symbol}
     for cut in (zone.begin, zone.begin + zone.period):
         try:
@@ -401,7 +409,6 @@ class _Watch:
     """Snapshots of a run at the trips in a zone, as its leader, the first agent with such a loop, begins them."""
 
     symbol: Distance
-    zone: _Zone
     words: Mapping[str, Word]
     leader: str = ""
     places: dict[int, Mark] = field(default_factory=dict[int, Mark])
@@ -413,9 +420,9 @@ class _Watch:
     def __post_init__(self) -> None:
         for name, word in self.words.items():
             self.marks[name] = [mark for mark in word.marks if mark.symbol == self.symbol]
-        self.leader = next(name for name, marks in self.marks.items() if marks)
+        self.leader = next(name for name, marks in self.marks.items() if _is_busy(marks))
         for mark in self.marks[self.leader]:
-            if not mark.ends and self.zone.begin <= mark.trip < self.zone.end:
+            if not mark.ends:
                 self.places.setdefault(mark.position, mark)
 
     def __call__(self, run: Run, position: int) -> None:
@@ -425,16 +432,17 @@ class _Watch:
         places = {name: state.position for name, state in run.agents.items()}
         self.seen[mark.instance, mark.trip] = (run.snapshot(), places)
 
-    def repeats(self) -> bool:
-        """Is there, in every loop that the leader enters, a trip at which the run is where it was a period before?"""
+    def repeats(self, zone: _Zone) -> bool:
+        """Is there, in every loop that the leader enters, a trip in the zone at which the run is where it was a period
+        before? All agents that do anything in such loops must enter as many of them."""
         instances = {mark.instance for mark in self.marks[self.leader]}
-        return all(any(self._pair(instance, trip) for trip in self._trips()) for instance in instances)
+        if any({mark.instance for mark in marks} != instances for marks in self.marks.values() if _is_busy(marks)):
+            return False
+        trips = range(zone.begin, zone.end - zone.period)
+        return all(any(self._pair(instance, trip, zone) for trip in trips) for instance in instances)
 
-    def _trips(self) -> range:
-        return range(self.zone.begin, self.zone.end - self.zone.period)
-
-    def _pair(self, instance: int, trip: int) -> bool:
-        one, other = self.seen.get((instance, trip)), self.seen.get((instance, trip + self.zone.period))
+    def _pair(self, instance: int, trip: int, zone: _Zone) -> bool:
+        one, other = self.seen.get((instance, trip)), self.seen.get((instance, trip + zone.period))
         if one is None or other is None:
             return False
         for name, marks in self.marks.items():
@@ -447,11 +455,17 @@ class _Watch:
             before, after = _place(marks, one[1][name]), _place(marks, other[1][name])
             if before is None or after is None or before[0] != instance or after[0] != instance:
                 return False
-            if after[1] != before[1] + self.zone.period or after[2] != before[2]:
+            if after[1] != before[1] + zone.period or after[2] != before[2]:
                 return False
-            if before[1] not in self._trips():
+            if not zone.begin <= before[1] < zone.end - zone.period:
                 return False
         return one[0] == other[0]
+
+
+def _is_busy(marks: list[Mark]) -> bool:
+    """Does an agent do anything in its loops over a symbol?"""
+    begins: dict[int, int] = {}
+    return any(begins.setdefault(mark.instance, mark.position) != mark.position for mark in marks)
 
 
 def _place(marks: list[Mark], position: int) -> tuple[int, int, int] | None:

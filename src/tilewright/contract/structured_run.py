@@ -92,6 +92,7 @@ class AgentState:
     time: int = 0
     dots: int = 0
     stores: int = 0
+    stores_committed: int = 0
     copies: int = 0
     store_groups: list[int] = field(default_factory=list[int])
     copy_groups: list[int] = field(default_factory=list[int])
@@ -257,6 +258,7 @@ class Run:
                     self._access(state, step, region, False, "store", ("read by store", name), state.stores)
             case "store_commit":
                 state.store_groups.append(state.stores)
+                state.stores_committed = state.stores
             case "store_wait" | "store_wait_read":
                 known, state.store_groups = _waited(state.store_groups, step.value)
                 join(state.clock, {("read by store", name): known})
@@ -525,7 +527,7 @@ class Run:
         join(clock, state.elected)
         if clock.get(("dot", name), 0) < state.dots:
             self.report("WG103", "a wgmma may be in flight when its warps end", state.lines["dot"])
-        if (state.store_groups or [state.stores])[-1] < state.stores:
+        if state.stores_committed < state.stores:
             self.report("BG101", "a store is in no committed group when its warps end", state.lines["store"])
         elif clock.get(("read by store", name), 0) < state.stores:
             message = "a store may still read shared memory when the warps that issued it end"
@@ -773,7 +775,7 @@ def _canonical(run: Run) -> Hashable:
             state.registers_fenced,
             tuple(seen(("copy", name), value) for value in state.copy_groups),
             tuple(seen(("read by store", name), value) for value in state.store_groups),
-            state.store_groups[-1:] == [state.stores] or not state.stores,
+            state.stores_committed == state.stores,
             state.mmas - state.committed > 0,
             state.dots > 0,
             state.stores > 0,
