@@ -51,7 +51,7 @@ BROKEN: tuple[Mutation, ...] = (
         shows=_USES_OF_MBARRIER,
     ),
     Mutation("init dropped", ("MB", "MF", "TX"), drop("mbarrier.init"), shows=_USES_OF_MBARRIER),
-    Mutation("init fence dropped", ("MB", "PX", "CL"), drop("fence.mbarrier_init")),
+    Mutation("init fence dropped", ("MB", "PX", "CL"), drop("fence.mbarrier_init"), "strict"),
     Mutation("arrival dropped", (*_TX, "TM"), drop("mbarrier.arrive"), shows=_WAITS),
     Mutation("arrival repeated", (*_TX, *_RACE), twice("mbarrier.arrive"), shows=_USES_OF_MBARRIER),
     Mutation("arrival of cp.async dropped", (*_TX, *_RACE), drop("cp.async.mbarrier.arrive"), shows=_WAITS),

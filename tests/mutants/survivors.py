@@ -73,6 +73,15 @@ SURVIVORS: dict[tuple[str, str, int], str] = {
     ("triton/sm_100a/matmul_persistent_ws_s2", "arrival dropped", 670): _LAST_TILE,
     ("triton/sm_100a/matmul_persistent_ws_s2", "arrival repeated", 670): _LAST_TILE,
     ("triton/sm_100a/matmul_persistent_ws_s2", "release moved up", 668): _LAST_TILE,
+    ("gluon/sm_90a/multicast_copy", "init fence dropped", 128): (
+        "it stands behind the cluster's barrier, where it publishes nothing to the peer; the barrier itself does, "
+        "or, read strictly, nothing does and the kernel is refuted with the fence as well"
+    ),
+    (
+        "gluon/sm_90a/multicast_copy",
+        "all lanes are elected",
+        125,
+    ): "what the elected lane executes is a fence, and no more",
     ("triton/sm_100a/matmul_persistent_ws_s2", "wait dropped", 133): (
         "a wait for the phase before the first of a fresh mbarrier passes at once"
     ),

@@ -78,9 +78,8 @@ def test_survivors_are_mutants() -> None:
     assert len({mutation for _, mutation, _ in made}) >= 55
 
 
-@pytest.mark.parametrize("kernel", _QUICK)
-def test_harmless_edits_stay_proven(kernel: str) -> None:
-    outcomes = _outcomes(kernel, HARMLESS, 1)
+def test_harmless_edits_stay_proven() -> None:
+    outcomes = _outcomes(_QUICK[0], HARMLESS, 1)
     assert len(outcomes) >= 15
     assert not [each for each in outcomes if each.verdict != "proven"]
 

@@ -96,12 +96,12 @@ def _cause(
                 and (found is None or actor not in found.arrivals)
             ]
             elsewhere = [actor for actor in missing if actor in waiting and waiting[actor].awaited.kind == "mbarrier"]
-            # Roles are made of warpgroups: a warp of another one is hardly whom this barrier lacks, but may well wait
-            # for those who are stuck here.
+            # Roles are made of warpgroups: where a barrier takes a number of threads, a warp of another one is hardly
+            # whom it lacks, but may well wait for those who are stuck here.
             groups = {waiter.warp // _WARPGROUP_WARPS for waiter in waiters}
-            of_this_role = any(actor.warp // _WARPGROUP_WARPS in groups for actor in elsewhere)
+            expected = awaited.threads < 0 or any(actor.warp // _WARPGROUP_WARPS in groups for actor in elsewhere)
             return Cause(
-                9 if of_this_role else 5 if elsewhere else 2,
+                (9 if expected else 5) if elsewhere else 2,
                 "NB103",
                 f"named barrier {awaited.address} of CTA {awaited.cta} never completes: {arrived} warps have come, and "
                 f"{who} wait{'s' if len(waiters) == 1 else ''}",

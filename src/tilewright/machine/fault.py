@@ -34,12 +34,14 @@ AwaitedKind = Literal["", "mbarrier", "named barrier", "cluster barrier", "regis
 @dataclass(frozen=True, slots=True)
 class Awaited:
     """What a warp waits for: an mbarrier (owner `cta`, `address`, `parity`; -1: by state), a named barrier (`address`:
-    its number), the cluster's barrier, registers, columns of tensor memory, other lanes, or something else ("")."""
+    its number; `threads`: how many it takes, -1: all), the cluster's barrier, registers, columns of tensor memory,
+    other lanes, or something else ("")."""
 
     kind: AwaitedKind = ""
     cta: int = -1
     address: int = -1
     parity: int = -1
+    threads: int = -1
 
 
 NOTHING_NAMED = Awaited()

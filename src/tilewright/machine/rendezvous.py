@@ -90,7 +90,7 @@ def arrive_named(
     done = _try_complete_named(cta, barrier, span)
     if done or not waits:
         return None
-    awaited = Awaited("named barrier", cta.linear, barrier)
+    awaited = Awaited("named barrier", cta.linear, barrier, threads=-1 if threads is None else threads)
     strand.block = Block(lambda: _describe_named(cta, barrier), span, awaited)
     return Signal.BLOCK
 
