@@ -2,6 +2,7 @@
 same."""
 
 from tilewright.contract.structured_run import Run
+from tilewright.contract.structured_snapshot import snapshot
 from tilewright.contract.structured_word import Region, Step, Word
 
 FULL, EMPTY = ("full", 0), ("empty", 0)
@@ -152,7 +153,7 @@ def test_canonical_states_repeat_with_the_ring():
     two = [*FILL, Step("wait", 3, FULL, 1), READ[1]]
 
     def state(*rounds):
-        return ran(*init(FULL), *(step for each in rounds for step in each)).snapshot()
+        return snapshot(ran(*init(FULL), *(step for each in rounds for step in each)))
 
     assert state(one, two) == state(one, two, one, two) == state(one, two, one, two, one, two)
     assert state(one, two) != state(one, two, one)

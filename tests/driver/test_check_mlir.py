@@ -264,3 +264,23 @@ def test_command_line(tmp_path, capsys):
     assert main(["check", str(good), str(bad), "--format", "json"]) == 1
     finding = json.loads(capsys.readouterr().out)["files"][1]["kernels"][0]["findings"][0]
     assert finding["code"] == "TX104" and finding["interleaving"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (r"(tc_gen5_mma .*)\{is_async\}", r"\1{is_async, two_ctas}"),
+        (r"(ttng\.arrive_barrier %\w+, 1)", r"\1 {perThread}"),
+        (r"(async_tma_copy_global_to_local .*) :", r"\1 {multicast = true} :"),
+    ],
+)
+def test_attributes_that_change_what_an_operation_does_are_reasons_for_doubt(pattern, replacement):
+    text, line = edited(text_of("attention_specialized"), pattern, replacement, 0)
+    report = checked(text)
+    assert report.verdict == "unknown" and f":{line}:" in report.reasons[0]
+
+
+def test_functions_that_are_called_are_no_kernels():
+    text = text_of("wgmma_ring")
+    report = check_text(text.replace("tt.func public", "tt.func private"), "called.ttgir")
+    assert "no tt.func" in report.error

@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 from tilewright.contract.footprint import merged, operand_ranges
 from tilewright.contract.structured_integers import INTEGER_HANDLERS, compare
-from tilewright.contract.structured_run import GROUPS_PENDING_MAX
 from tilewright.contract.structured_scalar import Number, Scalar, add, scalar
 from tilewright.contract.structured_walk import (
     OPAQUE,
@@ -37,7 +36,7 @@ from tilewright.contract.structured_walk import (
     number_token,
     plain_uses,
 )
-from tilewright.contract.structured_word import Barrier, Region, Step, Word
+from tilewright.contract.structured_word import GROUPS_PENDING_MAX, Barrier, Region, Step, Word
 from tilewright.frontends.mlir.ast import Argument, Operation
 from tilewright.frontends.mlir.ast import Region as Body
 from tilewright.frontends.mlir.reader import joined

@@ -25,6 +25,7 @@ from math import lcm
 
 from tilewright.contract.structured_run import Run, Trouble
 from tilewright.contract.structured_scalar import Atoms, NotPeriodic
+from tilewright.contract.structured_snapshot import snapshot
 from tilewright.contract.structured_walk import (
     Choice,
     Dialects,
@@ -430,7 +431,7 @@ class _Watch:
         if mark is None or (mark.instance, mark.trip) in self.seen:
             return
         places = {name: state.position for name, state in run.agents.items()}
-        self.seen[mark.instance, mark.trip] = (run.snapshot(), places)
+        self.seen[mark.instance, mark.trip] = (snapshot(run), places)
 
     def repeats(self, zone: _Zone) -> bool:
         """Is there, in every loop that the leader enters, a trip in the zone at which the run is where it was a period

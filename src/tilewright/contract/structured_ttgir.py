@@ -17,7 +17,6 @@ import re
 from math import prod
 
 from tilewright.contract.structured_integers import INTEGER_HANDLERS
-from tilewright.contract.structured_run import GROUPS_PENDING_MAX
 from tilewright.contract.structured_scalar import add
 from tilewright.contract.structured_walk import (
     Dialects,
@@ -36,7 +35,7 @@ from tilewright.contract.structured_walk import (
     plain_uses,
     whole_box,
 )
-from tilewright.contract.structured_word import Barrier, Region, Step, Word
+from tilewright.contract.structured_word import GROUPS_PENDING_MAX, Barrier, Region, Step, Word
 from tilewright.frontends.mlir.ast import Operation
 from tilewright.frontends.mlir.types import shaped, split_types
 
@@ -173,6 +172,8 @@ def _wait(walk: Walk, operation: Operation, environment: Environment) -> None:
 
 def _arrive(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
+    if operation.attributes:
+        raise NotFollowed(line, f"an arrival with {', '.join(operation.attributes)} is not followed")
     names, _ = plain_uses(operation)
     if _condition(walk, environment, names, 1, line):
         walk.step(Step("arrive", line, barrier_of(walk, environment, names[0], line), number_token(operation)))
@@ -190,6 +191,7 @@ def _expect(walk: Walk, operation: Operation, environment: Environment) -> None:
 
 def _load(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
+    _of_one_cta(operation)
     names, _ = plain_uses(operation)
     if not _condition(walk, environment, names, 3, line):
         return
@@ -294,6 +296,7 @@ def _tensor_core(walk: Walk, operation: Operation, environment: Environment) -> 
     """tc_gen5_mma and its scaled form: A, B, D, (scales,) use D, predicate, barriers with predicates in brackets."""
     line = operation.line
     scaled = operation.name.endswith("_scaled")
+    _of_one_cta(operation)
     names, _ = plain_uses(operation)
     place = 6 if scaled else 4
     if len(names) <= place:
@@ -314,8 +317,15 @@ def _bracketed(operation: Operation) -> list[str]:
     return list(plain_uses(operation)[1])
 
 
+def _of_one_cta(operation: Operation) -> None:
+    for name in ("two_ctas", "multicast"):
+        if operation.attributes.get(name, "false").split(":")[0] != "false":
+            raise NotFollowed(operation.line, f"{operation.name} with {name} is not followed")
+
+
 def _commit(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
+    _of_one_cta(operation)
     names, _ = plain_uses(operation)
     if _condition(walk, environment, names, 1, line):
         walk.step(Step("commit", line, barrier_of(walk, environment, names[0], line)))

@@ -230,6 +230,8 @@ class Walk:
         if condition.is_known:
             raise NotPeriodic("a condition is not the same as a loop gets longer")
         choice = self.program.choice
+        if condition.value == 1 and len(condition.atoms) == 1 and condition.atoms[0][1:] == (-1, 0):
+            return not self.holds(add(1, condition, -1), line)
         if condition in choice.decisions:
             return choice.decisions[condition]
         if choice.stretch is not None:

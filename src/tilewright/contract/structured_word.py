@@ -14,6 +14,9 @@ from typing import NamedTuple
 Barrier = tuple[str, int]
 """An mbarrier: the allocation and the slot in it."""
 
+GROUPS_PENDING_MAX = 16
+"""Groups that a wait may leave pending, at most."""
+
 Box = tuple[tuple[int, int], ...]
 """A half-open range along each dimension of an allocation."""
 

@@ -100,7 +100,9 @@ def _kernels(document: Document) -> list[tuple[Operation, str, int]]:
         for operation in walk(top):
             if operation.name == "gpu.module" and (chip := _CHIP.search(joined(operation.tokens))):
                 target = chip[1]
-            if operation.name in ("tt.func", "gpu.func") and operation.regions:
+            words = {token.text for token in operation.tokens if token.kind == "word"}
+            kernel = operation.name == "tt.func" and "private" not in words
+            if (kernel or (operation.name == "gpu.func" and "kernel" in words)) and operation.regions:
                 ctas = top.attributes.get("ttg.num-ctas", "1").split(":")[0]
                 found.append((operation, target, int(ctas)))
     return found
