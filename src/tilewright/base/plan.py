@@ -1,8 +1,9 @@
 """How a compiled program is launched: buffers, tensor maps, kernels in order. Pure data, which `plan_json` writes.
 
 Parameters stand in the order of the kernel's declarations, each a pointer, a scalar or a tensor map described by the
-arguments of `cuTensorMapEncodeTiled` (dimensions innermost first, strides in bytes). This module does not judge whether
-a tensor map is legal (`legal` does) and does not encode it (`runtime` does).
+arguments of `cuTensorMapEncodeTiled`, `cuTensorMapEncodeIm2col` or `cuTensorMapEncodeIm2colWide` (dimensions innermost
+first, strides in bytes). This module does not judge whether a tensor map is legal (`legal` does) and does not encode it
+(`runtime` does).
 """
 
 from __future__ import annotations
@@ -17,14 +18,33 @@ Interleave = Literal["none", "16B", "32B"]
 OutOfBounds = Literal["zero", "nan"]
 L2Promotion = Literal["none", "64B", "128B", "256B"]
 BufferRole = Literal["input", "output", "workspace"]
+Im2colMode = Literal["im2col", "im2col::w", "im2col::w::128"]
+ElementVariant = Literal["none", "f32_ftz", "tf32", "tf32_ftz", "u4x16_align8", "u4x16_align16", "u6x16_align16"]
+"""How the driver's data type differs from the map's element: f32 whose copies flush or round, or, with element u8,
+values of 4 and 6 bits, sixteen of which are packed into 8 or 12 bytes of global memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Im2col:
+    """What an im2col map has instead of a box. Index 0 is W, then H and D, as many as the mode has.
+
+    lower_corner, upper_corner: of the bounding box, the first from the tensor's first pixel, the second from its last.
+    Modes `im2col::w` and `im2col::w::128` have corners along W only.
+    """
+
+    lower_corner: tuple[int, ...]
+    upper_corner: tuple[int, ...]
+    channels_per_pixel: int
+    pixels_per_column: int
+    mode: Im2colMode = "im2col"
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """Arguments of one `cuTensorMapEncodeTiled`. Index 0 is the innermost dimension.
+    """Arguments of one `cuTensorMapEncodeTiled`, or of an im2col map. Index 0 is the innermost dimension.
 
-    dims: extents in elements; strides_bytes: of dimensions 1..rank-1; box: elements per copy and dimension;
-    offset_bytes: where the tensor begins inside its buffer.
+    dims: extents in elements (of packed variants: in values); strides_bytes: of dimensions 1..rank-1; box: elements per
+    copy and dimension, empty for an im2col map; offset_bytes: where the tensor begins inside its buffer.
     """
 
     element: Element
@@ -37,6 +57,8 @@ class TensorMap:
     l2_promotion: L2Promotion = "none"
     out_of_bounds: OutOfBounds = "zero"
     offset_bytes: int = 0
+    variant: ElementVariant = "none"
+    im2col: Im2col | None = None
 
     @property
     def rank(self) -> int:
@@ -46,10 +68,10 @@ class TensorMap:
     def box_bytes(self) -> int:
         """Bytes that one copy adds to its mbarrier's transaction count: the full box, whatever is out of bounds.
 
-        Raises ValueError for an interleaved map.
+        Raises ValueError for an interleaved map, for an im2col map and for packed values.
         """
-        if self.interleave != "none":
-            raise ValueError("an interleaved box moves in slices; the copy engine's model counts them")
+        if self.interleave != "none" or self.im2col is not None or self.variant.endswith(("align8", "align16")):
+            raise ValueError("slices, columns and packed values are counted by the copy engine's model")
         strides = self.element_strides or (1,) * self.rank
         count = self.box[0]
         for extent, stride in zip(self.box[1:], strides[1:], strict=True):

@@ -23,6 +23,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import (
     Buffer,
     BufferRole,
+    ElementVariant,
+    Im2col,
+    Im2colMode,
     Interleave,
     L2Promotion,
     Launch,
@@ -98,8 +101,11 @@ def _param_to_json(param: Param) -> dict[str, object]:
 
 
 def tensor_map_to_json(tensor_map: TensorMap) -> dict[str, object]:
-    """One tensor map as a JSON object, fields in the order of `cuTensorMapEncodeTiled`."""
-    return {
+    """One tensor map as a JSON object, fields in the order of `cuTensorMapEncodeTiled`.
+
+    `variant` and `im2col` are written where a map has them.
+    """
+    document: dict[str, object] = {
         "element": tensor_map.element.value,
         "dims": list(tensor_map.dims),
         "strides_bytes": list(tensor_map.strides_bytes),
@@ -111,6 +117,17 @@ def tensor_map_to_json(tensor_map: TensorMap) -> dict[str, object]:
         "out_of_bounds": tensor_map.out_of_bounds,
         "offset_bytes": tensor_map.offset_bytes,
     }
+    if tensor_map.variant != "none":
+        document["variant"] = tensor_map.variant
+    if tensor_map.im2col is not None:
+        document["im2col"] = {
+            "lower_corner": list(tensor_map.im2col.lower_corner),
+            "upper_corner": list(tensor_map.im2col.upper_corner),
+            "channels_per_pixel": tensor_map.im2col.channels_per_pixel,
+            "pixels_per_column": tensor_map.im2col.pixels_per_column,
+            "mode": tensor_map.im2col.mode,
+        }
+    return document
 
 
 def plan_from_json(document: object, *, where: str = "plan") -> LaunchPlan:
@@ -254,7 +271,9 @@ def tensor_map_from_json(value: object, *, where: str = "tensor map") -> TensorM
             "out_of_bounds",
             "offset_bytes",
         ),
+        optional=("variant", "im2col"),
     )
+    im2col = _im2col(fields["im2col"], f"{where}.im2col") if "im2col" in fields else None
     dims = _integers(fields["dims"], f"{where}.dims", 1)
     rank = len(dims)
     strides_bytes = _integers(fields["strides_bytes"], f"{where}.strides_bytes")
@@ -264,8 +283,8 @@ def tensor_map_from_json(value: object, *, where: str = "tensor map") -> TensorM
         _refuse(f"{where}.dims", "is empty")
     if len(strides_bytes) != rank - 1:
         _refuse(f"{where}.strides_bytes", f"has {len(strides_bytes)} entries; rank {rank} needs {rank - 1}")
-    if len(box) != rank:
-        _refuse(f"{where}.box", f"has {len(box)} entries; rank {rank} needs {rank}")
+    if len(box) != (rank if im2col is None else 0):
+        _refuse(f"{where}.box", f"has {len(box)} entries; rank {rank} needs {rank}, and an im2col map none")
     if len(element_strides) not in (0, rank):
         _refuse(f"{where}.element_strides", f"has {len(element_strides)} entries; rank {rank} needs none or {rank}")
 
@@ -283,6 +302,24 @@ def tensor_map_from_json(value: object, *, where: str = "tensor map") -> TensorM
         l2_promotion=cast("L2Promotion", choose("l2_promotion", get_args(L2Promotion))),
         out_of_bounds=cast("OutOfBounds", choose("out_of_bounds", get_args(OutOfBounds))),
         offset_bytes=_integer(fields["offset_bytes"], f"{where}.offset_bytes"),
+        variant=cast("ElementVariant", choose("variant", get_args(ElementVariant)) if "variant" in fields else "none"),
+        im2col=im2col,
+    )
+
+
+def _im2col(value: object, where: str) -> Im2col:
+    fields = _record(value, where, ("lower_corner", "upper_corner", "channels_per_pixel", "pixels_per_column", "mode"))
+    low, high = -(2**31), 2**31 - 1
+    lower = _integers(fields["lower_corner"], f"{where}.lower_corner", low, high)
+    upper = _integers(fields["upper_corner"], f"{where}.upper_corner", low, high)
+    if len(lower) != len(upper):
+        _refuse(f"{where}.upper_corner", f"has {len(upper)} entries; the lower corner has {len(lower)}")
+    return Im2col(
+        lower,
+        upper,
+        _integer(fields["channels_per_pixel"], f"{where}.channels_per_pixel", 1),
+        _integer(fields["pixels_per_column"], f"{where}.pixels_per_column", 0),
+        cast("Im2colMode", _choice(fields["mode"], f"{where}.mode", get_args(Im2colMode))),
     )
 
 
@@ -296,10 +333,12 @@ def _mapping(value: object, where: str) -> Mapping[str, object]:
     return cast("Mapping[str, object]", value)
 
 
-def _record(value: object, where: str, expected: tuple[str, ...]) -> Mapping[str, object]:
+def _record(
+    value: object, where: str, expected: tuple[str, ...], *, optional: tuple[str, ...] = ()
+) -> Mapping[str, object]:
     fields = _mapping(value, where)
     for field in fields:
-        if field not in expected:
+        if field not in expected and field not in optional:
             _refuse(f"{where}.{field}", f"is no field; the fields are {', '.join(expected)}")
     for field in expected:
         if field not in fields:
@@ -314,8 +353,8 @@ def _sequence(value: object, where: str, read: Callable[[object, str], _Item]) -
     return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(items))
 
 
-def _integers(value: object, where: str, low: int = 0) -> tuple[int, ...]:
-    return _sequence(value, where, lambda item, path: _integer(item, path, low))
+def _integers(value: object, where: str, low: int = 0, high: int = 2**64 - 1) -> tuple[int, ...]:
+    return _sequence(value, where, lambda item, path: _integer(item, path, low, high))
 
 
 def _extent(value: object, where: str) -> tuple[int, int, int]:
