@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import clusters, compile_time, corpus, foreign, fuzz, gemm, hardware, mutants, sanitizers
+from bench import cliffs, clusters, compile_time, corpus, foreign, fuzz, gemm, hardware, mutants, sanitizers
 
 _BENCHES = {
     "gemm": gemm,
     "clusters": clusters,
+    "cliffs": cliffs,
     "compile": compile_time,
     "foreign": foreign,
     "corpus": corpus,
