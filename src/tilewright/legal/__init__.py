@@ -1,4 +1,44 @@
 """What the hardware accepts: tensor maps and matrix descriptors judged by a target's facts, every rule broken named.
 
-Floor 4: imports `base` and `targets`.
+    from tilewright import legal
+
+    map = legal.TensorMap("bf16", dims=(4096, 100), strides=(8192,), box=(64, 128), swizzle="128B")
+    legal.check(map, target="sm_90a").legal
+
+Each name is loaded when it is first asked for: importing the package loads no solver and no NumPy.
+Floor 4: imports `base`, `targets`, `layout` and `solve`.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.legal.rule import Fields, Rule
+    from tilewright.legal.tensor_map import TensorMap
+    from tilewright.legal.tiled_rules import tiled_rules
+    from tilewright.legal.violation import Violation
+
+_HOMES = {
+    "Fields": "tilewright.legal.rule",
+    "Rule": "tilewright.legal.rule",
+    "TensorMap": "tilewright.legal.tensor_map",
+    "Violation": "tilewright.legal.violation",
+    "tiled_rules": "tilewright.legal.tiled_rules",
+}
+
+__all__ = ["Fields", "Rule", "TensorMap", "Violation", "tiled_rules"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tilewright.legal' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
