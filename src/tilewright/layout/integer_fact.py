@@ -75,8 +75,9 @@ class IntegerFact:
         normal = _normal(self.low, self.high, self.modulus, self.remainder)
         if normal is None:
             raise ValueError("no integer satisfies these facts")
-        for name, value in zip(("low", "high", "modulus", "remainder"), normal, strict=True):
-            object.__setattr__(self, name, value)
+        if normal != (self.low, self.high, self.modulus, self.remainder):
+            for name, value in zip(("low", "high", "modulus", "remainder"), normal, strict=True):
+                object.__setattr__(self, name, value)
 
     @property
     def constant(self) -> int | None:
@@ -113,10 +114,23 @@ class IntegerFact:
 
     def __mul__(self, other: IntegerFact | int) -> IntegerFact:
         other = as_fact(other)
+        if other.modulus == 0:
+            return self._scaled(other.remainder)
+        if self.modulus == 0:
+            return other._scaled(self.remainder)
         corners = [_times(a, b) for a in _ends(self) for b in _ends(other)]
         # (m j + r)(n k + s) = m n j k + m s j + n r k + r s
         modulus = gcd(self.modulus * other.modulus, self.modulus * other.remainder, other.modulus * self.remainder)
         return IntegerFact(_finite(min(corners)), _finite(max(corners)), modulus, self.remainder * other.remainder)
+
+    def _scaled(self, factor: int) -> IntegerFact:
+        low, high = self.low, self.high
+        if factor < 0:
+            low, high = high, low
+        elif factor == 0:
+            return as_fact(0)
+        low, high = None if low is None else low * factor, None if high is None else high * factor
+        return IntegerFact(low, high, self.modulus * factor, self.remainder * factor)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -139,7 +153,7 @@ class IntegerFact:
             low = low // divisor.low if low < 0 else (0 if most is None else low // most)
         if high is not None:
             high = high // divisor.low if high >= 0 else (-1 if most is None else high // most)
-        if most == divisor.low and self.modulus and self.modulus % most == 0:
+        if most is not None and most == divisor.low and self.modulus and self.modulus % most == 0:
             # x = m k + r with d dividing m: x // d = (m / d) k + r // d
             return IntegerFact(low, high, self.modulus // most, self.remainder // most)
         return IntegerFact(low, high)
@@ -160,6 +174,8 @@ class IntegerFact:
                 return self % known if known is not None else ANY
             return join(self % positive, self % negative)
         least, most = divisor.low, divisor.high
+        if least == most and self.modulus % least == 0:
+            return as_fact(self.remainder % least)
         if self.low is not None and self.high is not None:
             quotient = self.low // least
             if least == most and self.high // least == quotient:
@@ -171,7 +187,6 @@ class IntegerFact:
         high = None if most is None else most - 1
         if self.low is not None and self.low >= 0 and self.high is not None:
             high = self.high if high is None else min(high, self.high)
-        # shared is 0 for a constant modulo zero alone, and that divisor was excluded
         return IntegerFact(0, high, shared, self.remainder)
 
     def __rmod__(self, other: int) -> IntegerFact:

@@ -1,0 +1,438 @@
+"""Which values of named integers satisfy a predicate, and which part of it do known facts leave open?
+
+Theory: formulas without quantifiers over `tilewright.layout.integer_expression`, in a normal form: comparisons with
+zero, divided by what their coefficients share; quotients in inequalities are multiplied out and congruences solved for
+their unknown, both exactly, so that `(2*N) % 16 == 0` becomes `N % 8 == 0`. `simplify` removes what facts decide;
+what is left is equivalent to the whole under those facts: the weakest condition there is, not a sufficient one.
+
+A condition that is decided is Python's bool, which `&` and `|` take on either side. Not handled: elimination of names,
+inequalities of polynomials (they stay as they are, and follow from each other only by a constant). Checked by
+tests/layout/test_condition.py against enumeration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Literal
+
+from tilewright.layout.integer_expression import (
+    IntegerExpression,
+    Quotient,
+    Remainder,
+    as_expression,
+    of_atom,
+    quotient,
+    remainder,
+    substitute,
+    text,
+)
+from tilewright.layout.integer_fact import ANY, IntegerFact, Truth, as_fact, equal, join, meet, truth_of
+
+Relation = Literal["==", "!=", ">="]
+Facts = Mapping[str, IntegerFact]
+
+
+@dataclass(frozen=True, slots=True)
+class _Formula:
+    """What the undecided conditions share: the operators of logic."""
+
+    def __and__(self, other: object) -> Condition:
+        return every((_condition(self), _condition(other)))
+
+    def __or__(self, other: object) -> Condition:
+        return either((_condition(self), _condition(other)))
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def __invert__(self) -> Condition:
+        return negation(_condition(self))
+
+    def __bool__(self) -> bool:
+        raise TypeError("an undecided condition is not true or false: simplify it, or ask `holds`")
+
+    def __str__(self) -> str:
+        return condition_text(_condition(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(_Formula):
+    """`expression` compared with 0. Made by `is_zero` and `at_least_zero` alone, which bring it into normal form."""
+
+    expression: IntegerExpression
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Every(_Formula):
+    """All of the parts, of which there are at least two."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either(_Formula):
+    """At least one of the parts, of which there are at least two."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition = bool | Comparison | Every | Either
+
+
+def is_zero(expression: IntegerExpression) -> Condition:
+    """The condition `expression == 0`."""
+    known = expression.constant
+    if known is not None:
+        return known == 0
+    unknown = expression - expression.constant_part
+    shared = gcd(*(coefficient for _, coefficient in unknown.terms))
+    if unknown.terms[0][1] < 0:
+        shared = -shared
+    if expression.constant_part % shared:
+        return False
+    expression = _divided(expression, shared)
+    match _divided(unknown, shared).terms:
+        case (((Remainder(dividend, divisor),), 1),) if (by := divisor.constant) is not None and by > 0:
+            wanted = -expression.constant_part
+            return _congruence(dividend, by, wanted) if 0 <= wanted < by else False
+        case _:
+            return Comparison(expression, "==")
+
+
+def at_least_zero(expression: IntegerExpression) -> Condition:
+    """The condition `expression >= 0`."""
+    known = expression.constant
+    if known is not None:
+        return known >= 0
+    shared = gcd(*(coefficient for monomial, coefficient in expression.terms if monomial))
+    # integers: g x + b >= 0 exactly where x + floor(b / g) >= 0
+    expression = _divided(expression, shared)
+    offset = expression.constant_part
+    match (expression - offset).terms:
+        case (((Quotient(dividend, divisor),), sign),) if (by := divisor.constant) is not None and by > 0:
+            return at_least_zero(dividend + offset * by if sign == 1 else offset * by + (by - 1) - dividend)
+        case _:
+            return Comparison(expression, ">=")
+
+
+def _divided(expression: IntegerExpression, by: int) -> IntegerExpression:
+    terms = ((monomial, coefficient // by) for monomial, coefficient in expression.terms)
+    return IntegerExpression(tuple(term for term in terms if term[1]))
+
+
+def _congruence(dividend: IntegerExpression, by: int, wanted: int) -> Condition:
+    """The condition `dividend % by == wanted`, solved for the one unknown where there is but one."""
+    offset = dividend.constant_part
+    wanted = (wanted - offset) % by
+    unknown = IntegerExpression(tuple((m, c % by) for m, c in (dividend - offset).terms if c % by))
+    shared = gcd(by, *(coefficient for _, coefficient in unknown.terms))
+    if wanted % shared:
+        return False
+    unknown, by, wanted = _divided(unknown, shared), by // shared, wanted // shared
+    if by == 1:
+        return True
+    if len(unknown.terms) == 1:
+        wanted = wanted * pow(unknown.terms[0][1], -1, by) % by
+        unknown = IntegerExpression(((unknown.terms[0][0], 1),))
+    return Comparison(remainder(unknown, as_expression(by)) - wanted, "==")
+
+
+def every(conditions: Iterable[Condition]) -> Condition:
+    """The conjunction."""
+    parts: dict[Condition, None] = {}
+    for condition in conditions:
+        if condition is False:
+            return False
+        if condition is not True:
+            parts.update(dict.fromkeys(condition.parts if isinstance(condition, Every) else (condition,)))
+    return Every(tuple(parts)) if len(parts) > 1 else next(iter(parts), True)
+
+
+def either(conditions: Iterable[Condition]) -> Condition:
+    """The disjunction."""
+    parts: dict[Condition, None] = {}
+    for condition in conditions:
+        if condition is True:
+            return True
+        if condition is not False:
+            parts.update(dict.fromkeys(condition.parts if isinstance(condition, Either) else (condition,)))
+    return Either(tuple(parts)) if len(parts) > 1 else next(iter(parts), False)
+
+
+def negation(condition: Condition) -> Condition:
+    match condition:
+        case bool():
+            return not condition
+        case Comparison(expression, ">="):
+            return at_least_zero(-expression - 1)
+        case Comparison(expression, relation):
+            return Comparison(expression, "!=" if relation == "==" else "==")
+        case Every(parts):
+            return either(negation(part) for part in parts)
+        case Either(parts):
+            return every(negation(part) for part in parts)
+
+
+def _condition(value: object) -> Condition:
+    if not isinstance(value, bool | Comparison | Every | Either):
+        raise TypeError(f"{value!r} is no condition")
+    return value
+
+
+def holds(condition: Condition, values: Mapping[str, int]) -> bool:
+    """Whether the condition is true of these values. Raises KeyError for a name without value, ZeroDivisionError."""
+    match condition:
+        case bool():
+            return condition
+        case Comparison(expression, relation):
+            value = expression.at(values)
+            return value >= 0 if relation == ">=" else (value == 0) == (relation == "==")
+        case Every(parts):
+            return all(holds(part, values) for part in parts)
+        case Either(parts):
+            return any(holds(part, values) for part in parts)
+
+
+def names_of(condition: Condition) -> frozenset[str]:
+    """Every name that the condition mentions."""
+    match condition:
+        case bool():
+            return frozenset()
+        case Comparison(expression):
+            return expression.names
+        case Every(parts) | Either(parts):
+            return frozenset[str]().union(*(names_of(part) for part in parts))
+
+
+def simplify(condition: Condition, facts: Facts, assumed: frozenset[Condition] = frozenset()) -> Condition:
+    """What the facts, and the conditions assumed, leave of the condition: equivalent to it wherever those hold."""
+    match condition:
+        case bool():
+            return condition
+        case Comparison():
+            return _simplified(condition, facts, assumed)
+        case Every(parts):
+            return every(simplify(part, facts, assumed) for part in parts)
+        case Either(parts):
+            return either(simplify(part, facts, assumed) for part in parts)
+
+
+def decide(condition: Condition, facts: Facts, assumed: frozenset[Condition] = frozenset()) -> Truth:
+    """Whether the condition holds of all values, of none, or of some for all that is known."""
+    left = simplify(condition, facts, assumed)
+    return truth_of(left) if isinstance(left, bool) else Truth.MAYBE
+
+
+def refine(condition: Condition, facts: Facts) -> dict[str, IntegerFact] | None:
+    """The facts sharpened by a condition that holds; None where no values satisfy both."""
+    match condition:
+        case bool():
+            return dict(facts) if condition else None
+        case Comparison():
+            return _refined(condition, facts)
+        case Every(parts):
+            refined: dict[str, IntegerFact] | None = dict(facts)
+            for part in parts:
+                if refined is not None:
+                    refined = refine(part, refined)
+            return refined
+        case Either(parts):
+            cases = [case for part in parts if (case := refine(part, facts)) is not None]
+            if not cases:
+                return None
+            merged = cases[0]
+            for case in cases[1:]:
+                merged = {name: join(merged[name], case[name]) for name in merged if name in case}
+            return merged
+
+
+def _simplified(comparison: Comparison, facts: Facts, assumed: frozenset[Condition]) -> Condition:
+    if any(_follows(comparison, given) for given in assumed):
+        return True
+    expression = _reduced(comparison.expression, facts)
+    found = _made(expression, comparison.relation)
+    if not isinstance(found, Comparison):
+        return found
+    fact = found.expression.fact(facts)
+    match found.relation:
+        case ">=":
+            answer = fact >= 0
+            if answer is Truth.MAYBE:
+                answer = _sign(found.expression, facts)
+        case "==":
+            answer = equal(fact, 0)
+        case "!=":
+            answer = ~equal(fact, 0)
+    match answer:
+        case Truth.YES:
+            return True
+        case Truth.NO:
+            return False
+        case Truth.MAYBE:
+            return True if any(_follows(found, given) for given in assumed) else found
+
+
+def _sign(expression: IntegerExpression, facts: Facts) -> Truth:
+    """Whether a polynomial is never negative, or always, by its coefficients once each name counts from its bound."""
+    lows = {name: facts.get(name, ANY).low for name in expression.names}
+    shifted = IntegerExpression()
+    for monomial, coefficient in expression.terms:
+        product = as_expression(coefficient)
+        for atom in monomial:
+            low = lows.get(atom) if isinstance(atom, str) else None
+            if low is None:
+                return Truth.MAYBE
+            product = product * (of_atom(atom) + low)
+        shifted = shifted + product
+    if all(coefficient >= 0 for _, coefficient in shifted.terms):
+        return Truth.YES
+    below = shifted.constant_part < 0 and all(coefficient <= 0 for _, coefficient in shifted.terms)
+    return Truth.NO if below else Truth.MAYBE
+
+
+def _made(expression: IntegerExpression, relation: Relation) -> Condition:
+    if relation == ">=":
+        return at_least_zero(expression)
+    return is_zero(expression) if relation == "==" else negation(is_zero(expression))
+
+
+def _follows(comparison: Comparison, given: Condition) -> bool:
+    """Whether `given` is this comparison, or a stronger one of the same unknowns."""
+    if comparison == given:
+        return True
+    if not isinstance(given, Comparison) or given.relation != comparison.relation:
+        return False
+    match comparison.relation:
+        case ">=":
+            difference = (comparison.expression - given.expression).constant
+            return difference is not None and difference >= 0
+        case "==":
+            asked, known = _class_of(comparison.expression), _class_of(given.expression)
+            if asked is None or known is None or known[1] % asked[1]:
+                return False
+            return _congruence(asked[0] - known[0], asked[1], asked[2] - known[2]) is True
+        case "!=":
+            return False
+
+
+def _class_of(expression: IntegerExpression) -> tuple[IntegerExpression, int, int] | None:
+    """(dividend, divisor, remainder) of a congruence in normal form."""
+    match (expression - expression.constant_part).terms:
+        case (((Remainder(dividend, divisor),), 1),) if (by := divisor.constant) is not None:
+            return dividend, by, -expression.constant_part
+        case _:
+            return None
+
+
+def _reduced(expression: IntegerExpression, facts: Facts) -> IntegerExpression:
+    """Constants in place of names that have one value, and dividends of remainders without what the divisor divides."""
+    constants = {name: known for name in expression.names if (known := facts.get(name, ANY).constant) is not None}
+    expression = substitute(expression, constants)
+    total = IntegerExpression()
+    for monomial, coefficient in expression.terms:
+        product = as_expression(coefficient)
+        for atom in monomial:
+            match atom:
+                case Remainder(dividend, divisor) if (by := divisor.constant) is not None and by > 0:
+                    product = product * remainder(_modulo(_reduced(dividend, facts), by, facts), divisor)
+                case Remainder(dividend, divisor):
+                    product = product * remainder(_reduced(dividend, facts), _reduced(divisor, facts))
+                case Quotient(dividend, divisor):
+                    product = product * quotient(_reduced(dividend, facts), _reduced(divisor, facts))
+                case str():
+                    product = product * of_atom(atom)
+        total = total + product
+    return total
+
+
+def _modulo(expression: IntegerExpression, by: int, facts: Facts) -> IntegerExpression:
+    """An expression with the same remainder: factors replaced by their own remainders where these suffice."""
+    total = IntegerExpression()
+    for monomial, coefficient in expression.terms:
+        kept, factors = coefficient, list(monomial)
+        for atom in monomial:
+            others = as_fact(kept)
+            for other in factors:
+                if other != atom:
+                    others = others * IntegerExpression((((other,), 1),)).fact(facts)
+            fact = of_atom(atom).fact(facts)
+            # others (m t + r) = others r (mod by) where by divides others m; `others` are multiples of their gcd
+            if factors.count(atom) == 1 and gcd(others.modulus, others.remainder) * fact.modulus % by == 0:
+                factors.remove(atom)
+                kept *= fact.remainder
+        total = total + IntegerExpression(((tuple(factors), kept),) if kept else ())
+    return total
+
+
+def _refined(comparison: Comparison, facts: Facts) -> dict[str, IntegerFact] | None:
+    refined = dict(facts)
+    expression, relation = comparison.expression, comparison.relation
+    if relation == "!=":
+        return refined if decide(comparison, facts) is not Truth.NO else None
+    for monomial, coefficient in expression.terms:
+        match monomial:
+            case (str() as name,):
+                # a x + rest >= 0, and for equality also -a x - rest >= 0
+                rest = (expression - IntegerExpression(((monomial, coefficient),))).fact(refined)
+                solved = _bounds(coefficient, rest, equality=relation == "==")
+            case (Remainder(dividend, divisor),) if relation == "==":
+                match dividend.terms, divisor.constant, (expression - expression.constant_part).terms:
+                    case (((str() as name,), 1),), int() as by, ((_, 1),):
+                        solved = IntegerFact(None, None, by, -expression.constant_part)
+                    case _:
+                        continue
+            case _:
+                continue
+        narrowed = None if solved is None else meet(refined.get(name, ANY), solved)
+        if narrowed is None:
+            return None
+        refined[name] = narrowed
+    return refined if decide(comparison, refined) is not Truth.NO else None
+
+
+def _bounds(coefficient: int, rest: IntegerFact, *, equality: bool) -> IntegerFact | None:
+    """What `coefficient x + rest >= 0` (or `== 0`) says of x; None where no x satisfies it."""
+    low: int | None = None
+    high: int | None = None
+    # a x >= -rest.high is the weakest demand, and a x <= -rest.low where they are equal
+    if rest.high is not None:
+        if coefficient > 0:
+            low = -(rest.high // coefficient)
+        else:
+            high = rest.high // -coefficient
+    if equality and rest.low is not None:
+        if coefficient > 0:
+            high = -rest.low // coefficient
+        else:
+            low = -(-rest.low // -coefficient)
+    return IntegerFact(low, high) if low is None or high is None or low <= high else None
+
+
+def condition_text(condition: Condition) -> str:
+    """As Python writes it."""
+    match condition:
+        case bool():
+            return str(condition)
+        case Comparison(expression, relation):
+            left, symbol, right = sides(expression, relation)
+            return f"{text(left)} {symbol} {text(right)}"
+        case Every(parts):
+            return " and ".join(f"({part})" if isinstance(part, Either) else str(part) for part in parts)
+        case Either(parts):
+            return " or ".join(str(part) for part in parts)
+
+
+def sides(expression: IntegerExpression, relation: Relation) -> tuple[IntegerExpression, str, IntegerExpression]:
+    """The comparison with zero as people write it: nothing negative, unknowns on the left where they can be."""
+    offset = expression.constant_part
+    unknown = expression - offset
+    positive = IntegerExpression(tuple(term for term in unknown.terms if term[1] > 0))
+    negative = IntegerExpression(tuple((m, -c) for m, c in unknown.terms if c < 0))
+    if not negative.terms:
+        return positive, relation, as_expression(-offset)
+    if not positive.terms:
+        return negative, "<=" if relation == ">=" else relation, as_expression(offset)
+    return (positive + offset, relation, negative) if offset > 0 else (positive, relation, negative - offset)
