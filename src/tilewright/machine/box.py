@@ -1,15 +1,20 @@
 """Which bytes does one box of a tensor map cover: where each stands in the tensor, and where in shared memory?
 
-Theory: PTX ISA 5.5 "Tensors" (box, element strides, swizzle, interleave). A box is copied in units: one element, or
-with interleave one slice of 16 or 32 bytes. Unit i of dimension d lies at coordinate c[d] + i * step[d]. In shared
-memory the units stand densely, dimension 0 innermost, except that the rows of a swizzled box stand a whole span apart.
+Theory: PTX ISA 5.5 "Tensors" (box, element strides, swizzle, interleave). A box is copied in units: one element, with
+interleave one slice of 16 or 32 bytes, with packed values one byte or one group of sixteen. Unit i of dimension d lies
+at coordinate c[d] + i * step[d]. In shared memory the units stand densely, dimension 0 innermost, except that the rows
+of a swizzled box stand a whole span apart.
 
 Interleaved maps, as an H200 has them: coordinate 0 counts slices (a slice is 16 or 32 bytes, whatever the element), and
 the last but one dimension, that of channel groups, takes one group whatever its box says. Element strides divide the
 box, rounded up; without interleave that of dimension 0 is ignored (`cuTensorMapEncodeTiled`).
 
+Packed values (PTX ISA 5.5.1.1): of `.b4x16` two to a byte on both sides; of `.b4x16_p64` and `.b6x16_p32` sixteen to 8
+or 12 bytes of global memory, which take 16 bytes of shared memory, the rest of them undefined and here not written.
+That such a copy counts the 16 bytes is the vendor's library's way of counting, unmeasured.
+
 Everything that doesn't depend on the start coordinates is computed once a map and kept.
-Not handled: im2col, gather4 and scatter4, packed 4- and 6-bit elements.
+Not handled: im2col (`im2col`), gather4 and scatter4 (`copy_engine`).
 Checked by: `tests/machine/test_copy_engine.py`.
 """
 
@@ -22,97 +27,149 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.plan import TensorMap
+from tilewright.base.plan import Swizzle, TensorMap
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges
 from tilewright.machine.swizzle import SPAN_BYTES, period_bytes, swizzled
 
-_SLICE_BYTES = {"none": 0, "16B": 16, "32B": 32}
+SLICE_BYTES = {"none": 0, "16B": 16, "32B": 32}
+_PACKED = {"u4x16_align8": (2, 1, 1), "u4x16_align16": (16, 8, 16), "u6x16_align16": (16, 12, 16)}
+"""Of packed variants: values in a unit, bytes of a unit in global memory, and in shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The innermost run of a box.
+
+    unit_values: how many values of dimension 0 a unit has; unit_bytes, shared_unit_bytes: of one unit in global and in
+    shared memory; count: units in the row; pitch_bytes: from one row to the next in shared memory.
+    """
+
+    unit_values: int
+    unit_bytes: int
+    shared_unit_bytes: int
+    count: int
+    pitch_bytes: int
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.count * self.shared_unit_bytes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Box:
     """The part of a copy that all start coordinates share.
 
-    unit_bytes: what moves as one; counts, steps: units of each dimension, and the coordinates from one to the next;
-    strides_bytes: of each dimension in the tensor; transaction_bytes: what one copy adds to its barrier;
+    row, row_count: the innermost run, and how many there are; counts, steps: units of each dimension, and the
+    coordinates from one to the next; strides_bytes: of each dimension in the tensor, of dimension 0 those of a unit;
+    transaction_bytes: what one copy adds to its barrier;
     global_bytes: of each byte of the box, its distance in the tensor from the box's first, in shared-memory order;
-    shared_bytes: of the same bytes, the distance from the destination, not yet swizzled;
-    global_ranges: the first of these as merged ranges; footprint_bytes: from the destination to past the last row.
+    global_ranges: the same as merged ranges; footprint_bytes: from the destination to past the last row.
     """
 
-    unit_bytes: int
+    row: Row
+    row_count: int
     counts: tuple[int, ...]
     steps: tuple[int, ...]
     strides_bytes: tuple[int, ...]
     transaction_bytes: int
     footprint_bytes: int
     global_bytes: NDArray[np.int64]
-    shared_bytes: NDArray[np.int64]
     global_ranges: Ranges
+
+
+def row_of(tensor_map: TensorMap, inner_extent: int) -> Row:
+    """The rows of a map's boxes. inner_extent: how many values of dimension 0 are asked for, before element strides.
+
+    Raises EngineFault `tensor-map` where the row does not fit its swizzle or is not made of 16-byte pieces.
+    """
+    slice_bytes = SLICE_BYTES[tensor_map.interleave]
+    if slice_bytes:
+        return Row(1, slice_bytes, slice_bytes, inner_extent, inner_extent * slice_bytes)
+    width = tensor_map.element.bytes
+    values, unit_bytes, shared_unit_bytes = _PACKED.get(tensor_map.variant, (1, width, width))
+    if inner_extent % values:
+        raise EngineFault("MF007", "tensor-map", f"{inner_extent} packed values are no multiple of {values}")
+    count = inner_extent // values
+    inner_bytes = count * shared_unit_bytes
+    if inner_bytes % 16:
+        raise EngineFault("MF007", "tensor-map", f"the box's inner row of {inner_bytes} bytes is no multiple of 16")
+    span = SPAN_BYTES[tensor_map.swizzle]
+    if span and inner_bytes > span:
+        raise EngineFault(
+            "MF007", "tensor-map", f"the box's inner row of {inner_bytes} bytes exceeds the swizzle span {span}"
+        )
+    return Row(values, unit_bytes, shared_unit_bytes, count, max(inner_bytes, span))
+
+
+def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
+    """The map's element strides. Raises EngineFault `tensor-map` where rank, strides or extents do not fit together."""
+    rank = tensor_map.rank
+    strides = tensor_map.element_strides or (1,) * rank
+    if not (1 <= rank <= 5 and len(strides) == rank == len(tensor_map.strides_bytes) + 1):
+        raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
+    if min(strides) < 1 or min(tensor_map.dims) < 1:
+        raise EngineFault("MF007", "tensor-map", "an extent of the tensor or of the element strides is below 1")
+    if SLICE_BYTES[tensor_map.interleave] and rank < 3:
+        raise EngineFault("MF007", "tensor-map", f"interleave {tensor_map.interleave} takes rank 3 or more, not {rank}")
+    return strides
 
 
 @lru_cache(maxsize=256)
 def box_of(tensor_map: TensorMap) -> Box:
-    """The box of a map. Raises EngineFault `tensor-map` where its fields do not fit together."""
-    rank = tensor_map.rank
-    strides = tensor_map.element_strides or (1,) * rank
-    if not (1 <= rank <= 5 and len(tensor_map.box) == len(strides) == rank == len(tensor_map.strides_bytes) + 1):
+    """The box of a map of tile mode. Raises EngineFault `tensor-map` where its fields do not fit together."""
+    strides, rank = check_rank(tensor_map), tensor_map.rank
+    if tensor_map.im2col is not None or len(tensor_map.box) != rank:
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
-    if min(tensor_map.box) < 1 or min(strides) < 1 or min(tensor_map.dims) < 1:
-        raise EngineFault(
-            "MF007", "tensor-map", "an extent of the tensor, of the box or of the element strides is below 1"
-        )
-    slice_bytes = _SLICE_BYTES[tensor_map.interleave]
-    if slice_bytes and rank < 3:
-        raise EngineFault("MF007", "tensor-map", f"interleave {tensor_map.interleave} takes rank 3 or more, not {rank}")
-    unit_bytes = slice_bytes or tensor_map.element.bytes
-    steps = strides if slice_bytes else (1, *strides[1:])
+    if min(tensor_map.box) < 1:
+        raise EngineFault("MF007", "tensor-map", "an extent of the box is below 1")
+    interleaved = SLICE_BYTES[tensor_map.interleave] > 0
+    steps = strides if interleaved else (1, *strides[1:])
     counts = [-(-extent // step) for extent, step in zip(tensor_map.box, steps, strict=True)]
-    if slice_bytes:
+    row = row_of(tensor_map, counts[0])
+    counts[0] = row.count
+    if interleaved:
         counts[rank - 2] = 1
-    strides_bytes = (unit_bytes, *tensor_map.strides_bytes)
-    inner_bytes = counts[0] * unit_bytes
-    if slice_bytes == 0 and inner_bytes % 16:
-        raise EngineFault("MF007", "tensor-map", f"the box's inner row of {inner_bytes} bytes is no multiple of 16")
-    span = SPAN_BYTES[tensor_map.swizzle]
-    if slice_bytes == 0 and span and inner_bytes > span:
-        raise EngineFault(
-            "MF007", "tensor-map", f"the box's inner row of {inner_bytes} bytes exceeds the swizzle span {span}"
-        )
-    pitch_bytes = inner_bytes if slice_bytes else max(inner_bytes, span)
+    strides_bytes = (row.unit_bytes, *tensor_map.strides_bytes)
 
-    row_count = prod(counts[1:])
-    in_row = np.arange(inner_bytes, dtype=np.int64)
-    global_in_row = in_row // unit_bytes * (unit_bytes * steps[0]) + in_row % unit_bytes
+    in_unit = np.arange(row.unit_bytes, dtype=np.int64)
+    starts = np.arange(row.count, dtype=np.int64) * (row.unit_bytes * steps[0])
+    in_row = (starts[:, None] + in_unit[None, :]).reshape(-1)
     rows = np.zeros(1, np.int64)
     for count, step, stride in zip(counts[1:], steps[1:], strides_bytes[1:], strict=True):
         rows = (np.arange(count, dtype=np.int64)[:, None] * (step * stride) + rows[None, :]).reshape(-1)
-    global_bytes = (rows[:, None] + global_in_row[None, :]).reshape(-1)
-    shared_bytes = (np.arange(row_count, dtype=np.int64)[:, None] * pitch_bytes + in_row[None, :]).reshape(-1)
+    global_bytes = (rows[:, None] + in_row[None, :]).reshape(-1)
+    row_count = prod(counts[1:])
     return Box(
-        unit_bytes=unit_bytes,
+        row=row,
+        row_count=row_count,
         counts=tuple(counts),
         steps=tuple(steps),
         strides_bytes=strides_bytes,
-        transaction_bytes=row_count * inner_bytes,
-        footprint_bytes=row_count * pitch_bytes,
+        transaction_bytes=row_count * row.shared_bytes,
+        footprint_bytes=row_count * row.pitch_bytes,
         global_bytes=_frozen(global_bytes),
-        shared_bytes=_frozen(shared_bytes),
         global_ranges=merged(global_bytes),
     )
 
 
+def extents_of(tensor_map: TensorMap, row: Row) -> tuple[int, ...]:
+    """The tensor's extents, that of dimension 0 in units."""
+    return (-(-tensor_map.dims[0] // row.unit_values), *tensor_map.dims[1:])
+
+
 def box_inside(tensor_map: TensorMap, box: Box, coordinates: tuple[int, ...]) -> bool:
-    """Is every unit of the box inside the tensor?"""
+    """Is every unit of the box inside the tensor? coordinates: of the box's first unit, dimension 0 in units."""
     return all(
         start >= 0 and start + (count - 1) * step < extent
-        for start, count, step, extent in zip(coordinates, box.counts, box.steps, tensor_map.dims, strict=True)
+        for start, count, step, extent in zip(
+            coordinates, box.counts, box.steps, extents_of(tensor_map, box.row), strict=True
+        )
     )
 
 
 def inside(tensor_map: TensorMap, box: Box, coordinates: tuple[int, ...], inner_extent: int) -> NDArray[np.bool_]:
-    """Of each byte of the box, in the order of `global_bytes`: is it inside the tensor? [transaction_bytes]
+    """Of each byte of the box, in the order of `global_bytes`: is it inside the tensor?
 
     inner_extent: the extent of dimension 0, in units, to hold the box against.
     """
@@ -124,29 +181,32 @@ def inside(tensor_map: TensorMap, box: Box, coordinates: tuple[int, ...], inner_
     rows = np.ones(1, np.bool_)
     for axis in axes[1:]:
         rows = (axis[:, None] & rows[None, :]).reshape(-1)
-    return (rows[:, None] & np.repeat(axes[0], box.unit_bytes)[None, :]).reshape(-1)
+    return (rows[:, None] & np.repeat(axes[0], box.row.unit_bytes)[None, :]).reshape(-1)
 
 
-def shared_addresses(tensor_map: TensorMap, address: int) -> NDArray[np.int64]:
-    """Absolute shared addresses of the box's bytes, swizzled, for a destination (or source) at `address`."""
+def shared_addresses(row: Row, row_count: int, tensor_map: TensorMap, address: int) -> NDArray[np.int64]:
+    """Absolute shared addresses of the bytes of rows, swizzled, for a destination (or source) at `address`."""
     phase = address % period_bytes(tensor_map.swizzle)
-    return _swizzled_box(tensor_map, phase) + (address - phase)
+    return _swizzled_rows(row, row_count, tensor_map.swizzle, phase) + (address - phase)
 
 
-def shared_ranges(tensor_map: TensorMap, address: int) -> Ranges:
+def shared_ranges(row: Row, row_count: int, tensor_map: TensorMap, address: int) -> Ranges:
     """The bytes at `shared_addresses`, as merged ranges."""
     phase = address % period_bytes(tensor_map.swizzle)
-    return shifted(_swizzled_ranges(tensor_map, phase), address - phase)
+    return shifted(_swizzled_ranges(row, row_count, tensor_map.swizzle, phase), address - phase)
 
 
 @lru_cache(maxsize=256)
-def _swizzled_box(tensor_map: TensorMap, phase: int) -> NDArray[np.int64]:
-    return _frozen(swizzled(box_of(tensor_map).shared_bytes + phase, tensor_map.swizzle))
+def _swizzled_rows(row: Row, row_count: int, mode: Swizzle, phase: int) -> NDArray[np.int64]:
+    in_unit = np.arange(row.unit_bytes, dtype=np.int64)
+    in_row = (np.arange(row.count, dtype=np.int64)[:, None] * row.shared_unit_bytes + in_unit[None, :]).reshape(-1)
+    rows = np.arange(row_count, dtype=np.int64) * row.pitch_bytes
+    return _frozen(swizzled((rows[:, None] + in_row[None, :]).reshape(-1) + phase, mode))
 
 
 @lru_cache(maxsize=256)
-def _swizzled_ranges(tensor_map: TensorMap, phase: int) -> Ranges:
-    return merged(_swizzled_box(tensor_map, phase))
+def _swizzled_ranges(row: Row, row_count: int, mode: Swizzle, phase: int) -> Ranges:
+    return merged(_swizzled_rows(row, row_count, mode, phase))
 
 
 def merged(addresses: NDArray[np.int64]) -> Ranges:

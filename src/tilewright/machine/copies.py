@@ -18,7 +18,7 @@ from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.machine import copy_engine, signals
 from tilewright.machine.box import merged
-from tilewright.machine.copy_engine import TileMode
+from tilewright.machine.copy_engine import CopyMode
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Access, CopyActor, CopyIssue, MemoryOrder, Ranges
 from tilewright.machine.fault import MachineFault
@@ -141,14 +141,14 @@ class Delivery:
 
 def load_tensor(
     issued: Issue, tensor_map: TensorMap, buffer: Region, coordinates: tuple[int, ...], targets: list[Destination],
-    offset: int, mode: TileMode = "tile",
+    offset: int, mode: CopyMode = "tile", pixel_offsets: tuple[int, ...] = (),
 ) -> None:  # fmt: skip
-    """A tensor copy, global to shared, of one box to the same offset in each target."""
+    """A tensor copy, global to shared, of one box or column to the same offset in each target."""
     ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
 
     def read() -> Delivery:
         base = tensor_map.offset_bytes
-        box = copy_engine.load_box(tensor_map, coordinates, buffer.data[base:], offset, mode)
+        box = copy_engine.load_box(tensor_map, coordinates, buffer.data[base:], offset, mode, pixel_offsets)
         _access(issued, buffer, tuple((begin + base, end + base) for begin, end in box.global_ranges), False)
         return Delivery(box.shared_offsets, box.values)
 
@@ -229,7 +229,7 @@ def _join_group(issued: Issue) -> BulkCopyState:
 
 def store_tensor(
     issued: Issue, tensor_map: TensorMap, buffer: Region, coordinates: tuple[int, ...], offset: int,
-    combine: Combine | None = None, mode: TileMode = "tile",
+    combine: Combine | None = None, mode: CopyMode = "tile",
 ) -> None:  # fmt: skip
     """A tensor copy, shared to global, of one box. combine: what to make of old and new bytes (None: overwrite)."""
     cta = issued.warp.cta

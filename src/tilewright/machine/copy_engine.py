@@ -1,24 +1,23 @@
-"""What does one `cp.async.bulk.tensor` in tile mode move: which bytes, from where, to where, and how many are counted?
+"""What does one `cp.async.bulk.tensor` move: which bytes, from where, to where, and how many are counted?
 
 Theory: PTX ISA 5.5 "Tensors" and 9.7.9.27 "cp.async.bulk.tensor". A load fills what lies outside the tensor and counts
-the full box; a store leaves it out. Swizzle is a function of absolute shared addresses (`swizzle`), the box's geometry
-does not depend on the coordinates (`box`).
+the full box; a store leaves it out. Swizzle is a function of absolute shared addresses (`swizzle`), the geometry of a
+box (`box`) does not depend on the coordinates, that of an im2col column (`im2col`) does.
 
 Pure functions of bytes: no barrier, no event, no time. Addresses in shared memory are CTA-relative byte offsets;
 offsets in global memory count from the tensor's base address. Misuse raises EngineFault: `coordinate-alignment`
 (CUDA_ERROR_ILLEGAL_INSTRUCTION on an H200), `shared-alignment`, `shared-range`, `global-range`,
-`store-coordinate`, `tensor-map`.
-
-Elements are copied as they are: a map of type TFLOAT32 would round each element to 10 bits of fraction; `TensorMap` has
-no such type.
+`store-coordinate`, `tensor-map`, `tensor-map-mode`.
 
 Modes `.tile::gather4` and `.tile::scatter4` (PTX ISA 5.5.1.2): a map of rank 2 whose box has one row; the copy names
-one column and four rows, which stand in shared memory as four rows of one box.
+one column and four rows, which stand in shared memory as four rows of one box. Modes `.im2col` of loads and
+`.im2col_no_offs` of stores: PTX ISA 5.5.4.
 
-Not handled: im2col, packed elements, reductions (`cp.reduce.async.bulk.tensor` moves what a store
-moves; the caller combines), L2 hints and promotion (they change no byte).
-Checked by: `tests/machine/test_copy_engine.py`, byte for byte against what loads left in an H200's shared memory and
-what stores left in its global memory.
+Not handled: stores of values of 6 bits (`.b6p2x16`) and modes `.im2col::w`, refused by name; reductions
+(`cp.reduce.async.bulk.tensor` moves what a store moves; the caller combines), L2 hints and promotion (they change no
+byte).
+Checked by: `tests/machine/test_copy_engine.py` and test_copy_im2col.py, byte for byte against what loads left in an
+H200's shared memory and what stores left in its global memory.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.element import Element
-from tilewright.base.plan import TensorMap
+from tilewright.base.plan import ElementVariant, TensorMap
 from tilewright.machine.box import (
-    Box,
+    Row,
     box_inside,
     box_of,
+    extents_of,
     inside,
     merged,
     shared_addresses,
@@ -43,6 +42,7 @@ from tilewright.machine.box import (
 )
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges
+from tilewright.machine.im2col import column_bytes, column_of, stays_inside
 from tilewright.targets import target
 
 SHARED_ALIGN_BYTES = target("sm_90a").limit("tensor_map.shared_alignment_bytes")
@@ -77,107 +77,163 @@ class BoxStore:
     global_ranges: Ranges
 
 
-TileMode = Literal["tile", "rows4"]
+CopyMode = Literal["tile", "rows4", "im2col"]
 """rows4: `.tile::gather4` of a load, `.tile::scatter4` of a store."""
 
 
-def footprint(tensor_map: TensorMap, address: int, mode: TileMode) -> tuple[Ranges, int]:
+def footprint(tensor_map: TensorMap, address: int, mode: CopyMode) -> tuple[Ranges, int]:
     """The shared-memory bytes of a copy to or from `address`, and what it adds to its mbarrier."""
-    box = _four_rows(tensor_map) if mode == "rows4" else tensor_map
-    return shared_ranges(box, address), box_of(box).transaction_bytes
+    four = _four_rows(tensor_map) if mode == "rows4" else tensor_map
+    row, row_count = _rows(four)
+    return shared_ranges(row, row_count, four, address), row_count * row.shared_bytes
 
 
 def transaction_bytes(tensor_map: TensorMap) -> int:
-    """Bytes one load adds to its mbarrier: the full box, whatever is out of bounds."""
-    return box_of(tensor_map).transaction_bytes
+    """Bytes one load adds to its mbarrier: the full box or column, whatever is out of bounds."""
+    row, row_count = _rows(tensor_map)
+    return row_count * row.shared_bytes
 
 
 def footprint_bytes(tensor_map: TensorMap) -> int:
-    """Bytes of shared memory that a box takes: more than the transaction where rows are narrower than the swizzle."""
-    return box_of(tensor_map).footprint_bytes
+    """Bytes of shared memory that a copy takes: more than the transaction where rows are narrower than the swizzle."""
+    row, row_count = _rows(tensor_map)
+    return row_count * row.pitch_bytes
 
 
 def load_box(
     tensor_map: TensorMap, coordinates: tuple[int, ...], tensor: NDArray[np.uint8], destination_address: int,
-    mode: TileMode = "tile",
+    mode: CopyMode = "tile", offsets: tuple[int, ...] = (),
 ) -> BoxLoad:  # fmt: skip
-    """Global to shared: `cp.async.bulk.tensor.Nd.shared::cluster.global.tile`.
+    """Global to shared: `cp.async.bulk.tensor.Nd.shared::cluster.global.tile`, or `.im2col`.
 
     coordinates: of the box's first unit, innermost first, signed. tensor: 1-D view of the buffer's bytes from the
-    tensor's base address on. Raises EngineFault where the box reads inside the tensor but beyond `tensor`.
+    tensor's base address on. offsets: of an im2col copy, one for each of W, H and D. Raises EngineFault where the box
+    reads inside the tensor but beyond `tensor`.
     """
-    if mode == "rows4":
-        return _gather(tensor_map, coordinates, tensor, destination_address)
-    box = _checked(tensor_map, coordinates, destination_address)
-    origin = sum(at * stride for at, stride in zip(coordinates, box.strides_bytes, strict=True))
-    if box_inside(tensor_map, box, coordinates):
-        offsets = box.global_bytes + origin
-        ranges = shifted(box.global_ranges, origin)
-        _check_end(ranges, tensor.size)
-        values = tensor[offsets]
+    placed = _placed(tensor_map, coordinates, destination_address, mode, offsets, edge_bytes=1)
+    four = placed.tensor_map
+    if placed.ranges and placed.ranges[-1][1] > tensor.size:
+        raise EngineFault(
+            "MF001",
+            "global-range",
+            f"a tensor copy reads to byte {placed.ranges[-1][1]} of a tensor whose buffer has {tensor.size}",
+        )
+    if placed.keep is None:
+        values = _converted(tensor[placed.global_bytes], four.variant)
     else:
-        keep = inside(tensor_map, box, coordinates, tensor_map.dims[0])
-        read = box.global_bytes[keep] + origin
-        ranges = merged(read)
-        _check_end(ranges, tensor.size)
-        values = _fill(tensor_map, keep.size)
-        values[keep] = tensor[read]
+        values = _fill(four, placed.keep.size)
+        values[placed.keep] = _converted(tensor[placed.global_bytes[placed.keep]], four.variant)
     return BoxLoad(
-        shared_offsets=shared_addresses(tensor_map, destination_address),
+        shared_offsets=shared_addresses(placed.row, placed.row_count, four, destination_address),
         values=values,
-        transaction_bytes=box.transaction_bytes,
-        global_ranges=ranges,
-        shared_ranges=shared_ranges(tensor_map, destination_address),
+        transaction_bytes=placed.row_count * placed.row.shared_bytes,
+        global_ranges=placed.ranges,
+        shared_ranges=shared_ranges(placed.row, placed.row_count, four, destination_address),
     )
 
 
 def store_box(
     tensor_map: TensorMap, coordinates: tuple[int, ...], shared: NDArray[np.uint8], source_address: int,
-    mode: TileMode = "tile",
+    mode: CopyMode = "tile",
 ) -> BoxStore:  # fmt: skip
-    """Shared to global: `cp.async.bulk.tensor.Nd.global.shared::cta.tile.bulk_group`.
+    """Shared to global: `cp.async.bulk.tensor.Nd.global.shared::cta.tile.bulk_group`, or `.im2col_no_offs`.
 
     shared: the CTA's shared memory, from offset 0. What lies outside the tensor is not written; along dimension 0 the
     edge is rounded up to 16 bytes, so a tensor whose inner extent is no multiple of 16 bytes is overrun. Raises
     EngineFault on a negative start coordinate, which PTX ISA 9.7.9.27 forbids for stores and which an H200 answers with
     CUDA_ERROR_ILLEGAL_INSTRUCTION.
     """
-    if mode == "rows4":
-        return _scatter(tensor_map, coordinates, shared, source_address)
-    box = _checked(tensor_map, coordinates, source_address)
-    if min(coordinates) < 0:
+    if tensor_map.variant in ("u4x16_align16", "u6x16_align16"):
+        raise EngineFault("MF007", "tensor-map", f"the machine has no model of stores of {tensor_map.variant}")
+    if mode == "im2col" and tensor_map.im2col is not None and not stays_inside(tensor_map.im2col):
+        raise EngineFault("MF007", "tensor-map", "an im2col store through a map whose bounding box leaves the tensor")
+    # The engine writes 16-byte chunks whole: the chunk that holds the last element of a row goes out as it is.
+    placed = _placed(tensor_map, coordinates, source_address, mode, (), edge_bytes=16)
+    if mode != "rows4" and min(coordinates) < 0:
         raise EngineFault("MF007", "store-coordinate", f"a tensor store starts at {coordinates}: negative")
-    ranges_read = shared_ranges(tensor_map, source_address)
+    four = placed.tensor_map
+    ranges_read = shared_ranges(placed.row, placed.row_count, four, source_address)
     if ranges_read[-1][1] > shared.size:
         raise EngineFault(
             "MF001",
             "shared-range",
             f"a tensor store reads to {ranges_read[-1][1]}, past {shared.size} bytes of shared memory",
         )
-    origin = sum(at * stride for at, stride in zip(coordinates, box.strides_bytes, strict=True))
-    addresses = shared_addresses(tensor_map, source_address)
-    if box_inside(tensor_map, box, coordinates):
-        return BoxStore(
-            global_offsets=box.global_bytes + origin,
-            values=shared[addresses],
-            shared_ranges=ranges_read,
-            global_ranges=shifted(box.global_ranges, origin),
-        )
-    # The engine writes 16-byte chunks whole: the chunk that holds the last element of a row goes out as it is.
-    inner_extent = -(-tensor_map.dims[0] * box.unit_bytes // 16) * 16 // box.unit_bytes
-    keep = inside(tensor_map, box, coordinates, inner_extent)
-    written = box.global_bytes[keep] + origin
+    addresses = shared_addresses(placed.row, placed.row_count, four, source_address)
+    keep = slice(None) if placed.keep is None else placed.keep
     return BoxStore(
-        global_offsets=written,
+        global_offsets=placed.global_bytes[keep],
         values=shared[addresses[keep]],
         shared_ranges=ranges_read,
-        global_ranges=merged(written),
+        global_ranges=placed.ranges,
     )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Placed:
+    """A copy's bytes. tensor_map: the map, of rows4 the one of four rows; global_bytes: of each byte in shared-memory
+    order, its distance from the tensor's base; keep: which of them are inside, None for all; ranges: those inside."""
+
+    tensor_map: TensorMap
+    row: Row
+    row_count: int
+    global_bytes: NDArray[np.int64]
+    keep: NDArray[np.bool_] | None
+    ranges: Ranges
+
+
+def _placed(
+    tensor_map: TensorMap, coordinates: tuple[int, ...], address: int, mode: CopyMode, offsets: tuple[int, ...],
+    edge_bytes: int,
+) -> _Placed:  # fmt: skip
+    """edge_bytes: what the tensor's edge along dimension 0 is rounded up to."""
+    four = _four_rows(tensor_map) if mode == "rows4" else tensor_map
+    row, row_count = _rows(four)
+    if (mode == "im2col") != (four.im2col is not None):
+        raise EngineFault("TM202", "tensor-map-mode", f"{_a_mode(mode)} copy through a tensor map of another mode")
+    expected = 5 if mode == "rows4" else four.rank
+    if len(coordinates) != expected:
+        raise EngineFault(
+            "MF007",
+            "tensor-map",
+            f"{len(coordinates)} coordinates for one column and four rows"
+            if mode == "rows4"
+            else f"{len(coordinates)} coordinates for a tensor map of rank {four.rank}",
+        )
+    _check_address(address)
+    _check_coordinate(four, coordinates[0], row)
+    inner_extent = extents_of(four, row)[0]
+    inner_extent = -(-inner_extent * row.unit_bytes // edge_bytes) * edge_bytes // row.unit_bytes
+    if mode == "im2col":
+        global_bytes, keep = column_bytes(four, coordinates, offsets or (0,) * (four.rank - 2), inner_extent)
+    elif mode == "rows4":
+        global_bytes, keep = _row_offsets(four, row, coordinates, inner_extent)
+    else:
+        box, starts = box_of(four), (coordinates[0] // row.unit_values, *coordinates[1:])
+        origin = sum(at * stride for at, stride in zip(starts, box.strides_bytes, strict=True))
+        if box_inside(four, box, starts):
+            return _Placed(four, row, row_count, box.global_bytes + origin, None, shifted(box.global_ranges, origin))
+        global_bytes, keep = box.global_bytes + origin, inside(four, box, starts, inner_extent)
+    return _Placed(four, row, row_count, global_bytes, keep, merged(global_bytes[keep]))
+
+
+def _rows(tensor_map: TensorMap) -> tuple[Row, int]:
+    """The rows of a box or column, and how many there are."""
+    if tensor_map.im2col is not None:
+        column = column_of(tensor_map)
+        return column.row, column.row_count
+    box = box_of(tensor_map)
+    return box.row, box.row_count
+
+
+def _a_mode(mode: CopyMode) -> str:
+    return {"tile": "a tile", "rows4": "a gather4 or scatter4", "im2col": "an im2col"}[mode]
 
 
 def _four_rows(tensor_map: TensorMap) -> TensorMap:
     """The map whose box is the four rows of a gather or scatter."""
-    if tensor_map.rank != 2 or tensor_map.box[1] != 1 or tensor_map.interleave != "none":
+    box = tensor_map.box
+    if tensor_map.rank != 2 or len(box) != 2 or box[1] != 1 or tensor_map.interleave != "none":
         raise EngineFault(
             "TM202",
             "tensor-map-field",
@@ -187,60 +243,19 @@ def _four_rows(tensor_map: TensorMap) -> TensorMap:
 
 
 def _row_offsets(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], inner_extent: int
+    four: TensorMap, row: Row, coordinates: tuple[int, ...], inner_extent: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Distance from the tensor's base of every byte of the four rows, and whether it is inside the tensor."""
-    box, width = box_of(_four_rows(tensor_map)), tensor_map.element.bytes
-    if len(coordinates) != 5:
-        raise EngineFault("MF007", "tensor-map", f"{len(coordinates)} coordinates for one column and four rows")
     column, *rows = coordinates
-    inner = np.arange(box.counts[0] * width, dtype=np.int64) + column * width
-    inside_row = (inner >= 0) & (inner < inner_extent * width)
+    inner = np.arange(row.count * row.unit_bytes, dtype=np.int64) + column // row.unit_values * row.unit_bytes
+    inside_row = (inner >= 0) & (inner < inner_extent * row.unit_bytes)
     starts = np.array(rows, np.int64)
-    offsets = (starts[:, None] * box.strides_bytes[1] + inner[None, :]).reshape(-1)
-    keep = (((starts >= 0) & (starts < tensor_map.dims[1]))[:, None] & inside_row[None, :]).reshape(-1)
+    offsets = (starts[:, None] * four.strides_bytes[0] + inner[None, :]).reshape(-1)
+    keep = (((starts >= 0) & (starts < four.dims[1]))[:, None] & inside_row[None, :]).reshape(-1)
     return offsets, keep
 
 
-def _gather(tensor_map: TensorMap, coordinates: tuple[int, ...], tensor: NDArray[np.uint8], address: int) -> BoxLoad:
-    four = _four_rows(tensor_map)
-    _checked(four, coordinates[:2], address)
-    offsets, keep = _row_offsets(tensor_map, coordinates, tensor_map.dims[0])
-    read = offsets[keep]
-    ranges = merged(np.unique(read))
-    _check_end(ranges, tensor.size)
-    values = _fill(tensor_map, keep.size)
-    values[keep] = tensor[read]
-    return BoxLoad(
-        shared_offsets=shared_addresses(four, address),
-        values=values,
-        transaction_bytes=box_of(four).transaction_bytes,
-        global_ranges=ranges,
-        shared_ranges=shared_ranges(four, address),
-    )
-
-
-def _scatter(tensor_map: TensorMap, coordinates: tuple[int, ...], shared: NDArray[np.uint8], address: int) -> BoxStore:
-    four = _four_rows(tensor_map)
-    _checked(four, coordinates[:2], address)
-    inner_extent = -(-tensor_map.dims[0] * tensor_map.element.bytes // 16) * 16 // tensor_map.element.bytes
-    offsets, keep = _row_offsets(tensor_map, coordinates, inner_extent)
-    addresses = shared_addresses(four, address)
-    written = offsets[keep]
-    return BoxStore(
-        global_offsets=written,
-        values=shared[addresses[keep]],
-        shared_ranges=shared_ranges(four, address),
-        global_ranges=merged(np.unique(written)),
-    )
-
-
-def _checked(tensor_map: TensorMap, coordinates: tuple[int, ...], address: int) -> Box:
-    box = box_of(tensor_map)
-    if len(coordinates) != tensor_map.rank:
-        raise EngineFault(
-            "MF007", "tensor-map", f"{len(coordinates)} coordinates for a tensor map of rank {tensor_map.rank}"
-        )
+def _check_address(address: int) -> None:
     if address % SHARED_ALIGN_BYTES:
         raise EngineFault(
             "AL201",
@@ -249,32 +264,53 @@ def _checked(tensor_map: TensorMap, coordinates: tuple[int, ...], address: int) 
         )
     if address < 0:
         raise EngineFault("MF001", "shared-range", f"shared address {address} of a tensor copy is negative")
-    inner = coordinates[0] * tensor_map.element.bytes
-    if tensor_map.interleave == "none" and inner % 16:
+
+
+def _check_coordinate(tensor_map: TensorMap, coordinate: int, row: Row) -> None:
+    if tensor_map.interleave != "none":
+        return
+    if tensor_map.variant in ("u4x16_align16", "u6x16_align16"):
+        if coordinate % _PADDED_COORDINATE:
+            raise EngineFault(
+                "AL202",
+                "coordinate-alignment",
+                f"start coordinate {coordinate} of {tensor_map.variant} is no multiple of {_PADDED_COORDINATE}",
+            )
+        return
+    inner, rest = divmod(coordinate * row.unit_bytes, row.unit_values)
+    if inner % 16 or rest:
         raise EngineFault(
             "AL202",
             "coordinate-alignment",
-            f"start coordinate {coordinates[0]} of dimension 0 is {inner} bytes in, no multiple of 16",
+            f"start coordinate {coordinate} of dimension 0 is {inner} bytes in, no multiple of 16",
         )
-    return box
 
 
-def _check_end(ranges: Ranges, size: int) -> None:
-    if ranges and ranges[-1][1] > size:
-        raise EngineFault(
-            "MF001", "global-range", f"a tensor copy reads to byte {ranges[-1][1]} of a tensor whose buffer has {size}"
-        )
+_PADDED_COORDINATE = 128
+"""Of `.b4x16_p64` and `.b6x16_p32`, start coordinates along dimension 0 are multiples of this (PTX ISA 9.7.9.27.1)."""
+
+
+def _converted(values: NDArray[np.uint8], variant: ElementVariant) -> NDArray[np.uint8]:
+    """What a load makes of elements: `.ftz` flushes subnormal numbers, `.tf32` rounds to 10 bits of fraction."""
+    if variant not in ("f32_ftz", "tf32", "tf32_ftz"):
+        return values
+    words = values.view(np.uint32).copy()
+    if variant != "f32_ftz":
+        finite = words & 0x7F80_0000 != 0x7F80_0000
+        nearest = words + 0x0FFF + (words >> 13 & 1) & np.uint32(0xFFFF_E000)
+        words = np.where(finite, nearest, words).astype(np.uint32)
+    if variant != "tf32":
+        words = np.where(words & 0x7F80_0000, words, words & 0x8000_0000).astype(np.uint32)
+    return words.view(np.uint8)
 
 
 def _fill(tensor_map: TensorMap, byte_count: int) -> NDArray[np.uint8]:
     if tensor_map.out_of_bounds == "zero":
         return np.zeros(byte_count, np.uint8)
-    return _nan_fill(tensor_map.element, byte_count)
-
-
-def _nan_fill(element: Element, byte_count: int) -> NDArray[np.uint8]:
-    if not element.is_float:
-        raise EngineFault("MF007", "tensor-map", f"NaN fill needs a floating-point element, not {element.value}")
+    if not tensor_map.element.is_float:
+        raise EngineFault(
+            "MF007", "tensor-map", f"NaN fill needs a floating-point element, not {tensor_map.element.value}"
+        )
     return np.full(byte_count // 2, _NAN_HALF, np.uint16).view(np.uint8)
 
 

@@ -1,8 +1,9 @@
 """How does the machine keep a tensor map in memory, so that a kernel may copy and change it there?
 
 The vendor's 128-byte format is opaque, so the machine has one of its own, which plain loads and stores carry along:
-the fields of `cuTensorMapEncodeTiled` with the absolute global address, and a mark. A map of all zeros, as
-Triton writes before it fills the fields in, is an empty map of rank 1; `tensormap.replace` on it sets the mark.
+the fields of `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col` with the absolute global address, and a mark. A map
+of all zeros, as Triton writes before it fills the fields in, is an empty map of rank 1; `tensormap.replace` on it sets
+the mark.
 
 Fields and their values: PTX ISA 9.7.9.28 (tensormap.replace), tables of `.elemtype`, `.interleave_layout`,
 `.swizzle_mode`, `.swizzle_atomicity`, `.fill_mode`; rank and ordinals count from 0, global strides are bytes.
@@ -10,8 +11,8 @@ Fields and their values: PTX ISA 9.7.9.28 (tensormap.replace), tables of `.elemt
 An unknown map (of a launch that was not given) carries the generic address of the parameter that it came from, and
 what one copy through it transfers, if that is known.
 
-Not handled: packed 4- and 6-bit elements, im2col maps; `.f32.ftz` and `.tf32` move as f32. PTX before 8.5, whose
-assembler took global strides in units of 16 bytes. Checked by: tests/machine/test_tensor_map_bytes.py.
+Not handled: PTX before 8.5, whose assembler took global strides in units of 16 bytes; `tensormap.replace` on an im2col
+map, which PTX does not have (`.tile` only). Checked by: tests/machine/test_tensor_map_bytes.py.
 """
 
 from __future__ import annotations
@@ -21,32 +22,35 @@ from functools import lru_cache
 from struct import Struct
 
 from tilewright.base.element import Element
-from tilewright.base.plan import Interleave, OutOfBounds, Swizzle, TensorMap
+from tilewright.base.plan import ElementVariant, Im2col, Im2colMode, Interleave, OutOfBounds, Swizzle, TensorMap
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.targets import target
 
 SIZE_BYTES = target("sm_90a").limit("tensor_map.bytes")
 ALIGNMENT_BYTES = target("sm_90a").limit("tensor_map.alignment_bytes")
 _MARK = 0x50_41_4D_57_54_31_30_01
-_LAYOUT = Struct("<QQQqBBBBBB5I4Q5H5H")
+_LAYOUT = Struct("<QQQqBBBBBB5I4Q5H5HB3h3hHH")
 _MOST_RANK = 5
 
-_ELEMENTS = (
-    Element.U8,
-    Element.U16,
-    Element.U32,
-    Element.S32,
-    Element.U64,
-    Element.S64,
-    Element.F16,
-    Element.F32,
-    Element.F32,
-    Element.F64,
-    Element.BF16,
-    Element.F32,
-    Element.F32,
+_ELEMENTS: tuple[tuple[Element, ElementVariant], ...] = (
+    (Element.U8, "none"),
+    (Element.U16, "none"),
+    (Element.U32, "none"),
+    (Element.S32, "none"),
+    (Element.U64, "none"),
+    (Element.S64, "none"),
+    (Element.F16, "none"),
+    (Element.F32, "none"),
+    (Element.F32, "f32_ftz"),
+    (Element.F64, "none"),
+    (Element.BF16, "none"),
+    (Element.F32, "tf32"),
+    (Element.F32, "tf32_ftz"),
+    (Element.U8, "u4x16_align8"),
+    (Element.U8, "u4x16_align16"),
+    (Element.U8, "u6x16_align16"),
 )
-"""By the code of `.elemtype`; 8 is f32 with flush to zero, 11 and 12 are tf32."""
+"""By the code of `.elemtype`."""
 
 _INTERLEAVES: tuple[Interleave, ...] = ("none", "16B", "32B")
 _FILLS: tuple[OutOfBounds, ...] = ("zero", "nan")
@@ -60,6 +64,8 @@ _SWIZZLES: dict[tuple[int, int], Swizzle] = {
     (3, 3): "128B_atom_64B",
 }
 """By the codes of `.swizzle_mode` and `.swizzle_atomicity`."""
+_MODES: tuple[Im2colMode | None, ...] = (None, "im2col", "im2col::w", "im2col::w::128")
+_MOST_SPATIAL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +90,23 @@ class MapFields:
     strides_bytes: tuple[int, ...] = (0,) * (_MOST_RANK - 1)
     box: tuple[int, ...] = (0,) * _MOST_RANK
     element_strides: tuple[int, ...] = (0,) * _MOST_RANK
+    mode: int = 0
+    lower_corner: tuple[int, ...] = (0,) * _MOST_SPATIAL
+    upper_corner: tuple[int, ...] = (0,) * _MOST_SPATIAL
+    channels_per_pixel: int = 0
+    pixels_per_column: int = 0
 
 
 def encode(tensor_map: TensorMap, buffer_address: int) -> bytes:
     """The 128 bytes of a map whose buffer begins at `buffer_address`. Raises EngineFault for one of rank over 5."""
     swizzle, atomicity = next(codes for codes, mode in _SWIZZLES.items() if mode == tensor_map.swizzle)
     strides = tensor_map.element_strides or (1,) * tensor_map.rank
+    im2col = tensor_map.im2col or Im2col((), (), 0, 0)
     return _pack(
         MapFields(
             address=buffer_address + tensor_map.offset_bytes,
             rank=tensor_map.rank,
-            element=_ELEMENTS.index(tensor_map.element),
+            element=_ELEMENTS.index((tensor_map.element, tensor_map.variant)),
             interleave=_INTERLEAVES.index(tensor_map.interleave),
             swizzle=swizzle,
             atomicity=atomicity,
@@ -103,6 +115,11 @@ def encode(tensor_map: TensorMap, buffer_address: int) -> bytes:
             strides_bytes=_filled(tensor_map.strides_bytes, _MOST_RANK - 1),
             box=_filled(tensor_map.box, _MOST_RANK),
             element_strides=_filled(strides, _MOST_RANK),
+            mode=0 if tensor_map.im2col is None else _MODES.index(im2col.mode),
+            lower_corner=_filled(im2col.lower_corner, _MOST_SPATIAL),
+            upper_corner=_filled(im2col.upper_corner, _MOST_SPATIAL),
+            channels_per_pixel=im2col.channels_per_pixel,
+            pixels_per_column=im2col.pixels_per_column,
         )
     )
 
@@ -136,6 +153,10 @@ def _pack(fields: MapFields) -> bytes:
         *(stride & 0xFFFF_FFFF_FFFF_FFFF for stride in fields.strides_bytes),
         *(min(extent, 0xFFFF) for extent in fields.box),
         *(min(stride, 0xFFFF) for stride in fields.element_strides),
+        fields.mode,
+        *(max(-0x8000, min(corner, 0x7FFF)) for corner in fields.lower_corner + fields.upper_corner),
+        min(fields.channels_per_pixel, 0xFFFF),
+        min(fields.pixels_per_column, 0xFFFF),
     )
     return content.ljust(SIZE_BYTES, b"\0")
 
@@ -165,6 +186,11 @@ def decode(content: bytes) -> MapFields | None:
         strides_bytes=tuple(rest[5:9]),
         box=tuple(rest[9:14]),
         element_strides=tuple(rest[14:19]),
+        mode=rest[19],
+        lower_corner=tuple(rest[20:23]),
+        upper_corner=tuple(rest[23:26]),
+        channels_per_pixel=rest[26],
+        pixels_per_column=rest[27],
     )
 
 
@@ -189,6 +215,8 @@ def replaced(content: bytes, field: str, ordinal: int, value: int) -> bytes:
     fields = decode(content)
     if fields is None:
         raise EngineFault("TM201", "no-tensor-map", "tensormap.replace on 128 bytes that hold no tensor map")
+    if fields.mode:
+        raise EngineFault("TM202", "tensor-map-mode", "tensormap.replace takes a tensor map of tile mode")
     limit = {"global_stride": _MOST_RANK - 1}.get(field, _MOST_RANK)
     if not 0 <= ordinal < limit:
         raise EngineFault("TM202", "tensor-map-field", f"tensormap.replace.{field} of dimension {ordinal}")
@@ -235,6 +263,7 @@ def tensor_map_of(fields: MapFields, buffer_address: int) -> TensorMap:
         and fields.fill < len(_FILLS)
         and swizzle is not None
         and rank <= _MOST_RANK
+        and fields.mode < len(_MODES)
     )
     if not codes_fit or swizzle is None:
         raise EngineFault(
@@ -243,14 +272,27 @@ def tensor_map_of(fields: MapFields, buffer_address: int) -> TensorMap:
             f"a tensor map with rank {rank}, element code {fields.element}, interleave {fields.interleave}, swizzle "
             f"{fields.swizzle} of atomicity {fields.atomicity}, fill {fields.fill}: the machine has no such map",
         )
+    element, variant = _ELEMENTS[fields.element]
+    mode = _MODES[fields.mode]
+    spatial = rank - 2 if mode == "im2col" else 1
     return TensorMap(
-        element=_ELEMENTS[fields.element],
+        element=element,
         dims=tuple(extent or 1 << 32 for extent in fields.dims[:rank]),
         strides_bytes=fields.strides_bytes[: rank - 1],
-        box=fields.box[:rank],
+        box=fields.box[:rank] if mode is None else (),
         element_strides=fields.element_strides[:rank],
         swizzle=swizzle,
         interleave=_INTERLEAVES[fields.interleave],
         out_of_bounds=_FILLS[fields.fill],
         offset_bytes=fields.address - buffer_address,
+        variant=variant,
+        im2col=None
+        if mode is None
+        else Im2col(
+            fields.lower_corner[:spatial],
+            fields.upper_corner[:spatial],
+            fields.channels_per_pixel,
+            fields.pixels_per_column,
+            mode,
+        ),
     )

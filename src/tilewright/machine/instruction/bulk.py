@@ -1,18 +1,18 @@
 """Bulk copies and their groups: binds `copies` to instructions. Every executing lane issues a copy of its own.
 
 Source: PTX ISA 9.7.9.25 to 9.7.9.27: `cp.async.bulk`, `cp.async.bulk.tensor` (modes tile, tile::gather4,
-tile::scatter4), `cp.reduce.async.bulk`, `commit_group`, `wait_group`. The im2col modes run through unknown tensor maps
-only, since launches cannot describe an im2col map.
+tile::scatter4, im2col, im2col_no_offs), `cp.reduce.async.bulk`, `commit_group`, `wait_group`. Modes im2col::w and
+im2col::w::128 run through unknown tensor maps only.
 
-Checked by: tests/machine/test_copies.py, test_bulk_forms.py.
+Checked by: tests/machine/test_copies.py, test_bulk_forms.py, test_copy_im2col.py.
 """
 
 from __future__ import annotations
 
-from tilewright.frontends.ptx.ast import Instruction, Operand
+from tilewright.frontends.ptx.ast import Instruction, Operand, Vector
 from tilewright.machine import copies
 from tilewright.machine.copies import Combine
-from tilewright.machine.copy_engine import TileMode
+from tilewright.machine.copy_engine import CopyMode
 from tilewright.machine.decoder import WORD16, WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import BulkCommit, BulkWait
 from tilewright.machine.fault import MachineFault
@@ -33,7 +33,8 @@ from tilewright.machine.step import Control, Signal
 
 _RANKS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
 _ROWS4 = ("tile::gather4", "tile::scatter4")
-_IM2COL = ("im2col", "im2col::w", "im2col::w::128", "im2col_no_offs")
+_WIDE = ("im2col::w", "im2col::w::128")
+_IM2COL = ("im2col", "im2col_no_offs", *_WIDE)
 _CACHE_HINT = "L2::cache_hint"
 _ELEMENTS = ("f16", "bf16", "f32", "f64", "b32", "b64", "u32", "s32", "u64", "s64")
 
@@ -44,21 +45,28 @@ def _take_hint(decoder: Decoder, instruction: Instruction, modifiers: Modifiers,
 
 
 def _take_mode(instruction: Instruction, modifiers: Modifiers) -> tuple[int, str]:
-    """The rank, and the mode: `tile`, `rows4` or `im2col`."""
+    """The rank, and the mode: `tile`, `rows4`, `im2col`, or one of the wide im2col modes by its name."""
     rank = _RANKS.get(modifiers.take(*_RANKS) or "")
     if rank is None:
         raise unsupported(instruction, "it names no rank")
     mode = modifiers.take("tile", *_ROWS4, *_IM2COL)
-    return rank, "rows4" if mode in _ROWS4 else "im2col" if mode in _IM2COL else "tile"
+    if mode in _ROWS4:
+        return rank, "rows4"
+    return rank, mode if mode in _WIDE else "im2col" if mode in _IM2COL else "tile"
 
 
-def _tile_mode(place: TensorPlace, mode: str, instruction: Instruction) -> TileMode:
-    if mode == "tile" or mode == "rows4":
+def _copy_mode(mode: str, instruction: Instruction) -> CopyMode:
+    if mode == "tile" or mode == "rows4" or mode == "im2col":
         return mode
-    raise MachineFault(
-        "TM202", "tensor-map-mode", "an im2col copy through a tensor map of tile mode", instruction.span,
-        "PTX ISA, Tensors: im2col mode",
-    )  # fmt: skip
+    raise unsupported(instruction, f"the machine has no model of mode {mode}")
+
+
+def _pixel_offsets(decoder: Decoder, instruction: Instruction, operand: Operand, rank: int) -> tuple[int, ...]:
+    """Where the offsets of an im2col copy stand: of W, then H and D. Raises where they are not rank minus two."""
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    if len(items) != rank - 2:
+        raise unsupported(instruction, f"an im2col copy of rank {rank} takes {rank - 2} offsets, not {len(items)}")
+    return tuple(decoder.source(instruction, item, WORD16) for item in items)
 
 
 def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -75,12 +83,13 @@ def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifier
         raise unsupported(instruction, "a load completes on an mbarrier")
     multicast = modifiers.flag("multicast::cluster")
     pair = modifiers.take("cta_group::1", "cta_group::2") == "cta_group::2"
-    offsets = 1 if mode == "im2col" and rank > 2 and len(operands) == 4 + multicast else 0
+    offsets = 1 if mode.startswith("im2col") and rank > 2 and len(operands) == 4 + multicast else 0
     if len(operands) != 3 + offsets + multicast:
         raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
     to = At(decoder, instruction, operands[0])
     tensor = _tensor(decoder, instruction, operands[1], rank, mode)
     barrier = At(decoder, instruction, operands[2])
+    pixel_slots = _pixel_offsets(decoder, instruction, operands[3], rank) if mode == "im2col" and offsets else ()
     mask_slot = decoder.source(instruction, operands[-1], WORD16) if multicast else -1
 
     def act(warp: Warp, mask: int) -> None:
@@ -98,7 +107,7 @@ def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifier
                 continue
             copies.load_tensor(
                 issued, place.tensor_map, place.buffer, place.coordinates, targets, offset,
-                _tile_mode(place, mode, instruction),
+                _copy_mode(mode, instruction), tuple(int(warp.r[slot][lane]) & 0xFFFF for slot in pixel_slots),
             )  # fmt: skip
 
     return Control(act)
@@ -135,7 +144,7 @@ def _tensor_store(
                 continue
             copies.store_tensor(
                 issued, place.tensor_map, place.buffer, place.coordinates, offset, combine(place),
-                _tile_mode(place, mode, instruction),
+                _copy_mode(mode, instruction),
             )  # fmt: skip
 
     return Control(act)
