@@ -1,0 +1,124 @@
+"""The 128 bytes of tensor maps: those that a driver made, those that nobody made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.base.error import TilewrightError
+from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.tensor_map_format import decode, encode, read
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+@pytest.mark.parametrize("name", ["tma_11s", "tma_11e", "tma_11es", "tma_3i"])
+def test_every_map_of_the_driver_decodes_to_its_arguments(name: str) -> None:
+    with np.load(DATA / f"{name}.npz") as archive:
+        columns, rows, maps = archive["cols"].tolist(), archive["cfg"].tolist(), archive["maps"]
+        base = int(archive["base"])
+    assert len(maps) >= 200
+    for values, content in zip(rows, maps, strict=True):
+        row = dict(zip(columns, values, strict=True))
+        rank = row["rank"]
+        arguments = TensorMap(
+            row["dtype"],
+            [row[f"d{i}"] for i in range(rank)],
+            [row[f"s{i}"] for i in range(rank - 1)],
+            [row[f"b{i}"] for i in range(rank)],
+            [row[f"e{i}"] for i in range(rank)],
+            row["interleave"],
+            row["swizzle"],
+            "none",
+            row["oob"],
+            base + row["off"],
+        )
+        decoded = read(content.tobytes())
+        assert decoded.map == arguments and decoded.remarks == ()
+        assert encode(arguments) == content.tobytes()
+
+
+MAP = TensorMap("bf16", (4096, 100), (8192,), (64, 128), swizzle="128B", address=0x7F0000000400)
+
+
+def test_what_is_no_map_is_one_clear_error() -> None:
+    content = encode(MAP)
+    generator = np.random.default_rng(3)
+    for wrong, words in (
+        (b"", "empty"),
+        (content[:127], "127 bytes"),
+        (content + b"\0", "129 bytes"),
+        (bytes(128), "all 128 bytes are zero"),
+        (b"\xff" * 128, "no tensor map"),
+        (_with_bits(content, 60), "bit 60 is set"),
+        (_with_bits(content, 1000, 1001), "bits 1000, 1001 are set"),
+        (_with_bits(content, 320), "bit 320 is set, of dimensions past rank 2"),
+        (_with_bits(content, 70), "rank is 6"),
+        (_with_bits(encode(replace(MAP, interleave="16B")), 76), "interleave has code 3"),
+        (_with_bits(encode(replace(MAP, dtype="tf32")), 73), "code 15"),
+        *((generator.bytes(128), "no tensor map") for _ in range(200)),
+    ):
+        with pytest.raises(TilewrightError, match=words):
+            decode(wrong)
+
+
+def _with_bits(content: bytes, *bits: int) -> bytes:
+    number = int.from_bytes(content, "little")
+    for bit in bits:
+        assert not number >> bit & 1
+        number |= 1 << bit
+    return number.to_bytes(128, "little")
+
+
+def test_the_drivers_bug_and_a_changed_map_are_told() -> None:
+    content = encode(MAP)
+    (remark,) = read(_with_bits(content, 85)).remarks
+    assert "bit 85" in remark and read(_with_bits(content, 85)).map == MAP
+    patched = bytearray(content)
+    patched[56] = 63  # the box's second extent, as tensormap.replace would change it
+    decoded = read(bytes(patched))
+    assert decoded.map == replace(MAP, box=(64, 64))
+    assert [("16384" in remark and "8192" in remark) for remark in decoded.remarks] == [True]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dims": (4096, 0)}, "dimension 0"),
+        ({"dims": (4096, 2**32 + 1)}, "dimension 4294967297"),
+        ({"strides": (8200,)}, "stride 8200.*steps of 16"),
+        ({"strides": (-16,)}, "stride -16"),
+        ({"box": (64, 257)}, "box extent 257"),
+        ({"element_strides": (1, 9)}, "element stride 9"),
+        ({"address": 2**57}, "address"),
+        ({"dtype": "u4x16_align8"}, "Blackwell"),
+        ({"dtype": 99}, "data type 99"),
+        ({"swizzle": "128B_atom_32B"}, "Blackwell"),
+        ({"interleave": 3}, "interleave 3"),
+        ({"oob_fill": 2}, "oob_fill 2"),
+    ],
+)
+def test_a_number_that_no_field_holds_is_an_error(change: dict[str, object], words: str) -> None:
+    with pytest.raises(TilewrightError, match=words):
+        encode(replace(MAP, **change))
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_decode_undoes_encode(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 5))
+
+    def drawn(low: int, high: int, count: int) -> list[int]:
+        return data.draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
+
+    made = TensorMap(
+        data.draw(st.integers(0, 12)), drawn(1, 2**32, rank), [16 * each for each in drawn(0, 2**32 - 1, rank - 1)],
+        drawn(1, 256, rank), drawn(1, 8, rank), data.draw(st.integers(0, 2)), data.draw(st.integers(0, 3)), 0,
+        data.draw(st.integers(0, 1)), data.draw(st.integers(0, 2**57 - 1)),
+    )  # fmt: skip
+    assert decode(encode(made)) == made
