@@ -1,0 +1,204 @@
+"""The search behind `solve.fields`: narrow domains, branch, bound the cost.
+
+At each node every undecided constraint is read at the cheapest level that its unknown fields allow: none unknown, it is
+evaluated; one unknown, its values are computed where the constraint is linear in it, else filtered; more, intervals say
+no, maybe or yes, and a yes drops the constraint below that node. Then the smallest domain is branched on, from the end
+that is cheaper by intervals, and what cannot beat the best witness is cut off. So the answer is exact, and a limit on
+steps makes it deterministic; a witness counts only after `solve.fields.witness` evaluated it anew.
+
+Not handled: relations between several unknown fields beyond intervals; z3 is for those. Checked by
+tests/solve/test_fields.py against enumeration and against z3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.base.error import TilewrightError
+from tilewright.solve.bounded import Effort, Undetermined
+from tilewright.solve.expression import Truth, divisors, trace, trace_term
+from tilewright.solve.fields import Choice, Constraint, Cost, Infeasible, Problem, chosen, holds_at, witness
+from tilewright.solve.interval import NO, YES, Bounds, Certainty, bounds, certainty
+from tilewright.solve.narrowing import Domain, narrow, size
+
+_FILTERED = 1024
+"""Values up to which a domain is filtered value by value."""
+
+_BISECTED = 64
+"""Values above which a domain is halved instead of tried value by value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A constraint with its tree and its interval reading, both by the position of its own fields."""
+
+    constraint: Constraint
+    tree: Truth
+    certainty: Certainty
+
+
+@lru_cache(maxsize=4096)
+def _reading(constraint: Constraint) -> _Reading:
+    tree = trace(constraint.holds, len(constraint.fields))
+    return _Reading(constraint, tree, certainty(tree))
+
+
+@lru_cache(maxsize=1024)
+def _cost_bounds(cost: Cost) -> Bounds | None:
+    tree = trace_term(cost.value, len(cost.fields))
+    # A quotient by what may be zero has no bound that holds at every value.
+    return None if divisors(tree) else bounds(tree)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A constraint and the positions of its fields in the problem."""
+
+    reading: _Reading
+    fields: tuple[int, ...]
+
+
+class _LimitMet(Exception):
+    pass
+
+
+class _Search:
+    """The state of one search: the limit left and the best witness."""
+
+    def __init__(self, problem: Problem, effort: Effort) -> None:
+        self.problem = problem
+        self.limit = effort.search_steps
+        self.steps = 0
+        self.best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self.costs = tuple((cost, _cost_bounds(cost), problem.positions(cost)) for cost in problem.costs)
+
+    def spend(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > self.limit:
+            raise _LimitMet
+
+    def least_costs(self, domains: Sequence[Domain]) -> tuple[int, ...]:
+        """Lower bounds of the costs, up to the first that has none."""
+        found: list[int] = []
+        for cost, reading, fields in self.costs:
+            floor = cost.floor
+            if reading is not None:
+                low, _ = reading([domains[i][0] for i in fields], [domains[i][-1] for i in fields])
+                floor = low if floor is None else max(low, floor)
+            if floor is None:
+                break
+            found.append(floor)
+        return tuple(found)
+
+    def hopeless(self, domains: Sequence[Domain]) -> bool:
+        """Whether nothing in `domains` costs less than the best witness."""
+        if self.best is None:
+            return False
+        least, best = self.least_costs(domains), self.best[1]
+        return least > best[: len(least)] if len(least) < len(best) else least >= best
+
+    def propagate(self, domains: list[Domain], parts: Sequence[_Part]) -> tuple[_Part, ...] | None:
+        """Narrow `domains` in place until nothing changes; the constraints still undecided, or None where one fails."""
+        waiting = list(parts)
+        while True:
+            kept: list[_Part] = []
+            changed = False
+            for part in waiting:
+                unknown = [i for i in part.fields if size(domains[i]) > 1]
+                self.spend(1)
+                if not unknown:
+                    if not holds_at(part.reading.constraint, [domains[i][0] for i in part.fields]):
+                        return None
+                elif len(unknown) == 1 or unknown.count(unknown[0]) == len(unknown):
+                    field = unknown[0]
+                    before = domains[field]
+                    domains[field], exact = self.narrowed(part, domains, field)
+                    if not domains[field]:
+                        return None
+                    changed = changed or size(domains[field]) != size(before)
+                    if not exact:
+                        kept.append(part)
+                else:
+                    low = [domains[i][0] for i in part.fields]
+                    high = [domains[i][-1] for i in part.fields]
+                    answer = part.reading.certainty(low, high)
+                    if answer == NO:
+                        return None
+                    if answer != YES:
+                        kept.append(part)
+            if not changed:
+                return tuple(kept)
+            waiting = kept
+
+    def narrowed(self, part: _Part, domains: Sequence[Domain], field: int) -> tuple[Domain, bool]:
+        """The values of `field` that the constraint admits, all other fields of it being fixed."""
+        fixed = [None if i == field else domains[i][0] for i in part.fields]
+        domain, exact = narrow(part.reading.tree, fixed, domains[field])
+        if exact or size(domain) > _FILTERED:
+            return domain, exact
+        self.spend(size(domain))
+        holds = part.reading.constraint
+        return tuple(v for v in domain if holds_at(holds, [v if f is None else f for f in fixed])), True
+
+    def explore(self, domains: list[Domain], parts: Sequence[_Part]) -> None:
+        left = self.propagate(domains, parts)
+        if left is None or self.hopeless(domains):
+            return
+        self.spend(1)
+        sizes = [size(domain) for domain in domains]
+        open_fields = [i for i, count in enumerate(sizes) if count > 1]
+        if not open_fields:
+            values = tuple(domain[0] for domain in domains)
+            costs = witness(self.problem, values)
+            for cost, found in zip(self.problem.costs, costs or (), strict=False):
+                if cost.floor is not None and found < cost.floor:
+                    raise TilewrightError(f"the cost {cost.name!r} is {found}, below its stated floor {cost.floor}")
+            if costs is not None and (self.best is None or costs < self.best[1]):
+                self.best = values, costs
+            return
+        field = min(open_fields, key=lambda i: (sizes[i], i))
+        self.branch(domains, left, field)
+
+    def branch(self, domains: list[Domain], parts: Sequence[_Part], field: int) -> None:
+        rest = domains[field]
+        while rest:
+            if size(rest) > _BISECTED:
+                middle = size(rest) // 2
+                first, second = rest[:middle], rest[middle:]
+            elif size(rest) == 1:
+                first, second = rest, ()
+            else:
+                first, second = rest[:1], rest[-1:]
+            low, high = (_with(domains, field, part) if part else None for part in (first, second))
+            upward = low is None or high is None or self.least_costs(low) <= self.least_costs(high)
+            taken = first if upward or not second else second
+            self.explore(_with(domains, field, taken), parts)
+            count = size(taken)
+            rest = rest[count:] if taken is first else rest[: size(rest) - count]
+            if rest and self.hopeless(_with(domains, field, rest)):
+                return
+
+
+def search(problem: Problem, effort: Effort) -> Choice:
+    """The cheapest values, or that there are none, within `effort.search_steps`. No domain may be empty."""
+    state = _Search(problem, effort)
+    parts = tuple(_Part(_reading(constraint), problem.positions(constraint)) for constraint in problem.constraints)
+    least = True
+    try:
+        state.explore(list(problem.domains), parts)
+    except _LimitMet:
+        least = False
+    if state.best is not None:
+        return chosen(problem, *state.best, least, "search", state.steps)
+    if least:
+        return Infeasible("search", state.steps)
+    return Undetermined(
+        f"the search met its limit of {state.limit} steps with no witness",
+        "a larger `search_steps`, narrower domains, or the engine z3",
+    )
+
+
+def _with(domains: Sequence[Domain], field: int, domain: Domain) -> list[Domain]:
+    return [domain if i == field else other for i, other in enumerate(domains)]
