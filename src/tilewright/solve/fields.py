@@ -101,7 +101,7 @@ def choose(
     Raises TilewrightError where a constraint or cost names a field that is not there, two constraints share a name, a
     domain holds something else than integers, or a predicate is not built as `solve.expression` says.
     """
-    problem = _problem(fields, constraints, costs)
+    problem = state(fields, constraints, costs)
     if any(not domain for domain in problem.domains):
         return Infeasible("domains", 0)
     if engine == "z3":
@@ -158,7 +158,7 @@ def chosen(
     return Chosen(MappingProxyType(dict(zip(problem.names, values, strict=True))), costs, least, engine, steps)
 
 
-def _problem(fields: Mapping[str, Sequence[int]], constraints: Sequence[Constraint], costs: Sequence[Cost]) -> Problem:
+def state(fields: Mapping[str, Sequence[int]], constraints: Sequence[Constraint], costs: Sequence[Cost]) -> Problem:
     for part in (*constraints, *costs):
         for name in part.fields:
             if name not in fields:
