@@ -26,7 +26,7 @@ from tilewright.legal.enumerations import (
     SWIZZLES,
     U6X16_ALIGN16,
 )
-from tilewright.legal.rule import Fields, Rule, Truth, always, one_of, within
+from tilewright.legal.rule import Fields, Rule, Truth, always, each, one_of, within
 from tilewright.targets import Target
 
 Driver = tuple[int, int]
@@ -148,7 +148,7 @@ def _nan_rule(target: Target) -> Rule:
         lambda fields: fields.oob_fill,
         message,
         limit=0,
-        applies=lambda fields: (fields.oob_fill == FILL_NAN) & within(fields.dtype, 0, last),
+        applies=lambda fields: each((fields.oob_fill == FILL_NAN, within(fields.dtype, 0, last))),
         source="CUDA Driver API, cuTensorMapEncodeTiled: oobFill, NAN_REQUEST_ZERO_FMA",
     )
 
@@ -317,7 +317,7 @@ def _packed_dim(target: Target, key: str, number: int) -> Rule:
         lambda fields: f"innermost extent {fields.dims[0]} is not a multiple of {multiple}, which {name} needs",
         index=0,
         limit=multiple,
-        applies=lambda fields: (fields.dtype == number) & in_rank(0, fields),
+        applies=lambda fields: each((fields.dtype == number, in_rank(0, fields))),
     )  # fmt: skip
 
 
@@ -350,9 +350,7 @@ def _stride_multiple(
     multiple = target.limit(key)
 
     def applies(fields: Fields) -> Truth:
-        condition = narrow(fields)
-        exists = in_rank(index + 1, fields)
-        return exists if condition is True else condition & exists
+        return each((in_rank(index + 1, fields), narrow(fields)))
 
     return fact_rule(
         target, key, "TM012", "stride-multiple", "globalStrides", ("rank", f"strides[{index}]", *reads),
@@ -375,7 +373,7 @@ def packed_format_rules(target: Target) -> tuple[Rule, ...]:
             lambda fields: fields.interleave == INTERLEAVE_NONE,
             lambda fields: fields.interleave,
             lambda fields: f"interleave {fields.interleave} is not taken by 6-bit elements",
-            applies=lambda fields: (fields.dtype == U6X16_ALIGN16) & within(fields.interleave, 0, 2),
+            applies=lambda fields: each((fields.dtype == U6X16_ALIGN16, within(fields.interleave, 0, 2))),
         )
     )  # fmt: skip
     return tuple(rules)
@@ -397,5 +395,5 @@ def _packed_swizzle(target: Target, number: int) -> Rule:
         lambda fields: fields.swizzle,
         message,
         limit=allowed[-1],
-        applies=lambda fields: (fields.dtype == number) & within(fields.swizzle, 0, last),
+        applies=lambda fields: each((fields.dtype == number, within(fields.swizzle, 0, last))),
     )  # fmt: skip

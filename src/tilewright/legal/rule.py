@@ -133,7 +133,7 @@ def one_of(term: Term, values: Iterable[int]) -> Truth:
 
 
 def each(truths: Iterable[Truth]) -> Truth:
-    """Whether all of `truths` are true; true of none."""
+    """Whether all of `truths` are true; true of none. False as soon as one is plainly False, so put those first."""
     whole: Truth = True
     for truth in truths:
         if truth is False:
