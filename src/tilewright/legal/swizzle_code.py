@@ -88,13 +88,16 @@ def _codes(numbering: Numbering, target: Target) -> tuple[int, ...]:
 
 
 def row_bytes(swizzle: Swizzle, target: Target) -> int:
-    """Width of the rows that the pattern permutes: the operand's row in a canonical layout."""
-    return target.limits("swizzle.row_bytes")[SWIZZLES.index(swizzle)]
+    """Width of the rows that the pattern permutes: the operand's row in a canonical layout.
+
+    Raises TilewrightError where the target lacks the pattern; so do `period_bytes` and `swizzled`.
+    """
+    return _entry("swizzle.row_bytes", swizzle, target)
 
 
 def period_bytes(swizzle: Swizzle, target: Target) -> int:
     """Bytes after which the pattern repeats: the alignment at which it begins with its first line."""
-    return target.limits("tensor_map.swizzle_period_bytes")[SWIZZLES.index(swizzle)]
+    return _entry("tensor_map.swizzle_period_bytes", swizzle, target)
 
 
 def swizzled(addresses: Addresses, swizzle: Swizzle, target: Target, base_offset: int = 0) -> Addresses:
@@ -105,17 +108,20 @@ def swizzled(addresses: Addresses, swizzle: Swizzle, target: Target, base_offset
     shift = base_offset * LINE_BYTES
     moved = addresses - shift
     found = moved
-    for bits, onto in _moves(swizzle, target.name, target):
+    for bits, onto in _moves(swizzle, target):
         found = found ^ (((moved >> 7) & ((1 << bits) - 1)) << onto)
     return found + shift
 
 
 @lru_cache(maxsize=64)
-def _moves(swizzle: Swizzle, name: str, target: Target) -> tuple[tuple[int, int], ...]:
-    index = SWIZZLES.index(swizzle)
-    bits = target.limits("swizzle.xor_bits")
-    if index >= len(bits):
-        raise TilewrightError(f"{name} has no swizzle {swizzle}")
-    moves = [(bits[index], target.limits("swizzle.xor_onto_bit")[index])] if bits[index] else []
-    flip = target.limits("swizzle.flip_bit")[index]
-    return tuple(moves) + (((1, flip),) if flip >= 0 else ())
+def _moves(swizzle: Swizzle, target: Target) -> tuple[tuple[int, int], ...]:
+    bits, onto = _entry("swizzle.xor_bits", swizzle, target), _entry("swizzle.xor_onto_bit", swizzle, target)
+    flip = _entry("swizzle.flip_bit", swizzle, target)
+    return (((bits, onto),) if bits else ()) + (((1, flip),) if flip >= 0 else ())
+
+
+def _entry(key: str, swizzle: Swizzle, target: Target) -> int:
+    entries, index = target.limits(key), SWIZZLES.index(swizzle)
+    if index >= len(entries):
+        raise TilewrightError(f"{target.name} has no swizzle {swizzle}")
+    return entries[index]
