@@ -42,6 +42,29 @@ def test_all_cores_and_corrections(engine, domains, predicates):
     assert set(map(frozenset, found.corrections)) == corrections
 
 
+@given(
+    domains=st.lists(st.lists(st.integers(-3, 6), min_size=1, max_size=3), min_size=3, max_size=3),
+    predicates=st.lists(st.tuples(st.permutations(range(3)), drawn_predicates(2), drawn_predicates(1)), max_size=3),
+)
+def test_components_are_explored_apart_and_joined(domains, predicates):
+    names = ("x", "y", "z")
+    fields = dict(zip(names, domains, strict=True))
+    constraints = []
+    for i, ((first, second, third), both, one) in enumerate(predicates):
+        constraints.append(Constraint(f"both {i}", (names[first], names[second]), both))
+        constraints.append(Constraint(f"one {i}", (names[third],), one))
+    found = minimal_cores(fields, constraints)
+
+    def spread(constraint):
+        at = [names.index(name) for name in constraint.fields]
+        return Constraint(constraint.name, names, lambda *values: constraint.holds(*(values[i] for i in at)))
+
+    cores, corrections = brute(fields, [spread(constraint) for constraint in constraints])
+    assert found.complete
+    assert set(map(frozenset, found.cores)) == cores
+    assert set(map(frozenset, found.corrections)) == corrections
+
+
 def test_cores_name_rules_and_what_the_user_fixed():
     fields = {"stride": range(0, 2**40), "inner": range(1, 257), "swizzle": range(0, 4)}
     span = (512, 32, 64, 128)
