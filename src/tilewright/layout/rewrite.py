@@ -10,8 +10,12 @@ dimensions holds among any others.
 
 | rule | from | to |
 | --- | --- | --- |
-| split | (n, s) | (f, s) (n/f, sf); the tile is whole multiples of f, or lies inside one f |
-| join | (n, s) (m, ns) | (nm, s); the inner tile is full, or the outer tile is one |
+| split | (n, s) | (f, s) (n/f, sf), where boxes and their starts are multiples of f |
+| split-inside | (n, s) | the same, where every tile lies inside one run of f |
+| split-first | (n, s) | the same, where every tile begins at 0 and is at most f |
+| join | (n, s) (m, ns) | (nm, s), where the inner tile is the whole extent |
+| join-inside | (n, s) (m, ns) | (nm, s), where the outer tile is one and every inner tile lies inside the extent |
+| join-first | (n, s) (m, ns) | (nm, s), where the outer tile is one and every inner tile begins at 0 |
 | drop-unit | (1, s), box 1 | nothing |
 | insert-unit | nothing | (1, 0), box 1; only derivations use it: saturation need not add what drop-unit takes away |
 | expose | element of w bytes | innermost (k, w/k), element of w/k bytes |
@@ -22,7 +26,9 @@ dimensions holds among any others.
 
 Each is proved by enumeration over all small extents, strides, tiles and choices, and by random larger ones
 (tests/layout/test_rewrites.py). Widening an element is split, then absorb; an element stride is a stride here
-(`StridedView.slice`). Not handled: reversal of negative strides, tiles that begin at other places than multiples.
+(`StridedView.slice`). The starts of tiles map onto each other, none added and none lost: a rule that allowed more
+starts would hold in one direction only, and equality saturation takes every rule for an equation. Not handled:
+reversal of negative strides.
 """
 
 from __future__ import annotations
@@ -36,8 +42,9 @@ from tilewright.layout.tiled_view import Dimension, TiledView
 Choice = Literal["none", "factor", "pieces", "element"]
 """What number a rule is free in: a split's factor, a number of pieces, a new element width in bytes."""
 
+Fields = tuple[Any, Any, Any, Any, Any]
 Where = Callable[[Any, Any, tuple[Any, ...]], tuple[Any, ...]]
-Becomes = Callable[[Any, Any, tuple[Any, ...]], tuple[tuple[Any, Any, Any, Any], ...]]
+Becomes = Callable[[Any, Any, tuple[Any, ...]], tuple[Fields, ...]]
 Starts = Callable[[int, int, tuple[Dimension, ...], tuple[int, ...]], tuple[int, ...]]
 
 
@@ -97,24 +104,38 @@ def _no_condition(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Any,
     return ()
 
 
+# Each function takes a dimension apart into extent n, stride s, box b, pieces p and step g; m, t, c, q and h are those
+# of a second dimension.
+
+
 def _split_full(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (n, _, b, _) = taken[0]
-    return (f > 1, n > f, n % f == 0, b % f == 0)
+    (n, _, b, _, g) = taken[0]
+    return (f > 1, n > f, n % f == 0, b % f == 0, g % f == 0)
 
 
-def _splits_full(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    (n, s, b, p) = taken[0]
-    return ((f, s, f, 1), (n // f, s * f, b // f, p))
+def _splits_full(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, b, p, g) = taken[0]
+    return ((f, s, f, 1, f), (n // f, s * f, b // f, p, g // f))
 
 
 def _split_inside(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (n, _, b, p) = taken[0]
-    return (f > 1, n > f, n % f == 0, f % (b * p) == 0)
+    (n, _, b, p, g) = taken[0]
+    return (f > 1, n > f, n % f == 0, f % g == 0, b * p <= g)
 
 
-def _splits_inside(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    (n, s, b, p) = taken[0]
-    return ((f, s, b, p), (n // f, s * f, 1, 1))
+def _splits_inside(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, b, p, g) = taken[0]
+    return ((f, s, b, p, g), (n // f, s * f, 1, 1, 1))
+
+
+def _split_first(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
+    (n, _, b, p, g) = taken[0]
+    return (f > 1, n > f, n % f == 0, g == n, b * p <= f)
+
+
+def _splits_first(width: Any, f: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, b, p, _) = taken[0]
+    return ((f, s, b, p, f), (n // f, s * f, 1, 1, n // f))
 
 
 def _split_starts(width: int, f: int, taken: tuple[Dimension, ...], starts: tuple[int, ...]) -> tuple[int, ...]:
@@ -122,23 +143,33 @@ def _split_starts(width: int, f: int, taken: tuple[Dimension, ...], starts: tupl
 
 
 def _join_full(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (n, s, b, p), (_, t, _, _) = taken
-    return (t == n * s, b == n, p == 1)
+    (n, s, b, p, g), (_, t, _, _, _) = taken
+    return (t == n * s, b == n, p == 1, g == n)
 
 
-def _joins_full(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    (n, s, _, _), (m, _, c, q) = taken
-    return ((n * m, s, n * c, q),)
+def _joins_full(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, _, _, _), (m, _, c, q, h) = taken
+    return ((n * m, s, n * c, q, n * h),)
 
 
 def _join_inside(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (n, s, b, p), (_, t, c, q) = taken
-    return (t == n * s, c * q == 1, n % (b * p) == 0)
+    (n, s, b, p, g), (_, t, c, q, h) = taken
+    return (t == n * s, c * q == 1, h == 1, n % g == 0, b * p <= g)
 
 
-def _joins_inside(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    (n, s, b, p), (m, _, _, _) = taken
-    return ((n * m, s, b, p),)
+def _joins_inside(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, b, p, g), (m, _, _, _, _) = taken
+    return ((n * m, s, b, p, g),)
+
+
+def _join_first(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
+    (n, s, b, p, g), (_, t, c, q, _) = taken
+    return (t == n * s, c * q == 1, g == n, b * p <= n)
+
+
+def _joins_first(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, b, p, _), (m, _, _, _, h) = taken
+    return ((n * m, s, b, p, n * h),)
 
 
 def _join_starts(width: int, choice: int, taken: tuple[Dimension, ...], starts: tuple[int, ...]) -> tuple[int, ...]:
@@ -146,16 +177,16 @@ def _join_starts(width: int, choice: int, taken: tuple[Dimension, ...], starts: 
 
 
 def _unit(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (n, _, b, p) = taken[0]
+    (n, _, b, p, _) = taken[0]
     return (n == 1, b * p == 1)
 
 
-def _nothing(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
+def _nothing(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
     return ()
 
 
-def _a_unit(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    return ((1, 0, 1, 1),)
+def _a_unit(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    return ((1, 0, 1, 1, 1),)
 
 
 def _no_starts(width: int, choice: int, taken: tuple[Dimension, ...], starts: tuple[int, ...]) -> tuple[int, ...]:
@@ -174,16 +205,16 @@ def _exposes(width: Any, narrow: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]
     return (width > narrow, width % narrow == 0)
 
 
-def _exposed(width: Any, narrow: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    return ((width // narrow, narrow, width // narrow, 1),)
+def _exposed(width: Any, narrow: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    return ((width // narrow, narrow, width // narrow, 1, width // narrow),)
 
 
 def _absorbs(width: Any, wide: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (n, s, b, p) = taken[0]
-    return (s == width, n * width == wide, b == n, p == 1)
+    (n, s, b, p, g) = taken[0]
+    return (s == width, n * width == wide, b == n, p == 1, g == n)
 
 
-def _swapped(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
+def _swapped(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
     return (taken[1], taken[0])
 
 
@@ -192,23 +223,23 @@ def _swap_starts(width: int, choice: int, taken: tuple[Dimension, ...], starts: 
 
 
 def _factors(width: Any, k: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (_, _, b, _) = taken[0]
+    (_, _, b, _, _) = taken[0]
     return (k > 1, b % k == 0)
 
 
-def _factored(width: Any, k: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    (n, s, b, p) = taken[0]
-    return ((n, s, b // k, p * k),)
+def _factored(width: Any, k: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, b, p, g) = taken[0]
+    return ((n, s, b // k, p * k, g),)
 
 
 def _in_pieces(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Any, ...]:
-    (_, _, _, p) = taken[0]
+    (_, _, _, p, _) = taken[0]
     return (p > 1,)
 
 
-def _whole(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[tuple[Any, Any, Any, Any], ...]:
-    (n, s, b, p) = taken[0]
-    return ((n, s, b * p, 1),)
+def _whole(width: Any, choice: Any, taken: tuple[Any, ...]) -> tuple[Fields, ...]:
+    (n, s, b, p, g) = taken[0]
+    return ((n, s, b * p, 1, g),)
 
 
 def _chosen_width(width: Any, choice: Any) -> Any:
@@ -219,8 +250,10 @@ RULES: tuple[Rewrite, ...] = (
     Rewrite("drop-unit", 1, _unit, _nothing, _no_starts),
     Rewrite("join", 2, _join_full, _joins_full, _join_starts),
     Rewrite("join-inside", 2, _join_inside, _joins_inside, _join_starts),
+    Rewrite("join-first", 2, _join_first, _joins_first, _join_starts),
     Rewrite("split", 1, _split_full, _splits_full, _split_starts, choice="factor"),
     Rewrite("split-inside", 1, _split_inside, _splits_inside, _split_starts, choice="factor"),
+    Rewrite("split-first", 1, _split_first, _splits_first, _split_starts, choice="factor"),
     Rewrite("expose", 0, _exposes, _exposed, _zero_start, choice="element", element=_chosen_width, innermost=True),
     Rewrite("absorb", 1, _absorbs, _nothing, _no_starts, choice="element", element=_chosen_width, innermost=True),
     Rewrite("factor", 1, _factors, _factored, _same_starts, choice="pieces", order="permuted"),

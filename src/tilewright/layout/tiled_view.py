@@ -1,15 +1,17 @@
 """Which bytes does each tile of a strided view hold, and in which order do they land?
 
-A tiled view cuts every dimension of a strided view into tiles; a tile begins at a multiple of its extent in every
-dimension. A dimension's tile is `pieces` boxes of `box` elements: one box per dimension is what one copy moves, so a
-tile takes as many copies as the product of the pieces. Within a box dimension 0 varies fastest; the boxes of a tile
-land one after another, the piece of dimension 0 fastest. An element beyond an extent lands as fill.
+A tiled view takes tiles from a strided view. In each dimension a tile begins at a multiple of `step` below the
+extent, so that `step` equal to the tile cuts the dimension up, a smaller one lets tiles overlap, and `step` equal to
+the extent says that every tile begins at 0. A dimension's tile is `pieces` boxes of `box` elements: one box per
+dimension is what one copy moves, so a tile takes as many copies as the product of the pieces. Within a box dimension 0
+varies fastest; the boxes of a tile land one after another, the piece of dimension 0 fastest. An element beyond an
+extent lands as fill.
 
 The meaning of a tiled view is the family, over all tiles, of that sequence of byte addresses and fills. Two tiled
 views with the same meaning are served by the same copies into the same places; two whose sequences agree as multisets
 bring the same bytes to other places. Rewriting (`layout.rewrite`) keeps one or the other.
 
-Not handled: tiles that begin elsewhere than at multiples (halos of a convolution), tiles that differ in shape.
+Not handled: tiles that begin before 0 (halos of a convolution), tiles that differ in shape.
 Checked by tests/layout/test_rewrites.py.
 """
 
@@ -32,12 +34,15 @@ FILL = -1
 
 
 class Dimension(NamedTuple):
-    """One dimension. extent: elements; stride_bytes; box: elements that one copy moves; pieces: boxes per tile."""
+    """One dimension. extent: elements; stride_bytes; box: elements that one copy moves; pieces: boxes per tile;
+    step: tiles begin at its multiples; at most the extent, which stands for tiles that begin at 0 only.
+    """
 
     extent: int
     stride_bytes: int
     box: int
-    pieces: int = 1
+    pieces: int
+    step: int
 
     @property
     def tile(self) -> int:
@@ -83,7 +88,7 @@ class TiledView(NamedTuple):
 
     def tile_starts(self) -> Iterator[tuple[int, ...]]:
         """The first index of every tile. For tests: it enumerates."""
-        yield from product(*(range(0, dimension.extent, dimension.tile) for dimension in self.dimensions))
+        yield from product(*(range(0, dimension.extent, dimension.step) for dimension in self.dimensions))
 
     def landing(self, start: tuple[int, ...]) -> NDArray[np.int64]:
         """Byte addresses of the tile that begins at index `start`, in landing order, FILL beyond an extent.
@@ -113,13 +118,19 @@ class TiledView(NamedTuple):
         return np.where(inside[:, None], found[:, None] + lanes[None, :], FILL).reshape(-1)
 
 
-def tiled(view: StridedView, tile: tuple[int, ...]) -> TiledView:
-    """`view` cut into tiles of `tile` elements, one box each. Raises TilewrightError where `tile` does not fit."""
-    if len(tile) != view.rank or any(extent < 1 for extent in tile):
-        raise TilewrightError(f"tile {tile} does not fit a view of {view.rank} dimensions")
-    dimensions = zip(view.extents, view.strides_bytes, tile, strict=True)
+def tiled(view: StridedView, tile: tuple[int, ...], steps: tuple[int, ...] | None = None) -> TiledView:
+    """`view` with tiles of `tile` elements, one box each, that begin at multiples of `steps`: of the tile if None.
+
+    A step of 0 says that tiles begin at 0 only. Raises TilewrightError where lengths differ or a number is too small.
+    """
+    steps = tile if steps is None else steps
+    if not len(tile) == len(steps) == view.rank or any(size < 1 for size in tile) or any(step < 0 for step in steps):
+        raise TilewrightError(f"tiles of {tile} at multiples of {steps} do not fit a view of {view.rank} dimensions")
+    dimensions = zip(view.extents, view.strides_bytes, tile, steps, strict=True)
     return TiledView(
-        tuple(Dimension(extent, stride, box) for extent, stride, box in dimensions),
+        tuple(
+            Dimension(extent, stride, box, 1, min(step, extent) or extent) for extent, stride, box, step in dimensions
+        ),
         view.offset_bytes,
         view.element_bytes,
     )
