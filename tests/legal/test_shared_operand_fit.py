@@ -81,9 +81,12 @@ def test_what_is_not_canonical_says_where() -> None:
     found = descriptor_for(padded, 2, HOPPER)
     assert isinstance(found, NotEncodable) and found.nearest is not None and found.mismatch is not None
     row, k, stands, read = found.mismatch
-    assert stands == padded[row, k] != read and f"{stands:#x}" in found.reasons[0] and f"{read:#x}" in found.reasons[0]
+    assert found.swizzle_instead is None and stands == padded[row, k] != read
+    assert f"{stands:#x}" in found.reasons[0] and f"{read:#x}" in found.reasons[0]
     plain = descriptor_for(strided_layout(64, 64, 128, 2, 1024, "none", HOPPER), 2, HOPPER)
-    assert isinstance(plain, NotEncodable) and plain.mismatch is not None
+    assert isinstance(plain, NotEncodable) and plain.mismatch is not None and plain.swizzle_instead == "128B"
+    wrong = descriptor_for(strided_layout(64, 64, 128, 2, 1024, "64B", HOPPER), 2, HOPPER)
+    assert isinstance(wrong, NotEncodable) and wrong.swizzle_instead == "128B" and "swizzle 128B" in wrong.reasons[1]
     one_off = strided_layout(64, 64, 128, 2, 1024, "128B", HOPPER)
     one_off[17, 40] += 2
     late = descriptor_for(one_off, 2, HOPPER)
@@ -91,7 +94,7 @@ def test_what_is_not_canonical_says_where() -> None:
     assert late.mismatch[:2] == (17, 40) and late.nearest is not None and late.nearest.swizzle == "128B"
     assert "(99 %" in late.reasons[0]
     apart = descriptor_for(strided_layout(64, 16, 4, 256, 0, "none", HOPPER), 2, HOPPER)
-    assert isinstance(apart, NotEncodable) and apart.nearest is None
+    assert isinstance(apart, NotEncodable) and apart.nearest is None and "0x4" in apart.reasons[0]
 
 
 def test_canonical_layouts_that_the_instruction_does_not_take() -> None:

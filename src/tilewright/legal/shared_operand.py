@@ -195,6 +195,14 @@ def canonical_distances(
     """Distances from the start address, before the swizzle, of a canonical layout. [rows, depth]"""
     row = np.arange(rows, dtype=np.int64)[:, None]
     k = np.arange(depth, dtype=np.int64)[None, :]
+    return distances_at(swizzle, major, row, k, element_bytes, leading_bytes, stride_bytes, target)
+
+
+def distances_at(
+    swizzle: Swizzle, major: Major, row: NDArray[np.int64], k: NDArray[np.int64], element_bytes: int,
+    leading_bytes: int, stride_bytes: int, target: Target,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Distances of elements (row, k) from the start address, before the swizzle, of a canonical layout. [broadcast]"""
     width = row_bytes(swizzle, target)
     if major == "K":
         at = k * element_bytes

@@ -35,7 +35,7 @@ from tilewright.legal.shared_operand import (
     lines_together,
     major_problem,
 )
-from tilewright.legal.swizzle_code import LINE_BYTES, period_bytes, row_bytes, swizzled, swizzles
+from tilewright.legal.swizzle_code import LINE_BYTES, operand_swizzles, period_bytes, row_bytes, swizzled, swizzles
 from tilewright.targets import Target
 
 Layout = NDArray[np.int64] | Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]
@@ -60,12 +60,14 @@ class NotEncodable:
     """Why no descriptor means a layout, and the fit that agrees with most of it.
 
     mismatch: (row, k, where the element stands, where the nearest fit reads it), the first in row order; None where
-    the layout is canonical and something else is wrong.
+    the layout is canonical and something else is wrong. swizzle_instead: the pattern under which the same tile, at the
+    same place, could be read.
     """
 
     reasons: tuple[str, ...]
     nearest: OperandFit | None = None
     mismatch: tuple[int, int, int, int] | None = None
+    swizzle_instead: Swizzle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,13 @@ def descriptor_for(
     if forbidden:
         return forbidden[0]
     if nearest is None:
-        return NotEncodable(("no canonical layout has this distance between elements that follow each other",))
-    return _mismatching(addresses, nearest)
+        return NotEncodable(
+            (
+                f"neither along K nor along the rows do elements follow each other: (0, 0), (0, 1) and (1, 0) stand at "
+                f"{addresses[0, 0]:#x}, {addresses[0, 1]:#x} and {addresses[1, 0]:#x}",
+            )
+        )
+    return _mismatching(addresses, nearest, _swizzle_instead(addresses, element_bytes, target))
 
 
 def _addresses(layout: Layout, rows: int | None, depth: int | None) -> NDArray[np.int64]:
@@ -218,7 +225,20 @@ def _why_not(fit: OperandFit, element_bytes: int, target: Target) -> tuple[str, 
     return tuple(found)
 
 
-def _mismatching(addresses: NDArray[np.int64], trial: _Trial) -> NotEncodable:
+def _swizzle_instead(addresses: NDArray[np.int64], element_bytes: int, target: Target) -> Swizzle | None:
+    """The first pattern that makes the tile readable where it replaces the one on it (or none)."""
+    majors: tuple[Major, ...] = ("K", "MN")
+    for present in swizzles(target):
+        straight = swizzled(addresses, present, target)
+        for wanted in operand_swizzles(instruction_of(target), target):
+            for major in majors:
+                trial = _trial(swizzled(straight, wanted, target), wanted, 0, major, element_bytes, target)
+                if trial and trial.agreeing == 1.0 and not _why_not(trial.fit, element_bytes, target):
+                    return wanted
+    return None
+
+
+def _mismatching(addresses: NDArray[np.int64], trial: _Trial, instead: Swizzle | None) -> NotEncodable:
     row, k = (int(index) for index in np.argwhere(addresses != trial.read)[0])
     stands, read = int(addresses[row, k]), int(trial.read[row, k])
     fit, first = trial.fit, trial.fit.descriptors[0]
@@ -227,4 +247,5 @@ def _mismatching(addresses: NDArray[np.int64], trial: _Trial) -> NotEncodable:
         f"element (row {row}, k {k}) stands at {stands:#x}; the nearest descriptor ({nearest}) reads it at {read:#x} "
         f"({int(100 * trial.agreeing)} % of the elements agree)"
     )
-    return NotEncodable((reason,), fit, (row, k, stands, read))
+    reasons = (reason,) if instead is None else (reason, f"the same tile could be read with swizzle {instead}")
+    return NotEncodable(reasons, fit, (row, k, stands, read), instead)
