@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from typing import Literal
+from typing import Literal, Protocol
 
 from tilewright.layout.integer_fact import ANY, IntegerFact, as_fact
 
@@ -53,29 +53,29 @@ class IntegerExpression:
 
     terms: tuple[tuple[Monomial, int], ...] = ()
 
-    def __add__(self, other: IntegerExpression | int) -> IntegerExpression:
+    def __add__(self, other: Operand) -> IntegerExpression:
         return _sum((*self.terms, *as_expression(other).terms))
 
     def __neg__(self) -> IntegerExpression:
         return IntegerExpression(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
 
-    def __sub__(self, other: IntegerExpression | int) -> IntegerExpression:
+    def __sub__(self, other: Operand) -> IntegerExpression:
         return self + (-as_expression(other))
 
     def __rsub__(self, other: int) -> IntegerExpression:
         return as_expression(other) - self
 
-    def __mul__(self, other: IntegerExpression | int) -> IntegerExpression:
+    def __mul__(self, other: Operand) -> IntegerExpression:
         right = as_expression(other).terms
         return _sum((_sorted((*a, *b)), left * factor) for a, left in self.terms for b, factor in right)
 
-    def __floordiv__(self, other: IntegerExpression | int) -> IntegerExpression:
+    def __floordiv__(self, other: Operand) -> IntegerExpression:
         return quotient(self, as_expression(other))
 
     def __rfloordiv__(self, other: int) -> IntegerExpression:
         return quotient(as_expression(other), self)
 
-    def __mod__(self, other: IntegerExpression | int) -> IntegerExpression:
+    def __mod__(self, other: Operand) -> IntegerExpression:
         return remainder(self, as_expression(other))
 
     def __rmod__(self, other: int) -> IntegerExpression:
@@ -134,6 +134,15 @@ class IntegerExpression:
         return text(self)
 
 
+class Named(Protocol):
+    """What stands for an expression, such as a declared size."""
+
+    @property
+    def expression(self) -> IntegerExpression: ...
+
+
+Operand = IntegerExpression | int | Named
+
 _ZERO = as_fact(0)
 
 
@@ -141,10 +150,14 @@ def variable(name: str) -> IntegerExpression:
     return IntegerExpression((((name,), 1),))
 
 
-def as_expression(value: IntegerExpression | int) -> IntegerExpression:
-    if isinstance(value, IntegerExpression):
-        return value
-    return IntegerExpression((((), value),)) if value else IntegerExpression()
+def as_expression(value: Operand) -> IntegerExpression:
+    match value:
+        case IntegerExpression():
+            return value
+        case int():
+            return IntegerExpression((((), value),)) if value else IntegerExpression()
+        case _:
+            return value.expression
 
 
 def of_atom(atom: Atom) -> IntegerExpression:
