@@ -16,45 +16,60 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.layout.condition_parser import parse_expression, parse_where
+    from tilewright.legal.costs import Cost
+    from tilewright.legal.engines import Engines
     from tilewright.legal.guard import Guard
+    from tilewright.legal.repair_plan import Repair
+    from tilewright.legal.repairs import repair
     from tilewright.legal.rule import Fields, Rule
     from tilewright.legal.symbolic import SymbolicFinding, SymbolicLegality, decide_fields, prove
     from tilewright.legal.symbolic_map import Dim, SymbolicMap
     from tilewright.legal.tensor_map import TensorMap
     from tilewright.legal.tiled_rules import tiled_rules
     from tilewright.legal.violation import Violation
+    from tilewright.legal.want import Want
 
 _HOMES = {
-    "decide_fields": "tilewright.legal.symbolic",
+    "Cost": "tilewright.legal.costs",
     "Dim": "tilewright.legal.symbolic_map",
+    "Engines": "tilewright.legal.engines",
     "Fields": "tilewright.legal.rule",
     "Guard": "tilewright.legal.guard",
-    "parse_expression": "tilewright.layout.condition_parser",
-    "parse_where": "tilewright.layout.condition_parser",
-    "prove": "tilewright.legal.symbolic",
+    "Repair": "tilewright.legal.repair_plan",
     "Rule": "tilewright.legal.rule",
     "SymbolicFinding": "tilewright.legal.symbolic",
     "SymbolicLegality": "tilewright.legal.symbolic",
     "SymbolicMap": "tilewright.legal.symbolic_map",
     "TensorMap": "tilewright.legal.tensor_map",
-    "tiled_rules": "tilewright.legal.tiled_rules",
     "Violation": "tilewright.legal.violation",
+    "Want": "tilewright.legal.want",
+    "decide_fields": "tilewright.legal.symbolic",
+    "parse_expression": "tilewright.layout.condition_parser",
+    "parse_where": "tilewright.layout.condition_parser",
+    "prove": "tilewright.legal.symbolic",
+    "repair": "tilewright.legal.repairs",
+    "tiled_rules": "tilewright.legal.tiled_rules",
 }
 
 __all__ = [
+    "Cost",
     "Dim",
+    "Engines",
     "Fields",
     "Guard",
+    "Repair",
     "Rule",
     "SymbolicFinding",
     "SymbolicLegality",
     "SymbolicMap",
     "TensorMap",
     "Violation",
+    "Want",
     "decide_fields",
     "parse_expression",
     "parse_where",
     "prove",
+    "repair",
     "tiled_rules",
 ]
 
