@@ -27,7 +27,7 @@ _FILTERED = 1024
 """Values up to which a domain is filtered value by value."""
 
 _BISECTED = 64
-"""Values above which a domain is halved instead of tried value by value."""
+"""Values above which a domain is halved, once its cheaper end was tried, instead of tried value by value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +163,16 @@ class _Search:
 
     def branch(self, domains: list[Domain], parts: Sequence[_Part], field: int) -> None:
         rest = domains[field]
+        dived = False
         while rest:
-            if size(rest) > _BISECTED:
+            if size(rest) == 1:
+                first, second = rest, ()
+            elif size(rest) > _BISECTED and dived:
                 middle = size(rest) // 2
                 first, second = rest[:middle], rest[middle:]
-            elif size(rest) == 1:
-                first, second = rest, ()
             else:
                 first, second = rest[:1], rest[-1:]
+            dived = True
             low, high = (_with(domains, field, part) if part else None for part in (first, second))
             upward = low is None or high is None or self.least_costs(low) <= self.least_costs(high)
             taken = first if upward or not second else second
