@@ -184,8 +184,9 @@ CHECK:      .visible .entry product_of_sums_left_operand(
 CHECK-NEXT: .param .u64 a_param,
 CHECK-NEXT: .param .u64 left_operand_param
 CHECK:      .reqntid 256, 1, 1
-CHECK:      ld.global.nc.b16
-CHECK:      st.global.b16
+CHECK:      ld.global.nc.v4.b32
+CHECK:      shf.r.wrap.b32
+CHECK:      st.global.v4.b32
 CHECK:      ret;
 CHECK:      .visible .entry product_of_sums(
 CHECK-NEXT: .param .align 64 .b8 left_operand_map_param[128],

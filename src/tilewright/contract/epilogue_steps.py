@@ -35,6 +35,9 @@ from tilewright.contract.token import (
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
+_STORE_UNIT_BYTES = 16
+"""What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
+
 
 def epilogue_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it concerns fragments, staging, bulk stores or global memory."""
@@ -193,6 +196,20 @@ def _require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp)
         walk.findings.doubt(f"two elements of {destination.buffer.data} may lie at one place", op)
 
 
+def _require_whole_units(
+    walk: RoleWalk, op: ac.ElementStoreOp, destination: ac.GlobalOp, run: int, last: SSAValue
+) -> None:
+    """Runs are stored in units of 16 bytes: each must lie together and begin at a multiple of that."""
+    element = parse_element(destination.result.type.element.data)
+    strides = integers(destination.strides)
+    if element is None or run * element.bytes % _STORE_UNIT_BYTES:
+        walk.findings.doubt(f"runs of {run} elements are no whole units of {_STORE_UNIT_BYTES} bytes", op)
+    elif not op.indices or op.indices[-1] is not last or last in op.indices[:-1] or strides[-1] != 1:
+        walk.findings.doubt(f"a run does not lie together in {destination.buffer.data}", op)
+    elif any(stride * element.bytes % _STORE_UNIT_BYTES for stride in strides[:-1]):
+        walk.findings.doubt(f"a run in {destination.buffer.data} may begin inside {_STORE_UNIT_BYTES} bytes", op)
+
+
 def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     """A kernel without asynchronous protocol: what can go wrong is two threads at one element."""
     block, extents = op.body.block, integers(op.extents)
@@ -201,6 +218,9 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         return
     if integers(walk.kernel.op.grid)[1:] != (1, 1):
         walk.findings.doubt("points are dealt out to CTAs along x: others would share them", op)
+    run = op.run.data if op.run is not None else 1
+    if run < 1 or extents[-1] % run:
+        walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
     known: set[SSAValue] = set(block.args)
     extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
     points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}
@@ -225,6 +245,8 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                         bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)
                     ):
                         walk.findings.doubt(f"a point may lie outside {destination.buffer.data}", inner)
+                    if run > 1:
+                        _require_whole_units(walk, inner, destination, run, block.args[-1])
                 require_known(inner, [inner.value, *inner.indices], known, walk.findings)
                 if not points <= set(inner.indices):
                     walk.findings.doubt("two points may store to one element: an index of the region is missing", inner)

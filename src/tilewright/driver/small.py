@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
+    RUN_BYTES,
     ElementwiseDecisions,
     OperandDecision,
     PipelineDecisions,
@@ -144,10 +145,21 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             tiles_m = -(-rows // (d.tile_m * d.cluster_m))
             tiles_n = -(-columns // (d.tile_n * d.cluster_n))
             found += [tiles_m, tiles_m * tiles_n, d.raster_group * tiles_n, -(-depth // d.tile_k)]
-            found += [d.ctas // (d.cluster_m * d.cluster_n), rows * depth, columns * depth]
+            found += [d.ctas // (d.cluster_m * d.cluster_n)]
+            for operand, outer in ((d.a, rows), (d.b, columns)):
+                inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
+                runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
+                found += [runs, runs * count]
+            found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
             # A plain store compares its first column with the extent less the column's place in the tile.
             found += [max(0, columns - place) for place in range(1, d.tile_n)]
     return found
+
+
+def _span_bytes(tensor: TensorType) -> int:
+    """Bytes from a tensor's first element to behind its last."""
+    last = sum((extent - 1) * stride for extent, stride in zip(tensor.extents, tensor.stride_elements, strict=True))
+    return (1 + last) * tensor.element_kind.bytes
 
 
 def same_but_for_extents(large: Module, small: Module, pairs: Pairs) -> str:

@@ -17,6 +17,9 @@ from xdsl.ir import Attribute
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 
+RUN_BYTES = 16
+"""What one thread copies at once into a workspace: a vector access of 128 bits. Rows there are multiples of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class MapDecision:

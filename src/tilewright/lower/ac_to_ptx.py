@@ -44,6 +44,7 @@ from tilewright.lower.rings import (
     lower_copy_store,
     lower_wait,
 )
+from tilewright.lower.runs import lower_runs
 from tilewright.lower.tensor_core import lower_wgmma_issue
 
 PTX_VERSION = "8.0"
@@ -397,7 +398,10 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 lowering.index(op.column),
             )
         case ac.ElementwiseOp():
-            lower_elementwise(text, lowering.places, op, lowering.thread)
+            if op.run is None or op.run.data == 1:
+                lower_elementwise(text, lowering.places, op, lowering.thread)
+            else:
+                lower_runs(text, lowering.places, op, op.run.data, lowering.thread)
         case _:
             raise AssertionError(f"no lowering for {op.name}")
 

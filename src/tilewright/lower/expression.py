@@ -96,28 +96,33 @@ def _emit(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SS
 
 
 def element_body(
-    build: Build, value: SSAValue, places: dict[str, SSAValue], sources: dict[SSAValue, SSAValue]
+    build: Build,
+    value: SSAValue,
+    places: dict[str, SSAValue],
+    sources: dict[SSAValue, SSAValue],
+    padded: frozenset[str] = frozenset(),
 ) -> SSAValue:
     """The expression `value` at the point `places` (an index per axis), with its loads as element loads.
 
-    sources: the global array of each tensor that it loads.
+    sources: the global array of each tensor that it loads. padded: axes whose index may lie past the tensors' end,
+    where loads give 0.
     """
     leaves: dict[SSAValue, SSAValue] = {}
     for load in loads_in(value):
         tensor = tensor_type(load.tensor)
         indices: list[SSAValue] = []
-        shifted = False
+        leaves_array = bool(padded.intersection(tensor.axis_names))
         for axis, index in zip(tensor.axis_names, load.indices, strict=True):
             shift = index_offset(index)
             place = places[axis]
             if shift:
-                shifted = True
+                leaves_array = True
                 place = affine(build, [(place, 1)], shift)
             indices.append(place)
         leaves[load.result] = build.value(
             ac.ElementLoadOp.create(
                 operands=[sources[load.tensor], *indices],
-                properties={"fill": IntAttr(int(shifted))},
+                properties={"fill": IntAttr(int(leaves_array))},
                 result_types=[_SCALAR],
             )
         )

@@ -11,12 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.plan import Buffer
 from tilewright.ir import ac, tile
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, OperandDecision, PipelineDecisions, decisions_of
+from tilewright.ir.decisions import (
+    RUN_BYTES,
+    Decisions,
+    ElementwiseDecisions,
+    OperandDecision,
+    PipelineDecisions,
+    decisions_of,
+)
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import buffers, dots, grid_axes, parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
@@ -75,10 +82,11 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     return module
 
 
-def _points(build: Build, threads: int, extents: tuple[int, ...]) -> tuple[Block, Build]:
+def _points(build: Build, threads: int, extents: tuple[int, ...], run: int = 1) -> tuple[Block, Build]:
     role, _ = new_role(build, "threads", "warp32", threads // 32, 0, 0)
     body = Block(arg_types=[INDEX] * len(extents))
-    role.add(ac.ElementwiseOp.create(properties={"extents": int_array(extents)}, regions=[Region(body)]))
+    properties: dict[str, Attribute] = {"extents": int_array(extents), "run": IntAttr(run)}
+    role.add(ac.ElementwiseOp.create(properties=properties, regions=[Region(body)]))
     return body, role
 
 
@@ -94,8 +102,11 @@ def _materialize(
     axes: (outer, contracted) names of the operand.
     """
     inner_axis, outer_axis = (axes[1], axes[0]) if operand.major == "K" else (axes[0], axes[1])
-    extents = (program.extents[outer_axis], program.extents[inner_axis])
     element = operand.map.tensor_map().element
+    run = RUN_BYTES // element.bytes
+    # Rows are filled to a whole number of runs; what lies past the operand's end is 0, and no tensor map reads it.
+    extents = (program.extents[outer_axis], -(-program.extents[inner_axis] // run) * run)
+    padded = frozenset({inner_axis}) if extents[1] != program.extents[inner_axis] else frozenset[str]()
     pitch = operand.map.strides_bytes[0] // element.bytes
     workspace = Buffer(operand.buffer, element, extents, (pitch, 1), "workspace")
     name = f"{program.sym_name.data}_{operand.buffer}"
@@ -107,10 +118,10 @@ def _materialize(
         if id(argument) in wanted
     }
     destination = global_array(build, workspace)
-    body, role = _points(build, decisions.fill_threads, extents)
+    body, role = _points(build, decisions.fill_threads, extents, run)
     inner = role.inside(body)
     places: dict[str, SSAValue] = {outer_axis: body.args[0], inner_axis: body.args[1]}
-    result = element_body(inner, value, places, sources_of(program, arrays))
+    result = element_body(inner, value, places, sources_of(program, arrays), padded)
     inner.add(ac.ElementStoreOp.create(operands=[result, destination, *body.args]))
     return LoweredKernel(name, module), workspace
 

@@ -18,6 +18,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
+    RUN_BYTES,
     Decisions,
     ElementwiseDecisions,
     OperandDecision,
@@ -96,10 +97,11 @@ def _unsupported(place: str, message: str, remedy: str) -> TilewrightError:
     return TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 
 
-def _fill_shape(points: int, target: Target) -> tuple[int, int]:
-    """(CTAs, threads) of an element-by-element kernel: four points a thread, at most eight CTAs a multiprocessor."""
+def _fill_shape(points: int, target: Target, points_per_thread: int = 4) -> tuple[int, int]:
+    """(CTAs, threads) of an element-by-element kernel: at most eight CTAs a multiprocessor."""
     threads = 256
-    return max(1, min(math.ceil(points / (4 * threads)), 8 * target.limit("device.multiprocessors"))), threads
+    most = 8 * target.limit("device.multiprocessors")
+    return max(1, min(math.ceil(points / (points_per_thread * threads)), most)), threads
 
 
 def _decide_elementwise(program: tile.ProgramOp, target: Target) -> ElementwiseDecisions:
@@ -226,7 +228,8 @@ def _fit(
     clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1])
     launch, producer, consumer = _registers(consumers, target)
     fill = max((math.prod(o.map.dims) for o in (a, b) if o.materialized), default=0)
-    fill_ctas, fill_threads = _fill_shape(fill, target)
+    # Two runs of 16 bytes a thread.
+    fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // a.map.tensor_map().element.bytes)
     return PipelineDecisions(
         *axes,
         swapped=int(swapped),

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir import tile
-from tilewright.ir.decisions import MapDecision, OperandDecision, StoreDecision
+from tilewright.ir.decisions import RUN_BYTES, MapDecision, OperandDecision, StoreDecision
 from tilewright.ir.tile_facts import index_offset, parameter_name
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.legal.tensormap import violations
@@ -57,7 +57,7 @@ def decide_operand(site: Site, side: tuple[str, SSAValue, str], contracted: str,
     major = _preferred_major(value, contracted)
     inner_axis, outer_axis = (contracted, outer) if major == "K" else (outer, contracted)
     inner, count = site.program.extents[inner_axis], site.program.extents[outer_axis]
-    row_bytes = _round_up(inner * element.bytes, 16)
+    row_bytes = _round_up(inner * element.bytes, RUN_BYTES)
     workspace = f"{name}_operand"
     plan = MapDecision(element.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B")
     broken = site.broken(plan, workspace)

@@ -1,0 +1,346 @@
+"""How an element-by-element kernel takes runs of consecutive elements: wide loads at any alignment, wide stores.
+
+A thread takes `run` neighbouring points of the last extent, whose elements lie together in the destination and fill
+one or more units of 16 bytes there, aligned. In a source they lie together too, where its last axis is dense, but may
+begin at any element: rows of an odd pitch begin everywhere. So the aligned units that cover the run are loaded whole
+and shifted into place, by the misalignment found in the address (a funnel shift). A unit is loaded only where all of
+it lies inside the array; the few runs at an array's ends, and those that reach past the end of a row, are loaded
+element by element under a guard each. A source that is not dense along the last axis is read element by element, one
+that does not depend on it once.
+
+Two runs are in flight in each thread: all wide loads are issued before anything waits for one.
+Source: PTX ISA, ld.global.nc (vectors are aligned to their size), shf. Checked by: tests/lower/test_runs.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir import ac
+from tilewright.ir.decisions import RUN_BYTES
+from tilewright.lower.emit import Text
+from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
+from tilewright.lower.lowering import integers
+from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
+from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
+
+_UNROLL = 2
+_WORD_BYTES = 4
+
+
+def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, thread: str) -> None:
+    """Emit the loops over the op's extents, `run` points of the last one at a time (it is a multiple of `run`)."""
+    extents = integers(op.extents)
+    counts = (*extents[:-1], extents[-1] // run)
+    total = math.prod(counts)
+    ends = _array_ends(text, places, op)
+    block = text.into("b32", "mov.u32", "%ntid.x")
+    first = text.into("b32", "mad.lo.u32", text.into("b32", "mov.u32", "%ctaid.x"), block, thread)
+    stride = text.into("b32", "mul.lo.u32", text.into("b32", "mov.u32", "%nctaid.x"), block)
+    linear = text.into("b32", "mov.u32", first)
+    step = text.into("b32", "mul.lo.u32", stride, _UNROLL)
+    for unroll, advance in ((_UNROLL, step), (1, stride)):
+        head, end = text.label("runs"), text.label("runs_end")
+        text.place(head)
+        text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", linear, total))
+        numbers = [linear]
+        if unroll > 1:
+            left = text.into("b32", "sub.u32", total, linear)
+            text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", stride, left))
+            numbers.append(text.into("b32", "add.u32", linear, stride))
+        runs = [_begin(text, places, op, run, _decode(text, number, counts, run), ends) for number in numbers]
+        for values, loads in runs:
+            _finish(text, values, op, run, loads)
+        text.emit("add.u32", linear, linear, advance)
+        text.emit("bra", head)
+        text.place(end)
+
+
+def _decode(text: Text, linear: str, counts: tuple[int, ...], run: int) -> list[str]:
+    """The indices of the run's first point, outermost first."""
+    indices: list[str] = []
+    rest = linear
+    for count in reversed(counts[1:]):
+        indices.append(text.into("b32", "rem.u32", rest, count))
+        rest = text.into("b32", "div.u32", rest, count)
+    indices = [rest, *reversed(indices)]
+    indices[-1] = text.into("b32", "mul.lo.u32", indices[-1], run)
+    return indices
+
+
+def _array_ends(text: Text, places: Places, op: ac.ElementwiseOp) -> dict[SSAValue, str]:
+    """A register with the address just behind each array that is read."""
+    ends: dict[SSAValue, str] = {}
+    for inner in op.body.block.ops:
+        if isinstance(inner, ac.ElementLoadOp) and inner.source not in ends:
+            source = places[inner.source]
+            assert isinstance(source, GlobalPlace)
+            length = text.into("b64", "mov.u64", array_bytes(source.shape, source.strides, source.element))
+            ends[inner.source] = text.into("b64", "add.s64", source.register, length)
+    return ends
+
+
+def array_bytes(shape: tuple[int, ...], strides: tuple[int, ...], element: str) -> int:
+    """Bytes from an array's first element to behind its last."""
+    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    return (1 + last) * ELEMENT_BYTES[element]
+
+
+# ---------------------------------------------------------------- loads
+
+
+@dataclass(frozen=True, slots=True)
+class _WideLoad:
+    """A run on its way: `words` hold the aligned units where `fast`; `address` is the run's own, `misalignment` its
+    place in its unit. guards: per element, for the other way."""
+
+    source: GlobalPlace
+    address: str
+    misalignment: str
+    words: list[str]
+    fast: str
+    guards: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """A run as float32 registers, one for each element."""
+
+    registers: list[str]
+
+
+_Loads = dict[SSAValue, _WideLoad | _Elements]
+
+
+def _begin(
+    text: Text, places: Places, op: ac.ElementwiseOp, run: int, indices: list[str], ends: dict[SSAValue, str]
+) -> tuple[Places, _Loads]:
+    """Index arithmetic and the issue of every load of one run."""
+    values: Places = dict(places)
+    last = op.body.block.args[-1]
+    for argument, register in zip(op.body.block.args, indices, strict=True):
+        values[argument] = IndexPlace(register)
+    steps: dict[SSAValue, int] = {argument: int(argument is last) for argument in op.body.block.args}
+    loads: _Loads = {}
+    for inner in op.body.block.ops:
+        match inner:
+            case ac.AffineOp():
+                values[inner.result] = IndexPlace(_affine(text, values, inner))
+                coefficients = integers(inner.coefficients)
+                steps[inner.result] = sum(
+                    factor * steps[operand] for factor, operand in zip(coefficients, inner.operands_, strict=True)
+                )
+            case ac.ElementLoadOp():
+                loads[inner.result] = _issue(text, values, inner, run, steps, ends[inner.source])
+            case _:
+                pass
+    return values, loads
+
+
+def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:
+    total = text.into("b32", "mov.u32", op.constant.data)
+    for coefficient, operand in zip(integers(op.coefficients), op.operands_, strict=True):
+        place = values[operand]
+        assert isinstance(place, IndexPlace)
+        total = text.into("b32", "mad.lo.s32", place.register, coefficient, total)
+    return total
+
+
+def _issue(
+    text: Text, values: Places, op: ac.ElementLoadOp, run: int, steps: dict[SSAValue, int], end: str
+) -> _WideLoad | _Elements:
+    source = values[op.source]
+    assert isinstance(source, GlobalPlace)
+    element_bytes = ELEMENT_BYTES[source.element]
+    check = bool(op.fill.data)
+    address = source.register
+    step, inside = 0, ""
+    moving: list[tuple[str, int, int]] = []
+    for index, extent, stride in zip(op.indices, source.shape, source.strides, strict=True):
+        place = values[index]
+        assert isinstance(place, IndexPlace)
+        address = displaced_address(text, address, place.register, stride * element_bytes)
+        step += steps[index] * stride
+        if steps[index]:
+            moving.append((place.register, steps[index], extent))
+        elif check:
+            # As unsigned, so that a negative index is outside too.
+            fits = text.into("pred", "setp.lt.u32", place.register, extent)
+            inside = text.into("pred", "and.pred", inside, fits) if inside else fits
+    if not moving:
+        value = load_as_float(text, source.element, f"[{address}]", inside)
+        return _Elements([value] * run)
+    guards = [_guard(text, moving, number, inside) if check else "" for number in range(run)]
+    if step != 1:
+        return _Elements(
+            [
+                load_as_float(text, source.element, f"[{address}+{number * step * element_bytes}]", guard)
+                for number, guard in enumerate(guards)
+            ]
+        )
+    return _issue_wide(text, source, address, end, guards, run * element_bytes)
+
+
+def _guard(text: Text, moving: list[tuple[str, int, int]], number: int, inside: str) -> str:
+    """Whether element `number` of the run lies inside the array along every axis."""
+    for register, step, extent in moving:
+        index = text.into("b32", "add.s32", register, number * step) if number else register
+        fits = text.into("pred", "setp.lt.u32", index, extent)
+        inside = text.into("pred", "and.pred", inside, fits) if inside else fits
+    return inside
+
+
+def _issue_wide(
+    text: Text, source: GlobalPlace, address: str, end: str, guards: list[str], length_bytes: int
+) -> _WideLoad:
+    """Load the aligned units that cover the run, where all of them lie inside the array and no element is to be 0."""
+    misalignment = text.into("b32", "and.b32", text.into("b32", "cvt.u32.u64", address), RUN_BYTES - 1)
+    aligned = text.into("b64", "and.b64", address, -RUN_BYTES)
+    crosses = text.into("pred", "setp.ne.u32", misalignment, 0)
+    more = text.into("b64", "selp.b64", length_bytes + RUN_BYTES, length_bytes, crosses)
+    fast = text.into("pred", "setp.le.u64", text.into("b64", "add.s64", aligned, more), end)
+    begins = text.into("pred", "setp.ge.u64", aligned, source.register)
+    fast = text.into("pred", "and.pred", fast, begins)
+    for guard in {guards[0], guards[-1]} - {""}:
+        # The indices of a run are consecutive: if both its ends are inside, all of it is.
+        fast = text.into("pred", "and.pred", fast, guard)
+    spills = text.into("pred", "and.pred", fast, crosses)
+    words: list[str] = []
+    for offset in range(0, length_bytes + RUN_BYTES, RUN_BYTES):
+        unit = [text.into("b32", "mov.b32", 0) for _ in range(RUN_BYTES // _WORD_BYTES)]
+        guard = fast if offset < length_bytes else spills
+        text.emit("ld.global.nc.v4.b32", f"{{{', '.join(unit)}}}", f"[{aligned}+{offset}]", guard=guard)
+        words += unit
+    return _WideLoad(source, address, misalignment, words, fast, guards)
+
+
+def _shifted(text: Text, load: _WideLoad, words: int) -> list[str]:
+    """The run's words, shifted down by its misalignment: by 8 and 4 bytes as words, by 2 within them."""
+    current = load.words
+    for size_bytes in (8, 4):
+        skip = size_bytes // _WORD_BYTES
+        bit = text.into("b32", "and.b32", load.misalignment, size_bytes)
+        moves = text.into("pred", "setp.ne.u32", bit, 0)
+        current = [
+            text.into("b32", "selp.b32", further, word, moves)
+            for word, further in zip(current, current[skip:], strict=False)
+        ]
+    if ELEMENT_BYTES[load.source.element] >= _WORD_BYTES:
+        return current[:words]
+    bits = text.into("b32", "and.b32", load.misalignment, 2)
+    shift = text.into("b32", "shl.b32", bits, 3)
+    return [text.into("b32", "shf.r.wrap.b32", current[index], current[index + 1], shift) for index in range(words)]
+
+
+def _arrived(text: Text, load: _WideLoad, run: int) -> list[str]:
+    """The run as packed 32-bit words, whichever way it was loaded."""
+    element_bytes = ELEMENT_BYTES[load.source.element]
+    count = run * element_bytes // _WORD_BYTES
+    words = _shifted(text, load, count)
+    result = [text.into("b32", "mov.b32", word) for word in words]
+    join = text.label("run_loaded")
+    text.emit("bra", join, guard=load.fast)
+    singles: list[str] = []
+    for number, guard in enumerate(load.guards):
+        kind = "b16" if element_bytes == 2 else "b32"
+        single = text.into(kind, f"mov.{kind}", 0)
+        text.emit(f"ld.global.nc.{kind}", single, f"[{load.address}+{number * element_bytes}]", guard=guard)
+        singles.append(single)
+    for index, word in enumerate(result):
+        if element_bytes == 2:
+            text.emit("mov.b32", word, f"{{{singles[2 * index]}, {singles[2 * index + 1]}}}")
+        else:
+            text.emit("mov.b32", word, singles[index])
+    text.place(join)
+    return result
+
+
+def _widened(text: Text, element: str, words: list[str]) -> list[str]:
+    """Packed elements as float32 registers."""
+    match element:
+        case "f32":
+            return [text.into("f32", "mov.b32", word) for word in words]
+        case "bf16":
+            result: list[str] = []
+            for word in words:
+                result.append(text.into("f32", "mov.b32", text.into("b32", "shl.b32", word, 16)))
+                result.append(text.into("f32", "mov.b32", text.into("b32", "and.b32", word, 0xFFFF0000)))
+            return result
+        case _:
+            result = []
+            for word in words:
+                low, high = text.register("b16"), text.register("b16")
+                text.emit("mov.b32", f"{{{low}, {high}}}", word)
+                result += [text.into("f32", "cvt.f32.f16", low), text.into("f32", "cvt.f32.f16", high)]
+            return result
+
+
+# ---------------------------------------------------------------- values and stores
+
+
+def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _Loads) -> None:
+    """What is computed from a run's loads, and its stores."""
+    packed = {value: _arrived(text, load, run) for value, load in loads.items() if isinstance(load, _WideLoad)}
+    stores = [inner for inner in op.body.block.ops if isinstance(inner, ac.ElementStoreOp)]
+    if all(_is_copy(store, loads, values) for store in stores):
+        for store in stores:
+            _store_words(text, values, store, packed[store.value])
+        return
+    registers: dict[SSAValue, list[str]] = {}
+    for value, load in loads.items():
+        match load:
+            case _Elements(already):
+                registers[value] = already
+            case _WideLoad():
+                registers[value] = _widened(text, load.source.element, packed[value])
+    results: dict[ac.ElementStoreOp, list[str]] = {store: [] for store in stores}
+    for number in range(run):
+        lane: Places = dict(values)
+        for value, elements in registers.items():
+            lane[value] = ScalarPlace(elements[number])
+        for inner in op.body.block.ops:
+            match inner:
+                case ac.AffineOp() | ac.ElementLoadOp():
+                    pass
+                case ac.ElementStoreOp():
+                    results[inner].append(scalar_register(lane, inner.value))
+                case _:
+                    if not lower_scalar_op(text, lane, inner):
+                        raise AssertionError(f"{inner.name} cannot stand in an element-by-element body")
+    for store, elements in results.items():
+        destination = values[store.destination]
+        assert isinstance(destination, GlobalPlace)
+        _store_words(text, values, store, _narrowed(text, destination.element, elements))
+
+
+def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
+    """True if the store's value is a wide load's, of the same element: then its words go as they came."""
+    load = loads.get(store.value)
+    destination = values[store.destination]
+    assert isinstance(destination, GlobalPlace)
+    return isinstance(load, _WideLoad) and load.source.element == destination.element
+
+
+def _narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
+    """float32 registers rounded to the element and packed into 32-bit words."""
+    if element == "f32":
+        return [text.into("b32", "mov.b32", register) for register in registers]
+    pairs = zip(registers[::2], registers[1::2], strict=True)
+    return [text.into("b32", f"cvt.rn.{element}x2.f32", high, low) for low, high in pairs]
+
+
+def _store_words(text: Text, values: Places, op: ac.ElementStoreOp, words: list[str]) -> None:
+    destination = values[op.destination]
+    assert isinstance(destination, GlobalPlace)
+    address = destination.register
+    for index, stride in zip(op.indices, destination.strides, strict=True):
+        place = values[index]
+        assert isinstance(place, IndexPlace)
+        address = displaced_address(text, address, place.register, stride * ELEMENT_BYTES[destination.element])
+    per_unit = RUN_BYTES // _WORD_BYTES
+    for first in range(0, len(words), per_unit):
+        unit = f"{{{', '.join(words[first : first + per_unit])}}}"
+        text.emit("st.global.v4.b32", f"[{address}+{first * _WORD_BYTES}]", unit)

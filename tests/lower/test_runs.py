@@ -1,0 +1,93 @@
+"""Workspaces are filled by wide accesses whatever the rows' pitch and the base's alignment, and never from outside the
+array."""
+
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowered_programs import Lowered, lower, matmul, product_of_sums
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.plan import PointerParam
+from tilewright.base.verdict import Unknown
+from tilewright.contract.typestate import verify
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir import ac
+from tilewright.ir.tier import IntAttr
+from tilewright.machine.run import run_launch
+from tilewright.synth.decide import Wanted
+
+FILL_ROWS = 9
+
+
+def filled(lowered: Lowered, source: np.ndarray, offset: int) -> np.ndarray:
+    """The workspace of the left operand, filled from `source` (bytes), whose array begins at element `offset`."""
+    fill = lowered.plan.launches[0]
+    params = tuple(
+        replace(param, offset_bytes=2 * offset) if isinstance(param, PointerParam) and param.buffer == "a" else param
+        for param in fill.params
+    )
+    workspace = lowered.plan.buffer("left_operand")
+    arrays = {"a": source, "left_operand": np.full(workspace.span_bytes, 0xEE, np.uint8)}
+    run_launch(read(lowered.ptx), replace(fill, params=params), arrays)
+    rows, columns = workspace.shape
+    elements = arrays["left_operand"].view(np.uint16)
+    return np.lib.stride_tricks.as_strided(elements, (rows, columns), (2 * workspace.strides[0], 2))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 70), st.integers(0, 9), st.integers(0, 8), st.booleans())
+def test_copies_every_element_and_pads_with_zero(columns, more, offset, tight):
+    """tight: the array ends where the memory does, so one byte too many would be a fault."""
+    pitch = columns + more
+    dims = {"M": FILL_ROWS, "N": 64, "K": columns}
+    lowered = lower(matmul, dims, strides={"a": (pitch, 1)}, wanted=Wanted(misaligned=("a",)))
+    span = offset + (FILL_ROWS - 1) * pitch + columns
+    source = np.random.default_rng(columns).integers(0, 1 << 16, span + (0 if tight else 64), np.uint16)
+    result = filled(lowered, source.view(np.uint8), offset)
+    expected = np.lib.stride_tricks.as_strided(source[offset:], (FILL_ROWS, columns), (2 * pitch, 2))
+    np.testing.assert_array_equal(result[:, :columns], expected)
+    assert not result[:, columns:].any()
+
+
+@pytest.mark.parametrize("stride", [(300, 3), (1, 131)])
+def test_strided_sources_are_read_element_by_element(stride):
+    lowered = lower(product_of_sums, {"M": FILL_ROWS, "N": 64, "K": 19}, strides={"a": stride})
+    a = np.random.default_rng(1).integers(-8, 8, (FILL_ROWS, 19)).astype(ml_dtypes.bfloat16)
+    source = np.zeros(1 + (FILL_ROWS - 1) * stride[0] + 18 * stride[1], ml_dtypes.bfloat16)
+    np.lib.stride_tricks.as_strided(source, a.shape, (2 * stride[0], 2 * stride[1]))[...] = a
+    result = filled(lowered, source.view(np.uint8), 0).copy().view(ml_dtypes.bfloat16)
+    inner = result if lowered.decisions.a.major == "K" else result.T
+    np.testing.assert_array_equal(inner[:FILL_ROWS, :19].astype(np.float32), 2 * a.astype(np.float32) + 1)
+
+
+@tw.kernel
+def displaced(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i - 2, k + 3], b[k, j])
+    c[i, j] = acc
+
+
+def test_a_displaced_operand_is_zero_outside_its_array():
+    lowered = lower(displaced, {"M": FILL_ROWS, "N": 64, "K": 40})
+    a = np.random.default_rng(2).integers(1, 1 << 15, (FILL_ROWS, 40), np.uint16)
+    result = filled(lowered, a.view(np.uint8).reshape(-1), 0)
+    expected = np.zeros_like(a)
+    expected[2:, :-3] = a[:-2, 3:]
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_a_run_that_would_begin_inside_a_unit_is_not_proven():
+    lowered = lower(matmul, {"M": FILL_ROWS, "N": 64, "K": 41}, strides={"a": (43, 1)})
+    fill = lowered.kernels[0]
+    assert not isinstance(verify(fill), Unknown)
+    for op in fill.walk():
+        if isinstance(op, ac.ElementwiseOp):
+            op.properties["run"] = IntAttr(5)
+    assert isinstance(verify(fill), Unknown)
