@@ -22,6 +22,9 @@ class Symbol:
     def __add__(self, other: Symbol | int) -> Symbol:
         return _operation("+", self, other)
 
+    def __sub__(self, other: Symbol | int) -> Symbol:
+        return _operation("-", self, other)
+
     def __mul__(self, other: Symbol | int) -> Symbol:
         return _operation("*", self, other)
 
