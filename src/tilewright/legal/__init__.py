@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.legal.costs import Cost
     from tilewright.legal.engines import Engines
     from tilewright.legal.guard import Guard
+    from tilewright.legal.operand_plan import OperandPlan, plan_operand
     from tilewright.legal.repair_plan import Repair
     from tilewright.legal.repairs import repair
     from tilewright.legal.rule import Fields, Rule
@@ -35,6 +36,7 @@ _HOMES = {
     "Engines": "tilewright.legal.engines",
     "Fields": "tilewright.legal.rule",
     "Guard": "tilewright.legal.guard",
+    "OperandPlan": "tilewright.legal.operand_plan",
     "Repair": "tilewright.legal.repair_plan",
     "Rule": "tilewright.legal.rule",
     "SymbolicFinding": "tilewright.legal.symbolic",
@@ -46,6 +48,7 @@ _HOMES = {
     "decide_fields": "tilewright.legal.symbolic",
     "parse_expression": "tilewright.layout.condition_parser",
     "parse_where": "tilewright.layout.condition_parser",
+    "plan_operand": "tilewright.legal.operand_plan",
     "prove": "tilewright.legal.symbolic",
     "repair": "tilewright.legal.repairs",
     "tiled_rules": "tilewright.legal.tiled_rules",
@@ -57,6 +60,7 @@ __all__ = [
     "Engines",
     "Fields",
     "Guard",
+    "OperandPlan",
     "Repair",
     "Rule",
     "SymbolicFinding",
@@ -68,6 +72,7 @@ __all__ = [
     "decide_fields",
     "parse_expression",
     "parse_where",
+    "plan_operand",
     "prove",
     "repair",
     "tiled_rules",

@@ -30,7 +30,8 @@ class Cost:
     """padded_bytes: in global memory, without data; copied_bytes: of the tensor, beforehand; extra_copies: bulk copies
     that one box takes beyond the first; bank_conflict_ways: wavefronts that eight rows of 16 bytes take where one would
     do; smem_bytes: of shared memory that one box takes; overfetched_bytes: a box brings besides what is wanted;
-    thread_copies: copies that threads issue for one box; boxes: of the whole tensor; box_bytes: wanted of each.
+    thread_copies: copies that threads issue for one box; boxes: of the whole tensor; box_bytes: wanted of each;
+    transposed_bytes: of those copied, that are read across their rows.
     """
 
     padded_bytes: int = 0
@@ -42,14 +43,15 @@ class Cost:
     thread_copies: int = 0
     boxes: int = 1
     box_bytes: int = 0
+    transposed_bytes: int = 0
 
     @property
     def rank(self) -> tuple[int, ...]:
         """A total order, the cheapest repair first: the sum in bytes of traffic, then the parts."""
         a_box = self.extra_copies * _ISSUE_BYTES + self.overfetched_bytes + self.thread_copies * _THREAD_COPY_BYTES
         a_box += (self.bank_conflict_ways - 1) * self.box_bytes // _CONFLICT_SHARE
-        # A copy reads the tensor and writes it.
-        total = 2 * self.copied_bytes + self.padded_bytes // _PADDING_SHARE + self.boxes * a_box
+        # A copy reads the tensor and writes it; one that transposes takes half as long again.
+        total = 2 * self.copied_bytes + self.transposed_bytes + self.padded_bytes // _PADDING_SHARE + self.boxes * a_box
         return (
             total,
             self.copied_bytes,
@@ -67,6 +69,7 @@ class Cost:
         parts = [
             (self.padded_bytes, f"{self.padded_bytes} bytes of padding"),
             (self.copied_bytes, f"{self.copied_bytes} bytes copied beforehand"),
+            (self.transposed_bytes, "transposed"),
             (self.extra_copies, f"{_several(self.extra_copies, 'copy', 'copies')} more for each box"),
             (self.overfetched_bytes, f"{self.overfetched_bytes} bytes fetched beyond each box"),
             (self.thread_copies, f"{_several(self.thread_copies, 'copy', 'copies')} by threads for each box"),

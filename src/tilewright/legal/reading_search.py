@@ -60,12 +60,19 @@ class Found:
 
 
 def search(
-    reading: Reading, limits: MapLimits, *, store: bool = False, most: int = 6, retype: bool = True, moved: bool = True
+    reading: Reading,
+    limits: MapLimits,
+    *,
+    store: bool = False,
+    most: int = 6,
+    retype: bool = True,
+    moved: bool = True,
+    rotate: bool = True,
 ) -> Found:
     """Up to `most` chains from `reading` to what a map can describe.
 
     store: no move may make boxes larger; retype: elements may be read as others of other width; moved: the tensor may
-    be said to begin elsewhere.
+    be said to begin elsewhere; rotate: another dimension may become the innermost.
     """
     wanted = prod(reading.box) * reading.element_bytes
     count = 0
@@ -80,6 +87,8 @@ def search(
             continue
         for move in _moves(chain.reading, fault, limits):
             if (isinstance(move, Widen | Narrow) and not retype) or (isinstance(move, Shift) and not moved):
+                continue
+            if isinstance(move, Permute) and not rotate:
                 continue
             after = move.apply(chain.reading)
             if after is None or after in seen:
