@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "prove or refute the asynchronous protocol of PTX kernels",
     "compile": "compile a tile program to a proven kernel",
     "run": "run a compiled program or a PTX kernel on the GPU or on the CPU machine",
+    "tensormap": "judge a tensor map, explain it, and find the nearest legal plan",
     "reduce": "find the smallest kernel that still shows a finding",
     "demo": "the whole path on a real input, with broken variants refuted",
     "explain": "say what a finding's code means, and what mends it",
