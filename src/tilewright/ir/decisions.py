@@ -73,11 +73,33 @@ class StoreDecision:
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncPlan:
+    """How the copies through one tensor map complete.
+
+    buffer: what is copied from or to. direction: "load" completes by `mechanism` "mbarrier transactions", the bytes
+    being announced to the slot's full barrier; "store" by "bulk groups", one to a box. boxes of box_bytes are issued in
+    each of `stages` slots by each of `issuers` CTAs, which makes stage_bytes in all. pending: groups that may still be
+    reading their slots when the next one is filled (0 for loads, whose slots are freed by barriers).
+    """
+
+    buffer: str
+    direction: str
+    mechanism: str
+    box_bytes: int
+    boxes: int
+    issuers: int
+    stage_bytes: int
+    stages: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineDecisions:
     """A warp-specialized pipeline for a program with one dot.
 
     rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
-    the transposed product, so that the output's contiguous axis runs along its columns.
+    the transposed product, so that the output's contiguous axis runs along its columns. async_plans: those of a, of b,
+    then of every store by the copy engine, in the order of `stores`.
     """
 
     rows: str
@@ -90,6 +112,7 @@ class PipelineDecisions:
     a: OperandDecision
     b: OperandDecision
     stores: tuple[StoreDecision, ...]
+    async_plans: tuple[AsyncPlan, ...]
     stages: int
     consumers: int
     staging_slots: int
@@ -106,6 +129,18 @@ class PipelineDecisions:
     fill_threads: int
     reasons: tuple[str, ...]
 
+    @property
+    def announced_bytes(self) -> int:
+        """Bytes that arrive in one slot, and that its full barrier is told to expect."""
+        return sum(plan.stage_bytes for plan in self.async_plans if plan.direction == "load")
+
+    def plan_of(self, store: StoreDecision) -> AsyncPlan:
+        """The plan of a store by the copy engine. Raises KeyError for another store."""
+        for plan in self.async_plans:
+            if plan.direction == "store" and plan.buffer == store.parameter:
+                return plan
+        raise KeyError(store.parameter)
+
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseDecisions:
@@ -119,7 +154,8 @@ class ElementwiseDecisions:
 Decisions = PipelineDecisions | ElementwiseDecisions
 
 _CLASSES: dict[str, type] = {
-    cls.__name__: cls for cls in (MapDecision, OperandDecision, StoreDecision, PipelineDecisions, ElementwiseDecisions)
+    cls.__name__: cls
+    for cls in (MapDecision, OperandDecision, StoreDecision, AsyncPlan, PipelineDecisions, ElementwiseDecisions)
 }
 
 

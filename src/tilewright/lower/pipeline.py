@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
-from tilewright.ir.decisions import OperandDecision, PipelineDecisions
+from tilewright.ir.decisions import AsyncPlan, OperandDecision, PipelineDecisions
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile_facts import buffers, parameter_name, stores
 from tilewright.lower.build import (
@@ -165,7 +165,7 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
     inner, loop, loop_op = counted_loop(outer, 0, [cursor])
     k, position = loop.args
     phase = _wait(inner, p.ring, position, "empty")
-    total = sum(slot_bytes(d))
+    total = d.announced_bytes
     tx = inner.value(
         ac.ArriveExpectOp.create(
             operands=[phase],
@@ -175,11 +175,11 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
     )
     left = total
     # CTAs along n share A's rows; along m, B's columns.
-    for operand, descriptor, buffer, tile_index, extent, peers in (
-        (d.a, p.a_map, p.a, m, d.tile_m, d.cluster_n),
-        (d.b, p.b_map, p.b, n, d.tile_n, d.cluster_m),
+    for operand, plan, descriptor, buffer, tile_index, extent in (
+        (d.a, d.async_plans[0], p.a_map, p.a, m, d.tile_m),
+        (d.b, d.async_plans[1], p.b_map, p.b, n, d.tile_n),
     ):
-        tx, left = _copies(inner, d, operand, descriptor, buffer, (tile_index, k), extent, peers, tx, left)
+        tx, left = _copies(inner, d, operand, plan, descriptor, buffer, (tile_index, k), extent, tx, left)
     inner.add(ac.TransactionCloseOp.create(operands=[tx]))
     inner.add(ac.YieldOp.create(operands=[_advance(inner, position)]))
     outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
@@ -189,20 +189,19 @@ def _copies(
     build: Build,
     d: PipelineDecisions,
     operand: OperandDecision,
+    plan: AsyncPlan,
     descriptor: SSAValue,
     buffer: SSAValue,
     indices: tuple[SSAValue, SSAValue],
     extent: int,
-    peers: int,
     tx: SSAValue,
     left: int,
 ) -> tuple[SSAValue, int]:
-    """Boxes that fill one operand's slot. With `peers` CTAs sharing it, each loads its part and multicasts it."""
+    """Boxes that fill one operand's slot. Where several CTAs issue them, each loads its part and multicasts it."""
     tile_index, k = indices
-    map_ = operand.map.tensor_map()
     outer_dimension = 1 if operand.major == "K" else 0
-    outer_box = map_.box[outer_dimension]
-    boxes = extent // (outer_box * peers)
+    outer_box = operand.map.box[outer_dimension]
+    boxes, peers = plan.boxes, plan.issuers
     shared: dict[str, Attribute] = {}
     if peers > 1:
         # The slot is peers x boxes x box; this CTA's rank picks its part.
@@ -211,14 +210,14 @@ def _copies(
         outer = affine(build, [(tile_index, extent)], number * outer_box + operand.outer_shift)
         depth = affine(build, [(k, d.tile_k)], 0)
         coordinates = [depth, outer] if operand.major == "K" else [outer, depth]
-        left -= map_.box_bytes * peers
+        left -= plan.box_bytes * peers
         tx = build.value(
             ac.CopyIssueOp.create(
                 operands=[descriptor, buffer, tx, *coordinates],
                 properties={
-                    "offset_bytes": IntAttr(number * map_.box_bytes),
-                    "rank_offset_bytes": IntAttr(boxes * map_.box_bytes if peers > 1 else 0),
-                    "box_bytes": IntAttr(map_.box_bytes),
+                    "offset_bytes": IntAttr(number * plan.box_bytes),
+                    "rank_offset_bytes": IntAttr(boxes * plan.box_bytes if peers > 1 else 0),
+                    "box_bytes": IntAttr(plan.box_bytes),
                     "multicast": IntAttr(peers),
                     **shared,
                 },

@@ -116,11 +116,11 @@ def _store_chunks(
         build.add(op)
         return op
 
-    box_bytes = decision.map.tensor_map().box_bytes
+    plan = d.plan_of(decision)
     for begin in range(0, d.tile_n, decision.chunk_columns):
-        slot = counter.done % d.staging_slots
+        slot = counter.done % plan.stages
         counter.done += 1
-        build.add(bulk_wait(unit, d.staging_slots - 1, read=True))
+        build.add(bulk_wait(unit, plan.pending, read=True))
         synchronize(None)
         written = build.value(
             ac.StageWriteOp.create(
@@ -139,7 +139,7 @@ def _store_chunks(
         build.add(
             ac.CopyStoreOp.create(
                 operands=[descriptor, p.staging, unit, ready, column, row],
-                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(box_bytes)},
+                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(plan.box_bytes)},
             )
         )
         build.add(ac.BulkCommitOp.create(operands=[unit]))

@@ -28,6 +28,7 @@ from tilewright.ir.decisions import (
 )
 from tilewright.ir.tile_facts import dots, grid_axes, stores
 from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.model import Rates, pipeline_cycles, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, TILE_K, Site, decide_operand, decide_store
 from tilewright.targets import Target
@@ -227,6 +228,12 @@ def _fit(
     cluster_size = cluster[0] * cluster[1]
     clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1])
     launch, producer, consumer = _registers(consumers, target)
+    plans = (
+        plan_load(a, tile_m, TILE_K, cluster[1], memory.stages),
+        plan_load(b, tile_n, TILE_K, cluster[0], memory.stages),
+        *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
+    )
+    reasons.extend(plan_words(plan) for plan in plans)
     fill = max((math.prod(o.map.dims) for o in (a, b) if o.materialized), default=0)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // a.map.tensor_map().element.bytes)
@@ -239,6 +246,7 @@ def _fit(
         a=a,
         b=b,
         stores=stores,
+        async_plans=plans,
         stages=memory.stages,
         consumers=consumers,
         staging_slots=memory.staging_slots,
