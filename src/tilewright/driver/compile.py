@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError, Undecided
-from tilewright.base.plan import LaunchPlan
+from tilewright.base.plan import LaunchPlan, TensorMapParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.typestate import protocol_claims, verify
@@ -23,7 +23,9 @@ from tilewright.driver.reproof import reprove
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import Decisions, to_json
-from tilewright.ir.tile_facts import axes_of, dots, grid_axes, the_program
+from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
+from tilewright.ir.tile_facts import axes_of, dots, grid_axes, parameter_name, the_program
+from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
@@ -99,6 +101,7 @@ class Compilation:
             "claims": list(self.proof.claims),
             "text": "proven for the small instance" if self.text_proof is not None else "not run",
             "seconds": dict(self.seconds),
+            "alignment_bytes": alignments_of(self.tile, self.plan),
         }
         if self.assembly is not None:
             facts["assembler"] = self.assembly.version
@@ -140,6 +143,7 @@ def compile_kernel(
             f"{target} is known to the checker, but nothing is compiled for it yet", remedy="use --target sm_90a"
         )
     clock = _Clock(progress)
+    kernel, wanted = _aligned(kernel, elements_of(kernel, dtype), wanted or Wanted())
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
     with clock.step("decide"):
@@ -164,6 +168,36 @@ def compile_kernel(
     return Compilation(
         kernel.name, target, module, decisions, modules, claims, proof, text_proof, ptx, plan, assembly, clock.seconds
     )
+
+
+def _aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:
+    """The kernel and the wishes, told alike which arrays begin where no tensor map may: those that the caller found so,
+    and those of which the author promises no more."""
+    loose = {
+        item.name
+        for item in kernel.parameters
+        if item.alignment_bytes is not None and item.alignment_bytes < DEFAULT_ALIGNMENT_BYTES
+    }
+    parameters = tuple(
+        replace(item, alignment_bytes=elements[item.name].bytes)
+        if item.name in wanted.misaligned and item.name not in loose
+        else item
+        for item in kernel.parameters
+    )
+    names = tuple(item.name for item in parameters if item.name in loose or item.name in wanted.misaligned)
+    return replace(kernel, parameters=parameters), replace(wanted, misaligned=names)
+
+
+def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
+    """Bytes of which the address of a parameter must be a multiple, where it matters: by promise, or for its map."""
+    program = the_program(module)
+    mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
+    found: dict[str, int] = {}
+    for argument in program.body.block.args:
+        name, alignment = parameter_name(program, argument), tensor_type(argument).refinement.alignment_bytes
+        if name in mapped or alignment != DEFAULT_ALIGNMENT_BYTES:
+            found[name] = alignment
+    return found
 
 
 def operations_of(module: ModuleOp) -> int:

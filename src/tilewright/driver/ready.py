@@ -117,6 +117,17 @@ def misaligned_names(views: Mapping[str, ArrayView]) -> tuple[str, ...]:
     return tuple(name for name, view in views.items() if view.device == "cuda" and view.pointer % alignment)
 
 
+def _check_promises(kernel: Kernel, views: Mapping[str, ArrayView]) -> None:
+    for item in kernel.parameters:
+        view, promised = views.get(item.name), item.alignment_bytes
+        if promised is not None and view is not None and view.device == "cuda" and view.pointer % promised:
+            raise TilewrightError(
+                f"{item.name} begins at {view.pointer:#x}; {kernel.name} promises a multiple of {promised}",
+                span=kernel.span,
+                remedy=f"align the array, or promise less: align={{{item.name!r}: ...}}",
+            )
+
+
 def _check_product(left: ArrayView, right: ArrayView) -> None:
     if len(left.shape) != 2 or len(right.shape) != 2:
         raise TilewrightError(f"matmul of arrays of shapes {left.shape} and {right.shape}", remedy="give two matrices")
@@ -189,6 +200,8 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
             span=kernel.span,
             remedy="pass every input, in the order of the parameters",
         )
-    misaligned = misaligned_names({item.name: view for item, view in zip(given, views, strict=False)})
+    named = {item.name: view for item, view in zip(given, views, strict=False)}
+    _check_promises(kernel, named)
+    misaligned = misaligned_names(named)
     compiled = compile_for(kernel, dims, dtype=dtypes, strides=strides, wanted=Wanted(misaligned=misaligned))
     return compiled(*arguments, out=cast("object", out))

@@ -19,6 +19,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
+from tilewright.ir.refinement import Refinement, TensorFacts, broken_promise, promised_facts
+from tilewright.layout.condition import names_of
 
 ELEMENT_TYPES: dict[Element, TypeAttribute] = {Element.BF16: bf16, Element.F16: f16, Element.F32: f32}
 """The elements a tile program may use, as xDSL types."""
@@ -88,7 +90,8 @@ def _parse_integers(parser: AttrParser) -> ArrayAttr[IntAttr]:
 class TensorType(ParametrizedAttribute, TypeAttribute):
     """An array in global memory: `!tile.tensor<["M", "K"], [4096, 64], [64, 1], bf16>`.
 
-    Shape and strides are in elements, outermost axis first.
+    Shape and strides are in elements, outermost axis first. A promise may follow the element:
+    `..., bf16, align 128, where "K % 8 == 0">` (`tilewright.ir.refinement`).
     """
 
     name = "tile.tensor"
@@ -96,10 +99,19 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     shape: ArrayAttr[IntAttr]
     strides: ArrayAttr[IntAttr]
     element: Attribute
+    refinement: Refinement
 
     @classmethod
-    def of(cls, axes: Sequence[str], shape: Sequence[int], strides: Sequence[int], element: Element) -> TensorType:
-        return cls(_strings(axes), _integers(shape), _integers(strides), ELEMENT_TYPES[element])
+    def of(
+        cls,
+        axes: Sequence[str],
+        shape: Sequence[int],
+        strides: Sequence[int],
+        element: Element,
+        refinement: Refinement | None = None,
+    ) -> TensorType:
+        promise = refinement or Refinement.of()
+        return cls(_strings(axes), _integers(shape), _integers(strides), ELEMENT_TYPES[element], promise)
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -117,6 +129,11 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     @property
     def element_kind(self) -> Element:
         return _element_of(self.element)
+
+    @property
+    def facts(self) -> TensorFacts:
+        """What holds in every call that keeps the promise."""
+        return promised_facts(self.refinement, self.axis_names)
 
     @property
     def is_injective(self) -> bool:
@@ -155,6 +172,20 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
                 f"a tensor over {axes_text(axes)} of shape {extents} spans {max(elements, span)} elements",
                 f"stay within 2^31 = {MAX_TENSOR_ELEMENTS}",
             )
+        self._verify_promise(axes, extents)
+
+    def _verify_promise(self, axes: tuple[str, ...], extents: tuple[int, ...]) -> None:
+        strangers = sorted(names_of(self.refinement.condition) - set(axes))
+        if strangers:
+            raise RuleViolation(
+                f"a promise about a tensor over {axes_text(axes)} names {strangers[0]}", "name its axes only"
+            )
+        broken = broken_promise(self.refinement, dict(zip(axes, extents, strict=True)))
+        if broken is not True:
+            raise RuleViolation(
+                f"a tensor over {axes_text(axes)} of shape {extents} breaks the promise {broken}",
+                "give extents that keep it, or promise less",
+            )
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -165,6 +196,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             _print_integers(printer, self.stride_elements)
             printer.print_string(", ")
             printer.print_attribute(self.element)
+            self.refinement.print_tail(printer)
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -175,7 +207,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             parser.parse_punctuation(",")
             strides = _parse_integers(parser)
             parser.parse_punctuation(",")
-            return (axes, shape, strides, parser.parse_type())
+            element = parser.parse_type()
+            return (axes, shape, strides, element, Refinement.parse_tail(parser))
 
 
 @irdl_attr_definition

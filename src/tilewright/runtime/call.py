@@ -1,10 +1,9 @@
 """A compiled program as a function of arrays.
 
 GPU arrays are used where they are, on the stream that their library works on; CPU arrays are copied to GPU 0 and back.
-What the program was compiled for (shapes, strides, elements) is compared with what it is given.
+What the program was compiled for (shapes, strides, elements, alignment) is compared with what it is given.
 
-Not handled: arrays that overlap each other, arrays on several GPUs, addresses less aligned than the kernel's accesses
-(tensor maps are refused by the driver; plain vector accesses fault).
+Not handled: arrays that overlap each other, arrays on several GPUs.
 Checked by: tests/runtime/test_call.py for the comparisons and staging; tests/runtime/test_gpu.py on a GPU.
 """
 
@@ -76,6 +75,7 @@ class Program:
         buffers = (*self.inputs, *self.outputs)
         for view, buffer in zip(views, buffers, strict=True):
             require_match(view, buffer)
+            self._require_aligned(view, buffer)
         ordinal = same_device(views, buffers)
         loaded = self.loaded(ordinal)
         if views[0].device == "cuda":
@@ -85,6 +85,18 @@ class Program:
             written = {buffer.name for buffer, array in zip(self.outputs, given, strict=True) if array is not None}
             _run_staged(loaded, views, buffers, written)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _require_aligned(self, view: ArrayView, buffer: Buffer) -> None:
+        """Raises TilewrightError where a GPU array begins elsewhere than the program was compiled for."""
+        alignments = self.bundle.facts.get("alignment_bytes")
+        if view.device == "cpu" or not isinstance(alignments, dict):
+            return
+        alignment = cast("dict[str, object]", alignments).get(buffer.name)
+        if isinstance(alignment, int) and alignment > 0 and view.pointer % alignment:
+            raise TilewrightError(
+                f"{buffer.name} begins at {view.pointer:#x}; the program was compiled for multiples of {alignment}",
+                remedy="align the array, or call the declared kernel with it, which compiles for where it is",
+            )
 
     def _given(self, out: object) -> tuple[object, ...]:
         if out is None:

@@ -14,9 +14,9 @@ import inspect
 import linecache
 import sys
 import types
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast, overload
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -33,10 +33,15 @@ class TensorAxes:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A tensor parameter of a kernel, with its axes outermost first."""
+    """A tensor parameter of a kernel, with its axes outermost first.
+
+    alignment_bytes: what the author promises of its address, or None; where: what is promised of its axes, as text.
+    """
 
     name: str
     axes: tuple[str, ...]
+    alignment_bytes: int | None = None
+    where: str = ""
 
 
 Launcher = Callable[["Kernel", tuple[object, ...], dict[str, object]], object]
@@ -91,11 +96,29 @@ def set_launcher(launcher: Launcher | None) -> Launcher | None:
     return before
 
 
-def kernel(function: Callable[..., object]) -> Kernel:
+@overload
+def kernel(function: Callable[..., object], /) -> Kernel: ...
+@overload
+def kernel(*, align: Mapping[str, int] | None = None, where: str = "") -> Callable[[Callable[..., object]], Kernel]: ...
+def kernel(
+    function: Callable[..., object] | None = None, /, *, align: Mapping[str, int] | None = None, where: str = ""
+) -> Kernel | Callable[[Callable[..., object]], Kernel]:
     """Declare a tile program. Every parameter is annotated `tw.Tensor[axis names]`.
 
-    Raises TilewrightError for anything but a plain function with such parameters.
+    With promises, as in `@tw.kernel(align={"a": 128}, where="K % 8 == 0, M <= 65536")`. align: bytes of which the
+    parameter's address is a multiple (fewer than 16 where it may begin anywhere; nothing said means 16); where:
+    conditions on axes. What contradicts a promise is refused: extents when the kernel is compiled, addresses when it is
+    called. Raises TilewrightError for anything but a plain function with such parameters.
     """
+    enclosing = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
+    if function is not None:
+        return _declared(function, enclosing, {}, "")
+    return lambda function: _declared(function, enclosing, align or {}, where)
+
+
+def _declared(
+    function: Callable[..., object], enclosing: dict[str, object], align: Mapping[str, int], where: str
+) -> Kernel:
     if not isinstance(function, types.FunctionType):
         raise TilewrightError(
             f"tw.kernel decorates a function, not {type(function).__name__}", remedy="put it above a `def`"
@@ -108,7 +131,7 @@ def kernel(function: Callable[..., object]) -> Kernel:
     if not function.__name__.isidentifier():
         raise TilewrightError("a kernel needs a name and annotations", span=span, remedy="write a `def`")
     _require_plain_name(function.__name__, "kernel", span)
-    annotations = _annotations(function, sys._getframe(1).f_locals, span)  # pyright: ignore[reportPrivateUsage]
+    annotations = _annotations(function, enclosing, span)
     parameters = tuple(
         _parameter(parameter, annotations, span) for parameter in inspect.signature(function).parameters.values()
     )
@@ -116,6 +139,7 @@ def kernel(function: Callable[..., object]) -> Kernel:
         raise TilewrightError(
             f"kernel {function.__name__} has no parameters", span=span, remedy="give it a tensor to store to"
         )
+    parameters = promised(parameters, align, where, span)
     return Kernel(function.__name__, parameters, file, line, source, function)
 
 
@@ -177,6 +201,50 @@ def tensor_axes(axes: object) -> TensorAxes:
             f"a tensor names axis {checked[0]} twice", remedy="name the axes apart; two may have the same extent"
         )
     return TensorAxes(tuple(checked))
+
+
+def promised(
+    parameters: tuple[Parameter, ...], align: Mapping[str, int], where: str, span: Span
+) -> tuple[Parameter, ...]:
+    """The parameters with what the author promises of them. Raises TilewrightError for a promise that says nothing."""
+    # A kernel without promises needs no parser of them.
+    if not align and not where:
+        return parameters
+    from tilewright.ir.refinement import about, alignment_problem, parts_of
+    from tilewright.layout.condition import condition_text, names_of
+    from tilewright.layout.condition_parser import parse_where
+
+    names = [parameter.name for parameter in parameters]
+    for name, alignment in align.items():
+        if name not in names:
+            raise TilewrightError(f"align names no parameter {name}", span=span, remedy=nearest_name(name, names))
+        problem = alignment_problem(alignment)
+        if problem:
+            raise TilewrightError(f"parameter {name}: {problem}", span=span, remedy="give bytes, such as 16 or 128")
+    try:
+        condition = parse_where(where) if where else True
+    except TilewrightError as error:
+        raise TilewrightError(error.message, span=span, remedy=error.remedy) from None
+    if condition is False:
+        raise TilewrightError(f"no sizes satisfy where={where!r}", span=span, remedy="promise what can be kept")
+    axes = list(dict.fromkeys(axis for parameter in parameters for axis in parameter.axes))
+    for part in parts_of(condition):
+        for name in sorted(names_of(part)):
+            if name not in axes:
+                raise TilewrightError(f"where names no axis {name}", span=span, remedy=nearest_name(name, axes))
+        if not any(names_of(part) <= set(parameter.axes) for parameter in parameters):
+            raise TilewrightError(
+                f"no parameter has all axes of {part}", span=span, remedy="promise something of one tensor's axes"
+            )
+    texts = (about(condition, parameter.axes) for parameter in parameters)
+    return tuple(
+        replace(
+            parameter,
+            alignment_bytes=align.get(parameter.name),
+            where="" if text is True else condition_text(text),
+        )
+        for parameter, text in zip(parameters, texts, strict=True)
+    )
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
+from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES, Refinement
 from tilewright.ir.tile_types import ELEMENT_TYPES, RuleViolation, TensorType
 
 
@@ -62,8 +63,16 @@ def _tensor_type(
         raise TilewrightError(
             f"parameter {parameter.name} has strides {strides!r}", span=kernel.span, remedy="give whole numbers"
         )
+    alignment = DEFAULT_ALIGNMENT_BYTES if parameter.alignment_bytes is None else parameter.alignment_bytes
+    if alignment < element.bytes:
+        raise TilewrightError(
+            f"parameter {parameter.name} of {element.value} may begin at multiples of {alignment} bytes",
+            span=kernel.span,
+            remedy=f"align it to its elements, at least {element.bytes}",
+        )
     try:
-        return TensorType.of(parameter.axes, shape, strides, element)
+        refinement = Refinement.of(alignment, parameter.where)
+        return TensorType.of(parameter.axes, shape, strides, element, refinement)
     except VerifyException as error:
         remedy = error.remedy if isinstance(error, RuleViolation) else ""
         raise TilewrightError(f"parameter {parameter.name}: {error}", span=kernel.span, remedy=remedy) from error
