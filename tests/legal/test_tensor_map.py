@@ -68,6 +68,9 @@ def test_to_a_launch_plan_and_back() -> None:
     assert isinstance(plan, PlanMap) and plan.offset_bytes == 1 << 20
     assert legal.TensorMap.from_plan(plan) == LEGAL
     assert legal.TensorMap.from_plan(plan, 4096).address == (1 << 20) + 4096
-    for wrong in (legal.TensorMap("tf32", (8,), (), (8,)), legal.TensorMap("u8", (16,), (), (16,), swizzle=7)):
+    for name in ("tf32", "f32_ftz", "u6x16_align16"):
+        other = legal.TensorMap(name, (128,), (), (128,))
+        assert legal.TensorMap.from_plan(other.to_plan()) == other
+    for wrong in (legal.TensorMap(99, (8,), (), (8,)), legal.TensorMap("u8", (16,), (), (16,), swizzle=7)):
         with pytest.raises(TilewrightError, match="launch plan"):
             wrong.to_plan()

@@ -7,8 +7,9 @@ import pytest
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import TensorMap
-from tilewright.legal.raw_tensormap import raw_violations
-from tilewright.legal.tensormap import cautions, raw_tensor_map, shared_footprint_bytes, violations
+from tilewright.legal.im2col_map import any_from_plan
+from tilewright.legal.legality import check
+from tilewright.legal.tensormap import cautions, violations
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -18,7 +19,7 @@ LEGAL = TensorMap(Element.BF16, dims=(4096, 4096), strides_bytes=(8192,), box=(6
 def test_the_operand_of_a_matrix_multiply_is_legal() -> None:
     assert violations(LEGAL, HOPPER) == ()
     assert cautions(LEGAL, HOPPER) == ()
-    assert shared_footprint_bytes(LEGAL, HOPPER) == LEGAL.box_bytes == 16384
+    assert check(any_from_plan(LEGAL), HOPPER).footprint_bytes == LEGAL.box_bytes == 16384
 
 
 def test_every_broken_rule_is_reported_not_the_first() -> None:
@@ -44,17 +45,17 @@ def test_contradicting_lengths_are_an_error(fields: dict[str, tuple[int, ...]]) 
 
 
 def test_enumerations_are_the_driver_s() -> None:
-    raw = raw_tensor_map(
+    fields = any_from_plan(
         replace(LEGAL, interleave="32B", swizzle="64B", l2_promotion="256B", out_of_bounds="nan", element=Element.F64)
-    )
-    assert (raw.data_type, raw.interleave, raw.swizzle, raw.l2_promotion, raw.out_of_bounds) == (8, 2, 2, 3, 1)
+    ).fields
+    assert (fields.dtype, fields.interleave, fields.swizzle, fields.l2_promotion, fields.oob_fill) == (8, 2, 2, 3, 1)
 
 
 def test_a_swizzle_wider_than_the_inner_row_takes_more_shared_memory_than_it_moves() -> None:
     narrow = replace(LEGAL, box=(16, 256))
     assert violations(narrow, HOPPER) == ()
     assert narrow.box_bytes == 8192
-    assert shared_footprint_bytes(narrow, HOPPER) == 255 * 128 + 32
+    assert check(any_from_plan(narrow), HOPPER).footprint_bytes == 256 * 128
 
 
 def test_what_the_driver_accepts_and_shared_memory_cannot_hold_is_cautioned() -> None:
@@ -71,12 +72,3 @@ def test_interleave_32b_without_its_swizzle_is_cautioned() -> None:
     assert violations(sliced, HOPPER) == ()
     assert [found.code for found in cautions(sliced, HOPPER)] == ["TM031"]
     assert cautions(replace(sliced, swizzle="32B"), HOPPER) == ()
-    with pytest.raises(TilewrightError, match="interleaved"):
-        shared_footprint_bytes(sliced, HOPPER)
-
-
-def test_packed_elements_are_refused_where_their_rules_are_not_known() -> None:
-    raw = replace(raw_tensor_map(LEGAL), data_type=14)
-    assert [found.code for found in raw_violations(raw, HOPPER)] == ["TM001"]
-    with pytest.raises(TilewrightError, match="packed"):
-        raw_violations(raw, target("sm_100a"))

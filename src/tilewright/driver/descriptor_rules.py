@@ -1,7 +1,7 @@
 """Which rules do tensor maps and wgmma matrix descriptors obey? One row for each code that `legal` reports.
 
-Numbers stand in the target's facts; here they are put into words for sm_90a. Checked by: tests/driver/test_rules.py,
-which looks for every code in the sources of `legal`, and compares names.
+Numbers stand in the target's facts; here they are put into words for sm_90a, and for sm_100a what it alone has.
+Checked by: tests/driver/test_rules.py, which looks for every code in the sources of `legal`, and compares names.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
     def source(name: str) -> str:
         return facts.fact(f"tensor_map.{name}").source
 
+    later = target("sm_100a").fact  # what only later architectures have
+    corners = ", ".join(f"{corner}" for corner in facts.limits("tensor_map.im2col_corner_limits"))
     spans = ", ".join(f"{span}" for span in facts.limits("tensor_map.swizzle_span_bytes")[1:])
     return (
         Rule("TM001", "data-type", "the data type is not one the architecture has",
@@ -86,6 +88,45 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
         Rule("TM018", "box-footprint", "the box is larger than shared memory",
              f"The box has at most {limit('box_footprint_bytes_max')} bytes.", source("box_footprint_bytes_max"),
              "256 x 256 x 8 bf16 elements.", "Copy several boxes."),
+        Rule("TM019", "driver-version", "the driver does not know a value yet",
+             "Packed data types and swizzle atoms need CUDA 12.8, im2col maps along W alone 13.0.",
+             later("feature.packed_tensor_elements").source, "A packed type with a driver of 12.6.",
+             "Update the driver, or choose an older type or swizzle."),
+        Rule("TM020", "packed-dim-multiple", "the innermost extent is no multiple of whole groups of packed values",
+             "globalDim[0] is a multiple of 2 for 16U4_ALIGN8B, of 128 for the types padded to 16 bytes.",
+             later("tensor_map.packed_dim_multiple_elements").source, "100 values of 6 bits.",
+             "Pad the innermost dimension."),
+        Rule("TM021", "packed-inner-extent", "the inner row of padded packed values has a wrong size",
+             "boxDim[0], or channelsPerPixel, is 128 for the types padded to 16 bytes.",
+             later("tensor_map.padded_inner_elements").source, "An inner box of 64 values of 6 bits.",
+             "Copy 128 values a row."),
+        Rule("TM022", "packed-swizzle", "the packed type does not take this swizzle",
+             "16U4_ALIGN16B takes NONE, 128B and 128B_ATOM_32B; 16U6_ALIGN16B also 128B_ATOM_64B, for stores.",
+             later("tensor_map.u4x16_align16_swizzles").source, "6-bit values under 64B.",
+             "Use none or 128B."),
+        Rule("TM023", "packed-interleave", "6-bit values are interleaved",
+             "16U6_ALIGN16B takes no interleave.", later("tensor_map.u6x16_align16_interleave").source,
+             "6-bit values with interleave 16B.", "Drop the interleave."),
+        Rule("TM024", "channels-range", "the channels of a pixel are out of range",
+             f"channelsPerPixel is 1 to {limit('im2col_channels_max')}.", source("im2col_channels_max"),
+             "512 channels.", "Copy several groups of channels."),
+        Rule("TM025", "pixels-range", "the pixels of a column are out of range",
+             f"pixelsPerColumn is 1 to {limit('im2col_pixels_max')}.", source("im2col_pixels_max"),
+             "2048 pixels.", "Copy several columns."),
+        Rule("TM026", "corner-range", "a corner of the box of pixels is out of range",
+             f"Corners are at least minus, and below, {corners} for ranks 3, 4 and 5.", source("im2col_corner_limits"),
+             "A padding of 20 in three dimensions.", "Pad the tensor itself."),
+        Rule("TM027", "pixel-box-empty", "the box of pixels is empty",
+             "In each dimension the extent plus the upper corner is above the lower corner.",
+             source("im2col_pixel_box_min"), "A filter larger than the padded image.", "Check padding and dilation."),
+        Rule("TM028", "im2col-wide", "the architecture has no im2col maps along W alone",
+             "cuTensorMapEncodeIm2colWide needs compute capability 10.0.", later("feature.im2col_wide").source,
+             "An Im2colWideMap on sm_90a.", "Use an Im2colMap."),
+        Rule("TM029", "wide-mode", "the mode is not one of the enumeration", "The mode is W or W128.",
+             later("tensor_map.im2col_wide_mode_max").source, "mode 2.", "Use w or w128."),
+        Rule("TM030", "wide-swizzle", "im2col maps along W do not take this swizzle",
+             "They take 64B, 128B and 128B_ATOM_32B.", later("tensor_map.im2col_wide_swizzles").source,
+             "An Im2colWideMap without swizzle.", "Use 128B."),
         Rule("TM031", "interleave-32B-swizzle", "interleave 32B is used with another swizzle than 32B",
              "The documentation pairs them; the encoder does not enforce it.", _DRIVER + ": swizzle",
              "interleave 32B with swizzle 128B.", "Use swizzle 32B."),
@@ -93,6 +134,51 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
              f"A thread block has at most {facts.limit('cta.shared_bytes_max')} bytes; the encoder lets pass what fits "
              "a multiprocessor.", facts.fact("cta.shared_bytes_max").source, "A box of 233472 bytes.",
              "Make the box smaller."),
+        Rule("TM033", "transaction-range", "one copy is more than an mbarrier's phase can count",
+             f"A phase counts at most {facts.limit('mbarrier.transaction_bytes_max')} bytes.",
+             facts.fact("mbarrier.transaction_bytes_max").source,
+             "An interleaved box of 256 x 256 slices.", "Make the box smaller."),
+        Rule("TM034", "row-pitch", "the box needs more shared memory than its barrier counts",
+             "Rows narrower than the swizzle's span stand a whole span apart.",
+             "CUDA C++ Programming Guide, Tensor Memory Access; measured", "32-byte rows under 128B.",
+             "Size the buffer by rows times span, the barrier by the box's bytes; or use a narrower swizzle."),
+        Rule("TM035", "box-beyond-extent", "the box is larger than the tensor",
+             "What is outside the tensor is filled, and counted as moved.", _DRIVER + ": oobFill",
+             "A box of 128 rows over a tensor of 100.", "Nothing need be done; a smaller box moves less."),
+        Rule("TM036", "store-clipping", "a store over the end of a row writes beyond it",
+             "Stores are clipped in pieces of 16 bytes of global memory.", "measured; triton issue 11583",
+             "Rows of 100 bytes, packed without padding.", "Pad the rows to 16 bytes, or store the edge by threads."),
+        Rule("TM037", "zero-stride", "a dimension repeats the same bytes",
+             "A stride of 0 is taken: loads broadcast, stores race.", _DRIVER + ": globalStrides",
+             "A bias broadcast over rows.", "Do not store through such a map."),
+        Rule("TM038", "overlapping-strides", "elements may share bytes",
+             "A stride is below the reach of the dimensions inside it; the encoder takes it.",
+             _DRIVER + ": globalStrides", "Sliding windows over a vector.", "Do not store through such a map."),
+        Rule("TM039", "stride-order", "strides do not ascend outwards",
+             "The encoder takes strides in any order; other checkers want them ascending.",
+             _DRIVER + ": globalStrides", "Heads inside rows in memory, outside them in the map.",
+             "Nothing need be done; order the dimensions by stride where another tool asks for it."),
+        Rule("TM040", "address-line", "a swizzled tensor does not begin on a line of 128 bytes",
+             "The guide asks for 128 bytes under a swizzle; the encoder and the copies take 16.",
+             "CUDA C++ Programming Guide, Tensor Memory Access: alignment", "A view beginning at byte 16.",
+             "Align the tensor where speed matters."),
+        Rule("TM041", "promotion-beyond-row", "reads are widened in L2 beyond a row",
+             "L2 promotion fetches whole pieces of 64, 128 or 256 bytes.", "CUDA Driver API, CUtensorMapL2promotion",
+             "Rows of 64 bytes with promotion 256B.", "Promote to at most a row."),
+        Rule("TM042", "driver-small-extent", "the driver encodes this map wrongly",
+             "Drivers up to 13.1 set bit 21 of the second word for small tensors that are not dense, on Blackwell.",
+             later("tensor_map.small_extent_bug_bytes").source, "A slice of 64 KiB.",
+             "Clear the bit after encoding, or update the driver."),
+        Rule("TM043", "wide-interleave", "an im2col map along W is interleaved",
+             "Copies in the modes im2col::w and im2col::w::128 take no interleave.", "PTX ISA 5.5.6",
+             "An Im2colWideMap with interleave 16B.", "Drop the interleave."),
+        Rule("TM044", "load-only", "no store takes this map",
+             "16U4_ALIGN16B and 128B_ATOM_32B_FLIP_8B are for loads alone.", "PTX ISA 9.7.9.27.1.1",
+             "A store of 4-bit values padded to 16 bytes.", "Store through another type or swizzle."),
+        Rule("TM045", "store-only", "no load takes this map",
+             "16U6_ALIGN16B under 128B_ATOM_64B is for stores alone.",
+             later("tensor_map.u6x16_align16_swizzles").source, "A load of 6-bit values under 128B_ATOM_64B.",
+             "Load under none, 128B or 128B_ATOM_32B."),
     )  # fmt: skip
 
 

@@ -365,7 +365,7 @@ def packed_format_rules(target: Target) -> tuple[Rule, ...]:
     """TM022 and TM023: which swizzles and interleaves the padded packed types take; none on targets without them."""
     if not target.supports("packed_tensor_elements"):
         return ()
-    rules = [_packed_swizzle(target, number) for number in PADDED_TYPES]
+    rules = [packed_swizzle_rule(target, number, "_swizzles") for number in PADDED_TYPES]
     rules.append(
         fact_rule(
             target, "tensor_map.u6x16_align16_interleave", "TM023", "packed-interleave", "interleave",
@@ -379,8 +379,9 @@ def packed_format_rules(target: Target) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _packed_swizzle(target: Target, number: int) -> Rule:
-    key = f"tensor_map.{DATA_TYPES[number].name}_swizzles"
+def packed_swizzle_rule(target: Target, number: int, fact: str) -> Rule:
+    """TM022 of one packed type; fact: the end of the key that lists the swizzles it takes."""
+    key = f"tensor_map.{DATA_TYPES[number].name}{fact}"
     allowed, name = target.limits(key), DATA_TYPES[number].driver_name
     named = ", ".join(SWIZZLES[swizzle] for swizzle in allowed)
     last = target.limit("tensor_map.swizzle_max")

@@ -72,6 +72,10 @@ INTERLEAVES: tuple[Interleave, ...] = get_args(Interleave)
 SWIZZLES: tuple[Swizzle, ...] = get_args(Swizzle)
 L2_PROMOTIONS: tuple[L2Promotion, ...] = get_args(L2Promotion)
 FILLS: tuple[OutOfBounds, ...] = get_args(OutOfBounds)
+WIDE_MODES = ("w", "w128")
+"""`CUtensorMapIm2ColWideMode`: pixels counted, or always 128 of them."""
+WIDE_COUNTED, WIDE_PIXELS = 0, 128
+"""The first of these modes, and the pixels that the other moves."""
 DATA_TYPE_NAMES: tuple[str, ...] = tuple(each.name for each in DATA_TYPES)
 
 _ALIASES = {

@@ -2,9 +2,11 @@
 
 An im2col map has no box: the corners of a box of pixels, channels for each pixel, and pixels for each column. Shared
 with tiled maps are the rules of enumerations, address, extents, strides, element strides and, for the channels, those
-of the inner row (`common_rules`, `inner_rules`).
+of the inner row (`common_rules`, `inner_rules`). The wide maps of later architectures, along W alone, have rules of
+their own beside them.
 
-Source: CUDA Driver API, cuTensorMapEncodeIm2col. How rules are read: `tilewright.legal.rule`. Checked by:
+Source: CUDA Driver API, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide; the wide ones as documented, not
+compared with a driver. How rules are read: `tilewright.legal.rule`. Checked by:
 tests/legal/test_im2col.py.
 """
 
@@ -20,12 +22,15 @@ from tilewright.legal.common_rules import (
     extent_rules,
     fact_rule,
     packed_format_rules,
+    packed_swizzle_rule,
     range_rules,
     rank_rules,
+    since,
     stride_rules,
 )
+from tilewright.legal.enumerations import PADDED_TYPES, SWIZZLES, WIDE_COUNTED
 from tilewright.legal.inner_rules import InnerRow, inner_rules
-from tilewright.legal.rule import Fields, Rule, Term, within
+from tilewright.legal.rule import Fields, Rule, Term, Truth, always, one_of, within
 from tilewright.targets import Target
 
 _CHANNELS = InnerRow("channelsPerPixel", None, "channels_per_pixel", "row", lambda fields: fields.channels_per_pixel)
@@ -34,7 +39,39 @@ _CHANNELS = InnerRow("channelsPerPixel", None, "channels_per_pixel", "row", lamb
 @cache
 def im2col_rules(target: Target, driver: Driver | None = None) -> tuple[Rule, ...]:
     """Every rule of im2col maps on `target`, by code; those about one dimension once for each."""
-    rules = (
+    return _by_code((
+        *_shared_rules(target, driver),
+        *packed_format_rules(target),
+        _pixels_rule(target, always),
+        *_corner_rules(target),
+    ))  # fmt: skip
+
+
+@cache
+def im2col_wide_rules(target: Target, driver: Driver | None = None) -> tuple[Rule, ...]:
+    """Every rule of im2col maps along W on `target`, by code. Where the target has no such maps, that rule alone."""
+    if not target.supports("im2col_wide"):
+        return (_no_wide_maps(target),)
+    corners = target.limits("tensor_map.im2col_corner_limits")
+    return _by_code((
+        *_shared_rules(target, driver),
+        *_wide_version_rules(target, driver),
+        _wide_mode_rule(target),
+        _wide_swizzle_rule(target),
+        *(packed_swizzle_rule(target, number, "_wide_swizzles") for number in PADDED_TYPES),
+        _pixels_rule(target, lambda fields: fields.wide_mode == WIDE_COUNTED),
+        _corner(target, "pixelBoxLowerCornerWidth", "lower_corner", 0, None, corners[0]),
+        _corner(target, "pixelBoxUpperCornerWidth", "upper_corner", 0, None, corners[0]),
+        _area(target, 0, None),
+    ))  # fmt: skip
+
+
+def _by_code(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return tuple(sorted(rules, key=lambda rule: (rule.code, -1 if rule.index is None else rule.index)))
+
+
+def _shared_rules(target: Target, driver: Driver | None) -> tuple[Rule, ...]:
+    return (
         *enumeration_rules(target, driver),
         *rank_rules(target, low_key="tensor_map.im2col_rank_min"),
         *address_rules(target),
@@ -43,17 +80,75 @@ def im2col_rules(target: Target, driver: Driver | None = None) -> tuple[Rule, ..
         *range_rules(target, "TM017", "element-stride-range", "elementStrides", "element stride", "element_strides",
                      "tensor_map.element_stride_max"),
         *inner_rules(target, _CHANNELS),
-        *packed_format_rules(target),
         _count_rule(target, "TM024", "channels-range", "channelsPerPixel", "channels_per_pixel",
-                    "tensor_map.im2col_channels_max"),
-        _count_rule(target, "TM025", "pixels-range", "pixelsPerColumn", "pixels_per_column",
-                    "tensor_map.im2col_pixels_max"),
-        *_corner_rules(target),
+                    "tensor_map.im2col_channels_max", always),
     )  # fmt: skip
-    return tuple(sorted(rules, key=lambda rule: (rule.code, -1 if rule.index is None else rule.index)))
 
 
-def _count_rule(target: Target, code: str, name: str, field: str, attribute: str, key: str) -> Rule:
+def _no_wide_maps(target: Target) -> Rule:
+    return fact_rule(
+        target, "feature.im2col_wide", "TM028", "im2col-wide", "tensorMap", ("wide_mode",),
+        lambda fields: fields.wide_mode != fields.wide_mode,
+        lambda fields: fields.wide_mode,
+        lambda fields: f"{target.name} has no im2col maps along W alone",
+        limit=0,
+    )  # fmt: skip
+
+
+def _wide_version_rules(target: Target, driver: Driver | None) -> tuple[Rule, ...]:
+    first = since(target, "feature.im2col_wide")
+    if driver is None or driver >= first:
+        return ()
+    return (
+        fact_rule(
+            target, "feature.im2col_wide", "TM019", "driver-version", "tensorMap", ("wide_mode",),
+            lambda fields: fields.wide_mode != fields.wide_mode,
+            lambda fields: fields.wide_mode,
+            lambda fields: (
+                f"im2col maps along W are known from CUDA {first[0]}.{first[1]} on, not to {driver[0]}.{driver[1]}"
+            ),
+            limit=first[0] * 1000 + first[1] * 10,
+        ),
+    )  # fmt: skip
+
+
+def _wide_mode_rule(target: Target) -> Rule:
+    last = target.limit("tensor_map.im2col_wide_mode_max")
+    return fact_rule(
+        target, "tensor_map.im2col_wide_mode_max", "TM029", "wide-mode", "mode", ("wide_mode",),
+        lambda fields: within(fields.wide_mode, 0, last),
+        lambda fields: fields.wide_mode,
+        lambda fields: f"mode {fields.wide_mode} is not one of the values 0 to {last}",
+    )  # fmt: skip
+
+
+def _wide_swizzle_rule(target: Target) -> Rule:
+    allowed = target.limits("tensor_map.im2col_wide_swizzles")
+    named = ", ".join(SWIZZLES[swizzle] for swizzle in allowed)
+    last = target.limit("tensor_map.swizzle_max")
+
+    def message(fields: Fields) -> str:
+        value: int = fields.swizzle
+        return f"swizzle {SWIZZLES[value]} is not taken by im2col maps along W, which take {named}"
+
+    return fact_rule(
+        target, "tensor_map.im2col_wide_swizzles", "TM030", "wide-swizzle", "swizzle", ("swizzle",),
+        lambda fields: one_of(fields.swizzle, allowed),
+        lambda fields: fields.swizzle,
+        message,
+        limit=allowed[-1],
+        applies=lambda fields: within(fields.swizzle, 0, last),
+    )  # fmt: skip
+
+
+def _pixels_rule(target: Target, applies: Callable[[Fields], Truth]) -> Rule:
+    return _count_rule(target, "TM025", "pixels-range", "pixelsPerColumn", "pixels_per_column",
+                       "tensor_map.im2col_pixels_max", applies)  # fmt: skip
+
+
+def _count_rule(
+    target: Target, code: str, name: str, field: str, attribute: str, key: str, applies: Callable[[Fields], Truth]
+) -> Rule:
     limit = target.limit(key)
 
     def value(fields: Fields) -> Term:
@@ -64,6 +159,7 @@ def _count_rule(target: Target, code: str, name: str, field: str, attribute: str
         lambda fields: within(value(fields), 1, limit),
         value,
         lambda fields: f"{field} {value(fields)} is not between 1 and {limit}",
+        applies=applies,
     )  # fmt: skip
 
 
@@ -80,24 +176,25 @@ def _corner_rules(target: Target) -> list[Rule]:
     return rules
 
 
-def _rank_is(rank: int) -> Callable[[Fields], Term]:
-    return lambda fields: fields.rank == rank
+def _rank_is(rank: int | None) -> Callable[[Fields], Truth]:
+    return always if rank is None else lambda fields: fields.rank == rank
 
 
-def _corner(target: Target, field: str, attribute: str, index: int, rank: int, limit: int) -> Rule:
+def _corner(target: Target, field: str, attribute: str, index: int, rank: int | None, limit: int) -> Rule:
     def value(fields: Fields) -> Term:
         return getattr(fields, attribute)[index]
 
+    of = "along W" if rank is None else f"of rank {rank}"
     return fact_rule(
         target, "tensor_map.im2col_corner_limits", "TM026", "corner-range", field, ("rank", f"{attribute}[{index}]"),
         lambda fields: within(value(fields), -limit, limit - 1),
         value,
-        lambda fields: f"{field} {value(fields)} is not between {-limit} and {limit - 1}, the range of rank {rank}",
+        lambda fields: f"{field} {value(fields)} is not between {-limit} and {limit - 1}, the range {of}",
         index=index, limit=limit, applies=_rank_is(rank),
     )  # fmt: skip
 
 
-def _area(target: Target, index: int, rank: int) -> Rule:
+def _area(target: Target, index: int, rank: int | None) -> Rule:
     def extent(fields: Fields) -> Term:
         return fields.dims[index + 1] + fields.upper_corner[index] - fields.lower_corner[index]
 

@@ -4,8 +4,8 @@ Dimensions innermost first; strides in bytes, of dimensions 1 to rank - 1; enume
 number, kept as the name where the number has one. A value may break any rule: `check` says which. What is no tensor map
 at all (a list of the wrong length, a number that is no integer, a name that no enumeration has) is an error here.
 
-`base.plan.TensorMap` is the compiled program's map, whose element is one that kernels compute with; `to_plan` and
-`from_plan` go between. Not handled: the 128 bytes that the driver makes of it. Checked by:
+`base.plan.TensorMap` is the compiled program's map, all of whose enumerations have names; `to_plan` and `from_plan` go
+between. Not handled: the 128 bytes that the driver makes of it. Checked by:
 tests/legal/test_tensor_map.py.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from tilewright.base import plan
 from tilewright.base.element import Element
@@ -44,6 +44,7 @@ _ENUMERATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 Name = TypeVar("Name", bound=str)
+VARIANTS: tuple[plan.ElementVariant, ...] = get_args(plan.ElementVariant)
 
 
 def integers(field: str, values: object) -> tuple[int, ...]:
@@ -141,19 +142,20 @@ class TensorMap:
     def to_plan(self) -> plan.TensorMap:
         """The same map for a launch plan; its `offset_bytes` is the address, counted from a buffer at address 0.
 
-        Raises TilewrightError where a launch plan cannot say it: an enumeration value without a name, or an element
-        that kernels do not compute with.
+        Raises TilewrightError where a launch plan cannot say it: an enumeration value without a name.
         """
+        element, variant = plan_element(self.dtype)
         return plan.TensorMap(
-            element=element_of(self.dtype),
+            element=element,
+            variant=variant,
             dims=self.dims,
             strides_bytes=self.strides,
             box=self.box,
             element_strides=self.steps,
-            swizzle=_named("swizzle", self.swizzle, SWIZZLES),
-            interleave=_named("interleave", self.interleave, INTERLEAVES),
-            l2_promotion=_named("l2_promotion", self.l2_promotion, L2_PROMOTIONS),
-            out_of_bounds=_named("oob_fill", self.oob_fill, FILLS),
+            swizzle=plan_name("swizzle", self.swizzle, SWIZZLES),
+            interleave=plan_name("interleave", self.interleave, INTERLEAVES),
+            l2_promotion=plan_name("l2_promotion", self.l2_promotion, L2_PROMOTIONS),
+            out_of_bounds=plan_name("oob_fill", self.oob_fill, FILLS),
             offset_bytes=self.address,
         )
 
@@ -161,10 +163,12 @@ class TensorMap:
     def from_plan(map: plan.TensorMap, address: int = 0) -> TensorMap:
         """The map of a launch plan whose buffer is at `address`.
 
-        Raises TilewrightError where the fields' lengths contradict each other.
+        Raises TilewrightError where the fields' lengths contradict each other, and for an im2col map.
         """
+        if map.im2col is not None:
+            raise TilewrightError("tensor map: an im2col map is no tiled one", remedy="use Im2colMap.from_plan")
         return TensorMap(
-            map.element.value,
+            dtype_of_plan(map),
             map.dims,
             map.strides_bytes,
             map.box,
@@ -199,16 +203,25 @@ def enumeration_number(value: str | int, names: tuple[str, ...]) -> int:
     return names.index(value) if isinstance(value, str) else value
 
 
-def _named(field: str, value: str | int, names: tuple[Name, ...]) -> Name:
+def plan_name(field: str, value: str | int, names: tuple[Name, ...]) -> Name:
+    """`value` as one of `names`. Raises TilewrightError where it has no name."""
     for name in names:
         if name == value:
             return name
     raise TilewrightError(f"tensor map: {field} {value!r} has no name, and a launch plan needs one")
 
 
-def element_of(dtype: str | int) -> Element:
-    """The element that kernels compute with. Raises TilewrightError where the data type has none, such as tf32."""
+def plan_element(dtype: str | int) -> tuple[Element, plan.ElementVariant]:
+    """The element and its variant in a launch plan. Raises TilewrightError for a data type without a name."""
+    for variant in VARIANTS:
+        if variant == dtype and variant != "none":
+            return (Element.F32 if "f32" in variant else Element.U8), variant
     try:
-        return Element(dtype)
+        return Element(dtype), "none"
     except ValueError:
-        raise TilewrightError(f"tensor map: no element of a launch plan is {dtype!r}") from None
+        raise TilewrightError(f"tensor map: dtype {dtype!r} has no name, and a launch plan needs one") from None
+
+
+def dtype_of_plan(map: plan.TensorMap) -> str:
+    """The data type's name of a launch plan's map."""
+    return map.element.value if map.variant == "none" else map.variant
