@@ -18,7 +18,8 @@ from functools import lru_cache
 
 from tilewright.base.error import TilewrightError
 from tilewright.solve.bounded import Effort, Undetermined
-from tilewright.solve.expression import Truth, divisors, trace, trace_term
+from tilewright.solve.cost_floor import cost_floors
+from tilewright.solve.expression import Comparison, Constant, Term, Truth, divisors, trace, trace_term
 from tilewright.solve.fields import Choice, Constraint, Cost, Infeasible, Problem, chosen, holds_at, witness
 from tilewright.solve.interval import NO, YES, Bounds, Certainty, bounds, certainty
 from tilewright.solve.narrowing import Domain, narrow, size
@@ -46,10 +47,10 @@ def _reading(constraint: Constraint) -> _Reading:
 
 
 @lru_cache(maxsize=1024)
-def _cost_bounds(cost: Cost) -> Bounds | None:
+def _cost_reading(cost: Cost) -> tuple[Term, Bounds | None]:
     tree = trace_term(cost.value, len(cost.fields))
     # A quotient by what may be zero has no bound that holds at every value.
-    return None if divisors(tree) else bounds(tree)
+    return tree, None if divisors(tree) else bounds(tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ class _Search:
         self.limit = effort.search_steps
         self.steps = 0
         self.best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-        self.costs = tuple((cost, _cost_bounds(cost), problem.positions(cost)) for cost in problem.costs)
+        self.costs = tuple((cost, *_cost_reading(cost), problem.positions(cost)) for cost in problem.costs)
+        self.floors = tuple(cost.floor for cost in problem.costs)
 
     def spend(self, steps: int) -> None:
         self.steps += steps
@@ -82,15 +84,19 @@ class _Search:
     def least_costs(self, domains: Sequence[Domain]) -> tuple[int, ...]:
         """Lower bounds of the costs, up to the first that has none."""
         found: list[int] = []
-        for cost, reading, fields in self.costs:
-            floor = cost.floor
-            if reading is not None:
-                low, _ = reading([domains[i][0] for i in fields], [domains[i][-1] for i in fields])
-                floor = low if floor is None else max(low, floor)
-            if floor is None:
+        for floor, low in zip(self.floors, self.interval_costs(domains), strict=True):
+            least = low if floor is None else floor if low is None else max(low, floor)
+            if least is None:
                 break
-            found.append(floor)
+            found.append(least)
         return tuple(found)
+
+    def interval_costs(self, domains: Sequence[Domain]) -> list[int | None]:
+        """What intervals say of each cost, floors aside."""
+        return [
+            None if reading is None else reading([domains[i][0] for i in fields], [domains[i][-1] for i in fields])[0]
+            for _, _, reading, fields in self.costs
+        ]
 
     def hopeless(self, domains: Sequence[Domain]) -> bool:
         """Whether nothing in `domains` costs less than the best witness."""
@@ -129,8 +135,28 @@ class _Search:
                     if answer != YES:
                         kept.append(part)
             if not changed:
-                return tuple(kept)
+                field = self.cheapened(domains)
+                if field is None:
+                    return tuple(kept)
+                if not domains[field]:
+                    return None
             waiting = kept
+
+    def cheapened(self, domains: list[Domain]) -> int | None:
+        """Narrow the one unknown field of the first cost, in place, to what may beat the best witness: which field."""
+        if self.best is None or not self.costs:
+            return None
+        most = self.best[1][0] - (len(self.costs) == 1)
+        _, tree, _, fields = self.costs[0]
+        unknown = {i for i in fields if size(domains[i]) > 1}
+        if len(unknown) != 1:
+            return None
+        (field,) = unknown
+        better = Comparison("<=", tree, Constant(most))
+        before = size(domains[field])
+        self.spend(1)
+        domains[field], _ = narrow(better, [None if i == field else domains[i][0] for i in fields], domains[field])
+        return field if size(domains[field]) != before else None
 
     def narrowed(self, part: _Part, domains: Sequence[Domain], field: int) -> tuple[Domain, bool]:
         """The values of `field` that the constraint admits, all other fields of it being fixed."""
@@ -141,6 +167,16 @@ class _Search:
         self.spend(size(domain))
         holds = part.reading.constraint
         return tuple(v for v in domain if holds_at(holds, [v if f is None else f for f in fixed])), True
+
+    def find_floors(self, domains: Sequence[Domain], parts: Sequence[_Part]) -> None:
+        """Raise the floors of the costs to what the constraints together imply, once, at the root."""
+        known = cost_floors(
+            domains,
+            [(part.reading.tree, part.fields) for part in parts],
+            [(tree, fields) for _, tree, _, fields in self.costs],
+        )
+        pairs = zip(self.floors, known, strict=True)
+        self.floors = tuple(max((end for end in pair if end is not None), default=None) for pair in pairs)
 
     def explore(self, domains: list[Domain], parts: Sequence[_Part]) -> None:
         left = self.propagate(domains, parts)
@@ -173,9 +209,8 @@ class _Search:
             else:
                 first, second = rest[:1], rest[-1:]
             dived = True
-            low, high = (_with(domains, field, part) if part else None for part in (first, second))
-            upward = low is None or high is None or self.least_costs(low) <= self.least_costs(high)
-            taken = first if upward or not second else second
+            low, high = (_with(domains, field, part) for part in (first, second or first))
+            taken = first if self.least_costs(low) <= self.least_costs(high) or not second else second
             self.explore(_with(domains, field, taken), parts)
             count = size(taken)
             rest = rest[count:] if taken is first else rest[: size(rest) - count]
@@ -188,8 +223,12 @@ def search(problem: Problem, effort: Effort) -> Choice:
     state = _Search(problem, effort)
     parts = tuple(_Part(_reading(constraint), problem.positions(constraint)) for constraint in problem.constraints)
     least = True
+    domains = list(problem.domains)
     try:
-        state.explore(list(problem.domains), parts)
+        left = state.propagate(domains, parts)
+        if left is not None:
+            state.find_floors(domains, left)
+            state.explore(domains, left)
     except _LimitMet:
         least = False
     if state.best is not None:

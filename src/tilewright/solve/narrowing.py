@@ -121,9 +121,10 @@ def linear(node: Term, fixed: Sequence[int | None]) -> tuple[int, int] | None:
                 case "*":
                     return None if a and c else (a * d + c * b, b * d)
                 case _:
-                    if a or c or d == 0:
+                    # (a x + b) // d is linear where d divides a, and the remainder then does not depend on x.
+                    if c or d == 0 or a % d:
                         return None
-                    return 0, (b // d if operator == "//" else b % d)
+                    return (a // d, b // d) if operator == "//" else (0, b % d)
         case Indicator(condition):
             decided = None if _by_zero(condition, fixed) else decide(condition, fixed)
             return None if decided is None else (0, int(decided))
