@@ -1,7 +1,7 @@
 """How a tile program with its decisions becomes asynchronous-contract kernels.
 
-A program with a dot becomes one warp-specialized kernel (`lower.pipeline`); an operand that no tensor map describes is
-first materialized in a workspace by an element-by-element kernel of its own. A program without dot is one such kernel.
+A program with a dot becomes one warp-specialized kernel (`lower.pipeline`); operands that no tensor map describes are
+first materialized in workspaces by an element-by-element kernel. A program without dot is one such kernel.
 
 Everything chosen here was chosen by `synth` and stands in the program's `decisions` attribute; what the result means is
 proved again by `contract`, which does not read this file. Checked by: tests/lower/test_values.py.
@@ -9,6 +9,7 @@ proved again by `contract`, which does not read this file. Checked by: tests/low
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp
@@ -71,7 +72,8 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     extents = tuple(program.extents[axis] for axis in axes)
     module, build = new_kernel(program.sym_name.data, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, 0, 0)
     arrays = {buffer.name: global_array(build, buffer) for buffer in buffers(program)}
-    body, role = _points(build, decisions.threads, extents)
+    role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
+    body = _points(role, extents, 1)
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
     inner = role.inside(body)
     for store in stores(program):
@@ -82,48 +84,62 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     return module
 
 
-def _points(build: Build, threads: int, extents: tuple[int, ...], run: int = 1) -> tuple[Block, Build]:
-    role, _ = new_role(build, "threads", "warp32", threads // 32, 0, 0)
+def _points(role: Build, extents: tuple[int, ...], run: int) -> Block:
+    """The body that a role's threads run for every point."""
     body = Block(arg_types=[INDEX] * len(extents))
     properties: dict[str, Attribute] = {"extents": int_array(extents), "run": IntAttr(run)}
     role.add(ac.ElementwiseOp.create(properties=properties, regions=[Region(body)]))
-    return body, role
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    """An operand that is computed into a workspace first. axes: (outer, contracted) names of the operand."""
+
+    operand: OperandDecision
+    value: SSAValue
+    axes: tuple[str, str]
 
 
 def _materialize(
-    program: tile.ProgramOp,
-    decisions: PipelineDecisions,
-    operand: OperandDecision,
-    value: SSAValue,
-    axes: tuple[str, str],
-) -> tuple[LoweredKernel, Buffer]:
-    """A kernel that computes a dot operand into a workspace whose rows a tensor map can describe.
-
-    axes: (outer, contracted) names of the operand.
-    """
-    inner_axis, outer_axis = (axes[1], axes[0]) if operand.major == "K" else (axes[0], axes[1])
-    element = operand.map.tensor_map().element
-    run = RUN_BYTES // element.bytes
-    # Rows are filled to a whole number of runs; what lies past the operand's end is 0, and no tensor map reads it.
-    extents = (program.extents[outer_axis], -(-program.extents[inner_axis] // run) * run)
-    padded = frozenset({inner_axis}) if extents[1] != program.extents[inner_axis] else frozenset[str]()
-    pitch = operand.map.strides_bytes[0] // element.bytes
-    workspace = Buffer(operand.buffer, element, extents, (pitch, 1), "workspace")
-    name = f"{program.sym_name.data}_{operand.buffer}"
+    program: tile.ProgramOp, decisions: PipelineDecisions, fills: Sequence[_Fill]
+) -> tuple[LoweredKernel, list[Buffer]]:
+    """One kernel that computes dot operands into workspaces whose rows a tensor map can describe."""
+    name = f"{program.sym_name.data}_{fills[0].operand.buffer if len(fills) == 1 else 'operands'}"
     module, build = new_kernel(name, {}, (decisions.fill_ctas, 1, 1), (1, 1, 1), decisions.fill_threads, 0, 0)
-    wanted = {id(load.tensor) for load in loads_in(value)}
+    wanted = {id(load.tensor) for fill in fills for load in loads_in(fill.value)}
     arrays = {
         buffer.name: global_array(build, buffer)
         for buffer, argument in zip(buffers(program), program.body.block.args, strict=True)
         if id(argument) in wanted
     }
-    destination = global_array(build, workspace)
-    body, role = _points(build, decisions.fill_threads, extents, run)
-    inner = role.inside(body)
-    places: dict[str, SSAValue] = {outer_axis: body.args[0], inner_axis: body.args[1]}
-    result = element_body(inner, value, places, sources_of(program, arrays), padded)
-    inner.add(ac.ElementStoreOp.create(operands=[result, destination, *body.args]))
-    return LoweredKernel(name, module), workspace
+    workspaces = [_workspace(program, fill) for fill in fills]
+    destinations = [global_array(build, workspace) for workspace in workspaces]
+    role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)
+    for fill, workspace, destination in zip(fills, workspaces, destinations, strict=True):
+        inner_axis, outer_axis = _inner_and_outer(fill)
+        body = _points(role, workspace.shape, RUN_BYTES // workspace.element.bytes)
+        inner = role.inside(body)
+        places: dict[str, SSAValue] = {outer_axis: body.args[0], inner_axis: body.args[1]}
+        padded = frozenset({inner_axis} if workspace.shape[1] != program.extents[inner_axis] else ())
+        result = element_body(inner, fill.value, places, sources_of(program, arrays), padded)
+        inner.add(ac.ElementStoreOp.create(operands=[result, destination, *body.args]))
+    return LoweredKernel(name, module), workspaces
+
+
+def _inner_and_outer(fill: _Fill) -> tuple[str, str]:
+    outer, contracted = fill.axes
+    return (contracted, outer) if fill.operand.major == "K" else (outer, contracted)
+
+
+def _workspace(program: tile.ProgramOp, fill: _Fill) -> Buffer:
+    """Rows are filled to a whole number of runs; what lies past the operand's end is 0, and no tensor map reads it."""
+    inner_axis, outer_axis = _inner_and_outer(fill)
+    operand = fill.operand
+    element = operand.map.tensor_map().element
+    run = RUN_BYTES // element.bytes
+    shape = (program.extents[outer_axis], -(-program.extents[inner_axis] // run) * run)
+    return Buffer(operand.buffer, element, shape, (operand.map.strides_bytes[0] // element.bytes, 1), "workspace")
 
 
 def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:
@@ -131,12 +147,14 @@ def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> 
     arrays = list(buffers(program))
     (dot,) = dots(program)
     sides = {"left": dot.left, "right": dot.right}
-    for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns)):
-        if operand.materialized:
-            kernel, workspace = _materialize(
-                program, decisions, operand, sides[operand.side], (outer, decisions.contracted)
-            )
-            kernels.append(kernel)
-            arrays.append(workspace)
+    fills = [
+        _Fill(operand, sides[operand.side], (outer, decisions.contracted))
+        for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns))
+        if operand.materialized
+    ]
+    if fills:
+        kernel, workspaces = _materialize(program, decisions, fills)
+        kernels.append(kernel)
+        arrays += workspaces
     kernels.append(LoweredKernel(program.sym_name.data, pipeline_kernel(program, decisions)))
     return LoweredProgram(tuple(kernels), tuple(arrays))

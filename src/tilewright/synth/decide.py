@@ -234,7 +234,7 @@ def _fit(
         *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
-    fill = max((math.prod(o.map.dims) for o in (a, b) if o.materialized), default=0)
+    fill = sum(math.prod(o.map.dims) for o in (a, b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // a.map.tensor_map().element.bytes)
     return PipelineDecisions(
