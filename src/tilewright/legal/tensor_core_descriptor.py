@@ -166,7 +166,13 @@ class InstructionDescriptor:
 
 
 _PLAIN_RESERVED = 1 << 6 | 1 << 23 | 1 << 29
-_SCALED_RESERVED = 1 << 3 | 1 << 6 | 7 << 24
+_SCALED_RESERVED = 3 | 1 << 3 | 1 << 6 | 7 << 24
+
+
+def _reserved_bits(kind: Kind) -> int:
+    if not kind.startswith("mx"):
+        return _PLAIN_RESERVED
+    return _SCALED_RESERVED | (1 << 31 if kind == "mxf8f6f4" else 1 << 12)
 
 
 def decode_instruction(descriptor: int, kind: Kind) -> InstructionDescriptor:
@@ -178,7 +184,6 @@ def decode_instruction(descriptor: int, kind: Kind) -> InstructionDescriptor:
     scale: ScaleElement | None = None
     if scaled:
         scale = "ue8m0" if descriptor >> 23 & 1 else "ue4m3"
-    reserved = _SCALED_RESERVED if scaled else _PLAIN_RESERVED
     return InstructionDescriptor(
         kind=kind,
         m=(descriptor >> 24 & 31) << 4,
@@ -193,12 +198,12 @@ def decode_instruction(descriptor: int, kind: Kind) -> InstructionDescriptor:
         b_major="mn" if descriptor >> 16 & 1 else "k",
         saturate=not scaled and bool(descriptor >> 3 & 1),
         sparse=sparse,
-        sparsity_selector=descriptor & 3,
+        sparsity_selector=0 if scaled else descriptor & 3,
         scale=scale,
         scale_a_id=descriptor >> 29 & 3 if scaled else 0,
         scale_b_id=descriptor >> 4 & 3 if scaled else 0,
         maximum_shift=0 if scaled else (0, 8, 16, 32)[descriptor >> 30],
-        reserved=descriptor & reserved,
+        reserved=descriptor & _reserved_bits(kind),
     )
 
 
@@ -220,7 +225,7 @@ def encode_instruction(fields: InstructionDescriptor) -> int:
         | fields.reserved
     )
     if fields.scaled:
-        k96 = fields.k == 96
+        k96 = fields.k in (96, 192)
         return bits | fields.scale_b_id << 4 | (fields.scale == "ue8m0") << 23 | fields.scale_a_id << 29 | k96 << 31
     accumulators = {element: code for code, element in _ACCUMULATORS[kind].items()}
     code = accumulators[fields.accumulator]  # pyright: ignore[reportArgumentType]
@@ -248,8 +253,10 @@ def _element_problems(fields: InstructionDescriptor) -> Iterator[str]:
         yield f"saturation is for .kind::i8, not .kind::{kind}"
     if kind == "i8" and (fields.negate_a or fields.negate_b):
         yield ".kind::i8 negates nothing"
-    if kind == "mxf8f6f4" and fields.scale != "ue8m0":
-        yield ".kind::mxf8f6f4 scales by UE8M0"
+    if kind in ("mxf8f6f4", "mxf4") and fields.scale != "ue8m0":
+        yield f".kind::{kind} scales by UE8M0"
+    if kind == "f16" and fields.accumulator == "f16" and "bf16" in (fields.a, fields.b):
+        yield "products of BF16 accumulate in F32, not in F16"
     if kind in ("mxf4", "mxf4nvf4") and not {fields.scale_a_id, fields.scale_b_id} <= {0, 2}:
         yield f"scale factor ids of .kind::{kind} are 0 or 2"
     for name, element, major in (("A", fields.a, fields.a_major), ("B", fields.b, fields.b_major)):
@@ -263,10 +270,14 @@ def _shape_problems(
     m, n, kind = fields.m, fields.n, fields.kind
     if fields.k == 96 and fields.m != 256:
         yield f"K of 96 goes with M of 256, not {m}"
+    if fields.k == 192:
+        yield "K of 96 is for dense operands"
     if weight_stationary:
         rows, columns = target.limits("tcgen05.m_weight_stationary"), target.limits("tcgen05.n_weight_stationary")
         if cta_group != 1 or fields.scaled:
             yield "tcgen05.mma.ws is for cta_group::1 and kinds without block scales"
+        if fields.sparse:
+            columns = tuple(each for each in columns if each <= target.limit("tcgen05.n_weight_stationary_sparse_max"))
         if m not in rows or n not in columns:
             yield f"M {m}, N {n}: tcgen05.mma.ws takes M {_any(rows)} and N {_any(columns)}"
         return
@@ -274,11 +285,14 @@ def _shape_problems(
         yield "a maximum shift is for tcgen05.mma.ws"
     rows = target.limits("tcgen05.m_two_ctas" if cta_group == 2 else "tcgen05.m_one_cta")
     if fields.scaled:
-        rows = tuple(each for each in rows if each >= 128)
+        rows = tuple(each for each in rows if each >= (256 if fields.sparse and cta_group == 2 else 128))
     if m not in rows:
         yield f"M {m}: .kind::{kind} with cta_group::{cta_group} takes {_any(rows)}"
     if n not in column_counts(kind, cta_group, target):
         yield f"N {n} is not one that .kind::{kind} with cta_group::{cta_group} takes"
+    step = target.limit("tcgen05.n_step_transposed_bytes") * cta_group
+    if fields.b_major == "mn" and fields.b in ("e4m3", "e5m2", "s8", "u8") and n % step:
+        yield f"N {n} of a transposed B of 8 bits is not a multiple of {step}"
 
 
 def column_counts(kind: Kind, cta_group: int, target: Target) -> tuple[int, ...]:
