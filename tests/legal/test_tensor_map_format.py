@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
 from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.tensor_map_format import decode, encode, read
+from tilewright.legal.tensor_map_format import decode_map, encode_map, read_map
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -38,16 +38,16 @@ def test_every_map_of_the_driver_decodes_to_its_arguments(name: str) -> None:
             row["oob"],
             base + row["off"],
         )
-        decoded = read(content.tobytes())
+        decoded = read_map(content.tobytes())
         assert decoded.map == arguments and decoded.remarks == ()
-        assert encode(arguments) == content.tobytes()
+        assert encode_map(arguments) == content.tobytes()
 
 
 MAP = TensorMap("bf16", (4096, 100), (8192,), (64, 128), swizzle="128B", address=0x7F0000000400)
 
 
 def test_what_is_no_map_is_one_clear_error() -> None:
-    content = encode(MAP)
+    content = encode_map(MAP)
     generator = np.random.default_rng(3)
     for wrong, words in (
         (b"", "empty"),
@@ -59,12 +59,12 @@ def test_what_is_no_map_is_one_clear_error() -> None:
         (_with_bits(content, 1000, 1001), "bits 1000, 1001 are set"),
         (_with_bits(content, 320), "bit 320 is set, of dimensions past rank 2"),
         (_with_bits(content, 70), "rank is 6"),
-        (_with_bits(encode(replace(MAP, interleave="16B")), 76), "interleave has code 3"),
-        (_with_bits(encode(replace(MAP, dtype="tf32")), 73), "code 15"),
+        (_with_bits(encode_map(replace(MAP, interleave="16B")), 76), "interleave has code 3"),
+        (_with_bits(encode_map(replace(MAP, dtype="tf32")), 73), "code 15"),
         *((generator.bytes(128), "no tensor map") for _ in range(200)),
     ):
         with pytest.raises(TilewrightError, match=words):
-            decode(wrong)
+            decode_map(wrong)
 
 
 def _with_bits(content: bytes, *bits: int) -> bytes:
@@ -76,12 +76,12 @@ def _with_bits(content: bytes, *bits: int) -> bytes:
 
 
 def test_the_drivers_bug_and_a_changed_map_are_told() -> None:
-    content = encode(MAP)
-    (remark,) = read(_with_bits(content, 85)).remarks
-    assert "bit 85" in remark and read(_with_bits(content, 85)).map == MAP
+    content = encode_map(MAP)
+    (remark,) = read_map(_with_bits(content, 85)).remarks
+    assert "bit 85" in remark and read_map(_with_bits(content, 85)).map == MAP
     patched = bytearray(content)
     patched[56] = 63  # the box's second extent, as tensormap.replace would change it
-    decoded = read(bytes(patched))
+    decoded = read_map(bytes(patched))
     assert decoded.map == replace(MAP, box=(64, 64))
     assert [("16384" in remark and "8192" in remark) for remark in decoded.remarks] == [True]
 
@@ -105,7 +105,7 @@ def test_the_drivers_bug_and_a_changed_map_are_told() -> None:
 )
 def test_a_number_that_no_field_holds_is_an_error(change: dict[str, object], words: str) -> None:
     with pytest.raises(TilewrightError, match=words):
-        encode(replace(MAP, **change))
+        encode_map(replace(MAP, **change))
 
 
 @given(st.data())
@@ -121,4 +121,4 @@ def test_decode_undoes_encode(data: st.DataObject) -> None:
         drawn(1, 256, rank), drawn(1, 8, rank), data.draw(st.integers(0, 2)), data.draw(st.integers(0, 3)), 0,
         data.draw(st.integers(0, 1)), data.draw(st.integers(0, 2**57 - 1)),
     )  # fmt: skip
-    assert decode(encode(made)) == made
+    assert decode_map(encode_map(made)) == made

@@ -24,7 +24,7 @@ from tilewright.layout.condition_parser import parse_expression, parse_where
 from tilewright.legal.im2col_map import AnyMap, Im2colMap, Im2colWideMap
 from tilewright.legal.symbolic_map import Dim, SymbolicMap
 from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.tensor_map_format import SIZE_BYTES, DecodedMap, read
+from tilewright.legal.tensor_map_format import SIZE_BYTES, DecodedMap, read_map
 
 _MOST_BYTES = 1 << 20
 """Of an input file: 8,192 encoded maps."""
@@ -55,7 +55,7 @@ def maps_of_bytes(path: str) -> list[DecodedMap]:
     found: list[DecodedMap] = []
     for start in range(0, len(content), SIZE_BYTES):
         try:
-            found.append(read(content[start : start + SIZE_BYTES]))
+            found.append(read_map(content[start : start + SIZE_BYTES]))
         except TilewrightError as error:
             place = _shown(path) if len(content) == SIZE_BYTES else f"{_shown(path)}: byte {start}"
             raise TilewrightError(f"{place}: {error.message}", remedy=error.remedy) from None

@@ -8,8 +8,8 @@ little-endian; dims, boxes, element strides and the rank are kept less one, stri
     96, 128, 160, 192 strides; 256, 288, ... 384 dims; 416, 419, ... 428 element strides; 440, 448, ... 472 box
     512 bytes of shared memory, 576 the swizzle's period: the driver's own notes, which the copy engine needs not
 
-Entries past the rank are 0. `decode` undoes `encode`. Every other bit was 0 in every map seen; a map with one set is
-refused, since nobody could say what it means. Bit 85 is one of them, which drivers up to 13.3 set by mistake on
+Entries past the rank are 0. `decode_map` undoes `encode_map`. Every other bit was 0 in every map seen; a map with one
+set is refused, since nobody could say what it means. Bit 85 is one of them, which drivers up to 13.3 set by mistake on
 Blackwell for small tensors with gaps (release notes 595.71.05): it is told apart and reported.
 
 Not handled: atoms of swizzles, packed elements and im2col-wide maps, for want of a Blackwell driver's bytes.
@@ -83,12 +83,12 @@ class DecodedMap:
     remarks: tuple[str, ...]
 
 
-def decode(content: bytes) -> TensorMap:
-    """The map that the 128 bytes of a `CUtensorMap` describe. Raises TilewrightError as `read` does."""
-    return read(content).map
+def decode_map(content: bytes) -> TensorMap:
+    """The map that the 128 bytes of a `CUtensorMap` describe. Raises TilewrightError as `read_map` does."""
+    return read_map(content).map
 
 
-def read(content: bytes) -> DecodedMap:
+def read_map(content: bytes) -> DecodedMap:
     """The map that 128 bytes describe, with remarks: the driver's bug, notes that contradict the fields.
 
     Raises TilewrightError where they are no tensor map: another length, all zeros, bits that no map has.
@@ -154,7 +154,7 @@ def _map_of(bits: int, rank: int) -> TensorMap:
     )
 
 
-def encode(map: TensorMap) -> bytes:
+def encode_map(map: TensorMap) -> bytes:
     """The 128 bytes that a driver makes of `map` for Hopper.
 
     Raises TilewrightError where a field does not hold its number. Whether a driver would make the map at all is for
