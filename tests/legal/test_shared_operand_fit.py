@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.legal.matrix_descriptor import MatrixDescriptor, violations
 from tilewright.legal.shared_operand import OperandDescriptor, depth_step, encode, layout_of, major_problem
 from tilewright.legal.shared_operand_fit import NotEncodable, OperandFit, descriptor_for, strided_layout
 from tilewright.legal.swizzle_code import operand_swizzles, period_bytes, row_bytes, swizzled
@@ -42,6 +44,29 @@ def test_every_canonical_layout_is_found_again(
         assert encode(found, where) >= 0 and fit.step_bytes == 0
         if rows == 256 and element_bytes != 4:
             assert (fit.major, fit.swizzle) == (major, swizzle)
+
+
+ELEMENTS = {1: Element.U8, 2: Element.BF16, 4: Element.F32}
+
+
+@pytest.mark.parametrize(("swizzle", "major", "element_bytes"), [case[1:] for case in CASES if case[0] is HOPPER])
+def test_what_is_found_is_legal(swizzle: Any, major: Any, element_bytes: int) -> None:
+    """No rule of wgmma's descriptors is broken by one that was found, wherever the tile stands."""
+    period, depth = period_bytes(swizzle, HOPPER), depth_step(element_bytes, HOPPER)
+    for start in range(8192, 8192 + 1024, 128):
+        for base_offset in range(max(1, period // 128)):
+            made = OperandDescriptor(start, 2048, 1024, swizzle, base_offset)
+            layout = layout_of(made, major, 64, depth, element_bytes, HOPPER)
+            fit = descriptor_for(layout, element_bytes, HOPPER)
+            assert isinstance(fit, OperandFit)
+            (found,) = fit.descriptors
+            lines = max(1, period_bytes(fit.swizzle, HOPPER) // 128)
+            at = found.start_address // 128
+            judged = MatrixDescriptor(
+                "A", ELEMENTS[element_bytes], fit.major, fit.swizzle, 64, found.start_address, found.leading_bytes,
+                found.stride_bytes, found.base_offset, 128 * (at - (at - found.base_offset) % lines),
+            )  # fmt: skip
+            assert violations(judged, HOPPER) == (), (made, found)
 
 
 @pytest.mark.parametrize("swizzle", ["32B", "64B", "128B"])
