@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tilewright.legal.map_limits import MapLimits
-from tilewright.legal.reading import Permute, Reading, Split
+from tilewright.legal.moves import Permute, Split
+from tilewright.legal.reading import Reading
 from tilewright.legal.reading_search import Chain, first_fault
 
 _ROWS = 8

@@ -17,7 +17,8 @@ from math import gcd, prod
 from tilewright.legal.box_choice import conflict_ways
 from tilewright.legal.costs import Cost
 from tilewright.legal.map_limits import MapLimits
-from tilewright.legal.reading import Fold, Reading
+from tilewright.legal.moves import Fold
+from tilewright.legal.reading import Reading
 from tilewright.legal.repair_plan import Kind, Repair
 
 _CP_ASYNC_BYTES = (16, 8, 4)

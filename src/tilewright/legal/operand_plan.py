@@ -23,6 +23,7 @@ from tilewright.legal.box_choice import choices
 from tilewright.legal.costs import Cost
 from tilewright.legal.engines import ALL_ENGINES, Engines
 from tilewright.legal.map_limits import map_limits
+from tilewright.legal.moves import Permute
 from tilewright.legal.plan_search import (
     Form,
     Question,
@@ -33,7 +34,7 @@ from tilewright.legal.plan_search import (
     stored_otherwise,
     without_map,
 )
-from tilewright.legal.reading import Permute, Reading
+from tilewright.legal.reading import Reading
 from tilewright.legal.reading_search import Chain, first_fault
 from tilewright.legal.repair_plan import Kind, Repair
 from tilewright.legal.tensor_map import TensorMap
@@ -121,7 +122,7 @@ def plan_operand(
         reading = _permuted(natural, order)
         span = swizzle or _filled_span(tile[first] * element.bytes, limits.spans_bytes)
         form = Form(element.value, element.bytes, span, "128B", "zero")
-        question = Question(reading, form, want, hardware, limits, rotate=False)
+        question = Question(reading, form, want, hardware, limits, engines=engines, rotate=False)
         if first_fault(reading, limits) is None:
             direct = choices(Chain((), reading), (span,), limits, store=store)
             plans = ranked(plan for choice in direct for plan in plan_of(question, (choice,), reading, "in place"))

@@ -19,10 +19,13 @@ from typing import Literal
 
 from tilewright.legal.box_choice import BoxChoice, choices, conflict_ways, pitch_bytes
 from tilewright.legal.costs import Cost
+from tilewright.legal.engines import ALL_ENGINES, Engines
 from tilewright.legal.fallbacks import fallbacks
+from tilewright.legal.form_search import may_have_exact_form, saturated_choices
 from tilewright.legal.legality import judge
 from tilewright.legal.map_limits import MapLimits
-from tilewright.legal.reading import Fill, Fold, Reading, Realign, Select, Shift
+from tilewright.legal.moves import Fill, Fold, Realign, Select, Shift
+from tilewright.legal.reading import Reading
 from tilewright.legal.reading_search import Chain, search
 from tilewright.legal.repair_plan import Change, Kind, Part, Repair
 from tilewright.legal.repair_words import box_words, kind_of, move_words, storage_words
@@ -55,7 +58,8 @@ class Form:
 @dataclass(frozen=True, slots=True)
 class Question:
     """reading: the tensor and the box; form: of the map wanted; original: the map to compare with, where there is one;
-    words: what was changed already, for the titles; rotate: another dimension may lie innermost."""
+    words: what was changed already, for the titles; engines: that may be asked;
+    rotate: another dimension may lie innermost."""
 
     reading: Reading
     form: Form
@@ -64,6 +68,7 @@ class Question:
     limits: MapLimits
     original: TensorMap | None = None
     words: tuple[str, ...] = ()
+    engines: Engines = ALL_ENGINES
     rotate: bool = True
 
     @property
@@ -79,11 +84,20 @@ class Question:
         return self.want.consumer in ("wgmma", "tcgen05")
 
 
-def in_place(question: Question) -> Iterator[Repair]:
-    """Plans by maps of the tensor as it stands."""
-    for chain in _chains(question, question.reading):
+def in_place(question: Question) -> list[Repair]:
+    """Plans by maps of the tensor as it stands: by short chains of moves, else by equality saturation."""
+    reading, engines = question.reading, question.engines
+    found: list[Repair] = []
+    for chain in _chains(question, reading):
         for choice in _choices(question, chain):
-            yield from plan_of(question, (choice,), question.reading, "in place")
+            found += plan_of(question, (choice,), reading, "in place")
+    if found or not engines.egraph or question.form.fills_nan:
+        return found
+    if engines.domain and not may_have_exact_form(reading, question.limits):
+        return found
+    for choice in saturated_choices(reading, question.form.swizzle, question.limits, rotate=question.rotate):
+        found += plan_of(question, (choice,), reading, "in place")
+    return found
 
 
 def several_maps(question: Question) -> Iterator[Repair]:

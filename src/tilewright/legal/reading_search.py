@@ -17,14 +17,13 @@ from heapq import heappop, heappush
 from math import gcd, prod
 
 from tilewright.legal.map_limits import MapLimits
-from tilewright.legal.reading import (
+from tilewright.legal.moves import (
     DropUnit,
     Fill,
     Fold,
     Move,
     Narrow,
     Permute,
-    Reading,
     Realign,
     Restride,
     Shift,
@@ -33,6 +32,7 @@ from tilewright.legal.reading import (
     Unroll,
     Widen,
 )
+from tilewright.legal.reading import Reading
 
 OVERFETCH_MOST = 4
 """A reading whose boxes bring more than so many times the bytes wanted is no plan."""
@@ -96,8 +96,7 @@ def search(
             fetched = prod(after.box) * after.element_bytes
             copies = chain.copies * move.count if isinstance(move, Unroll) else chain.copies
             total = fetched * copies
-            most = wanted if store else OVERFETCH_MOST * wanted + 64
-            if copies > UNROLL_MOST or total > most:
+            if copies > UNROLL_MOST or total > (wanted if store else OVERFETCH_MOST * wanted + 64):
                 continue
             count += 1
             if count > _READINGS_MOST:

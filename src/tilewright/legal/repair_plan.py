@@ -15,7 +15,8 @@ from itertools import product
 from typing import Literal
 
 from tilewright.legal.costs import Cost
-from tilewright.legal.reading import Index, Move, Reading, Select, Unroll
+from tilewright.legal.moves import Move, Select, Unroll
+from tilewright.legal.reading import Index, Reading
 from tilewright.legal.tensor_map import TensorMap
 
 Kind = Literal[

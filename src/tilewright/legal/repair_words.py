@@ -6,14 +6,16 @@ Checked by tests/legal/test_repairs.py, through the repairs' titles.
 from __future__ import annotations
 
 from tilewright.legal.box_choice import BoxChoice
-from tilewright.legal.reading import (
+from tilewright.legal.moves import (
+    Absorb,
     DropUnit,
+    Expose,
     Fill,
     Fold,
+    InsertUnit,
     Move,
     Narrow,
     Permute,
-    Reading,
     Realign,
     Restride,
     Select,
@@ -23,6 +25,7 @@ from tilewright.legal.reading import (
     Unroll,
     Widen,
 )
+from tilewright.legal.reading import Reading
 from tilewright.legal.repair_plan import Kind
 
 _KINDS: tuple[tuple[type[Move], Kind], ...] = (
@@ -36,6 +39,9 @@ _KINDS: tuple[tuple[type[Move], Kind], ...] = (
     (Split, "split"),
     (Widen, "reinterpret"),
     (Narrow, "reinterpret"),
+    (Absorb, "reinterpret"),
+    (Expose, "reinterpret"),
+    (InsertUnit, "fields"),
     (Subsample, "element-stride"),
     (Unroll, "box"),
     (Restride, "fields"),
@@ -80,13 +86,18 @@ def _words(move: Move, reading: Reading) -> list[str]:
         case Widen(factor):
             return [f"read {factor} elements of {reading.element_bytes} bytes as one of "
                     f"{factor * reading.element_bytes}"]  # fmt: skip
-        case Narrow(factor):
+        case Narrow(factor) | Expose(factor):
             return [f"read each element as {factor} of {reading.element_bytes // factor} bytes"]
         case Shift(elements):
             count = elements * reading.element_bytes
             return [f"begin {count} bytes earlier, at an aligned address: rows begin {count} bytes later in their box"]
         case Realign(elements):
             return [f"begin boxes at multiples of {elements} elements, at or before where they are wanted"]
+        case Absorb():
+            wide = reading.dims[0] * reading.element_bytes
+            return [f"read {reading.dims[0]} elements of {reading.element_bytes} bytes as one of {wide}"]
+        case InsertUnit(dimension):
+            return [f"add a dimension of one element at {dimension}"]
         case Fill(dimension, factor):
             return [f"take in what lies between the elements of dimension {dimension}, {factor - 1} of every {factor}"]
         case Subsample(dimension, step):

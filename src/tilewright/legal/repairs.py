@@ -55,7 +55,7 @@ def repair(
     hardware = target_named(target) if isinstance(target, str) else target
     if want.box is not None and len(want.box) != map.rank:
         raise TilewrightError(f"the wanted box has {len(want.box)} entries; rank {map.rank} needs {map.rank}")
-    question = _question(map, want, hardware)
+    question = _question(map, want, hardware, engines)
     if question is None:
         return []
     reading, data_type = question.reading, map.data_type
@@ -74,7 +74,7 @@ def _as_it_is(question: Question, map: TensorMap) -> Repair:
     return Repair("legal", "legal as it is", (map,), cost_of(question, (choice,)), (), question.reading, (part,))
 
 
-def _question(map: TensorMap, want: Want, target: Target) -> Question | None:
+def _question(map: TensorMap, want: Want, target: Target, engines: Engines) -> Question | None:
     limits = map_limits(target)
     reading = reading_of(map, want, limits)
     if reading is None:
@@ -89,7 +89,7 @@ def _question(map: TensorMap, want: Want, target: Target) -> Question | None:
         map.dtype, 0 if packed else reading.element_bytes, str(plain.swizzle), plain.l2_promotion, plain.oob_fill,
         fills_nan,
     )  # fmt: skip
-    return Question(reading, form, want, target, limits, map, tuple(words))
+    return Question(reading, form, want, target, limits, map, tuple(words), engines)
 
 
 def reading_of(map: TensorMap, want: Want, limits: MapLimits) -> Reading | None:
