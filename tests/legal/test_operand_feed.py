@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tilewright.machine.tensor_core import operand_addresses
 from tilewright.machine.tensor_operand import tile_chunks
 from tilewright.targets import Target, target
 
+DATA = Path(__file__).parent.parent / "data"
 HOPPER, BLACKWELL = target("sm_90a"), target("sm_100a")
 DTYPES = {1: "u8", 2: "bf16", 4: "f32"}
 TCGEN05_ELEMENTS: dict[int, Any] = {1: "e4m3", 2: "bf16", 4: "tf32"}
@@ -185,6 +187,38 @@ def test_descriptors_that_were_found_feed(where: Target) -> None:
                 depth_dims=case.depth_dims, first=(0, 16 * step),
             ).ok  # fmt: skip
     assert encodable > 20
+
+
+@pytest.mark.parametrize("name", ["tma_11s", "tma_11e", "tma_11es"])
+def test_boxes_that_an_h200_loaded_stand_where_the_layout_says(name: str) -> None:
+    with np.load(DATA / f"{name}.npz") as archive:
+        case = {each: archive[each] for each in archive.files}
+    columns, begins = case["cols"].tolist(), np.cumsum(case["lens"]) - case["lens"]
+    compared = 0
+    for index, values in enumerate(case["cfg"].tolist()):
+        row = dict(zip(columns, values, strict=True))
+        rank = row["rank"]
+        map = TensorMap(
+            row["dtype"], *([row[f"{field}{i}"] for i in range(rank - (field == "s"))] for field in "dsbe"),
+            swizzle=row["swizzle"],
+        )  # fmt: skip
+        assert map.data_type is not None
+        width = map.data_type.global_bits // 8
+        found = loaded_layout(map, HOPPER, (0,), tuple(range(1, rank)), (0, rank))
+        counts = [-(-extent // step) for extent, step in zip(map.box, map.steps, strict=True)]
+        offset, inside = np.int64(row["off"]), np.True_
+        for dim in range(rank):
+            at = case["coords"][index, dim] + np.arange(counts[dim], dtype=np.int64) * map.steps[dim]
+            shape = [-1 if each == dim else 1 for each in reversed(range(rank))]
+            stride = width if dim == 0 else map.strides[dim - 1]
+            offset = offset + (at * stride).reshape(shape)
+            inside = inside & ((at >= 0) & (at < map.dims[dim])).reshape(shape)
+        offset, inside = offset.reshape(found.shape), inside.reshape(found.shape)
+        wanted = ((offset[inside][:, None] + np.arange(width)) * 2654435761 & 0xFFFFFFFF) >> 24
+        held = case["data"][begins[index] : begins[index] + case["lens"][index]]
+        assert np.array_equal(held[found[inside][:, None] + np.arange(width)], wanted)
+        compared += int(inside.sum())
+    assert compared > 10_000
 
 
 TILE = TensorMap("bf16", (4096, 4096), (8192,), (64, 128), swizzle="128B")

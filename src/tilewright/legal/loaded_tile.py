@@ -10,7 +10,7 @@ loaded has base offset 0 at every destination, and a reader that counts lines fr
 the destination is a multiple of the period.
 
 Not handled: interleaved maps, im2col maps, elements of 4 and 6 bits (each raises). Checked by
-tests/legal/test_operand_feed.py against the copy engine's model.
+tests/legal/test_operand_feed.py against bytes that an H200 loaded.
 """
 
 from __future__ import annotations
