@@ -22,8 +22,8 @@ from tilewright.layout.tiled_view import TiledView
 Condition = tuple[str, Any]
 """A limit's name, and whether it is kept: a bool, or a symbol that an e-graph decides."""
 
-COPY_DOUBLING_COST = 1000
-NARROW_ROW_COST = 16
+COPY_DOUBLING_COST = 300
+NARROW_ROW_COST = 200
 """Cost of each halving of the innermost row below `row_bytes_wanted`."""
 DIMENSION_COST = 8
 OTHER_ELEMENT_COST = 4

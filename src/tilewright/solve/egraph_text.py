@@ -40,22 +40,26 @@ _SCHEMA = """
 (relation factor (i64))
 (relation pieces (i64))
 (relation element (i64))
-(ruleset kept)
-(ruleset blocked)
-(ruleset any)
+(relation asked (i64 i64))
+(ruleset joined)
+(ruleset split)
+(ruleset factored)
+(ruleset swapped)
 (ruleset legal)
 """
+_RULESETS = {"split": "split", "expose": "split", "factor": "factored", "swap": "swapped"}
+"""By the first word of a rule's name; all others make lists shorter and stand in `joined`."""
 _FIELDS = ("n", "s", "b", "p", "g")
 _INTEGER = re.compile(r"-?\d+")
 
 
-def program_text() -> str:
-    """The schema and the rewrite rules: the same for every question."""
-    return _SCHEMA + "\n".join(rule_text(rule) for rule in RULES if rule.searched)
+def program_text(limits: DescriptorLimits) -> str:
+    """The schema, the rewrite rules, and legality under `limits`: the same for every question."""
+    return _SCHEMA + "\n".join(rule_text(rule) for rule in RULES if rule.searched) + "\n" + _legality_text(limits)
 
 
 def rule_text(rule: Rewrite) -> str:
-    """`rule` as an egglog rule, in the ruleset of the landing order that it keeps."""
+    """`rule` as an egglog rule."""
     taken = tuple(tuple(Symbol(f"{name}{index}") for name in _FIELDS) for index in range(rule.left))
     width, choice = Symbol("e"), Symbol("c")
     rest = "d" if rule.innermost and not rule.left else "r"
@@ -68,7 +72,7 @@ def rule_text(rule: Rewrite) -> str:
         after = f"(Tiled {text_of(rule.element(width, choice) if rule.element else width)} {after})"
     else:
         before = _list_text(taken, rest)
-    ruleset = "kept" if rule.order == "kept" else "any" if rule.name == "swap" else "blocked"
+    ruleset = _RULESETS.get(rule.name.partition("-")[0], "joined")
     return f"(rule ((= whole {before}) {' '.join(facts)}) ((union whole {after})) :ruleset {ruleset})"
 
 
@@ -77,10 +81,11 @@ def question_text(source: TiledView, choices: Choices) -> str:
     facts = [f"(factor {number})" for number in choices.factor]
     facts += [f"(pieces {number})" for number in choices.pieces]
     facts += [f"(element {number})" for number in choices.element]
+    facts.append(f"(asked {source.element_bytes} {source.tile_bytes})")
     return f"(union (Root) (Tiled {source.element_bytes} {_list_text(source.dimensions, '(Nil)')}))" + "".join(facts)
 
 
-def legality_text(source: TiledView, limits: DescriptorLimits) -> str:
+def _legality_text(limits: DescriptorLimits) -> str:
     """The rules by which classes get their legal terms and those their costs."""
     fields = tuple(Symbol(name) for name in _FIELDS)
     outer = " ".join(text_of(kept) for _, kept in outer_conditions(fields, limits))
@@ -92,7 +97,6 @@ def legality_text(source: TiledView, limits: DescriptorLimits) -> str:
     )
     copies = f"(* {COPY_DOUBLING_COST} (log2 (- (* 2 p) 1)))"
     wanted = (limits.row_bytes_wanted - 1).bit_length()
-    other = OTHER_ELEMENT_COST
     found = ["(rule ((= d (Nil))) ((union (OuterOf d 0) (End))) :ruleset legal)"]
     found.append(
         f"(rule ((= d (Cons n s b p g r)) (= l (OuterOf r k)) (< k {limits.rank_max - 1}) {outer})"
@@ -104,18 +108,14 @@ def legality_text(source: TiledView, limits: DescriptorLimits) -> str:
         (
             f"(= g n) (= p 1) (!= 0 (% (* b e) {unit})) (= 0 (% (* {box_wide.text} e) {unit})) {wide}",
             box_wide.text,
-            f"(/ (* {source.tile_bytes} (- {box_wide.text} b)) b)",
+            f"(/ (* total (- {box_wide.text} b)) b)",
         ),
     ):
         narrow = f"(* {NARROW_ROW_COST} (max 0 (- {wanted} (log2 (* {box} e)))))"
-        for widths, dear in (
-            (f"(= e {source.element_bytes})", 0),
-            (f"(element e) (!= e {source.element_bytes})", other),
-        ):
-            if dear == 0 and source.element_bytes not in limits.element_bytes:
-                continue
+        for asked, dear in (("(asked e total)", 0), ("(asked w total) (!= e w)", OTHER_ELEMENT_COST)):
             found.append(
-                f"(rule ((= v (Tiled e d)) {widths} (= d (Cons n s b p g r)) (= l (OuterOf r k)) {conditions})"
+                f"(rule ((= v (Tiled e d)) (element e) {asked} (= d (Cons n s b p g r)) (= l (OuterOf r k))"
+                f" {conditions})"
                 f" ((union (InnerOf v) (Inner e n s b p g l))"
                 f" (set-cost (Inner e n s b p g l)"
                 f" (+ {DIMENSION_COST - 6 + dear} (+ {copies} (+ {narrow} {extra}))))) :ruleset legal)"

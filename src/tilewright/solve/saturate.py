@@ -7,39 +7,52 @@ for every head; the rewrite rules of `layout.rewrite`, read with symbols in plac
 Legality is an analysis of e-classes: a second sort of terms holds, for each class of lists and each length, the lists
 whose every dimension a descriptor accepts; extraction is from that sort, so that what it yields is legal, and cheapest
 by the additive cost of `layout.descriptor_limits`. Landing order comes in three stages: first the rules that keep it,
-then those that cut a tile into boxes, then those that permute dimensions; the first stage with a legal form ends it.
+then those that cut a tile into boxes, then those that permute dimensions; the first stage with a legal form ends it,
+save that copies are tried beside rows so narrow that they cost more.
 
 Growth is bounded: `max_nodes` e-nodes (asked after every iteration; one iteration may overshoot) and a number of
 iterations. A bound that was reached shows in `Forms.complete` and `Forms.note`; all is deterministic. No answer of the
 e-graph is believed: its steps are derived afresh (`layout.derivation`), replayed, and judged by `faults` in plain
 Python.
 
-Not handled: what changes where the tensor stands (padding, copies: `layout.term`), several maps for one tensor,
-negative strides. Numbers whose products leave 62 bits are refused with a note. Checked by tests/solve/test_saturate.py
-against plain search and exhaustive enumeration.
+What cannot be legal (`layout.row_starts`) is not searched. Not handled: what changes where the tensor stands (padding,
+copies: `layout.term`), several maps for one tensor, negative strides. Numbers whose products leave 62 bits are refused
+with a note. Checked by tests/solve/test_saturate.py against plain search and exhaustive enumeration.
 """
 
 from __future__ import annotations
 
-from functools import cache
+import os
+from collections.abc import Callable
+from functools import lru_cache
 from math import prod
+from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 from tilewright.layout.derivation import derive
-from tilewright.layout.descriptor_limits import DescriptorLimits
+from tilewright.layout.descriptor_limits import COPY_DOUBLING_COST, DescriptorLimits
 from tilewright.layout.rewrite import Choices
+from tilewright.layout.row_starts import why_impossible
 from tilewright.layout.strided_view import StridedView
 from tilewright.layout.tiled_view import TiledView, tiled
 from tilewright.solve.breadth_first import search_forms
-from tilewright.solve.egraph_text import LIMIT_BITS, legality_text, program_text, question_text, read_view
+from tilewright.solve.egraph_text import LIMIT_BITS, program_text, question_text, read_view
 from tilewright.solve.forms import Form, Forms, Order, choices_for, form_of, sorted_forms
 
 if TYPE_CHECKING:
-    from egglog.bindings import EGraph, _Command  # pyright: ignore[reportPrivateUsage]
+    from egglog.bindings import EGraph
 
 Engine = Literal["egraph", "search"]
 _STAGES: tuple[Order, ...] = ("kept", "blocked", "any")
-_ITERATIONS_MOST = 12
+_PHASES: dict[Order, tuple[tuple[str, ...], ...]] = {
+    "kept": (("joined", "split"),),
+    "blocked": (("joined", "split", "factored"),),
+    # Permuted and joined before anything is split: lists that are split have many more orders.
+    "any": (("joined", "swapped"), ("joined", "swapped", "split", "factored")),
+}
+_ITERATIONS_MOST = 24
+_LOCK = Lock()
+"""The e-graphs are shared: a question pushes its view and pops it."""
 
 
 def legal_forms(
@@ -60,76 +73,90 @@ def legal_forms(
     where lengths differ or a number is below 1.
     """
     source = tiled(view, tile, steps)
-    if view.offset_bytes % limits.offset_multiple_bytes:
-        # No rule moves a view's first byte, so no answer is a complete one.
-        note = f"the first byte, {view.offset_bytes}, is no multiple of {limits.offset_multiple_bytes}"
-        return Forms((), True, 0, note)
+    impossible = why_impossible(source, limits)
+    if impossible is not None:
+        return Forms((), True, 0, impossible)
     if _bits(source) > LIMIT_BITS:
         return Forms((), False, 0, f"sizes whose products need {_bits(source)} bits are not searched")
     choices, all_offered = choices_for(source, limits)
     stages = _STAGES[: _STAGES.index(order) + 1]
+    if order == "any" and not choices.pieces:
+        stages = ("kept", "any")
     if engine == "egraph":
-        found = _saturated(source, limits, choices, stages, max_nodes, most)
+        found = _by_stages(lambda stage: _saturated(source, limits, choices, stage, max_nodes, most), stages)
     else:
-        found = _searched(source, limits, choices, stages, max_nodes, most)
+        found = _by_stages(
+            lambda stage: search_forms(source, limits, choices, order=stage, max_nodes=max_nodes, most=most), stages
+        )
     if all_offered:
         return found
     note = "; ".join(filter(None, (found.note, "more factors divide than were offered to the rules")))
     return Forms(found.forms, False, found.nodes, note)
 
 
-def _searched(
-    source: TiledView,
-    limits: DescriptorLimits,
-    choices: Choices,
-    stages: tuple[Order, ...],
-    max_nodes: int,
-    most: int,
-) -> Forms:
-    found = Forms((), True, 0)
+def _by_stages(ask: Callable[[Order], Forms], stages: tuple[Order, ...]) -> Forms:
+    """The cheapest answer: copies are tried beside narrow rows, permutations only where nothing else is legal."""
+    best = Forms((), True, 0)
     for stage in stages:
-        found = search_forms(source, limits, choices, order=stage, max_nodes=max_nodes, most=most)
-        if found.forms:
+        if stage == "any" and best.forms:
             break
-    return found
+        found = ask(stage)
+        if not best.forms or (found.forms and found.forms[0].cost < best.forms[0].cost):
+            best = found
+        if best.forms and best.forms[0].cost <= COPY_DOUBLING_COST:
+            # A form of the next stage has a copy more.
+            break
+    return best
 
 
 def _saturated(
-    source: TiledView,
-    limits: DescriptorLimits,
-    choices: Choices,
-    stages: tuple[Order, ...],
-    max_nodes: int,
-    most: int,
+    source: TiledView, limits: DescriptorLimits, choices: Choices, stage: Order, max_nodes: int, most: int
 ) -> Forms:
-    from egglog.bindings import EGraph
+    with _LOCK:
+        graph = _graph_of(limits)
+        _run(graph, "(push)")
+        try:
+            _run(graph, question_text(source, choices))
+            return _grown(graph, source, limits, stage, max_nodes, most)
+        finally:
+            _run(graph, "(pop)")
 
-    graph = EGraph()
-    graph.run_program(*_program())
-    _run(graph, question_text(source, choices) + legality_text(source, limits))
-    notes: list[str] = []
+
+def _grown(
+    graph: EGraph, source: TiledView, limits: DescriptorLimits, stage: Order, max_nodes: int, most: int
+) -> Forms:
+    """The legal forms after each phase of `stage`, once its rules add nothing or a bound is reached.
+
+    Where dimensions may be permuted and split there are too many lists to wait for the end: the first iteration with a
+    legal form is the last.
+    """
+    forms: tuple[Form, ...] = ()
     nodes, iterations = 0, 0
-    for reached in range(len(stages)):
-        grown = " ".join(stages[: reached + 1])
-        bounded = False
+    for phase in _PHASES[stage]:
+        impatient = "swapped" in phase and "split" in phase
+        nodes = -1
         while True:
-            nodes, before = _nodes(graph), nodes
-            if iterations and nodes == before:
-                break
-            if nodes >= max_nodes or iterations >= _ITERATIONS_MOST:
-                bounded = True
-                notes.append(f"stopped at {nodes} e-nodes, after {iterations} iterations")
-                break
-            _run(graph, f"(run-schedule {grown})")
+            before = nodes
+            for ruleset in phase:
+                _run(graph, f"(run {ruleset} 1)")
+                nodes = _nodes(graph)
+                if nodes >= max_nodes:
+                    break
             iterations += 1
-        _run(graph, f"(run legal {limits.rank_max + 2})")
-        forms, refused = _extracted(graph, source, limits, most)
-        if refused:
-            notes.append(f"{refused} forms without a derivation left out")
-        if forms or bounded:
-            return Forms(forms, not notes, nodes, "; ".join(notes))
-        nodes = 0
-    return Forms((), not notes, _nodes(graph), "; ".join(notes))
+            bounded = nodes >= max_nodes or iterations >= _ITERATIONS_MOST
+            if not (bounded or impatient or nodes == before):
+                continue
+            _run(graph, f"(run legal {limits.rank_max + 2})")
+            forms, refused = _extracted(graph, source, limits, most)
+            note = f"{refused} forms without a derivation left out" if refused else ""
+            if bounded:
+                note = "; ".join(filter(None, (note, f"stopped at {nodes} e-nodes, after {iterations} iterations")))
+                return Forms(forms, False, nodes, note)
+            if forms and stage == "any":
+                return Forms(forms, False, nodes, note or f"stopped at the first forms, after {iterations} iterations")
+            if nodes == before:
+                break
+    return Forms(forms, True, nodes)
 
 
 def _extracted(graph: EGraph, source: TiledView, limits: DescriptorLimits, most: int) -> tuple[tuple[Form, ...], int]:
@@ -153,12 +180,26 @@ def _extracted(graph: EGraph, source: TiledView, limits: DescriptorLimits, most:
     return sorted_forms(forms), refused
 
 
-@cache
-def _program() -> tuple[_Command, ...]:
-    """The schema and the rules, parsed once."""
+@lru_cache(maxsize=8)
+def _graph_of(limits: DescriptorLimits) -> EGraph:
+    """An e-graph with the rules and `limits`, and no view: building it costs more than most questions.
+
+    Its thread pool, made on first use, gets one thread: the graphs are small, and waiting for threads costs more than
+    they save.
+    """
     from egglog.bindings import EGraph
 
-    return tuple(EGraph().parse_program(program_text()))
+    threads = os.environ.get("RAYON_NUM_THREADS")
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    try:
+        graph = EGraph()
+        _run(graph, program_text(limits) + "(push)(element 1)(run legal 1)(pop)")
+    finally:
+        if threads is None:
+            del os.environ["RAYON_NUM_THREADS"]
+        else:
+            os.environ["RAYON_NUM_THREADS"] = threads
+    return graph
 
 
 def _run(graph: EGraph, text: str) -> list[object]:
