@@ -1,1 +1,1 @@
-"""What does the machine really do? Stand-alone programs that ask a driver or a device, and compare with the rules."""
+"""Questions to the hardware and its driver, each a command; what they find is `measured` in the target tables."""

@@ -1,0 +1,279 @@
+"""Does the model of the copy engine leave the bytes that a GPU's leaves? Random tensor copies of many kinds, compared.
+
+`python -m bench.probes.tma_copies --rows 1000 --out FOLDER --seed 1`, on a machine with a GPU of compute capability
+9.0, cuda-bindings and NumPy. For each class of `tma_cases` it prints how many copies ran, how many maps the driver
+refused, how many left other bytes than `tilewright.machine` says, how many counted other transaction bytes, and which
+raised an error. FOLDER gets `loads.npz`, `stores.npz`, `columns.npz` and `others.npz` with, for each class,
+CLASS.cases (JSON: the map as in a launch plan, coordinates, offsets, place in the window, what it expected, what its
+barrier's words were and what they count, whether the model agreed) and CLASS.data: of each copy the `bytes` from
+`begin` on that it changed in its window or arena. Copies that agree are kept up to a small budget, others to a large
+one.
+
+Each class runs in a process of its own. One whose copies raise an illegal instruction is halved until those are alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.probes.tma_cases import ARENA_BYTES, CLASSES, RISKY, WINDOW_BYTES, Case, cases
+from bench.probes.tma_device import BUFFER_BYTES, Observation, Prober, arena_before, content, hashed, special_words
+from bench.probes.tma_kernels import POISON
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan_json import tensor_map_to_json
+from tilewright.machine.copy_engine import CopyMode, load_box, store_box, transaction_bytes
+from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.reduction import reduction
+
+_KEPT_BYTES, _KEPT_WRONG_BYTES = 500_000, 1_200_000
+_RUNS, _SECONDS = 24, 60.0
+_FAULTED = 3
+_ARCHIVES = {"load": "loads", "store": "stores", "reduce": "stores", "im2col": "columns"}
+Bytes = NDArray[np.uint8]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Tensor copies of a GPU against the model.")
+    parser.add_argument("--rows", type=int, default=1000, help="copies of each class")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the archives and tma_copies.json")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--classes", nargs="*", default=list(CLASSES), help="which classes, all if missing")
+    parser.add_argument("--jobs", type=int, default=10, help="processes at a time")
+    parser.add_argument("--worker", nargs=2, type=int, default=None, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.worker is not None:
+        return _work(arguments.classes[0], arguments.rows, arguments.seed, arguments.out, *arguments.worker)
+    began = time.monotonic()
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        # Those that may have to be halved take longest, so they begin.
+        names = sorted(arguments.classes, key=lambda name: name not in RISKY)
+        jobs = [pool.submit(_class, name, arguments.rows, arguments.seed, arguments.out) for name in names]
+        summaries = [job.result() for job in jobs]
+    _join(arguments.out)
+    print(f"{'class':20} {'ran':>5} {'refused':>7} {'bytes':>5} {'count':>5} {'no model':>8} {'raised':>6}")
+    for summary in summaries:
+        notes = "; ".join(summary.notes)[:300]
+        print(
+            f"{summary.name:20} {summary.ran:5} {summary.refused:7} {summary.bytes_differ:5} "
+            f"{summary.counts_differ:5} {summary.unmodelled:8} {len(summary.raised):6}  {notes}"
+        )
+    print(f"{time.monotonic() - began:.0f} s")
+    document = [{field: getattr(summary, field) for field in Summary.__slots__} for summary in summaries]
+    (arguments.out / "tma_copies.json").write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+@dataclass(slots=True)
+class Summary:
+    """What came of one class. raised: indices of copies that raised an error of the driver."""
+
+    name: str
+    ran: int
+    refused: int
+    bytes_differ: int
+    counts_differ: int
+    unmodelled: int
+    raised: list[int]
+    notes: list[str]
+
+
+def _class(name: str, rows: int, seed: int, out: Path) -> Summary:
+    """Runs a class in processes, halves what faults, and joins the pieces."""
+    total = Summary(name, 0, 0, 0, 0, 0, [], [])
+    count = min(rows, RISKY.get(name, rows))
+    pending, runs, began = [(0, count)], 0, time.monotonic()
+    while pending and runs < _RUNS and time.monotonic() - began < _SECONDS:
+        begin, end = pending.pop()
+        runs += 1
+        command = [sys.executable, "-m", "bench.probes.tma_copies", "--rows", str(rows), "--seed", str(seed)]
+        command += ["--out", str(out), "--classes", name, "--worker", str(begin), str(end)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=80)
+        except subprocess.TimeoutExpired:
+            total.notes.append(f"{begin}..{end}: no answer")
+            continue
+        if done.returncode == _FAULTED and end - begin > 1:
+            middle = (begin + end) // 2
+            pending += [(middle, end), (begin, middle)]
+        elif done.returncode == _FAULTED:
+            total.raised.append(begin)
+            total.notes.append(done.stdout.strip()[-120:])
+        elif done.returncode:
+            total.notes.append(done.stderr.strip()[-400:])
+        else:
+            piece = json.loads(done.stdout)
+            for field in ("ran", "refused", "bytes_differ", "counts_differ", "unmodelled"):
+                setattr(total, field, getattr(total, field) + piece[field])
+            total.notes += piece["notes"]
+    if pending:
+        total.notes.append(f"{len(pending)} parts not tried")
+    total.notes = [f"{text} x{times}" for text, times in Counter(total.notes).most_common()]
+    return total
+
+
+def _piece(out: Path, name: str, begin: int, end: int) -> Path:
+    return out / f"{name}.{begin}.{end}.piece.npz"
+
+
+def _join(out: Path) -> None:
+    """One archive for each kind of class, of the pieces that the workers left."""
+    archives: dict[str, dict[str, tuple[list[object], list[Bytes]]]] = {}
+    for piece in sorted(out.glob("*.piece.npz")):
+        name = piece.name.split(".")[0]
+        kind = "others" if name in RISKY else _ARCHIVES[name.split("_")[0]]
+        found, data = archives.setdefault(kind, {}).setdefault(name, ([], []))
+        with np.load(piece) as archive:
+            found += json.loads(str(archive["cases"]))
+            data.append(archive["data"])
+        piece.unlink()
+    for kind, classes in archives.items():
+        arrays: dict[str, NDArray[np.generic]] = {"special": special_words()}
+        for name, (found, data) in classes.items():
+            arrays[f"{name}.cases"] = np.array(json.dumps(found))
+            arrays[f"{name}.data"] = np.concatenate(data)
+        with (out / f"{kind}.npz").open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def _work(name: str, rows: int, seed: int, out: Path, begin: int, end: int) -> int:
+    """Runs and compares copies begin to end of a class; prints a summary as JSON."""
+    chosen = list(enumerate(cases(name, rows, seed)))[begin:end]
+    special = special_words()
+    try:
+        observations, refused = Prober(special).run(chosen)
+    except TilewrightError as error:
+        print(error.message)
+        return _FAULTED
+    judge = _Judge(special)
+    kept: list[dict[str, object]] = []
+    data: list[Bytes] = []
+    room = {True: _KEPT_BYTES, False: _KEPT_WRONG_BYTES}
+    summary = Summary(name, len(observations), len(refused), 0, 0, 0, [], [text[-300:] for _, text in refused[:2]])
+    usual = _usual_word(observations)
+    for each in observations:
+        model, problem = judge.model(each.case)
+        same = model is not None and np.array_equal(model, each.image)
+        counted = _counted(each, usual)
+        right_count = not each.case.kernel.startswith("load") or (problem == "" and counted == _said(each.case))
+        summary.bytes_differ += not same
+        summary.counts_differ += not right_count
+        summary.unmodelled += model is None
+        if problem:
+            summary.notes.append(problem)
+        begin, left = _left(each, special)
+        if room[same and right_count] >= left.size:
+            room[same and right_count] -= left.size
+            kept.append({**_described(each, counted, same, right_count), "begin": begin, "bytes": left.size})
+            data.append(left)
+    whole = np.concatenate(data) if data else np.zeros(0, np.uint8)
+    np.savez_compressed(_piece(out, name, begin, end), cases=json.dumps(kept), data=whole)
+    print(json.dumps({field: getattr(summary, field) for field in Summary.__slots__}))
+    return 0
+
+
+def _left(each: Observation, special: Bytes) -> tuple[int, Bytes]:
+    """What a copy changed: from where on, and the bytes."""
+    before = POISON if each.case.kernel.startswith("load") else arena_before(each.case, special)
+    changed = np.flatnonzero(each.image != before)
+    if changed.size == 0:
+        return 0, each.image[:0]
+    return int(changed[0]), each.image[int(changed[0]) : int(changed[-1]) + 1]
+
+
+def _described(each: Observation, counted: int, same: bool, right_count: bool) -> dict[str, object]:
+    case = each.case
+    return {
+        "kernel": case.kernel,
+        "map": tensor_map_to_json(case.map),
+        "coordinates": case.coordinates,
+        "offsets": case.offsets,
+        "place": case.place,
+        "source": case.source,
+        "expected_bytes": each.expected_bytes,
+        "counted_bytes": counted,
+        "words": each.words,
+        "same": same,
+        "right_count": right_count,
+    }
+
+
+def _said(case: Case) -> int:
+    return transaction_bytes(case.map)
+
+
+def _usual_word(observations: list[Observation]) -> int:
+    """The barrier's last word where a phase completed and nothing more came: the commonest one."""
+    last = Counter(each.words[4] for each in observations if each.words[0])
+    return last.most_common(1)[0][0] if last else 0
+
+
+def _counted(each: Observation, usual: int) -> int:
+    """How many bytes the barrier was told of; -1 where its words do not say. See `tma_kernels`.
+
+    The weight of a byte is a power of two, up to its sign; the count has 21 bits with its sign, modulo which the
+    difference of two words of the same phase is taken.
+    """
+    done, start, one, everything, last = each.words
+    weight = one - start
+    if weight == 0 or abs(weight) & (abs(weight) - 1):
+        return -1
+    shift, sign = abs(weight).bit_length() - 1, 1 if weight > 0 else -1
+    missing = sign * (last - (usual if done else everything)) >> shift & 0x1F_FFFF
+    missing -= (missing >> 20) << 21
+    return each.expected_bytes - missing if done else -missing
+
+
+class _Judge:
+    """The model's answer to each case."""
+
+    def __init__(self, special: Bytes) -> None:
+        self.special = special
+        self.buffers: dict[str, Bytes] = {}
+
+    def buffer(self, source: str) -> Bytes:
+        if source not in self.buffers:
+            made = hashed(BUFFER_BYTES) if source == "hash" else np.resize(self.special, BUFFER_BYTES)
+            self.buffers[source] = made
+        return self.buffers[source]
+
+    def model(self, case: Case) -> tuple[Bytes | None, str]:
+        """The window or arena afterwards, and what the model says where it says none."""
+        mode: CopyMode = "tile" if case.map.im2col is None else "im2col"
+        begin = case.map.offset_bytes
+        try:
+            if case.kernel.startswith("load"):
+                window = np.full(WINDOW_BYTES, POISON, np.uint8)
+                buffer = self.buffer(case.source)[begin:]
+                load = load_box(case.map, case.coordinates, buffer, case.place, mode, case.offsets)
+                window[load.shared_offsets] = load.values
+                return window, ""
+            window = content(case, WINDOW_BYTES, 1, self.special)
+            store = store_box(case.map, case.coordinates, window, case.place, mode)
+        except EngineFault as fault:
+            return None, fault.message
+        arena = arena_before(case, self.special)
+        assert arena.size == ARENA_BYTES
+        at, values = store.global_offsets + begin, store.values
+        if case.kernel.startswith("reduce"):
+            combine = reduction("add", case.map.element.value)
+            if combine is None:
+                return None, f"no sum of {case.map.element.value}"
+            values = combine(arena[at], values)
+        arena[at] = values
+        return arena, ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
