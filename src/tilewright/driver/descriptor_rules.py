@@ -11,6 +11,7 @@ from functools import cache
 from tilewright.contract.codes import Rule
 from tilewright.targets import Target, target
 
+_COPY = "PTX ISA 9.7.9.27 (cp.async.bulk.tensor)"
 _DRIVER = "CUDA Driver API, cuTensorMapEncodeTiled"
 
 
@@ -179,6 +180,51 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
              "16U6_ALIGN16B under 128B_ATOM_64B is for stores alone.",
              later("tensor_map.u6x16_align16_swizzles").source, "A load of 6-bit values under 128B_ATOM_64B.",
              "Load under none, 128B or 128B_ATOM_32B."),
+        Rule("TM050", "copy-mode", "a copy's mode fits neither its map nor its direction",
+             "Tile modes take tiled maps, im2col modes im2col maps; gather4 loads, scatter4 and im2col_no_offs store.",
+             _COPY, "A gather4 store.", "Use the mode of the map and of the direction."),
+        Rule("TM051", "copy-mode-target", "the architecture has no such mode of copies",
+             "tile::gather4, tile::scatter4 and im2col::w need sm_100a.", later("feature.tensor_gather").source,
+             "gather4 on sm_90a.", "Copy row by row."),
+        Rule("TM052", "coordinate-count", "a copy has the wrong number of coordinates",
+             "One for each dimension; gather4 and scatter4 take one column and four rows.", _COPY,
+             "Two coordinates for a map of rank 3.", "Give one for each dimension."),
+        Rule("TM053", "coordinate-range", "a coordinate is no signed 32-bit number",
+             "Coordinates are of type .s32.", facts.fact("tensor_copy.coordinate_limit").source,
+             "Row 2^31 of a tall matrix.", "Move the map's address, and count from there."),
+        Rule("TM054", "inner-coordinate-alignment", "the innermost coordinate is not aligned",
+             f"Without interleave, the innermost coordinate times the element's size is a multiple of "
+             f"{limit('coordinate_0_multiple_bytes')} bytes.", source("coordinate_0_multiple_bytes"),
+             "A box of bf16 beginning at column 3.", "Begin at a multiple of 16 bytes, and skip what is before."),
+        Rule("TM055", "store-coordinate", "a store begins outside the tensor",
+             "Stores start at coordinates of at least 0.", _COPY, "A store at row -1.", "Clip the box in the program."),
+        Rule("TM056", "shared-alignment", "a copy's shared memory is not aligned",
+             f"Shared addresses are multiples of {limit('shared_alignment_bytes')} bytes.",
+             source("shared_alignment_bytes"), "A buffer at byte 64.", "Align the buffer to 128 bytes."),
+        Rule("TM057", "gather-shape", "a map does not fit gather4 and scatter4",
+             "They take rank 2, a box of one row, and no interleave.", "PTX ISA 5.5.5",
+             "gather4 through a box of four rows.", "Make the box one row."),
+        Rule("TM058", "swizzle-phase", "a swizzled buffer begins inside the swizzle's pattern",
+             "The pattern follows the shared address; it begins anew every 256, 512 or 1024 bytes.",
+             source("swizzle_period_bytes"), "A 128B-swizzled tile at byte 128.",
+             "Align the buffer to the pattern's period, or let the reader follow the phase."),
+        Rule("TM059", "multicast", "slices of a multicast do not fit",
+             "Only loads are multicast, to at most as many blocks as a cluster has, into aligned slices.",
+             facts.fact("tensor_copy.multicast_ctas_max").source, "Slices of 192 bytes.",
+             "Choose slices of a multiple of 128 bytes."),
+        Rule("TM060", "reduction-type", "the reduction does not take this type",
+             "add takes 32-bit and unsigned 64-bit integers, f16, bf16, f32; min and max integers, f16, bf16.",
+             "PTX ISA 9.7.9.27 (cp.reduce.async.bulk.tensor)", "max of f32.", "Reduce in registers."),
+        Rule("TM061", "store-pixel-box", "a store's box of pixels leaves the tensor",
+             "For stores the lower corner is at least 0 and the upper at most 0.", _COPY, "A store with padding 1.",
+             "Store through a map without padding."),
+        Rule("TM062", "im2col-offsets", "offsets of an im2col copy are wrong",
+             "One for each spatial dimension, below 2^16, 2^8 or 2^5 for ranks 3, 4 and 5.",
+             facts.fact("tensor_copy.im2col_offset_limits").source, "A negative offset.",
+             "Count offsets from the lower corner."),
+        Rule("TM063", "box-outside", "nothing of the box is inside the tensor",
+             "All of it is filled, and counted as moved.", _DRIVER + ": oobFill", "A tile past the last row.",
+             "Skip the copy."),
     )  # fmt: skip
 
 

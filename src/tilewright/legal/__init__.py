@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.layout.condition_parser import parse_expression, parse_where
     from tilewright.legal.box_banks import bank_conflict_ways
     from tilewright.legal.conflicts import Conflict
+    from tilewright.legal.copy_check import CopyLegality, check_copy
     from tilewright.legal.costs import Cost
     from tilewright.legal.engines import Engines
     from tilewright.legal.guard import Guard
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from tilewright.legal.want import Want
 
 _HOMES = {
+    "CopyLegality": "tilewright.legal.copy_check",
+    "check_copy": "tilewright.legal.copy_check",
     "Conflict": "tilewright.legal.conflicts",
     "Cost": "tilewright.legal.costs",
     "DecodedMap": "tilewright.legal.tensor_map_format",
@@ -102,6 +105,7 @@ _HOMES = {
 
 __all__ = [
     "Conflict",
+    "CopyLegality",
     "Cost",
     "DecodedMap",
     "DestinationPhase",
@@ -127,6 +131,7 @@ __all__ = [
     "Want",
     "bank_conflict_ways",
     "check",
+    "check_copy",
     "check_im2col_rows",
     "check_rows",
     "decide_fields",
