@@ -172,10 +172,10 @@ def _work(name: str, rows: int, seed: int, out: Path, begin: int, end: int) -> i
         summary.unmodelled += model is None
         if problem:
             summary.notes.append(problem)
-        begin, left = _left(each, special)
+        first, left = _left(each, special)
         if room[same and right_count] >= left.size:
             room[same and right_count] -= left.size
-            kept.append({**_described(each, counted, same, right_count), "begin": begin, "bytes": left.size})
+            kept.append({**_described(each, counted, same, right_count), "begin": first, "bytes": left.size})
             data.append(left)
     whole = np.concatenate(data) if data else np.zeros(0, np.uint8)
     np.savez_compressed(_piece(out, name, begin, end), cases=json.dumps(kept), data=whole)
