@@ -1,9 +1,13 @@
 """How each operand reaches shared memory and each result leaves it: by which tensor map, or round which obstacle.
 
-An operand is copied by the tensor map of its own array where one is legal; else it is computed first into a workspace
-whose rows a tensor map can describe. A result is stored by bulk copies where a map is legal and no row ends inside the
-16 bytes that the copy engine writes at once; else by plain stores. Legality is asked of `legal`, and every detour
-leaves its reason. Checked by: tests/synth/test_decide.py.
+Every array is put to `legal.operand_plan` as the view that it is, with the tile that a stage needs, for each axis that
+may lie innermost in shared memory. The cheapest plan that this compiler can carry out is taken: a tensor map of the
+array as it stands, or one of a workspace into which the operand is copied first. An operand that is computed goes
+through a workspace in any case. A result is stored by bulk copies where a map is legal and no row ends inside the 16
+bytes that the copy engine writes at once; else by plain stores. Every detour leaves its reason and its cost.
+
+Not carried out, though planned for elsewhere: several maps for one operand, copies by threads into the ring.
+Checked by: tests/synth/test_decide.py and test_operands.py.
 """
 
 from __future__ import annotations
@@ -13,17 +17,25 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES, MapDecision, OperandDecision, StoreDecision
 from tilewright.ir.tile_facts import index_offset, parameter_name
 from tilewright.ir.tile_types import tensor_type, value_type
-from tilewright.legal.tensormap import violations
+from tilewright.layout.strided_view import StridedView
+from tilewright.legal.legality import check
+from tilewright.legal.operand_plan import OperandPlan, plan_operand
+from tilewright.legal.repairs import repair
+from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.want import Want
 from tilewright.targets import Target
 
 SWIZZLE_SPAN_BYTES = 128
 """Rows in shared memory are as long as the span of swizzle 128B, the widest: every map here has it."""
 TILE_K = SWIZZLE_SPAN_BYTES // 2
 """Elements of 16 bits in such a row."""
+_SWIZZLE: Swizzle = "128B"
+_REMEDIES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +48,46 @@ class Site:
     misaligned: tuple[str, ...]
     reasons: list[str]
 
-    def broken(self, plan: MapDecision, buffer: str) -> list[str]:
-        """The rules of tensor maps that a map of this buffer breaks, in words."""
-        address = 1 if buffer in self.misaligned else 0
-        return [item.message for item in violations(plan.tensor_map(), self.target, global_address=address)]
+    def view(self, tensor: SSAValue, axes: tuple[str, str]) -> StridedView:
+        """A parameter's array with its dimensions in the order of `axes`. One that begins anywhere begins at 1 element:
+        what is planned for that serves every address."""
+        kind = tensor_type(tensor)
+        sizes = dict(zip(kind.axis_names, kind.extents, strict=True))
+        strides = dict(zip(kind.axis_names, kind.stride_elements, strict=True))
+        width = kind.element_kind.bytes
+        begins = width if parameter_name(self.program, tensor) in self.misaligned else 0
+        return StridedView(
+            tuple(sizes[axis] for axis in axes), tuple(strides[axis] * width for axis in axes), begins, width
+        )
+
+    def broken(self, map: TensorMap) -> list[str]:
+        """The rules that a map breaks, in words."""
+        return [item.message for item in check(map, self.target).violations]
 
 
 def decide_operand(site: Site, side: tuple[str, SSAValue, str], contracted: str, extent: int) -> OperandDecision:
-    """A tensor map on the operand itself where one is legal; else on a workspace with padded rows."""
+    """A tensor map on the operand itself where one is legal; else on a workspace with padded rows.
+
+    side: "left" or "right", the operand's value, the name of its axis that is not contracted. extent: elements of that
+    axis in one slot. Raises TilewrightError where no workspace has a legal map either.
+    """
     name, value, outer = side
     why: list[str] = []
     source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
+    found: OperandDecision | None = None
     if isinstance(source.owner, tile.LoadOp):
-        direct = _direct_operand(site, name, source.owner, outer, contracted, extent, why)
-        if direct is not None:
-            return direct
+        found = _planned(site, name, source.owner, (contracted, outer), extent, why)
     else:
         why.append("it is computed elementwise")
-    element = value_type(value).element_kind
-    major = _preferred_major(value, contracted)
-    inner_axis, outer_axis = (contracted, outer) if major == "K" else (outer, contracted)
-    inner, count = site.program.extents[inner_axis], site.program.extents[outer_axis]
-    row_bytes = _round_up(inner * element.bytes, RUN_BYTES)
-    workspace = f"{name}_operand"
-    plan = MapDecision(element.value, (inner, count), (row_bytes,), _box(major, extent), "128B", "128B")
-    broken = site.broken(plan, workspace)
-    if broken:
-        words = "; ".join(broken)
-        raise TilewrightError(f"no legal tensor map for the {name} operand: {words}", remedy="use smaller extents")
+    if found is not None and not found.materialized:
+        return found
+    decision = found or _workspace(site, name, value, (contracted, outer), extent)
+    row_bytes, rows = decision.map.strides_bytes[0], decision.map.dims[1]
     site.reasons.append(
-        f"{name} operand: {'; '.join(why)}; first copied into rows of {row_bytes} bytes "
-        f"({count * row_bytes} bytes of workspace)"
+        f"{name} operand: {'; '.join(dict.fromkeys(why))}; first copied into rows of {row_bytes} bytes "
+        f"({rows * row_bytes} bytes of workspace)"
     )
-    return OperandDecision(name, workspace, 1, major, plan, 0)
+    return decision
 
 
 def _round_up(value: int, multiple: int) -> int:
@@ -78,6 +97,90 @@ def _round_up(value: int, multiple: int) -> int:
 def _box(major: str, extent: int) -> tuple[int, int]:
     """K-major: TILE_K by the tile's extent in one box; MN-major: boxes of one swizzle span (64 elements) by TILE_K."""
     return (TILE_K, extent) if major == "K" else (SWIZZLE_SPAN_BYTES // 2, TILE_K)
+
+
+def _planned(
+    site: Site, side: str, load: tile.LoadOp, axes: tuple[str, str], extent: int, why: list[str]
+) -> OperandDecision | None:
+    """The cheapest plan for a loaded operand that this compiler carries out, or None; obstacles are added to `why`.
+
+    axes: the contracted one and the other.
+    """
+    contracted, outer = axes
+    tensor = tensor_type(load.tensor)
+    name = parameter_name(site.program, load.tensor)
+    shifts = {axis: index_offset(index) for axis, index in zip(tensor.axis_names, load.indices, strict=True)}
+    if shifts[contracted]:
+        why.append(f"it is displaced along {contracted}, where elements past the end must not count")
+        return None
+    view = site.view(load.tensor, axes)
+    preferred = _preferred_major(load.result, contracted)
+    choices: list[tuple[bool, tuple[int, ...], OperandDecision]] = []
+    for inner, major in enumerate(("K", "MN")):
+        box = _box(major, extent)
+        tile_shape = box if major == "K" else box[::-1]
+        plans = plan_operand(
+            view, tile_shape, tensor.element_kind, "wgmma", site.target, inner=(inner,), swizzle=_SWIZZLE
+        )
+        for plan in plans:
+            decision = _carried_out(plan, tensor.element_kind.value, box)
+            if decision is None:
+                continue
+            if plan.workspace is None:
+                if major == "MN" and shifts[outer] * view.element_bytes % RUN_BYTES:
+                    why.append(f"its displacement of {shifts[outer]} elements is not a multiple of {RUN_BYTES} bytes")
+                    continue
+                return OperandDecision(side, name, 0, major, decision, shifts[outer])
+            # A copy that reads along its source's rows is quicker than one that turns them, whatever it pads.
+            operand = OperandDecision(side, f"{side}_operand", 1, major, decision, 0)
+            choices.append((major != preferred, plan.cost.rank, operand))
+    why.extend(_obstacles(site, view, name, tensor.element_kind.value, extent))
+    return min(choices, key=lambda choice: choice[:2])[2] if choices else None
+
+
+def _carried_out(
+    plan: OperandPlan, element: str, box: tuple[int, int], l2_promotion: L2Promotion = "128B"
+) -> MapDecision | None:
+    """The plan's map, where it is one of two dimensions that brings the box as the tensor core reads it."""
+    map_ = plan.map
+    if map_ is None or len(plan.repair.maps) != 1 or map_.box != box or map_.swizzle != _SWIZZLE or map_.rank != 2:
+        return None
+    if plan.cost.extra_copies or plan.cost.overfetched_bytes or map_.dtype != element:
+        return None
+    return MapDecision(element, map_.dims, map_.strides, map_.box, _SWIZZLE, l2_promotion)
+
+
+def _obstacles(site: Site, view: StridedView, name: str, element: str, extent: int) -> list[str]:
+    """What keeps a tensor map from the array as it stands: the rules broken where one of its axes is contiguous."""
+    words: list[str] = []
+    for inner, major in enumerate(("K", "MN")):
+        if view.strides_bytes[inner] == view.element_bytes:
+            dims = (view.extents[inner], view.extents[1 - inner])
+            strides = (view.strides_bytes[1 - inner],)
+            words += site.broken(
+                TensorMap(element, dims, strides, _box(major, extent), swizzle=_SWIZZLE, address=view.offset_bytes)
+            )
+    return words or [f"neither axis of {name} is contiguous"]
+
+
+def _workspace(site: Site, side: str, value: SSAValue, axes: tuple[str, str], extent: int) -> OperandDecision:
+    """A map of a workspace with room for the operand, which is computed into it."""
+    element = value_type(value).element_kind
+    major = _preferred_major(value, axes[0])
+    inner, count = (site.program.extents[axis] for axis in (axes if major == "K" else axes[::-1]))
+    row_bytes = _round_up(inner * element.bytes, RUN_BYTES)
+    box = _box(major, extent)
+    map_ = TensorMap(element.value, (inner, count), (row_bytes,), box, swizzle=_SWIZZLE, l2_promotion="128B")
+    broken = site.broken(map_)
+    if broken:
+        plans = repair(map_, Want(box=box, consumer="wgmma", keep=frozenset({"swizzle"})), site.target)
+        remedies = [plan.title for plan in plans[:_REMEDIES_NAMED]]
+        raise TilewrightError(
+            f"no legal tensor map for the {side} operand: {'; '.join(broken)}",
+            remedy=f"use smaller extents, or one of: {'; '.join(remedies)}" if remedies else "use smaller extents",
+        )
+    decision = MapDecision(element.value, (inner, count), (row_bytes,), box, _SWIZZLE, "128B")
+    return OperandDecision(side, f"{side}_operand", 1, major, decision, 0)
 
 
 def _preferred_major(value: SSAValue, contracted: str) -> str:
@@ -96,67 +199,35 @@ def _preferred_major(value: SSAValue, contracted: str) -> str:
     return "K"
 
 
-def _direct_operand(
-    site: Site, side: str, load: tile.LoadOp, outer: str, contracted: str, extent: int, why: list[str]
-) -> OperandDecision | None:
-    """A tensor map of the loaded array itself, or None, with the reasons added to `why`."""
-    tensor = tensor_type(load.tensor)
-    name = parameter_name(site.program, load.tensor)
-    shifts = {axis: index_offset(index) for axis, index in zip(tensor.axis_names, load.indices, strict=True)}
-    if shifts[contracted]:
-        why.append(f"it is displaced along {contracted}, where elements past the end must not count")
-        return None
-    sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    element_bytes = tensor.element_kind.bytes
-    for major, inner_axis, outer_axis in (("K", contracted, outer), ("MN", outer, contracted)):
-        if strides[inner_axis] != 1 and sizes[inner_axis] != 1:
-            continue
-        if major == "MN" and shifts[outer] * element_bytes % 16:
-            why.append(f"its displacement of {shifts[outer]} elements is not a multiple of 16 bytes")
-            continue
-        stride_bytes = strides[outer_axis] * element_bytes
-        if sizes[outer_axis] == 1:  # a single row has no stride to speak of
-            stride_bytes = _round_up(sizes[inner_axis] * element_bytes, 16)
-        plan = MapDecision(
-            tensor.element_kind.value,
-            (sizes[inner_axis], sizes[outer_axis]),
-            (stride_bytes,),
-            _box(major, extent),
-            "128B",
-            "128B",
-        )
-        broken = site.broken(plan, name)
-        if not broken:
-            return OperandDecision(side, name, 0, major, plan, shifts[outer])
-        why.extend(broken)
-    if not why:
-        why.append(f"neither axis of {name} is contiguous")
-    return None
-
-
 def decide_store(site: Site, store: tile.StoreOp, axes: tuple[str, str], unit_rows: int) -> StoreDecision:
-    """Bulk stores of boxes of `unit_rows` rows where the array allows them, else plain stores."""
+    """Bulk stores of boxes of `unit_rows` rows where the array allows them, else plain stores. axes: rows, columns."""
     tensor = tensor_type(store.tensor)
     name = parameter_name(site.program, store.tensor)
-    sizes = dict(zip(tensor.axis_names, tensor.extents, strict=True))
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    rows, columns = axes
-    element_bytes = tensor.element_kind.bytes
-    chunk = SWIZZLE_SPAN_BYTES // element_bytes
-    stride_bytes = strides[rows] * element_bytes
-    if sizes[rows] == 1:
-        stride_bytes = _round_up(sizes[columns] * element_bytes, 16)
-    plan = MapDecision(
-        tensor.element_kind.value, (sizes[columns], sizes[rows]), (stride_bytes,), (chunk, unit_rows), "128B", "none"
-    )
-    why = site.broken(plan, name)
-    if strides[columns] != 1 and sizes[columns] != 1:
-        why.append(f"{name} is not contiguous along {columns}")
-    if sizes[columns] * element_bytes % 16:
+    view = site.view(store.tensor, (axes[1], axes[0]))
+    element = tensor.element_kind
+    chunk = SWIZZLE_SPAN_BYTES // element.bytes
+    box = (chunk, unit_rows)
+    row_bytes = view.extents[0] * element.bytes
+    why: list[str] = []
+    if row_bytes % RUN_BYTES:
         # The copy engine clips in units of 16 bytes and would write past the end of a row.
-        why.append(f"its rows of {sizes[columns] * element_bytes} bytes are not a multiple of 16")
-    if why:
-        site.reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
-        return StoreDecision(name, "direct", chunk, plan)
-    return StoreDecision(name, "tma", chunk, plan)
+        why.append(f"its rows of {row_bytes} bytes are not a multiple of {RUN_BYTES}")
+    plans = plan_operand(
+        view, box, element, None, site.target, inner=(0,), swizzle=_SWIZZLE, copy_allowed=False, store=True
+    )
+    carried_out = [_carried_out(plan, element.value, box, "none") for plan in plans]
+    decision = next((item for item in carried_out if item is not None), None)
+    if decision is not None and not why:
+        return StoreDecision(name, "tma", chunk, decision)
+    pitch_bytes = view.strides_bytes[1] if view.extents[1] > 1 else _round_up(row_bytes, RUN_BYTES)
+    map_ = TensorMap(
+        element.value, view.extents, (pitch_bytes,), box, swizzle=_SWIZZLE, l2_promotion="none",
+        address=view.offset_bytes,
+    )  # fmt: skip
+    why = [*site.broken(map_), *why]
+    if view.strides_bytes[0] != element.bytes and view.extents[0] != 1:
+        why.append(f"{name} is not contiguous along {axes[1]}")
+    site.reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
+    return StoreDecision(
+        name, "direct", chunk, MapDecision(element.value, map_.dims, map_.strides, box, "128B", "none")
+    )
