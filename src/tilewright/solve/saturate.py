@@ -22,7 +22,6 @@ with a note. Checked by tests/solve/test_saturate.py against plain search and ex
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
@@ -36,6 +35,7 @@ from tilewright.layout.row_starts import why_impossible
 from tilewright.layout.strided_view import StridedView
 from tilewright.layout.tiled_view import TiledView, tiled
 from tilewright.solve.breadth_first import search_forms
+from tilewright.solve.egglog_bindings import bindings
 from tilewright.solve.egraph_text import LIMIT_BITS, program_text, question_text, read_view
 from tilewright.solve.forms import Form, Forms, Order, choices_for, form_of, sorted_forms
 
@@ -161,15 +161,14 @@ def _grown(
 
 def _extracted(graph: EGraph, source: TiledView, limits: DescriptorLimits, most: int) -> tuple[tuple[Form, ...], int]:
     """The cheapest legal views of the root, derived and judged again, and how many could not be."""
-    from egglog.bindings import ExtractVariants, PrintFunctionSize
-
+    engine = bindings()
     sizes = _run(graph, "(print-size Inner)")
-    if not any(isinstance(size, PrintFunctionSize) and size.size for size in sizes):
+    if not any(isinstance(size, engine.print_function_size) and size.size for size in sizes):
         return (), 0
     forms: list[Form] = []
     refused = 0
     for answer in _run(graph, f"(extract (InnerOf (Root)) {most})"):
-        assert isinstance(answer, ExtractVariants)
+        assert isinstance(answer, engine.extract_variants)
         for term in answer.terms:
             steps = derive(source, read_view(answer.termdag.to_string(term), source.offset_bytes))
             form = form_of(source, steps, limits) if steps is not None else None
@@ -182,23 +181,9 @@ def _extracted(graph: EGraph, source: TiledView, limits: DescriptorLimits, most:
 
 @lru_cache(maxsize=8)
 def _graph_of(limits: DescriptorLimits) -> EGraph:
-    """An e-graph with the rules and `limits`, and no view: building it costs more than most questions.
-
-    Its thread pool, made on first use, gets one thread: the graphs are small, and waiting for threads costs more than
-    they save.
-    """
-    from egglog.bindings import EGraph
-
-    threads = os.environ.get("RAYON_NUM_THREADS")
-    os.environ["RAYON_NUM_THREADS"] = "1"
-    try:
-        graph = EGraph()
-        _run(graph, program_text(limits) + "(push)(element 1)(run legal 1)(pop)")
-    finally:
-        if threads is None:
-            del os.environ["RAYON_NUM_THREADS"]
-        else:
-            os.environ["RAYON_NUM_THREADS"] = threads
+    """An e-graph with the rules and `limits`, and no view: building it costs more than most questions."""
+    graph = bindings().egraph()
+    _run(graph, program_text(limits))
     return graph
 
 
@@ -208,10 +193,9 @@ def _run(graph: EGraph, text: str) -> list[object]:
 
 def _nodes(graph: EGraph) -> int:
     """E-nodes of lists and views."""
-    from egglog.bindings import PrintFunctionSize
-
+    function_size = bindings().print_function_size
     sizes = _run(graph, "(print-size Cons) (print-size Tiled)")
-    return sum(size.size for size in sizes if isinstance(size, PrintFunctionSize))
+    return sum(size.size for size in sizes if isinstance(size, function_size))
 
 
 def _bits(source: TiledView) -> int:
