@@ -28,8 +28,9 @@ from tilewright.layout.condition import (
 from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder, atom_fact
 from tilewright.layout.integer_fact import ANY, IntegerFact, as_fact, meet
 
-_INT64 = IntegerFact(-(2**63), 2**63 - 1)
-_INT128 = IntegerFact(-(2**127), 2**127 - 1)
+INT64 = IntegerFact(-(2**63), 2**63 - 1)
+"""What a signed 64-bit word holds."""
+INT128 = IntegerFact(-(2**127), 2**127 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Guard:
         or an operand of a division might be negative."""
         facts = dict(self.declared)
         known = refine(self.assumed, facts) or facts
-        known = {name: meet(fact, _INT64) or fact for name, fact in known.items()}
+        known = {name: meet(fact, INT64) or fact for name, fact in known.items()}
         words: list[str] = []
         for condition in self.conditions:
             words.append(_c_condition(condition, known))
@@ -81,8 +82,8 @@ def _c_condition(condition: Condition, facts: Mapping[str, IntegerFact]) -> str:
             return str(int(condition))
         case Comparison(expression, relation):
             left, symbol, right = sides(expression, relation)
-            fits = _fits(left, facts, _INT64) and _fits(right, facts, _INT64)
-            if not (fits or (_fits(left, facts, _INT128) and _fits(right, facts, _INT128))):
+            fits = fits_in(left, facts, INT64) and fits_in(right, facts, INT64)
+            if not (fits or (fits_in(left, facts, INT128) and fits_in(right, facts, INT128))):
                 raise TilewrightError(
                     f"{condition} may overflow 128 bits", remedy="give its sizes upper bounds, and ask again"
                 )
@@ -93,14 +94,20 @@ def _c_condition(condition: Condition, facts: Mapping[str, IntegerFact]) -> str:
             return "(" + " || ".join(_c_condition(part, facts) for part in parts) + ")"
 
 
-def _fits(expression: IntegerExpression, facts: Mapping[str, IntegerFact], word: IntegerFact) -> bool:
+def fits_in(expression: IntegerExpression, facts: Mapping[str, IntegerFact], word: IntegerFact = INT64) -> bool:
     """Whether every step of computing the expression stays in the word: the sum of magnitudes does."""
+    match expression.terms:
+        case (((str() as name,), 1),):
+            # no step at all: the size is there already
+            return meet(facts.get(name, ANY), word) == facts.get(name, ANY)
+        case _:
+            pass
     total = as_fact(0)
     for monomial, coefficient in expression.terms:
         product = as_fact(abs(coefficient))
         for atom in monomial:
             if not isinstance(atom, str) and not (
-                _fits(atom.dividend, facts, word) and _fits(atom.divisor, facts, word)
+                fits_in(atom.dividend, facts, word) and fits_in(atom.divisor, facts, word)
             ):
                 return False
             product = product * _magnitude(atom_fact(atom, facts))
@@ -121,7 +128,7 @@ def _c_expression(expression: IntegerExpression, facts: Mapping[str, IntegerFact
     for monomial, coefficient in sorted(expression.terms, key=lambda term: -len(term[0])):
         factors = [_c_factor(atom, facts, wide=wide) for atom in monomial]
         if abs(coefficient) != 1 or not monomial:
-            if coefficient not in _INT64:
+            if coefficient not in INT64:
                 raise TilewrightError(f"C has no integer {coefficient}", remedy="use smaller numbers")
             factors.insert(0, str(abs(coefficient)))
         sign = "-" if coefficient < 0 else "+"
