@@ -13,7 +13,8 @@ GOOD = legal.TensorMap("bf16", (4096, 4096), (8192,), (64, 128), swizzle="128B",
 
 def map_of(**changes: object) -> legal.TensorMap:
     fields = {
-        "dtype": "bf16", "dims": (4096, 4096), "strides": (8192,), "box": (64, 128), "swizzle": "128B", "address": 1 << 20,
+        "dtype": "bf16", "dims": (4096, 4096), "strides": (8192,), "box": (64, 128), "swizzle": "128B",
+        "address": 1 << 20,
     }  # fmt: skip
     return legal.TensorMap(**(fields | changes))
 

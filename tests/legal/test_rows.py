@@ -1,0 +1,117 @@
+"""Rows judged in columns: as one by one, on random rows near the limits; hostile columns; a million a second."""
+
+import time
+
+import numpy as np
+import pytest
+from bench.probes.tensormap_rows import im2col_rows, tiled_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright import legal
+from tilewright.base.error import TilewrightError
+from tilewright.legal.im2col_rules import im2col_rules
+from tilewright.legal.legality import judge
+from tilewright.legal.rows import COLUMNS
+from tilewright.legal.rule import Fields
+from tilewright.legal.tiled_rules import tiled_rules
+from tilewright.targets import TARGET_NAMES, target
+
+NEAR = st.sampled_from(
+    [value + step for value in (0, 1, 8, 16, 32, 64, 128, 256, 2**16, 2**31, 2**32, 2**40, 2**57, 2**63, 2**64)
+     for step in (-16, -1, 0, 1, 16)]
+)  # fmt: skip
+
+
+def signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
+
+
+def fields_of(columns: dict[str, np.ndarray], row: int) -> Fields:
+    value = {name: int(column[row]) for name, column in columns.items()}
+
+    def entries(letter: str, count: int) -> tuple[int, ...]:
+        return tuple(value[f"{letter}{index}"] for index in range(count) if f"{letter}{index}" in value)
+
+    return Fields(
+        dtype=signed(value["dtype"]), rank=signed(value["rank"]), address=value["addr"], dims=entries("d", 5),
+        strides=entries("s", 4), box=entries("b", 5), element_strides=entries("e", 5),
+        interleave=signed(value["interleave"]), swizzle=signed(value["swizzle"]), l2_promotion=signed(value["l2"]),
+        oob_fill=signed(value["oob"]), lower_corner=tuple(map(signed, entries("lo", 3))),
+        upper_corner=tuple(map(signed, entries("up", 3))), channels_per_pixel=value.get("channels", 0),
+        pixels_per_column=value.get("pixels", 0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TARGET_NAMES)
+@pytest.mark.parametrize("kind", ["tiled", "im2col"])
+def test_columns_agree_with_one_row_at_a_time(kind: str, name: str) -> None:
+    generator = np.random.default_rng(5)
+    draw, judge_rows, rules = (
+        (tiled_rows, legal.check_rows, tiled_rules)
+        if kind == "tiled"
+        else (im2col_rows, legal.check_im2col_rows, im2col_rules)
+    )
+    columns = draw(generator, 4000)
+    found = judge_rows(columns, name)
+    facts = target(name)
+    expected = [not judge(fields_of(columns, row), rules, facts) for row in range(4000)]
+    assert 0.2 < np.mean(expected) < 0.8
+    assert found.tolist() == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_numbers_in_any_column_agree(data: st.DataObject) -> None:
+    base = {name: np.array([1], object) for name in COLUMNS}
+    base |= {"dtype": np.array([9], object), "rank": np.array([3], object), "b0": np.array([64], object)}
+    base |= {name: np.array([0], object) for name in ("addr", "interleave", "swizzle", "l2", "oob", "s0", "s1")}
+    for name in data.draw(st.lists(st.sampled_from(COLUMNS), max_size=4)):
+        base[name] = np.array([data.draw(NEAR)], object)
+    fields = fields_of(base, 0)
+    # As Python integers nothing wraps: only enumerations and the rank are read as the driver's signed words.
+    expected = not judge(fields, tiled_rules, target("sm_90a"))
+    assert legal.check_rows(base).tolist() == [expected]
+
+
+def test_words_of_64_bits_signed_and_unsigned_are_the_same() -> None:
+    columns = tiled_rows(np.random.default_rng(9), 5000)
+    assert all(column.dtype == np.uint64 for column in columns.values())
+    found = legal.check_rows(columns)
+    assert (found == legal.check_rows({name: column.view(np.int64) for name, column in columns.items()})).all()
+    assert (found == legal.check_rows({name: column.astype(object) for name, column in columns.items()})).all()
+
+
+def test_no_rows_and_other_columns() -> None:
+    columns = tiled_rows(np.random.default_rng(9), 10)
+    assert legal.check_rows({name: column[:0] for name, column in columns.items()}).tolist() == []
+    assert legal.check_rows(columns | {"cuResult": np.zeros(10)}).size == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"rank": None}, "no column 'rank'"),
+        ({"d3": np.zeros(3, np.int64)}, "'d3' has 3 rows; 'rank' has 10"),
+        ({"d3": np.zeros((10, 1), np.int64)}, "2 dimensions"),
+        ({"s1": np.full(10, np.nan)}, "not of integers"),
+        ({"s1": np.array([None] * 10, object)}, "not of integers"),
+        ({"l2": np.array(["1"] * 10)}, "not of integers"),
+        ({"oob": np.zeros(10, bool)}, "not of integers"),
+    ],
+)
+def test_what_is_no_column_is_one_clear_error(change: dict[str, np.ndarray | None], complaint: str) -> None:
+    columns = {name: column for name, column in (tiled_rows(np.random.default_rng(9), 10) | change).items()}
+    with pytest.raises(TilewrightError, match=complaint):
+        legal.check_rows({name: column for name, column in columns.items() if column is not None})
+
+
+def test_a_million_rows_take_less_than_a_second() -> None:
+    columns = {name: np.tile(column, 5) for name, column in tiled_rows(np.random.default_rng(2), 50_000).items()}
+    legal.check_rows(columns)
+    best = float("inf")
+    for _ in range(5):
+        began = time.perf_counter()
+        legal.check_rows(columns)
+        best = min(best, time.perf_counter() - began)
+    assert 250_000 / best > 1_000_000
