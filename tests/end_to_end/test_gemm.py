@@ -141,6 +141,24 @@ def test_out_is_written_in_place():
     assert relative_error(out, a.astype(np.float64) @ b.astype(np.float64)) < 1e-2
 
 
+def test_leading_axes_are_rows_whether_or_not_one_stride_leads_through_them():
+    random = np.random.default_rng(0)
+    whole = random.standard_normal((2, 3, 1, 2, 5, 9, 24)).astype(np.float16)
+    b = random.standard_normal((16, 8)).astype(np.float16)
+    # Of rank seven; a slice that folds into rows of 24 elements; one that leaves a gap after every group of rows.
+    for a in (whole[..., 8:], whole[0, 0, 0, 0, :, :, 3:19], whole[1, :, 0, 1, :, 1:, :16]):
+        result = tw.matmul(a, b)
+        assert result.shape == (*a.shape[:-1], 8)
+        assert relative_error(result, a.astype(np.float64) @ b.astype(np.float64)) < 1e-2
+    out = np.zeros((2, 5, 8), np.float16)
+    assert tw.matmul(a[:2, :, 0], b, out=out) is out
+    assert relative_error(out, a[:2, :, 0].astype(np.float64) @ b.astype(np.float64)) < 1e-2
+    with pytest.raises(tw.TilewrightError, match="no single stride"):
+        tw.matmul(a[:2, :, 0], b, out=np.zeros((2, 7, 8), np.float16)[:, 1:6])
+    with pytest.raises(tw.TilewrightError, match="out has shape"):
+        tw.matmul(a[:2, :, 0], b, out=out[:1])
+
+
 def test_calling_a_kernel_compiles_it_for_its_arrays(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
     random = np.random.default_rng(0)

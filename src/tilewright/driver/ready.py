@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -88,10 +89,14 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
     ml_dtypes) on the CPU machine, DLPack arrays (PyTorch, CuPy, JAX) where they are. The product is accumulated in
     float32.
 
-    Raises TilewrightError for arrays that do not multiply.
+    `a` may have any number of leading axes, which the result then has too; they are read as rows where they stand, or
+    copied together where no single stride leads through them. Raises TilewrightError for arrays that do not multiply,
+    and for an `out` whose leading axes cannot be written as rows.
     """
     left, right = view_array(a, name="a"), view_array(b, name="b")
     _check_product(left, right)
+    if len(left.shape) > 2:
+        return _matmul_of_rows(a, left, b, right, out)
     a, left = _with_positive_strides(a, left, "a")
     b, right = _with_positive_strides(b, right, "b")
     result = view_array(out, name="out") if out is not None else None
@@ -109,6 +114,26 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
         )
         _by_arguments[key] = kernel
     return kernel(a, b, out=out)
+
+
+def _matmul_of_rows(a: Any, left: ArrayView, b: Any, right: ArrayView, out: Any) -> Any:
+    """The product with all leading axes of `a` taken as rows."""
+    *leading, depth = left.shape
+    rows, shape = math.prod(leading), (*leading, right.shape[1])
+    matrix = a.reshape(rows, depth)
+    if out is None:
+        return matmul(matrix, b).reshape(shape)
+    given = view_array(out, name="out")
+    if given.shape != shape:
+        raise TilewrightError(f"out has shape {given.shape}; the product has {shape}", remedy="pass one of its shape")
+    flat = out.reshape(rows, shape[-1])
+    if view_array(flat, name="out").pointer != given.pointer:
+        raise TilewrightError(
+            f"no single stride leads through the leading axes of out: shape {shape}, strides {given.strides}",
+            remedy="pass a dense out, or none",
+        )
+    matmul(matrix, b, out=flat)
+    return out
 
 
 def misaligned_names(views: Mapping[str, ArrayView]) -> tuple[str, ...]:
@@ -129,11 +154,14 @@ def _check_promises(kernel: Kernel, views: Mapping[str, ArrayView]) -> None:
 
 
 def _check_product(left: ArrayView, right: ArrayView) -> None:
-    if len(left.shape) != 2 or len(right.shape) != 2:
-        raise TilewrightError(f"matmul of arrays of shapes {left.shape} and {right.shape}", remedy="give two matrices")
-    if left.shape[1] != right.shape[0]:
+    if len(left.shape) < 2 or len(right.shape) != 2:
         raise TilewrightError(
-            f"matmul of shapes {left.shape} and {right.shape}: {left.shape[1]} against {right.shape[0]}",
+            f"matmul of arrays of shapes {left.shape} and {right.shape}",
+            remedy="give two matrices; the left one may have more axes before",
+        )
+    if left.shape[-1] != right.shape[0]:
+        raise TilewrightError(
+            f"matmul of shapes {left.shape} and {right.shape}: {left.shape[-1]} against {right.shape[0]}",
             remedy="make the inner extents equal",
         )
     if left.element is not right.element:
