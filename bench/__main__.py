@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import cliffs, clusters, compile_time, corpus, foreign, fuzz, gemm, hardware, mutants, sanitizers
+from bench import (
+    cliffs,
+    clusters,
+    compile_time,
+    corpus,
+    foreign,
+    fuzz,
+    gemm,
+    hardware,
+    mutants,
+    operand_suite,
+    sanitizers,
+)
 
 _BENCHES = {
     "gemm": gemm,
@@ -17,6 +29,7 @@ _BENCHES = {
     "fuzz": fuzz,
     "hardware": hardware,
     "mutants": mutants,
+    "operands": operand_suite,
     "sanitizers": sanitizers,
 }
 

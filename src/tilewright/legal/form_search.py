@@ -41,7 +41,8 @@ def run_start(reading: Reading) -> IntegerFact:
         if extent == 1:
             continue
         if growing and stride == run_bytes and box > 1:
-            growing = start == 0 and box >= extent
+            # Where a box reaches past the end, what it lacks is filled in before the next run begins.
+            growing = start == 0 and box == extent
             run_bytes *= min(box, extent)
             if start:
                 fact = fact + IntegerFact(0, (extent - 1) // start) * (start * stride)

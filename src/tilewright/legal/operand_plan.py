@@ -104,20 +104,20 @@ def plan_operand(
     """Plans to copy tiles of `view`, the cheapest first; never empty.
 
     tile: elements of each dimension of the view, tiles beginning at multiples of it. inner: the dimensions that may lie
-    innermost in shared memory; by default each of which a tile takes more than one element. swizzle: of the rows there;
+    innermost in shared memory; by default those that are contiguous, else each of which a tile takes more than one
+    element. swizzle: of the rows there;
     by default the widest whose span is filled by them. store: from shared memory to the view. Plans that pad the array
     where it stands are left out: a compiler does not allocate it. Raises TilewrightError where the tile does not fit
     the view's rank or is not positive, for a negative stride or address, and where the element has another width.
     """
     hardware = target_named(target) if isinstance(target, str) else target
     _check(view, tile, element)
-    wide = tuple(at for at, extent in enumerate(tile) if extent > 1) or (0,)
     found: list[OperandPlan] = []
     questions: list[tuple[int, tuple[int, ...], Question]] = []
     want = Want(copy_allowed=copy_allowed, store=store, consumer=consumer)
     limits = map_limits(hardware)
     natural = _reading(view, tile)
-    for first in wide if inner is None else inner:
+    for first in _inner(view, tile) if inner is None else inner:
         order = (first, *(at for at in range(view.rank) if at != first))
         reading = _permuted(natural, order)
         span = swizzle or _filled_span(tile[first] * element.bytes, limits.spans_bytes)
@@ -133,6 +133,12 @@ def plan_operand(
         repairs = [*in_place(question), *several_maps(question), *stored_otherwise(question), *without_map(question)]
         found += [OperandPlan(first, order, each) for each in ranked(repairs) if each.kind != "pad"]
     return sorted(found, key=lambda plan: plan.cost.rank)
+
+
+def _inner(view: StridedView, tile: tuple[int, ...]) -> tuple[int, ...]:
+    wide = tuple(at for at, extent in enumerate(tile) if extent > 1) or (0,)
+    contiguous = tuple(at for at in wide if view.strides_bytes[at] == view.element_bytes)
+    return contiguous or wide
 
 
 def _check(view: StridedView, tile: tuple[int, ...], element: Element) -> None:

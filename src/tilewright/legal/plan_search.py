@@ -117,7 +117,7 @@ def several_maps(question: Question) -> Iterator[Repair]:
         for remainder in range(modulus):
             select = Select(at, modulus, remainder)
             selected = select.apply(reading)
-            chains = () if selected is None else _chains(question, selected)
+            chains = () if selected is None else _chains(question, selected, most=1)
             cut = next((choice for chain in chains for choice in _choices(question, chain)), None)
             if cut is None:
                 break
@@ -211,12 +211,13 @@ def is_legal(map: TensorMap, target: Target) -> bool:
     return not judge(map.fields, tiled_rules, target)
 
 
-def _chains(question: Question, reading: Reading) -> Iterator[Chain]:
+def _chains(question: Question, reading: Reading, most: int = 4) -> Iterator[Chain]:
     want = question.want
     found = search(
         reading,
         question.limits,
         store=want.store,
+        most=most,
         retype=not question.form.fills_nan and "dtype" not in want.keep,
         moved="address" not in want.keep and not want.store,
         rotate=question.rotate,

@@ -138,9 +138,7 @@ def _moves(reading: Reading, fault: tuple[str, int], limits: MapLimits) -> Itera
         case "inner":
             yield from _contiguous_first(reading)
         case "rank":
-            yield from (DropUnit(dimension) for dimension in range(1, reading.rank))
-            for outer in range(1, reading.rank):
-                yield from _folds(reading, outer)
+            yield from _fewer_dimensions(reading)
         case "element_stride":
             yield Subsample(at, reading.element_strides[at])
         case "dim":
@@ -176,6 +174,23 @@ def _contiguous_first(reading: Reading) -> Iterator[Move]:
         if rest or not 2 <= factor <= _FILL_MOST:
             continue
         yield Fill(0, factor) if dimension == 0 else _to_front(reading.rank, dimension)
+
+
+def _fewer_dimensions(reading: Reading) -> Iterator[Move]:
+    """A move that takes nothing away from others, where there is one: a unit dropped, a dimension joined to one that it
+    continues. Else every fold."""
+    for dimension in range(reading.rank - 1, 0, -1):
+        if reading.dims[dimension] == 1 and reading.box[dimension] == 1:
+            yield DropUnit(dimension)
+            return
+    for outer in range(reading.rank - 1, 0, -1):
+        for inner in range(reading.rank):
+            join = Fold(inner, outer, reading.dims[inner], whole=reading.box[outer] > 1)
+            if (not join.whole or reading.box[inner] == reading.dims[inner]) and join.apply(reading) is not None:
+                yield join
+                return
+    for outer in range(1, reading.rank):
+        yield from _folds(reading, outer)
 
 
 def _to_front(rank: int, dimension: int) -> Permute:

@@ -54,15 +54,19 @@ def padded(reading: Reading, limits: MapLimits) -> Reading | None:
 
 
 def workspaces(reading: Reading, limits: MapLimits) -> tuple[Reading, ...]:
-    """Dense copies of the tensor, its dimensions in their order, one for each dimension whose stride is rounded up."""
+    """Dense copies of the tensor, one for each dimension whose stride is rounded up, dimensions in their order; where
+    there are too many of those, the ones that boxes take whole follow dimension 0, and those of which a box takes one
+    index come last: so they merge."""
     found: dict[Reading, None] = {}
-    multiple = limits.stride_multiple_bytes
+    order = list(range(reading.rank))
+    if reading.rank > limits.rank_max:
+        order[1:] = sorted(order[1:], key=lambda at: (reading.box[at] == 1, reading.box[at] < reading.dims[at], at))
     for rounded in range(1, max(reading.rank, 2)):
-        strides, reach = [reading.element_bytes], reading.element_bytes * reading.dims[0]
-        for at in range(1, reading.rank):
-            if at == rounded:
-                reach = _round_up(reach, multiple)
-            strides.append(reach)
+        strides, reach = [reading.element_bytes] * reading.rank, reading.element_bytes * reading.dims[0]
+        for place, at in enumerate(order[1:], 1):
+            if place == rounded:
+                reach = _round_up(reach, limits.stride_multiple_bytes)
+            strides[at] = reach
             reach *= reading.dims[at]
         found[replace(reading, strides_bytes=tuple(strides), address=0)] = None
     return tuple(found)
