@@ -16,7 +16,7 @@ from tilewright.driver.run_ptx import PtxRun, buffers_for, run_on_gpu, run_on_ma
 from tilewright.ir.map_patch import MapPatch
 from tilewright.legal.symbolic_map import Dim, SymbolicMap
 from tilewright.lower.grouped_copy import grouped_copy_text
-from tilewright.runtime.assemble import assemble, find_ptxas
+from tilewright.runtime.assemble import assemble
 from tilewright.runtime.device import probe_libcuda
 from tilewright.synth.map_patch import plan_patch
 from tilewright.targets import target
@@ -190,7 +190,6 @@ def test_boxes_the_kernel_cannot_write_out_are_refused() -> None:
         grouped_copy_text(narrow, "sm_90a", 1)
 
 
-@pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 def test_the_text_assembles() -> None:
     patch = patch_of(trusted=False)
     assert assemble(grouped_copy_text(patch, "sm_90a", len(GROUPS)), "sm_90a", name="grouped").spill_bytes == 0
