@@ -123,6 +123,11 @@ def test_a_driver_older_than_a_value_does_not_know_it(driver: object, expected: 
     assert codes(GOOD, target="sm_100a", driver=driver) == []
 
 
+def test_no_driver_before_tensor_maps_knows_any() -> None:
+    assert codes(GOOD, driver=(11, 8)) == ["TM019"]
+    assert codes(GOOD, driver=(12, 0)) == []
+
+
 @pytest.mark.parametrize("driver", [0, -1, "13.0", (13,), 13.0, True, (0, 1)])
 def test_a_version_that_is_none_is_an_error(driver: object) -> None:
     with pytest.raises(TilewrightError, match="driver version"):

@@ -90,7 +90,7 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
              f"The box has at most {limit('box_footprint_bytes_max')} bytes.", source("box_footprint_bytes_max"),
              "256 x 256 x 8 bf16 elements.", "Copy several boxes."),
         Rule("TM019", "driver-version", "the driver does not know a value yet",
-             "Packed data types and swizzle atoms need CUDA 12.8, im2col maps along W alone 13.0.",
+             "Tensor maps need CUDA 12.0, packed data types and swizzle atoms 12.8, im2col maps along W alone 13.0.",
              later("feature.packed_tensor_elements").source, "A packed type with a driver of 12.6.",
              "Update the driver, or choose an older type or swizzle."),
         Rule("TM020", "packed-dim-multiple", "the innermost extent is no multiple of whole groups of packed values",
@@ -225,6 +225,11 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
         Rule("TM063", "box-outside", "nothing of the box is inside the tensor",
              "All of it is filled, and counted as moved.", _DRIVER + ": oobFill", "A tile past the last row.",
              "Skip the copy."),
+        Rule("TM064", "buffer-overrun", "the shared buffer is smaller than what the copy occupies",
+             "Rows narrower than the swizzle's span stand a whole span apart; a gather occupies four rows, a multicast "
+             "all slices.", "CUDA C++ Programming Guide, Tensor Memory Access; measured",
+             "256 rows of 32 bytes under 128B in a buffer of 8192 bytes.",
+             "Size the buffer by the footprint, the barrier by the transaction."),
     )  # fmt: skip
 
 

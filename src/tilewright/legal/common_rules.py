@@ -26,7 +26,7 @@ from tilewright.legal.enumerations import (
     SWIZZLES,
     U6X16_ALIGN16,
 )
-from tilewright.legal.rule import Fields, Rule, Truth, always, each, one_of, within
+from tilewright.legal.rule import Fields, Rule, Truth, always, each, never, one_of, within
 from tilewright.targets import Target
 
 Driver = tuple[int, int]
@@ -157,6 +157,19 @@ def _version_rules(target: Target, driver: Driver | None) -> list[Rule]:
     """TM019: what a driver of this version does not know yet. None where the version is not given."""
     if driver is None:
         return []
+    oldest = since(target, "tensor_map.bytes")
+    if driver < oldest:
+        return [
+            fact_rule(
+                target, "tensor_map.bytes", "TM019", "driver-version", "tensorMap", ("dtype",),
+                never,
+                lambda fields: fields.dtype,
+                lambda fields: (
+                    f"tensor maps are known from CUDA {oldest[0]}.{oldest[1]} on, not to {driver[0]}.{driver[1]}"
+                ),
+                limit=oldest[0] * 1000 + oldest[1] * 10,
+            )
+        ]  # fmt: skip
     rules: list[Rule] = []
     newer: list[tuple[str, str, tuple[int, ...], tuple[str, ...], str]] = []
     if target.supports("packed_tensor_elements"):

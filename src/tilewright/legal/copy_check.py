@@ -101,6 +101,7 @@ class _Copy:
     multicast_ctas: int
     offsets: tuple[int, ...] | None
     reduction: Reduction | None
+    buffer_bytes: int | None
     legality: Legality
     target: Target
 
@@ -127,6 +128,7 @@ def check_copy(
     *,
     offsets: object = None,
     reduction: str | None = None,
+    buffer_bytes: int | None = None,
     driver: object = None,
 ) -> CopyLegality:
     """Whether one copy through `map` is legal on `target`.
@@ -136,8 +138,8 @@ def check_copy(
     column and four rows), or None where they are not known; shared_address: of the destination, or of a store's source,
     in bytes; multicast_ctas: how many blocks of a cluster each load one such slice for all, the slices one after
     another; offsets: those of im2col, W first, or halo and offset of the modes along W; reduction: the operation of a
-    reduce. What is None is not judged. Raises TilewrightError for unknown modes, directions, operations and for what is
-    no integer.
+    reduce; buffer_bytes: of the shared buffer, which needs the footprint. What is None is not judged. Raises
+    TilewrightError for unknown modes, directions, operations and for what is no integer.
     """
     legality = check(map, target, driver)
     copy = _Copy(
@@ -149,6 +151,7 @@ def check_copy(
         multicast_ctas=integer("multicast_ctas", multicast_ctas),
         offsets=None if offsets is None else integers("offsets", offsets),
         reduction=None if reduction is None else _one_of("reduction", reduction, get_args(Reduction)),
+        buffer_bytes=None if buffer_bytes is None else integer("buffer_bytes", buffer_bytes),
         legality=legality,
         target=legality.target,
     )
@@ -349,6 +352,14 @@ def _shared_rules(copy: _Copy) -> Iterator[Violation]:
         yield _violation(
             "TM056", "shared-alignment", "dstMem" if copy.direction == "load" else "srcMem", None, copy.shared_address,
             alignment, f"shared address {copy.shared_address:#x} is no multiple of {alignment}", source,
+        )  # fmt: skip
+    needed, slices = copy.footprint_bytes, max(copy.multicast_ctas, 1)
+    if copy.buffer_bytes is not None and needed is not None and copy.buffer_bytes < needed * slices:
+        yield _violation(
+            "TM064", "buffer-overrun", "dstMem" if copy.direction == "load" else "srcMem", None, copy.buffer_bytes,
+            needed * slices,
+            f"a buffer of {copy.buffer_bytes} bytes is too small for the {needed * slices} that the copy occupies",
+            "CUDA C++ Programming Guide, Tensor Memory Access: rows stand a swizzle's span apart; probe tma_load",
         )  # fmt: skip
     if copy.multicast_ctas == 1:
         return

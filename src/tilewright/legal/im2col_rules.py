@@ -30,7 +30,7 @@ from tilewright.legal.common_rules import (
 )
 from tilewright.legal.enumerations import PADDED_TYPES, SWIZZLES, WIDE_COUNTED
 from tilewright.legal.inner_rules import InnerRow, inner_rules
-from tilewright.legal.rule import Fields, Rule, Term, Truth, always, one_of, within
+from tilewright.legal.rule import Fields, Rule, Term, Truth, always, never, one_of, within
 from tilewright.targets import Target
 
 _CHANNELS = InnerRow("channelsPerPixel", None, "channels_per_pixel", "row", lambda fields: fields.channels_per_pixel)
@@ -88,7 +88,7 @@ def _shared_rules(target: Target, driver: Driver | None) -> tuple[Rule, ...]:
 def _no_wide_maps(target: Target) -> Rule:
     return fact_rule(
         target, "feature.im2col_wide", "TM028", "im2col-wide", "tensorMap", ("wide_mode",),
-        lambda fields: fields.wide_mode != fields.wide_mode,
+        never,
         lambda fields: fields.wide_mode,
         lambda fields: f"{target.name} has no im2col maps along W alone",
         limit=0,
@@ -102,7 +102,7 @@ def _wide_version_rules(target: Target, driver: Driver | None) -> tuple[Rule, ..
     return (
         fact_rule(
             target, "feature.im2col_wide", "TM019", "driver-version", "tensorMap", ("wide_mode",),
-            lambda fields: fields.wide_mode != fields.wide_mode,
+            never,
             lambda fields: fields.wide_mode,
             lambda fields: (
                 f"im2col maps along W are known from CUDA {first[0]}.{first[1]} on, not to {driver[0]}.{driver[1]}"

@@ -25,7 +25,7 @@ from tilewright.legal.conflicts import Conflict, find_conflicts
 from tilewright.legal.footprint import copy_bytes
 from tilewright.legal.im2col_map import AnyMap, Im2colMap
 from tilewright.legal.im2col_rules import im2col_rules, im2col_wide_rules
-from tilewright.legal.rule import DISCRETE, Fields, Rule, Truth, always
+from tilewright.legal.rule import DISCRETE, Fields, Rule, Truth, always, never
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.tiled_rules import tiled_rules
 from tilewright.legal.violation import Violation
@@ -185,11 +185,7 @@ def _relevant(
             continue
         if rule.reads <= DISCRETE:
             if not rule.holds(known):
-                tests.append((_never, rule))
+                tests.append((never, rule))
         else:
             tests.append((rule.holds if rule.defined is always else rule.stated, rule))
     return tuple(tests)
-
-
-def _never(fields: Fields) -> Truth:
-    return False

@@ -39,7 +39,7 @@ _IM2COL_SCALARS = (*_SCALARS, "channels", "pixels")
 IM2COL_COLUMNS = (*_IM2COL_SCALARS, *(f"{name}{index}" for name, count in _IM2COL_LISTS for index in range(count)))
 """The columns that `check_im2col_rows` reads: no box, but corners (signed), `channels` and `pixels`."""
 
-_CHUNK_ROWS = 1 << 16  # a group's columns then stay in the cache
+_CHUNK_ROWS = 1 << 18  # a group's columns then stay in the cache
 _LARGEST = (1 << 63) - 1
 
 Column = NDArray[np.int64]

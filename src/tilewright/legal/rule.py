@@ -74,6 +74,11 @@ def always(fields: Fields) -> Truth:
     return True
 
 
+def never(fields: Fields) -> Truth:
+    """The test of a rule that no map keeps."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule about one entry of one field.
