@@ -87,7 +87,7 @@ def _binary(operator: str, left: Bounds, right: Bounds) -> Bounds:
     def remainder(low: Ends, high: Ends) -> tuple[int, int]:
         a, b = left(low, high)
         c, d = right(low, high)
-        if c == d and c > 0 and a // c == b // c:
+        if c == d != 0 and a // c == b // c:
             return a % c, b % c
         if a >= 0 and b < c:
             return a, b
