@@ -87,7 +87,7 @@ def is_zero(expression: IntegerExpression) -> Condition:
     known = expression.constant
     if known is not None:
         return known == 0
-    unknown = expression - expression.constant_part
+    unknown = expression.unknown_part
     shared = gcd(*(coefficient for _, coefficient in unknown.terms))
     if unknown.terms[0][1] < 0:
         shared = -shared
@@ -111,7 +111,7 @@ def at_least_zero(expression: IntegerExpression) -> Condition:
     # integers: g x + b >= 0 exactly where x + floor(b / g) >= 0
     expression = _divided(expression, shared)
     offset = expression.constant_part
-    match (expression - offset).terms:
+    match expression.unknown_part.terms:
         case (((Quotient(dividend, divisor),), sign),) if (by := divisor.constant) is not None and by > 0:
             return at_least_zero(dividend + offset * by if sign == 1 else offset * by + (by - 1) - dividend)
         case _:
@@ -127,7 +127,7 @@ def _congruence(dividend: IntegerExpression, by: int, wanted: int) -> Condition:
     """The condition `dividend % by == wanted`, solved for the one unknown where there is but one."""
     offset = dividend.constant_part
     wanted = (wanted - offset) % by
-    unknown = IntegerExpression(tuple((m, c % by) for m, c in (dividend - offset).terms if c % by))
+    unknown = IntegerExpression(tuple((m, c % by) for m, c in dividend.unknown_part.terms if c % by))
     shared = gcd(by, *(coefficient for _, coefficient in unknown.terms))
     if wanted % shared:
         return False
@@ -253,7 +253,7 @@ def _simplified(comparison: Comparison, facts: Facts, assumed: frozenset[Conditi
     if any(_follows(comparison, given) for given in assumed):
         return True
     expression = _reduced(comparison.expression, facts)
-    found = _made(expression, comparison.relation)
+    found = comparison if expression is comparison.expression else _made(expression, comparison.relation)
     if not isinstance(found, Comparison):
         return found
     fact = found.expression.fact(facts)
@@ -320,7 +320,7 @@ def _follows(comparison: Comparison, given: Condition) -> bool:
 
 def _class_of(expression: IntegerExpression) -> tuple[IntegerExpression, int, int] | None:
     """(dividend, divisor, remainder) of a congruence in normal form."""
-    match (expression - expression.constant_part).terms:
+    match expression.unknown_part.terms:
         case (((Remainder(dividend, divisor),), 1),) if (by := divisor.constant) is not None:
             return dividend, by, -expression.constant_part
         case _:
@@ -331,6 +331,8 @@ def _reduced(expression: IntegerExpression, facts: Facts) -> IntegerExpression:
     """Constants in place of names that have one value, and dividends of remainders without what the divisor divides."""
     constants = {name: known for name in expression.names if (known := facts.get(name, ANY).constant) is not None}
     expression = substitute(expression, constants)
+    if all(isinstance(atom, str) for monomial, _ in expression.terms for atom in monomial):
+        return expression
     total = IntegerExpression()
     for monomial, coefficient in expression.terms:
         product = as_expression(coefficient)
@@ -379,7 +381,7 @@ def _refined(comparison: Comparison, facts: Facts) -> dict[str, IntegerFact] | N
                 rest = (expression - IntegerExpression(((monomial, coefficient),))).fact(refined)
                 solved = _bounds(coefficient, rest, equality=relation == "==")
             case (Remainder(dividend, divisor),) if relation == "==":
-                match dividend.terms, divisor.constant, (expression - expression.constant_part).terms:
+                match dividend.terms, divisor.constant, expression.unknown_part.terms:
                     case (((str() as name,), 1),), int() as by, ((_, 1),):
                         solved = IntegerFact(None, None, by, -expression.constant_part)
                     case _:
@@ -390,6 +392,9 @@ def _refined(comparison: Comparison, facts: Facts) -> dict[str, IntegerFact] | N
         if narrowed is None:
             return None
         refined[name] = narrowed
+    # Of one name alone, what was solved says all.
+    if len(expression.names) == 1:
+        return refined
     return refined if decide(comparison, refined) is not Truth.NO else None
 
 
@@ -428,7 +433,7 @@ def condition_text(condition: Condition) -> str:
 def sides(expression: IntegerExpression, relation: Relation) -> tuple[IntegerExpression, str, IntegerExpression]:
     """The comparison with zero as people write it: nothing negative, unknowns on the left where they can be."""
     offset = expression.constant_part
-    unknown = expression - offset
+    unknown = expression.unknown_part
     positive = IntegerExpression(tuple(term for term in unknown.terms if term[1] > 0))
     negative = IntegerExpression(tuple((m, -c) for m, c in unknown.terms if c < 0))
     if not negative.terms:

@@ -101,6 +101,11 @@ class IntegerExpression:
         return self.terms[0][1] if self.terms and not self.terms[0][0] else 0
 
     @property
+    def unknown_part(self) -> IntegerExpression:
+        """The expression without its constant part."""
+        return IntegerExpression(self.terms[1:]) if self.terms and not self.terms[0][0] else self
+
+    @property
     def names(self) -> frozenset[str]:
         """Every name that occurs."""
         return frozenset(_names(self))
