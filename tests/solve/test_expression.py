@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.solve.predicates import drawn_costs, drawn_predicates
 
 from tilewright.base.error import TilewrightError
-from tilewright.solve.expression import evaluate, number, trace, trace_term
 from tilewright.solve.interval import NO, YES, bounds, certainty
 from tilewright.solve.narrowing import clip, congruent, narrow, size
+from tilewright.solve.tracing import evaluate, number, trace, trace_term
 
 BOX = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 4)), min_size=2, max_size=2)
 

@@ -11,7 +11,8 @@ from tests.solve.predicates import drawn_costs, drawn_predicates
 
 from tilewright.base.error import TilewrightError
 from tilewright.solve.bounded import Effort, Undetermined
-from tilewright.solve.fields import Chosen, Constraint, Cost, Engine, Infeasible, choose
+from tilewright.solve.fields import Chosen, Constraint, Cost, Engine, Infeasible, choose, state
+from tilewright.solve.z3_engine import Asker
 
 ENGINES: tuple[Engine, ...] = ("search", "z3", "auto")
 
@@ -107,6 +108,15 @@ def test_a_limit_is_undetermined_and_deterministic(engine):
     first = choose(fields, constraints, engine=engine, effort=effort)
     assert isinstance(first, Undetermined)
     assert first == choose(fields, constraints, engine=engine, effort=effort)
+
+
+def test_z3_honours_its_limit():
+    fields, constraints = hard()
+    asker = Asker(state(fields, constraints, ()), 100_000)
+    asker.solver.add(*asker.constraints)
+    assert asker.check() == "unknown"
+    assert 90_000 <= asker.spent() <= 110_000
+    assert asker.check() == "unknown"
 
 
 def test_a_limit_after_a_witness_is_not_called_least():

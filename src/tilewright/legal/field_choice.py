@@ -36,6 +36,7 @@ from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.tiled_rules import tiled_rules
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort, Undetermined
 from tilewright.solve.cores import fixed, minimal_cores
+from tilewright.solve.expression import Field
 from tilewright.solve.fields import Chosen, Constraint, Cost, Engine, choose
 from tilewright.targets import Target
 
@@ -150,18 +151,12 @@ def rule_constraints(
 
 
 def _may_apply(rule: Rule, known: Mapping[str, int]) -> bool:
+    """Whether the rule reads entries that there are, and its guard is not plainly false of the known fields."""
     if any(_entry_index(name) >= known["rank"] - (name.startswith("strides")) for name in rule.reads if "[" in name):
         return False
-    open_fields = tuple(sorted(name for name in rule.reads if name not in known))
-    return _applies(rule, tuple(known.items()), open_fields)
-
-
-def _applies(rule: Rule, known: tuple[tuple[str, int], ...], open_fields: tuple[str, ...]) -> bool:
-    """Whether the rule's guard is not plainly false of the known fields."""
-    from tilewright.solve.expression import Field
-
-    terms: dict[str, Term] = {name: Field(at) for at, name in enumerate(open_fields)}
-    return rule.applies(_fields({**dict(known), **terms}, dict(known)["rank"])) is not False
+    # An open field stands as a term that no guard decides.
+    terms: dict[str, Term] = {name: Field(at) for at, name in enumerate(sorted(rule.reads - known.keys()))}
+    return rule.applies(_fields({**known, **terms}, known["rank"])) is not False
 
 
 def _constraint(name: str, rules: tuple[Rule, ...], known: Mapping[str, int], rank: int) -> Constraint:

@@ -1,13 +1,11 @@
 """What does a predicate written as plain Python arithmetic say, as a value that an engine can take apart?
 
 A predicate is a function of integers built from `+ - * // %`, comparisons, `&` and `|`. Called with `Field` terms in
-place of integers, it returns its own syntax tree, which the engines then read: as intervals (`solve.interval`), as a
-linear fact about one field (`solve.narrowing`), as a formula (`solve.z3_engine`). So each predicate is stated once.
+place of integers (`solve.tracing`), it returns its own syntax tree, which the engines then read: as intervals
+(`solve.interval`), as a linear fact about one field (`solve.narrowing`), as a formula (`solve.z3_engine`). So each
+predicate is stated once.
 
-Tracing pushes negations inwards, so that conditions are comparisons joined by `Both` and `Either`. `//` and `%` are
-Python's: they round down, and the remainder has the divisor's sign. A comparison that divides by zero does not hold,
-and neither does its negation: `(y == 0) | (x // y > 3)` is true where y is 0, as if the guard came first. A plain
-evaluation that raises ZeroDivisionError is settled by `evaluate`.
+`//` and `%` are Python's: they round down, and the remainder has the divisor's sign.
 
 Not handled: `and`, `or`, `not`, `if` on a term (an error: the tree would silently be half of the predicate), `min`,
 `max`, powers. Checked by tests/solve/test_expression.py against the plain evaluation of drawn predicates.
@@ -15,7 +13,7 @@ Not handled: `and`, `or`, `not`, `if` on a term (an error: the tree would silent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -244,44 +242,6 @@ def truth(value: object) -> Truth:
     raise TilewrightError(f"a predicate over fields returned {type(value).__name__}, which is no condition")
 
 
-def evaluate(node: Truth, values: Sequence[int]) -> bool:
-    """Whether `node` holds of these values, by position; a comparison that divides by zero does not."""
-    match node:
-        case Known(value):
-            return value
-        case Both(left, right):
-            return evaluate(left, values) and evaluate(right, values)
-        case Either(left, right):
-            return evaluate(left, values) or evaluate(right, values)
-        case Negation(inner):
-            return evaluate(inverted(inner), values)
-        case Comparison(operator, left, right):
-            try:
-                return compare(operator, number(left, values) - number(right, values))
-            except ZeroDivisionError:
-                return False
-        case _:
-            raise unreadable(node)
-
-
-def number(node: Term, values: Sequence[int]) -> int:
-    """What `node` is for these values, by position. Raises ZeroDivisionError."""
-    match node:
-        case Field(position):
-            return values[position]
-        case Constant(value):
-            return value
-        case Indicator(condition):
-            for divisor in divisors(condition):
-                if number(divisor, values) == 0:
-                    raise ZeroDivisionError
-            return int(evaluate(condition, values))
-        case Binary(operator, left, right):
-            return calculate(operator, number(left, values), number(right, values))
-        case _:
-            raise unreadable(node)
-
-
 def calculate(operator: str, left: int, right: int) -> int:
     """`left operator right`. Raises ZeroDivisionError."""
     match operator:
@@ -310,82 +270,9 @@ def compare(operator: str, difference: int) -> bool:
             return difference != 0
 
 
-def inverted(node: Truth) -> Truth:
-    """The negation of `node`, with no `Negation` in it."""
-    match node:
-        case Known(value):
-            return Known(not value)
-        case Both(left, right):
-            return Either(inverted(left), inverted(right))
-        case Either(left, right):
-            return Both(inverted(left), inverted(right))
-        case Negation(inner):
-            return normal(inner)
-        case Comparison(operator, left, right):
-            left, right = _normal_term(left), _normal_term(right)
-            if operator in ("==", "!="):
-                return Comparison("!=" if operator == "==" else "==", left, right)
-            return Comparison("<=" if operator == "<" else "<", right, left)
-        case _:
-            raise unreadable(node)
-
-
-def normal(node: Truth) -> Truth:
-    """`node` with no `Negation` in it, known conditions folded in."""
-    match node:
-        case Known():
-            return node
-        case Both(left, right) | Either(left, right):
-            first, second = normal(left), normal(right)
-            joins = isinstance(node, Both)
-            for one, other in ((first, second), (second, first)):
-                if isinstance(one, Known):
-                    return other if one.value == joins else one
-            return Both(first, second) if joins else Either(first, second)
-        case Negation(inner):
-            return inverted(inner)
-        case Comparison(operator, left, right):
-            left, right = _normal_term(left), _normal_term(right)
-            if isinstance(left, Constant) and isinstance(right, Constant):
-                return Known(compare(operator, left.value - right.value))
-            return Comparison(operator, left, right)
-        case _:
-            raise unreadable(node)
-
-
-def _normal_term(node: Term) -> Term:
-    match node:
-        case Indicator(condition):
-            inner = normal(condition)
-            return Constant(int(inner.value)) if isinstance(inner, Known) else Indicator(inner)
-        case Binary(operator, left, right):
-            left, right = _normal_term(left), _normal_term(right)
-            if isinstance(left, Constant) and isinstance(right, Constant) and (operator in "+-*" or right.value):
-                return Constant(calculate(operator, left.value, right.value))
-            return Binary(operator, left, right)
-        case _:
-            return node
-
-
 def unreadable(node: Expression) -> TilewrightError:
     """The error for a node of no known kind."""
     return TilewrightError(f"no reading of {type(node).__name__} in a predicate")
-
-
-def trace(holds: Callable[..., object], arity: int) -> Truth:
-    """The syntax tree of the predicate `holds` of `arity` integers.
-
-    Raises TilewrightError where it branches on a field, or returns no condition.
-    """
-    return normal(truth(holds(*(Field(position) for position in range(arity)))))
-
-
-def trace_term(value: Callable[..., object], arity: int) -> Term:
-    """The syntax tree of the integer function `value`. Raises TilewrightError as `trace` does."""
-    result = value(*(Field(position) for position in range(arity)))
-    if isinstance(result, (Term, Truth, int)):
-        return _normal_term(term(result))
-    raise TilewrightError(f"a cost over fields returned {type(result).__name__}, which is no integer")
 
 
 def parts(node: Expression) -> tuple[Expression, ...]:

@@ -19,10 +19,11 @@ from functools import lru_cache
 from tilewright.base.error import TilewrightError
 from tilewright.solve.bounded import Effort, Undetermined
 from tilewright.solve.cost_floor import cost_floors
-from tilewright.solve.expression import Comparison, Constant, Term, Truth, divisors, trace, trace_term
+from tilewright.solve.expression import Comparison, Constant, Term, Truth, divisors
 from tilewright.solve.fields import Choice, Constraint, Cost, Infeasible, Problem, chosen, holds_at, witness
 from tilewright.solve.interval import NO, YES, Bounds, Certainty, bounds, certainty
 from tilewright.solve.narrowing import Domain, narrow, size
+from tilewright.solve.tracing import trace, trace_term
 
 _FILTERED = 1024
 """Values up to which a domain is filtered value by value."""

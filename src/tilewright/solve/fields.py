@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 from tilewright.base.error import TilewrightError
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort, Undetermined
-from tilewright.solve.expression import evaluate, trace
 from tilewright.solve.narrowing import Domain
+from tilewright.solve.tracing import evaluate, trace
 
 Engine = Literal["auto", "search", "z3"]
 
@@ -122,7 +122,7 @@ def choose(
 
 def holds_at(constraint: Constraint, values: Sequence[int]) -> bool:
     """Whether the constraint holds of its own fields' values: the plain function; where that divides by zero, what
-    `solve.expression.evaluate` says."""
+    `solve.tracing.evaluate` says."""
     try:
         return bool(constraint.holds(*values))
     except ZeroDivisionError:

@@ -26,12 +26,11 @@ from tilewright.solve.expression import (
     Term,
     Truth,
     divisors,
-    trace,
-    trace_term,
     unreadable,
 )
 from tilewright.solve.fields import Choice, Chosen, Infeasible, Problem, chosen, witness
 from tilewright.solve.narrowing import Domain
+from tilewright.solve.tracing import trace, trace_term
 
 Formula = Any
 """z3's terms: the library ships no types that a strict checker accepts."""
