@@ -10,7 +10,8 @@ differ, and writes into the folder, as .npz with an array `rows` of 64-bit words
     tiled_differ.npz, im2col_differ.npz     rows where rules and driver differ, the first 1,000
     summary.json                            the driver's version, the counts, the seconds
 
-Entries past a row's rank are noise. The exit status is 1 where any row differs.
+Rows that crash the driver are counted, not compared. Entries past a row's rank are noise. The exit status is 1 where
+any row differs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,14 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import os
 import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from mmap import mmap
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +37,9 @@ from tilewright.legal.rows import check_im2col_rows, check_rows
 MAP_BYTES = 128
 CHUNK_ROWS = 100_000
 DIFFERING_ROWS = 1000
+MARGIN_ROWS = 64
+CRASHED, SKIPPED = 2**32 - 1, 2**32 - 2
+"""Answers of rows that crashed the driver, and of those that were not asked."""
 
 
 class Driver:
@@ -62,70 +72,90 @@ class Driver:
             raise SystemExit(f"{name} failed with {status}")
 
 
-def table(columns: Columns, names: tuple[str, ...], kind: type[np.generic]) -> NDArray[np.generic]:
-    """The named columns side by side, cut to the width that the driver takes. [rows, names]"""
-    return np.ascontiguousarray(np.stack([columns[name] for name in names], axis=1).astype(kind))
+def table(columns: Columns, letter: str, count: int, kind: type[np.generic]) -> NDArray[np.generic]:
+    """The columns of one list side by side, cut to the width that the driver takes. [rows + MARGIN_ROWS, count]
+
+    The rows after the last are zeros: a driver that reads past the five entries of a row stays inside the table.
+    """
+    entries = np.stack([columns[f"{letter}{index}"] for index in range(count)], axis=1).astype(kind)
+    return np.concatenate((entries, np.zeros((MARGIN_ROWS, count), kind)))
 
 
-def _maps(count: int) -> NDArray[np.uint8]:
-    """Room for maps, each aligned to 128 bytes."""
-    room = np.zeros((count + 1) * MAP_BYTES, np.uint8)
-    skip = -room.ctypes.data % MAP_BYTES
-    return room[skip : skip + count * MAP_BYTES].reshape(count, MAP_BYTES)
-
-
-def _lists(columns: Columns, letters: tuple[tuple[str, int, type[np.generic]], ...]) -> list[list[int]]:
-    """For each of the lists, the address of every row's entries. The tables are kept alive by `_KEPT`."""
-    addresses: list[list[int]] = []
-    for letter, count, kind in letters:
-        entries = table(columns, tuple(f"{letter}{index}" for index in range(count)), kind)
-        _KEPT.append(entries)
-        begin, pitch = entries.ctypes.data, entries.strides[0]
-        addresses.append([begin + row * pitch for row in range(entries.shape[0])])
-    return addresses
-
-
-_KEPT: list[NDArray[np.generic]] = []
-
-
-def _enumerations(columns: Columns) -> list[list[int]]:
-    names = ("dtype", "interleave", "swizzle", "l2", "oob")
-    return [columns[name].astype(np.uint32).view(np.int32).tolist() for name in names]
-
-
-def encode_tiled(driver: Driver, columns: Columns) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    """The driver's answer to each row, and the maps that it wrote."""
+def _calls(driver: Driver, columns: Columns, maps: NDArray[np.uint8]) -> Iterator[Callable[[], int]]:
+    """One call of the encoder for each row."""
+    tiled = "b0" in columns
+    kinds: tuple[tuple[str, int, type[np.generic]], ...] = (("d", 5, np.uint64), ("s", 4, np.uint64))
+    kinds += (("b", 5, np.uint32),) if tiled else (("lo", 3, np.int32), ("up", 3, np.int32))
+    tables = [table(columns, *kind) for kind in kinds]
+    steps = table(columns, "e", 5, np.uint32)
+    words = ("dtype", "interleave", "swizzle", "l2", "oob")
+    dtype, interleave, swizzle, l2, oob = (columns[name].astype(np.uint32).view(np.int32).tolist() for name in words)
     rank, address = columns["rank"].astype(np.uint32).tolist(), columns["addr"].tolist()
-    kinds = (("d", 5, np.uint64), ("s", 4, np.uint64), ("b", 5, np.uint32), ("e", 5, np.uint32))
-    dims, strides, box, steps = _lists(columns, kinds)
-    dtype, interleave, swizzle, l2, oob = _enumerations(columns)
-    maps = _maps(len(rank))
-    begin, encode = maps.ctypes.data, driver.tiled
-    answers = [
-        encode(begin + row * MAP_BYTES, dtype[row], rank[row], address[row], dims[row], strides[row], box[row],
-               steps[row], interleave[row], swizzle[row], l2[row], oob[row])
-        for row in range(len(rank))
-    ]  # fmt: skip
-    _KEPT.clear()
-    return np.array(answers, np.uint64), maps
+    counts = [] if tiled else [columns[name].astype(np.uint32).tolist() for name in ("channels", "pixels")]
+    encode = driver.tiled if tiled else driver.im2col
+    begins = [(entries.ctypes.data, entries.strides[0]) for entries in tables]
+    first_map, first_step, step_pitch = maps.ctypes.data, steps.ctypes.data, steps.strides[0]
+    for row in range(len(rank)):
+        lists = [begin + row * pitch for begin, pitch in begins]
+        arguments = (
+            first_map + row * MAP_BYTES, dtype[row], rank[row], address[row], *lists,
+            *(count[row] for count in counts), first_step + row * step_pitch,
+            interleave[row], swizzle[row], l2[row], oob[row],
+        )  # fmt: skip
+        yield partial(encode, *arguments)
 
 
-def encode_im2col(driver: Driver, columns: Columns) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    """The driver's answer to each row, and the maps that it wrote."""
-    rank, address = columns["rank"].astype(np.uint32).tolist(), columns["addr"].tolist()
-    channels, pixels = (columns[name].astype(np.uint32).tolist() for name in ("channels", "pixels"))
-    kinds = (("d", 5, np.uint64), ("s", 4, np.uint64), ("lo", 3, np.int32), ("up", 3, np.int32), ("e", 5, np.uint32))
-    dims, strides, lower, upper, steps = _lists(columns, kinds)
-    dtype, interleave, swizzle, l2, oob = _enumerations(columns)
-    maps = _maps(len(rank))
-    begin, encode = maps.ctypes.data, driver.im2col
-    answers = [
-        encode(begin + row * MAP_BYTES, dtype[row], rank[row], address[row], dims[row], strides[row], lower[row],
-               upper[row], channels[row], pixels[row], steps[row], interleave[row], swizzle[row], l2[row], oob[row])
-        for row in range(len(rank))
-    ]  # fmt: skip
-    _KEPT.clear()
-    return np.array(answers, np.uint64), maps
+def encode(columns: Columns, crashing: set[int]) -> tuple[NDArray[np.uint64], NDArray[np.uint8], int]:
+    """The driver's answer to each row, the maps that it wrote, and its version.
+
+    The driver is asked in a child process, since it may crash where another error would be an answer: the row's answer
+    is then CRASHED, and rows of its rank are not asked any more (SKIPPED). crashing: those ranks, added to.
+    """
+    count = columns["rank"].size
+    answers = np.frombuffer(mmap(-1, 8 * count), np.uint64)
+    answers[:] = SKIPPED
+    maps = np.frombuffer(mmap(-1, MAP_BYTES * count), np.uint8).reshape(count, MAP_BYTES)
+    state = np.frombuffer(mmap(-1, 16), np.int64)  # the next row, the driver's version
+    while state[0] < count:
+        child = os.fork()
+        if child == 0:
+            _ask(columns, answers, maps, state, crashing)
+        _, status = os.waitpid(child, 0)
+        if status == 0:
+            break
+        row = int(state[0])
+        if not os.WIFSIGNALED(status) or state[1] == 0:
+            raise SystemExit(f"the process that asks the driver ended with status {status}")
+        crashing.add(int(columns["rank"][row]))
+        answers[row] = CRASHED
+        print(f"the driver crashed with signal {os.WTERMSIG(status)} at row {_shown(columns, row)}", flush=True)
+        state[0] = row + 1
+    return answers, maps, int(state[1])
+
+
+def _ask(
+    columns: Columns, answers: NDArray[np.uint64], maps: NDArray[np.uint8], state: NDArray[np.int64], crashing: set[int]
+) -> NoReturn:
+    """The child's work: every row from the state's on."""
+    status = 1
+    try:
+        driver = Driver()
+        state[1] = driver.version
+        ranks = columns["rank"].tolist()
+        first = int(state[0])
+        for row, call in enumerate(_calls(driver, columns, maps)):
+            if row >= first and ranks[row] not in crashing:
+                state[0] = row
+                answers[row] = call()
+        status = 0
+    finally:
+        if status:
+            traceback.print_exc()
+        os._exit(status)
+
+
+def _shown(columns: Columns, row: int) -> dict[str, int]:
+    return {name: int(column[row]) for name, column in columns.items()}
 
 
 def save(
@@ -137,11 +167,11 @@ def save(
     np.savez_compressed(path, cols=np.array(names), rows=entries, maps=maps[rows])
 
 
-def compare(kind: str, driver: Driver, count: int, seed: int, out: Path, kept: int) -> dict[str, object]:
+def compare(kind: str, count: int, seed: int, out: Path, kept: int) -> dict[str, object]:
     """`count` rows of `kind` asked of the driver and of the rules; the folder gets a sample and what differs."""
-    draw, encode, judge = (
-        (tiled_rows, encode_tiled, check_rows) if kind == "tiled" else (im2col_rows, encode_im2col, check_im2col_rows)
-    )
+    draw, judge = (tiled_rows, check_rows) if kind == "tiled" else (im2col_rows, check_im2col_rows)
+    crashing: set[int] = set()
+    version = 0
     differing = accepted = 0
     seconds = {"driver": 0.0, "rules": 0.0}
     samples: list[tuple[Columns, NDArray[np.uint64], NDArray[np.uint8], NDArray[np.intp]]] = []
@@ -152,7 +182,7 @@ def compare(kind: str, driver: Driver, count: int, seed: int, out: Path, kept: i
         generator = np.random.default_rng((seed, number, kind == "tiled"))
         columns = draw(generator, size)
         began = time.perf_counter()
-        answers, maps = encode(driver, columns)
+        answers, maps, version = encode(columns, crashing)
         seconds["driver"] += time.perf_counter() - began
         began = time.perf_counter()
         legal = judge(columns)
@@ -160,10 +190,11 @@ def compare(kind: str, driver: Driver, count: int, seed: int, out: Path, kept: i
         accepted += int((answers == 0).sum())
         for answer, times in zip(*np.unique(answers, return_counts=True), strict=True):
             other_answers[str(answer)] = other_answers.get(str(answer), 0) + int(times)
-        differ = np.flatnonzero(legal != (answers == 0))
+        differ = np.flatnonzero((legal != (answers == 0)) & (answers < SKIPPED))
         if differ.size and differing < DIFFERING_ROWS:
             different.append((columns, answers, maps, differ[: DIFFERING_ROWS - differing]))
         differing += differ.size
+        print(f"{kind}: {start + size} rows, {differing} differ", flush=True)
         share = -(-kept * size // count)
         sample = generator.choice(size, min(share, size), replace=False)
         samples.append(({name: column[sample] for name, column in columns.items()}, answers[sample], maps[sample],
@@ -175,9 +206,11 @@ def compare(kind: str, driver: Driver, count: int, seed: int, out: Path, kept: i
             maps = np.concatenate([part[2][part[3]] for part in parts])
             save(out / f"{kind}_{name}.npz", columns, answers, maps, np.arange(answers.size))
     return {
+        "driver": version,
         "rows": count,
         "accepted": accepted,
         "differing": differing,
+        "crashing_ranks": sorted(crashing),
         "answers": other_answers,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
@@ -193,14 +226,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    driver = Driver()
-    summary: dict[str, object] = {"driver": driver.version, "seed": options.seed}
+    summary: dict[str, object] = {"seed": options.seed}
     differing = 0
     for kind, count, kept in (
         ("tiled", options.rows, options.sample), ("im2col", options.im2col_rows, options.im2col_sample),
     ):  # fmt: skip
         if count:
-            counts = compare(kind, driver, count, options.seed, options.out, kept)
+            counts = compare(kind, count, options.seed, options.out, kept)
             summary[kind] = counts
             differing += int(str(counts["differing"]))
     text = json.dumps(summary, indent=1)

@@ -44,7 +44,7 @@ def tiled_rows(generator: np.random.Generator, count: int) -> Columns:
     columns = _shared_fields(generator, count, ranks=(1, 2, 2, 3, 3, 3, 4, 4, 5, 5))
     columns |= _boxes(generator, columns)
     broken = _changes(generator, count)
-    return _near_limits(generator, columns, broken, ranks=(-1, 0, 1, 2, 3, 4, 5, 6, 7))
+    return _near_limits(generator, columns, broken, ranks=(0, 1, 2, 3, 4, 5, 6, 7))
 
 
 def im2col_rows(generator: np.random.Generator, count: int) -> Columns:
@@ -70,7 +70,7 @@ def im2col_rows(generator: np.random.Generator, count: int) -> Columns:
         for name in (f"lo{index}", f"up{index}"):
             columns[name] = generator.integers(-reach, reach).astype(np.uint64)
     broken = _changes(generator, count)
-    columns = _near_limits(generator, columns, broken, ranks=(-1, 0, 1, 2, 3, 4, 5, 6, 7))
+    columns = _near_limits(generator, columns, broken, ranks=(0, 1, 2, 3, 4, 5, 6, 7))
     corners = tuple(
         sign * value + step for value in (0, 16, 128, 32768, 65536) for sign in (-1, 1) for step in (-1, 0, 1)
     )
