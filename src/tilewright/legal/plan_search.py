@@ -135,10 +135,15 @@ def stored_otherwise(question: Question) -> Iterator[Repair]:
             for choice in _choices(question, chain):
                 yield from plan_of(question, (choice,), longer, "pad")
     if question.want.copy_allowed:
-        for workspace in workspaces(reading, limits):
+        found = 0
+        for workspace in workspaces(reading, limits, whole=question.want.consumer is None):
             for chain in _chains(question, workspace):
                 for choice in _choices(question, chain):
-                    yield from plan_of(question, (choice,), workspace, "copy")
+                    for plan in plan_of(question, (choice,), workspace, "copy"):
+                        found += 1
+                        yield plan
+            if found >= _OF_EACH_KIND:
+                return
 
 
 def without_map(question: Question) -> Iterator[Repair]:

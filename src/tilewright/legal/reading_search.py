@@ -205,7 +205,7 @@ def _folds(reading: Reading, outer: int) -> Iterator[Move]:
         if inner == outer or within <= 0 or stride % within or stride < within:
             continue
         factor = stride // within
-        if factor > 1 or count == 1:
+        if factor >= reading.dims[inner] or factor > 1 or count == 1:
             yield Fold(inner, outer, factor, whole=count > 1)
     if 1 < count <= UNROLL_MOST:
         yield Unroll(outer, count)

@@ -16,6 +16,9 @@ from math import prod
 from tilewright.legal.map_limits import MapLimits
 from tilewright.legal.reading import Reading
 
+_WHOLE_MOST = 4
+"""Of dimensions that boxes take whole, so many are tried within the stride that is rounded up."""
+
 
 def overlaps(reading: Reading) -> bool:
     """Whether two indices may have one address: some stride is below what the smaller strides reach."""
@@ -53,23 +56,37 @@ def padded(reading: Reading, limits: MapLimits) -> Reading | None:
     return replace(reading, strides_bytes=tuple(new), address=address)
 
 
-def workspaces(reading: Reading, limits: MapLimits) -> tuple[Reading, ...]:
-    """Dense copies of the tensor, one for each dimension whose stride is rounded up, dimensions in their order; where
-    there are too many of those, the ones that boxes take whole follow dimension 0, and those of which a box takes one
-    index come last: so they merge."""
-    found: dict[Reading, None] = {}
-    order = list(range(reading.rank))
-    if reading.rank > limits.rank_max:
-        order[1:] = sorted(order[1:], key=lambda at: (reading.box[at] == 1, reading.box[at] < reading.dims[at], at))
-    for rounded in range(1, max(reading.rank, 2)):
-        strides, reach = [reading.element_bytes] * reading.rank, reading.element_bytes * reading.dims[0]
-        for place, at in enumerate(order[1:], 1):
-            if place == rounded:
-                reach = _round_up(reach, limits.stride_multiple_bytes)
-            strides[at] = reach
-            reach *= reading.dims[at]
-        found[replace(reading, strides_bytes=tuple(strides), address=0)] = None
-    return tuple(found)
+def workspaces(reading: Reading, limits: MapLimits, *, whole: bool = True) -> tuple[Reading, ...]:
+    """Dense copies of the tensor, those with the least padding first.
+
+    One dimension's stride is rounded up; within it stand dimension 0 and, where boxes take them whole, any others, and
+    after those one that boxes take in part (`whole`: rows of these may begin anywhere). Then come the others that boxes
+    take in part, and last those of which a box takes one index: so that dimensions merge where there are too many.
+    """
+    full = [at for at in range(1, reading.rank) if reading.box[at] == reading.dims[at] and not reading.starts[at]]
+    inner_full = reading.box[0] == reading.dims[0] and not reading.starts[0] and reading.element_strides[0] == 1
+    groups: list[tuple[int, ...]] = [()]
+    if whole and inner_full:
+        for at in [at for at in full if reading.dims[at] > 1 and reading.element_strides[at] == 1][:_WHOLE_MOST]:
+            groups += [(*group, at) for group in groups]
+        partial = [at for at in range(1, reading.rank) if at not in full and reading.box[at] > 1]
+        groups += [(*group, at) for group in groups for at in partial if reading.box[at] < reading.dims[at]]
+    found = {_workspace(reading, group, limits.stride_multiple_bytes): None for group in groups}
+    return tuple(sorted(found, key=padding_bytes))
+
+
+def _workspace(reading: Reading, group: tuple[int, ...], multiple: int) -> Reading:
+    rest = [at for at in range(1, reading.rank) if at not in group]
+    rest.sort(key=lambda at: (reading.box[at] == 1, reading.box[at] < reading.dims[at]))
+    strides, reach = [reading.element_bytes] * reading.rank, reading.element_bytes * reading.dims[0]
+    for at in group:
+        strides[at] = reach
+        reach *= reading.dims[at]
+    reach = _round_up(reach, multiple)
+    for at in rest:
+        strides[at] = reach
+        reach *= reading.dims[at]
+    return replace(reading, strides_bytes=tuple(strides), address=0)
 
 
 def padding_bytes(reading: Reading) -> int:
