@@ -140,6 +140,13 @@ def test_targets_by_name_and_by_value() -> None:
         legal.check(GOOD, "sm_80")
 
 
+def test_a_launch_plan_s_map_is_a_map_and_other_things_are_not() -> None:
+    assert legal.check(GOOD.to_plan()) == legal.check(GOOD)
+    for other in (None, "map", 5, {"dtype": "bf16"}):
+        with pytest.raises(TilewrightError, match="not a tensor map"):
+            legal.check(other)
+
+
 def test_a_question_takes_less_than_fifty_microseconds() -> None:
     bad = map_of(dims=(100, 0, 3), strides=(200, 7), box=(100, 300, 0), address=4)
     for map in (GOOD, bad):

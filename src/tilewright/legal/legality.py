@@ -19,11 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from tilewright.base import plan
+from tilewright.base.error import TilewrightError
 from tilewright.legal.cautions import cautions_of
 from tilewright.legal.common_rules import Driver, driver_version
 from tilewright.legal.conflicts import Conflict, find_conflicts
 from tilewright.legal.footprint import copy_bytes
-from tilewright.legal.im2col_map import AnyMap, Im2colMap
+from tilewright.legal.im2col_map import AnyMap, Im2colMap, Im2colWideMap, any_from_plan
 from tilewright.legal.im2col_rules import im2col_rules, im2col_wide_rules
 from tilewright.legal.rule import DISCRETE, Fields, Rule, Truth, always, never
 from tilewright.legal.tensor_map import TensorMap
@@ -110,17 +112,26 @@ class Legality:
         return None if self._bytes is None else self._bytes[1]
 
 
-def check(map: AnyMap, target: str | Target = "sm_90a", driver: object = None) -> Legality:
+def check(map: AnyMap | plan.TensorMap, target: str | Target = "sm_90a", driver: object = None) -> Legality:
     """Whether `map` is legal on `target`.
 
+    map: tiled, im2col, or a launch plan's map of a buffer at address 0.
     driver: the driver API's version as (major, minor) or as `cuDriverGetVersion` answers it; rules that came with a
-    version, and bugs that went with one, are judged where it is given. Raises TilewrightError for an unknown target or
-    a version that is none.
+    version, and bugs that went with one, are judged where it is given. Raises TilewrightError for an unknown target, a
+    version that is none, and what is no map.
     """
+    if not isinstance(map, TensorMap | Im2colMap | Im2colWideMap):
+        map = _of_plan(map)
     facts = target_named(target) if isinstance(target, str) else target
     version = None if driver is None else driver_version(driver)
     broken = judge(map.fields, rules_of(map), facts, version)
     return Legality(map, facts, version, broken, not broken)
+
+
+def _of_plan(map: object) -> AnyMap:
+    if isinstance(map, plan.TensorMap):
+        return any_from_plan(map)
+    raise TilewrightError(f"not a tensor map: {map!r}", remedy="give a TensorMap, an Im2colMap or an Im2colWideMap")
 
 
 def rules_of(map: AnyMap) -> RuleSet:
