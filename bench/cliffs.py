@@ -6,13 +6,20 @@ stride or base is no multiple of 16 bytes, so that no tensor map describes it; n
 that was tried was left out. Both sides get the same views, are captured in CUDA graphs of several calls and replayed in
 turns on random data that exceeds the L2 cache; ratio is torch.mm's time over ours, so above 1 is faster than torch.
 
-Kernels are compiled first, in parallel processes, into the cache on disk; `--compile-only` stops there and needs no
-GPU. Reported: each case with its plan, geometric mean, worst.
+Kernels are compiled first, in parallel processes, into bundles in the folder `--kernels`, and taken from there where
+they are there already. So a machine can run what another one compiled, without solvers or an assembler:
+
+    python -m bench cliffs --compile-only --kernels out/cliffs     # needs no GPU
+    python -m bench cliffs --kernels out/cliffs
+
+Reported: each case with its plan, geometric mean, worst.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import itertools
 import math
 import multiprocessing
 import os
@@ -26,6 +33,7 @@ from typing import Any, Literal, cast
 
 from bench.gemm import captured, replay_milliseconds
 from bench.record import write
+from tilewright.runtime.call import Program
 
 _ROTATION_BYTES = 192 << 20
 _MOST_SETS = 16
@@ -138,7 +146,8 @@ CASES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
     parser.add_argument("--turns", type=int, default=20, help="timed turns of each implementation (default 20)")
-    parser.add_argument("--compile-only", action="store_true", help="fill the cache on disk and stop")
+    parser.add_argument("--kernels", type=Path, default=Path("out/cliffs"), help="folder of compiled kernels")
+    parser.add_argument("--compile-only", action="store_true", help="compile afresh what runs later, and stop")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
@@ -146,20 +155,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     cases = [case for case in CASES if not arguments.only or any(words in case.name for words in arguments.only)]
     begin = time.perf_counter()
-    plans = compile_all(cases, arguments.jobs)
-    print(f"{len(cases)} kernels compiled and proved in {time.perf_counter() - begin:.0f} s", flush=True)
+    arguments.kernels.mkdir(parents=True, exist_ok=True)
+    todo = [case for case in cases if arguments.compile_only or not kernel_file(arguments.kernels, case).exists()]
+    if todo:
+        compile_all(todo, arguments.kernels, arguments.jobs)
+        print(f"{len(todo)} kernels compiled and proved in {time.perf_counter() - begin:.0f} s", flush=True)
     if arguments.compile_only:
-        for case, reasons in zip(cases, plans, strict=True):
+        for case in cases:
             print(f"{case.name}: {case.m}, {case.n}, {case.k}")
-            print("".join(f"    {reason}\n" for reason in reasons), end="")
+            print("".join(f"    {reason}\n" for reason in reasons_of(load_kernel(arguments.kernels, case))), end="")
         return 0
     import torch
 
     torch.manual_seed(0)
     rows: list[dict[str, object]] = []
     print(f"{'case':>48}  {'M, N, K':>18}  {'ratio':>6}  {'quartiles':>13}  {'us':>7}  {'torch':>7}  error")
-    for case, reasons in zip(cases, plans, strict=True):
-        row = measure(torch, case, arguments.turns) | {"plan": reasons}
+    for case in cases:
+        row = measure(torch, case, load_kernel(arguments.kernels, case), arguments.turns)
         rows.append(row)
         low, high = row["quartiles"]  # type: ignore[misc]
         print(
@@ -173,18 +185,25 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def compile_all(cases: list[Case], jobs: int) -> list[list[str]]:
-    """Compile every case into the cache on disk, in processes of their own; the reasons of each plan."""
+def kernel_file(folder: Path, case: Case) -> Path:
+    """Where a case's bundle is kept. The name tells cases apart, whatever their place in the list."""
+    digest = hashlib.sha256(repr(case).encode()).hexdigest()[:16]
+    return folder / f"{digest}.twb"
+
+
+def compile_all(cases: list[Case], folder: Path, jobs: int) -> None:
+    """Compile every case into its bundle, in processes of their own."""
     # Spawned, since CUDA may not be used on both sides of a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=context) as pool:
-        return list(pool.map(compile_case, cases))
+        list(pool.map(compile_case, cases, itertools.repeat(folder)))
 
 
-def compile_case(case: Case) -> list[str]:
-    """The kernel that `tilewright.matmul` will ask for, compiled and kept on disk; the reasons of its plan."""
+def compile_case(case: Case, folder: Path) -> None:
+    """The kernel that `tilewright.matmul` makes for such arrays, compiled, proved and kept."""
     from tilewright.driver.kernels import matmul_kernel
     from tilewright.driver.ready import compile_for
+    from tilewright.runtime.bundle import save
     from tilewright.synth.decide import Wanted
 
     strides = {name: view.strides(rows, columns) for name, rows, columns, view in case.views}
@@ -195,9 +214,20 @@ def compile_case(case: Case) -> list[str]:
         dtype=case.dtype,
         strides=strides,
         wanted=Wanted(misaligned=misaligned),
+        cached=False,
     )
-    decisions = cast("dict[str, Any]", compiled.bundle.decisions)
-    return list(decisions["reasons"])
+    save(compiled.bundle, kernel_file(folder, case))
+
+
+def load_kernel(folder: Path, case: Case) -> Program:
+    from tilewright.runtime.bundle import load
+
+    return Program(load(kernel_file(folder, case)))
+
+
+def reasons_of(program: Program) -> list[str]:
+    """Why each part of the plan is as it is."""
+    return list(cast("dict[str, Any]", program.bundle.decisions)["reasons"])
 
 
 def matrix(torch: Any, rows: int, columns: int, view: View, dtype: Any) -> Any:
@@ -208,10 +238,8 @@ def matrix(torch: Any, rows: int, columns: int, view: View, dtype: Any) -> Any:
     return torch.as_strided(storage, (rows, columns), strides, view.offset)
 
 
-def measure(torch: Any, case: Case, turns: int) -> dict[str, object]:
-    """One case: both sides in turns, and the largest error of ours against a product in float64."""
-    import tilewright as tw
-
+def measure(torch: Any, case: Case, program: Program, turns: int) -> dict[str, object]:
+    """One case: both sides in turns, and the errors of both against a product in float64."""
     dtype = torch.bfloat16 if case.dtype == "bf16" else torch.float16
     m, n, k = case.m, case.n, case.k
     sets = min(_MOST_SETS, max(2, -(-_ROTATION_BYTES // (_ELEMENT_BYTES * (m * k + k * n)))))
@@ -219,7 +247,7 @@ def measure(torch: Any, case: Case, turns: int) -> dict[str, object]:
     ours, theirs = matrix(torch, m, n, case.c, dtype), matrix(torch, m, n, case.c, dtype)
 
     def run_ours(index: int) -> None:
-        tw.matmul(*pairs[index % sets], out=ours)
+        program(*pairs[index % sets], out=ours)
 
     def run_theirs(index: int) -> None:
         torch.mm(*pairs[index % sets], out=theirs)
@@ -245,6 +273,7 @@ def measure(torch: Any, case: Case, turns: int) -> dict[str, object]:
         "strides": {name: list(view.strides(rows, columns)) for name, rows, columns, view in case.views},
         "offsets": {name: view.offset for name, _, _, view in case.views},
         "obstacles": list(case.obstacles),
+        "plan": reasons_of(program),
         "ratio": statistics.median(ratios),
         "quartiles": [low, high],
         "microseconds": statistics.median(times["ours"]),

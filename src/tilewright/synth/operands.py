@@ -23,6 +23,7 @@ from tilewright.ir.decisions import RUN_BYTES, MapDecision, OperandDecision, Sto
 from tilewright.ir.tile_facts import index_offset, parameter_name
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.layout.strided_view import StridedView
+from tilewright.legal.engines import Engines
 from tilewright.legal.legality import check
 from tilewright.legal.operand_plan import OperandPlan, plan_operand
 from tilewright.legal.repairs import repair
@@ -36,6 +37,8 @@ TILE_K = SWIZZLE_SPAN_BYTES // 2
 """Elements of 16 bits in such a row."""
 _SWIZZLE: Swizzle = "128B"
 _REMEDIES_NAMED = 3
+_ENGINES = Engines(egraph=False)
+"""What is carried out here are maps of an array's own two dimensions; equality saturation finds others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,14 @@ def _planned(
         box = _box(major, extent)
         tile_shape = box if major == "K" else box[::-1]
         plans = plan_operand(
-            view, tile_shape, tensor.element_kind, "wgmma", site.target, inner=(inner,), swizzle=_SWIZZLE
+            view,
+            tile_shape,
+            tensor.element_kind,
+            "wgmma",
+            site.target,
+            inner=(inner,),
+            swizzle=_SWIZZLE,
+            engines=_ENGINES,
         )
         for plan in plans:
             decision = _carried_out(plan, tensor.element_kind.value, box)
@@ -213,7 +223,16 @@ def decide_store(site: Site, store: tile.StoreOp, axes: tuple[str, str], unit_ro
         # The copy engine clips in units of 16 bytes and would write past the end of a row.
         why.append(f"its rows of {row_bytes} bytes are not a multiple of {RUN_BYTES}")
     plans = plan_operand(
-        view, box, element, None, site.target, inner=(0,), swizzle=_SWIZZLE, copy_allowed=False, store=True
+        view,
+        box,
+        element,
+        None,
+        site.target,
+        inner=(0,),
+        swizzle=_SWIZZLE,
+        copy_allowed=False,
+        store=True,
+        engines=_ENGINES,
     )
     carried_out = [_carried_out(plan, element.value, box, "none") for plan in plans]
     decision = next((item for item in carried_out if item is not None), None)
