@@ -145,6 +145,20 @@ def test_the_largest_box(engine):
     assert isinstance(found, FieldChoice) and found.least and found.costs == (-992,)
 
 
+def test_an_open_field_without_values_is_named():
+    map = TensorMap("bf16", (100, 4096), (208,), (64, 128))
+    why = choose_fields(map, {"strides[0]": range(2**41, 2**40)}, target("sm_90a"))
+    assert isinstance(why, NoChoice) and why.cores == (("strides[0] has no value to choose",),)
+
+
+@pytest.mark.parametrize("rank", [0, 6])
+def test_an_illegal_rank_is_the_conflict_by_itself(rank):
+    map = TensorMap("bf16", (64,) * rank, (128,) * max(rank - 1, 0), (8,) * rank)
+    why = choose_fields(map, {}, target("sm_90a"))
+    assert isinstance(why, NoChoice) and why.complete
+    assert why.cores == (("TM007 rank tensorRank",),) and why.releases == ()
+
+
 def test_mistakes_are_errors():
     map = TensorMap("bf16", (100, 4096), (208,), (64, 128))
     for free in ({"box[2]": (1,)}, {"rank": (2,)}, {"dtype": (1,)}, {"box[0]": ("64",)}, {"swizzle": ("129B",)}):

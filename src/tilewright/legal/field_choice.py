@@ -98,6 +98,9 @@ def choose_fields(
     """
     values = field_values(map)
     domains = {name: _domain(name, domain, values) for name, domain in free.items()}
+    empty = tuple((f"{name} has no value to choose",) for name, domain in domains.items() if not domain)
+    if empty:
+        return NoChoice(empty, (), True)
     fixed_values = {name: value for name, value in values.items() if name not in domains}
     fields: dict[str, Sequence[int]] = {name: domains.get(name, (value,)) for name, value in values.items()}
     baked = tuple((name, value) for name, value in fixed_values.items() if name in _NAMES)
