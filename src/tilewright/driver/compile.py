@@ -32,6 +32,7 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.assemble import Assembly, assemble
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.demanded_maps import check_demanded_maps
 from tilewright.targets import target as target_named
 
 Progress = Callable[[str], None]
@@ -148,6 +149,8 @@ def compile_kernel(
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
     with clock.step("decide"):
         decisions = decide(the_program(module), facts, wanted)
+        demanded = [item.name for item in kernel.parameters if item.by_map]
+        check_demanded_maps(the_program(module), decisions, facts, demanded)
     with clock.step("lower"):
         lowered = lower_program(the_program(module))
         modules = {item.name: item.module for item in lowered.kernels}

@@ -73,7 +73,9 @@ def compile_for(
         return CompiledKernel(fresh())
     # Tracing is where an author's mistakes show, so it is never skipped; it takes about a millisecond.
     digest = fingerprint(trace(kernel, dims, elements_of(kernel, dtype), strides))
-    key = cache.cache_key(digest, target, repr(wanted or Wanted()), find_ptxas().version)
+    demanded = [item.name for item in kernel.parameters if item.by_map]
+    wishes = f"{wanted or Wanted()!r}{f' by map {demanded}' if demanded else ''}"
+    key = cache.cache_key(digest, target, wishes, find_ptxas().version)
     found = _memory.get(key)
     if found is not None:
         return found

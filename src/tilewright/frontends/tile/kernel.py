@@ -35,13 +35,15 @@ class TensorAxes:
 class Parameter:
     """A tensor parameter of a kernel, with its axes outermost first.
 
-    alignment_bytes: what the author promises of its address, or None; where: what is promised of its axes, as text.
+    alignment_bytes: what the author promises of its address, or None; where: what is promised of its axes, as text;
+    by_map: the author wants it reached by a tensor map of its own.
     """
 
     name: str
     axes: tuple[str, ...]
     alignment_bytes: int | None = None
     where: str = ""
+    by_map: bool = False
 
 
 Launcher = Callable[["Kernel", tuple[object, ...], dict[str, object]], object]
@@ -99,25 +101,39 @@ def set_launcher(launcher: Launcher | None) -> Launcher | None:
 @overload
 def kernel(function: Callable[..., object], /) -> Kernel: ...
 @overload
-def kernel(*, align: Mapping[str, int] | None = None, where: str = "") -> Callable[[Callable[..., object]], Kernel]: ...
 def kernel(
-    function: Callable[..., object] | None = None, /, *, align: Mapping[str, int] | None = None, where: str = ""
+    *, align: Mapping[str, int] | None = None, where: str = "", by_map: Iterable[str] = ()
+) -> Callable[[Callable[..., object]], Kernel]: ...
+def kernel(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    align: Mapping[str, int] | None = None,
+    where: str = "",
+    by_map: Iterable[str] = (),
 ) -> Kernel | Callable[[Callable[..., object]], Kernel]:
     """Declare a tile program. Every parameter is annotated `tw.Tensor[axis names]`.
 
     With promises, as in `@tw.kernel(align={"a": 128}, where="K % 8 == 0, M <= 65536")`. align: bytes of which the
     parameter's address is a multiple (fewer than 16 where it may begin anywhere; nothing said means 16); where:
     conditions on axes. What contradicts a promise is refused: extents when the kernel is compiled, addresses when it is
-    called. Raises TilewrightError for anything but a plain function with such parameters.
+    called. by_map: parameters that must be reached by a tensor map of their own, without a copy; where something is
+    promised of their axes, in every program that the promise allows. Raises TilewrightError for anything but a plain
+    function with such parameters.
     """
     enclosing = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
     if function is not None:
-        return _declared(function, enclosing, {}, "")
-    return lambda function: _declared(function, enclosing, align or {}, where)
+        return _declared(function, enclosing, {}, "", ())
+    demanded = (by_map,) if isinstance(by_map, str) else tuple(by_map)
+    return lambda function: _declared(function, enclosing, align or {}, where, demanded)
 
 
 def _declared(
-    function: Callable[..., object], enclosing: dict[str, object], align: Mapping[str, int], where: str
+    function: Callable[..., object],
+    enclosing: dict[str, object],
+    align: Mapping[str, int],
+    where: str,
+    by_map: tuple[str, ...],
 ) -> Kernel:
     if not isinstance(function, types.FunctionType):
         raise TilewrightError(
@@ -139,7 +155,13 @@ def _declared(
         raise TilewrightError(
             f"kernel {function.__name__} has no parameters", span=span, remedy="give it a tensor to store to"
         )
-    parameters = promised(parameters, align, where, span)
+    names = [parameter.name for parameter in parameters]
+    for name in by_map:
+        if name not in names:
+            raise TilewrightError(f"by_map names no parameter {name}", span=span, remedy=nearest_name(name, names))
+    parameters = tuple(
+        replace(parameter, by_map=parameter.name in by_map) for parameter in promised(parameters, align, where, span)
+    )
     return Kernel(function.__name__, parameters, file, line, source, function)
 
 
