@@ -8,7 +8,7 @@ illegal instruction, and are tried copy by copy where they do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeVar
 
@@ -152,7 +152,8 @@ def tiled(
         element, tuple(dims), found, tuple(box), tuple(steps), swizzle, interleave, choose.among("none", "128B"), fill,
         region_offset(choose, multiple, kind != "load"), variant,
     )  # fmt: skip
-    return Case(f"{kind}_{rank}", made, tuple(at), (), choose.integer(0, 31) * 128, source)
+    operation = "_add" if kind == "reduce" else ""
+    return Case(f"{kind}{operation}_{rank}", made, tuple(at), (), choose.integer(0, 31) * 128, source)
 
 
 def box_bytes(box: list[int], steps: list[int], unit: int, slices: bool, span: int) -> int:
@@ -164,9 +165,9 @@ def box_bytes(box: list[int], steps: list[int], unit: int, slices: bool, span: i
 
 def im2col(
     choose: Chooser, kind: str = "load", interleave: Interleave = "none", wild: bool = False, outside: bool = False,
-    types: tuple[Types, ...] = TYPES, image_steps: bool = False,
+    types: tuple[Types, ...] = TYPES, image_steps: bool = False, source: str = "hash",
 ) -> Case | None:  # fmt: skip
-    """An im2col copy. wild: it may begin outside its bounding box; outside: of a store, the box leaves the tensor;
+    """An im2col copy. wild: it begins just outside its bounding box; outside: of a store, one corner leaves the tensor;
     image_steps: element strides along channels and images, too."""
     rank = choose.integer(3, 5)
     element, variant = choose.among(*types)
@@ -193,8 +194,11 @@ def im2col(
     limit = {1: 6, 2: 6, 3: 4}[axes]
     lower = [choose.integer(-limit, 3) for _ in range(axes)]
     upper = [choose.integer(-3, limit) for _ in range(axes)]
-    if kind != "load" and not outside:
+    if kind != "load":
         lower, upper = [max(0, each) for each in lower], [min(0, each) for each in upper]
+    if outside:
+        corners, by = choose.among((lower, -1), (upper, 1))
+        corners[choose.integer(0, axes - 1)] = by
     last = [extent - 1 + corner for extent, corner in zip(spatial, upper, strict=True)]
     if any(low > high for low, high in zip(lower, last, strict=True)):
         return None
@@ -202,14 +206,15 @@ def im2col(
     start = [low + choose.integer(0, (high - low) // step) * step
              for low, high, step in zip(lower, last, steps, strict=True)]  # fmt: skip
     if wild:
-        start = [choose.integer(low - 5, high + 5) for low, high in zip(lower, last, strict=True)]
+        axis = choose.integer(0, axes - 1)
+        start[axis] = choose.among(lower[axis] - choose.integer(1, 3), last[axis] + choose.integer(1, 3))
     most = {1: 65535, 2: 255, 3: 31}[axes]
     taps = [choose.integer(0, 3) if choose.chance(0.97) else most for _ in range(axes)]
     image = choose.integer(-1, images + 1) if choose.chance(0.15) else choose.integer(0, images - 1)
     channel = coordinate(choose, dims[0], channels, 16 // width) if not slice_bytes else 0
     group = choose.integer(-1, groups) if choose.chance(0.15) else choose.integer(0, groups - 1)
     if kind != "load":
-        start, image = [max(0, each) for each in start] if not outside else start, max(0, image)
+        start, image = [max(0, each) for each in start], max(0, image)
         channel, group, taps = max(0, channel), max(0, group), []
     at = [*start, group, image] if slice_bytes else [channel, *start, image]
     all_steps = [*steps, 1, 1] if slice_bytes else [1, *steps, 1]
@@ -221,28 +226,43 @@ def im2col(
         element, tuple(dims), found, (), tuple(all_steps), swizzle, interleave, "none", fill,
         region_offset(choose, multiple, kind != "load"), variant, Im2col(tuple(lower), tuple(upper), channels, pixels),
     )  # fmt: skip
-    return Case(f"{kind}_im2col_{rank}", made, tuple(at), tuple(taps), choose.integer(0, 31) * 128)
+    operation = "_add" if kind == "reduce" else ""
+    return Case(f"{kind}{operation}_im2col_{rank}", made, tuple(at), tuple(taps), choose.integer(0, 31) * 128, source)
 
 
 def far(choose: Chooser) -> Case | None:
-    """Coordinates far away, and an extent of 2^32 along a dimension of stride 0."""
+    """Coordinates far away, and extents up to 2^31 along a dimension of stride 0."""
     case = tiled(choose)
     if case is None or case.map.rank < 2:
         return None
-    at = list(case.coordinates)
     which = choose.integer(0, case.map.rank - 1)
     place = choose.among(1 << 20, 1 << 30, (1 << 31) - 4096, -(1 << 20), -(1 << 30), -(1 << 31) + 4096, -(1 << 31))
-    dims, spans = list(case.map.dims), list(case.map.strides_bytes)
-    at[which] = place
+    at = [*case.coordinates[:which], place, *case.coordinates[which + 1 :]]
     if choose.chance(0.4):
         which = choose.integer(1, case.map.rank - 1)
-        dims[which], spans[which - 1] = choose.among(1 << 32, 1 << 31, (1 << 31) + 5, (1 << 32) - 1), 0
-        at[which] = choose.among(place, (1 << 31) - 1, (1 << 31) - 3, -1, 0)
-    made = TensorMap(
-        case.map.element, tuple(dims), tuple(spans), case.map.box, case.map.element_strides, case.map.swizzle,
-        offset_bytes=case.map.offset_bytes, out_of_bounds=case.map.out_of_bounds,
-    )  # fmt: skip
-    return Case(case.kernel, made, tuple(at), (), case.place)
+        extent = choose.among(1 << 31, (1 << 31) - 1, 1 << 20)
+        at[which] = choose.among(place, extent - choose.integer(1, 4), -1, 0)
+        return stretched(case, which, extent, tuple(at))
+    return Case(case.kernel, case.map, tuple(at), (), case.place)
+
+
+def stretched(case: Case, which: int, extent: int, at: tuple[int, ...]) -> Case:
+    """The case with another extent; along outer dimensions, without a stride."""
+    dims = (*case.map.dims[:which], extent, *case.map.dims[which + 1 :])
+    spans = list(case.map.strides_bytes)
+    if which:
+        spans[which - 1] = 0
+    return Case(case.kernel, replace(case.map, dims=dims, strides_bytes=tuple(spans)), at, (), case.place)
+
+
+def huge(choose: Chooser) -> Case | None:
+    """Extents above 2^31, which the driver takes, with coordinates at the tensor's beginning or before it."""
+    case = tiled(choose, swizzle="none")
+    if case is None:
+        return None
+    which = choose.integer(0, case.map.rank - 1)
+    at = tuple(0 if axis == which else max(0, each) for axis, each in enumerate(case.coordinates))
+    return stretched(case, which, choose.among((1 << 31) + 1, (1 << 31) + 256, 3 << 30, (1 << 32) - 1, 1 << 32), at)
 
 
 def special(choose: Chooser, kind: str = "load") -> Case | None:
@@ -253,13 +273,37 @@ def special(choose: Chooser, kind: str = "load") -> Case | None:
     return case
 
 
-def reduction(choose: Chooser) -> Case | None:
+def reduction(choose: Chooser, columns: bool = False) -> Case | None:
     """Sums in global memory."""
     types: tuple[Types, ...] = (
         (Element.F32, "none"), (Element.BF16, "none"), (Element.F16, "none"), (Element.U32, "none"),
         (Element.S32, "none"), (Element.U64, "none"), (Element.F32, "f32_ftz"), (Element.F32, "tf32"),
     )  # fmt: skip
-    return tiled(choose, "reduce", types, source=choose.among("floats", "floats", "special"))
+    source = choose.among("floats", "special")
+    return (
+        im2col(choose, "reduce", types=types, source=source)
+        if columns
+        else tiled(choose, "reduce", types, source=source)
+    )
+
+
+_EXTREMA: tuple[Types, ...] = (
+    (Element.U32, "none"), (Element.S32, "none"), (Element.U64, "none"), (Element.S64, "none"), (Element.F16, "none"),
+    (Element.BF16, "none"),
+)  # fmt: skip
+_WORDS: tuple[Types, ...] = ((Element.U32, "none"), (Element.U64, "none"))
+_OPERANDS = {
+    "min": _EXTREMA, "max": _EXTREMA, "and": _WORDS, "or": _WORDS, "xor": _WORDS, "inc": _WORDS[:1], "dec": _WORDS[:1],
+}  # fmt: skip
+
+
+def operation(choose: Chooser) -> Case | None:
+    """Reductions other than sums, of matrices."""
+    name = choose.among(*_OPERANDS)
+    case = tiled(choose, "reduce", _OPERANDS[name], source=choose.among("floats", "special"))
+    if case is None or case.map.rank != 2:
+        return None
+    return replace(case, kernel=f"reduce_{name}_2")
 
 
 def misaligned(choose: Chooser, columns: bool) -> Case | None:
@@ -285,6 +329,8 @@ CLASSES: dict[str, Callable[[Chooser], Case | None]] = {
                                          stepped=choose.chance(0.3)),
     "store_special": lambda choose: special(choose, "store"),
     "reduce": reduction,
+    "reduce_im2col": lambda choose: reduction(choose, columns=True),
+    "reduce_other": operation,
     "im2col": im2col,
     "im2col_steps": lambda choose: im2col(choose, image_steps=True),
     "im2col_slices": lambda choose: im2col(choose, interleave=choose.among("16B", "32B")),
@@ -292,13 +338,18 @@ CLASSES: dict[str, Callable[[Chooser], Case | None]] = {
     "im2col_store": lambda choose: im2col(choose, "store"),
     "im2col_store_slices": lambda choose: im2col(choose, "store", interleave=choose.among("16B", "32B")),
     "far": far,
+    "huge": huge,
     "im2col_wild": lambda choose: im2col(choose, wild=True),
     "im2col_store_outside": lambda choose: im2col(choose, "store", outside=True),
     "misaligned": lambda choose: misaligned(choose, False),
     "misaligned_im2col": lambda choose: misaligned(choose, True),
 }  # fmt: skip
-RISKY = {"far": 120, "im2col_wild": 400, "im2col_store_outside": 6, "misaligned": 3, "misaligned_im2col": 3}
+RISKY = {
+    "far": 120, "huge": 24, "im2col_wild": 24, "im2col_store_outside": 12, "misaligned": 2, "misaligned_im2col": 2
+}  # fmt: skip
 """How many copies of the classes that may raise an illegal instruction."""
+ALONE = frozenset(RISKY) - {"far"}
+"""Classes whose copies are expected to raise: each runs in a process of its own from the start."""
 
 
 def cases(name: str, count: int, seed: int) -> list[Case]:

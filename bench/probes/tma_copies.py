@@ -5,11 +5,12 @@
 refused, how many left other bytes than `tilewright.machine` says, how many counted other transaction bytes, and which
 raised an error. FOLDER gets `loads.npz`, `stores.npz`, `columns.npz` and `others.npz` with, for each class,
 CLASS.cases (JSON: the map as in a launch plan, coordinates, offsets, place in the window, what it expected, what its
-barrier's words were and what they count, whether the model agreed) and CLASS.data: of each copy the `bytes` from
+barrier counted, whether the model agreed) and CLASS.data: of each copy the `bytes` from
 `begin` on that it changed in its window or arena. Copies that agree are kept up to a small budget, others to a large
 one.
 
-Each class runs in a process of its own. One whose copies raise an illegal instruction is halved until those are alone.
+Each class runs in a process of its own. One whose copies raise an illegal instruction is halved until those are alone;
+copies that are expected to are alone from the start.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.probes.tma_cases import ARENA_BYTES, CLASSES, RISKY, WINDOW_BYTES, Case, cases
+from bench.probes.tma_cases import ALONE, ARENA_BYTES, CLASSES, RISKY, WINDOW_BYTES, Case, cases
 from bench.probes.tma_device import BUFFER_BYTES, Observation, Prober, arena_before, content, hashed, special_words
 from bench.probes.tma_kernels import POISON
 from tilewright.base.error import TilewrightError
@@ -37,7 +38,7 @@ from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.reduction import reduction
 
 _KEPT_BYTES, _KEPT_WRONG_BYTES = 500_000, 1_200_000
-_RUNS, _SECONDS = 24, 60.0
+_RUNS, _SECONDS, _TOGETHER = 40, 60.0, 3
 _FAULTED = 3
 _ARCHIVES = {"load": "loads", "store": "stores", "reduce": "stores", "im2col": "columns"}
 Bytes = NDArray[np.uint8]
@@ -92,35 +93,46 @@ class Summary:
 def _class(name: str, rows: int, seed: int, out: Path) -> Summary:
     """Runs a class in processes, halves what faults, and joins the pieces."""
     total = Summary(name, 0, 0, 0, 0, 0, [], [])
-    count = min(rows, RISKY.get(name, rows))
-    pending, runs, began = [(0, count)], 0, time.monotonic()
-    while pending and runs < _RUNS and time.monotonic() - began < _SECONDS:
-        begin, end = pending.pop()
-        runs += 1
-        command = [sys.executable, "-m", "bench.probes.tma_copies", "--rows", str(rows), "--seed", str(seed)]
-        command += ["--out", str(out), "--classes", name, "--worker", str(begin), str(end)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=80)
-        except subprocess.TimeoutExpired:
-            total.notes.append(f"{begin}..{end}: no answer")
-            continue
-        if done.returncode == _FAULTED and end - begin > 1:
-            middle = (begin + end) // 2
-            pending += [(middle, end), (begin, middle)]
-        elif done.returncode == _FAULTED:
-            total.raised.append(begin)
-            total.notes.append(done.stdout.strip()[-120:])
-        elif done.returncode:
-            total.notes.append(done.stderr.strip()[-400:])
-        else:
-            piece = json.loads(done.stdout)
-            for field in ("ran", "refused", "bytes_differ", "counts_differ", "unmodelled"):
-                setattr(total, field, getattr(total, field) + piece[field])
-            total.notes += piece["notes"]
+    count, began = min(rows, RISKY.get(name, rows)), time.monotonic()
+    pending = [(at, at + 1) for at in range(count)] if name in ALONE else [(0, count)]
+    tried = 0
+    with ThreadPoolExecutor(_TOGETHER) as pool:
+        while pending and tried < _RUNS and time.monotonic() - began < _SECONDS:
+            parts, pending = pending[:_TOGETHER], pending[_TOGETHER:]
+            tried += len(parts)
+            jobs = [pool.submit(_process, name, rows, seed, out, begin, end) for begin, end in parts]
+            for (begin, end), job in zip(parts, jobs, strict=True):
+                done = job.result()
+                middle = (begin + end) // 2
+                if done is None:
+                    total.notes.append(f"{begin}..{end}: no answer")
+                elif done.returncode == _FAULTED and end - begin > 1:
+                    pending = [(begin, middle), (middle, end), *pending]
+                elif done.returncode == _FAULTED:
+                    total.raised.append(begin)
+                    total.notes.append(done.stdout.strip()[-120:])
+                elif done.returncode:
+                    total.notes.append(done.stderr.strip()[-400:])
+                else:
+                    piece = json.loads(done.stdout)
+                    for field in ("ran", "refused", "bytes_differ", "counts_differ", "unmodelled"):
+                        setattr(total, field, getattr(total, field) + piece[field])
+                    total.notes += piece["notes"]
     if pending:
         total.notes.append(f"{len(pending)} parts not tried")
     total.notes = [f"{text} x{times}" for text, times in Counter(total.notes).most_common()]
     return total
+
+
+def _process(
+    name: str, rows: int, seed: int, out: Path, begin: int, end: int
+) -> subprocess.CompletedProcess[str] | None:
+    command = [sys.executable, "-m", "bench.probes.tma_copies", "--rows", str(rows), "--seed", str(seed)]
+    command += ["--out", str(out), "--classes", name, "--worker", str(begin), str(end)]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=80)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _piece(out: Path, name: str, begin: int, end: int) -> Path:
@@ -161,11 +173,10 @@ def _work(name: str, rows: int, seed: int, out: Path, begin: int, end: int) -> i
     data: list[Bytes] = []
     room = {True: _KEPT_BYTES, False: _KEPT_WRONG_BYTES}
     summary = Summary(name, len(observations), len(refused), 0, 0, 0, [], [text[-300:] for _, text in refused[:2]])
-    usual = _usual_word(observations)
     for each in observations:
         model, problem = judge.model(each.case)
         same = model is not None and np.array_equal(model, each.image)
-        counted = _counted(each, usual)
+        counted = _counted(each)
         right_count = not each.case.kernel.startswith("load") or (problem == "" and counted == _said(each.case))
         summary.bytes_differ += not same
         summary.counts_differ += not right_count
@@ -203,7 +214,7 @@ def _described(each: Observation, counted: int, same: bool, right_count: bool) -
         "source": case.source,
         "expected_bytes": each.expected_bytes,
         "counted_bytes": counted,
-        "words": each.words,
+        "exact": bool(each.words[0]),
         "same": same,
         "right_count": right_count,
     }
@@ -213,26 +224,12 @@ def _said(case: Case) -> int:
     return transaction_bytes(case.map)
 
 
-def _usual_word(observations: list[Observation]) -> int:
-    """The barrier's last word where a phase completed and nothing more came: the commonest one."""
-    last = Counter(each.words[4] for each in observations if each.words[0])
-    return last.most_common(1)[0][0] if last else 0
-
-
-def _counted(each: Observation, usual: int) -> int:
-    """How many bytes the barrier was told of; -1 where its words do not say. See `tma_kernels`.
-
-    The weight of a byte is a power of two, up to its sign; the count has 21 bits with its sign, modulo which the
-    difference of two words of the same phase is taken.
-    """
-    done, start, one, everything, last = each.words
-    weight = one - start
-    if weight == 0 or abs(weight) & (abs(weight) - 1):
+def _counted(each: Observation) -> int:
+    """How many bytes a load told its barrier of; -1 where that could not be found. See `tma_kernels`."""
+    exact, more, found = each.words
+    if not exact and not found:
         return -1
-    shift, sign = abs(weight).bit_length() - 1, 1 if weight > 0 else -1
-    missing = sign * (last - (usual if done else everything)) >> shift & 0x1F_FFFF
-    missing -= (missing >> 20) << 21
-    return each.expected_bytes - missing if done else -missing
+    return each.expected_bytes + more - (more >> 63 << 64)
 
 
 class _Judge:
@@ -267,9 +264,9 @@ class _Judge:
         assert arena.size == ARENA_BYTES
         at, values = store.global_offsets + begin, store.values
         if case.kernel.startswith("reduce"):
-            combine = reduction("add", case.map.element.value)
+            combine = reduction(case.kernel.split("_")[1], case.map.element.value)
             if combine is None:
-                return None, f"no sum of {case.map.element.value}"
+                return None, f"no {case.kernel} of {case.map.element.value}"
             values = combine(arena[at], values)
         arena[at] = values
         return arena, ""

@@ -28,8 +28,8 @@ _GUESS_BYTES = 16
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Observation:
-    """What one copy left. image: the window of a load, the arena of a store; words: of a load's mbarrier, as
-    `tma_kernels` says; expected_bytes: what it was told to expect."""
+    """What one copy left. image: the window of a load, the arena of a store; words: what a load found of its
+    mbarrier, as `tma_kernels` says; expected_bytes: what it was told to expect."""
 
     index: int
     case: Case

@@ -3,10 +3,12 @@
 A CTA finds its 128-byte map and its arguments at its index. Loads fill a window of shared memory with 0xCC, copy into
 it, wait with a limit, and write the window out; stores and reductions fill the window from global memory first.
 Arguments are 16 words of 32 bits: five coordinates, three im2col offsets, the place in the window, the bytes that the
-barrier is told to expect. A load leaves five words of 64 bits: did its phase complete, and its mbarrier's raw word
-after initialization, with one byte expected, with everything expected, and at the end. The raw word is opaque, but the
-second minus the first is what one byte weighs in it, so the third minus the last, divided by that, counts the bytes
-that came.
+barrier is told to expect.
+
+A load's barrier awaits two arrivals: one with the expected bytes before the copy, one when the copy has surely
+landed. Its phase then ends if and only if exactly those bytes were told. If not, the barrier is told of 16 more at a
+time, or of 16 fewer, until the phase ends. A load leaves three words of 64 bits: did the phase end by itself, how many
+bytes more than expected the copy told the barrier of, and whether that could be found.
 
 Source: PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.13.15 (mbarrier).
 """
@@ -14,7 +16,7 @@ Source: PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.13.15 (mbarrier).
 from __future__ import annotations
 
 ARGUMENT_WORDS = 16
-RESULT_WORDS = 5
+RESULT_WORDS = 3
 POISON = 0xCC
 THREADS = 128
 PLACE, EXPECTED = 8, 9
@@ -69,7 +71,7 @@ _LOAD = """\
     ld.param.u64 %rd4, [images];
     add.s64 %rd4, %rd4, %rd3;
     ld.param.u64 %rd5, [results];
-    mul.wide.u32 %rd2, %r1, 40;
+    mul.wide.u32 %rd2, %r1, 24;
     add.s64 %rd5, %rd5, %rd2;
     shl.b32 %r12, %r0, 2;
     mov.u32 %r14, 0xCCCCCCCC;
@@ -86,33 +88,46 @@ filled:
     setp.ne.u32 %p1, %r0, 0;
     @%p1 bra waited;
     mov.u32 %r15, barrier;
-    mbarrier.init.shared::cta.b64 [%r15], 1;
+    mbarrier.init.shared::cta.b64 [%r15], 2;
     fence.mbarrier_init.release.cluster;
-    ld.volatile.shared.u64 %rd6, [%r15];
-    st.global.u64 [%rd5+8], %rd6;
-    mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r15], 1;
-    ld.volatile.shared.u64 %rd6, [%r15];
-    st.global.u64 [%rd5+16], %rd6;
-    mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r15], 1;
     mbarrier.arrive.expect_tx.shared::cta.b64 %rd7, [%r15], %r9;
-    ld.volatile.shared.u64 %rd6, [%r15];
-    st.global.u64 [%rd5+24], %rd6;
     {copy}
     mov.u32 %r16, 0;
-wait:
-    mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r15], 0;
-    @%p2 bra settle;
+land:
+    nanosleep.u32 1000;
     add.u32 %r16, %r16, 1;
-    setp.ge.u32 %p3, %r16, 2000;
-    @%p3 bra settle;
-    nanosleep.u32 200;
-    bra wait;
-settle:
-    selp.u64 %rd6, 1, 0, %p2;
-    st.global.u64 [%rd5], %rd6;
-    nanosleep.u32 4000;
-    ld.volatile.shared.u64 %rd6, [%r15];
-    st.global.u64 [%rd5+32], %rd6;
+    setp.lt.u32 %p3, %r16, 60;
+    @%p3 bra land;
+    mbarrier.arrive.shared::cta.b64 %rd7, [%r15];
+    mov.s64 %rd6, 0;
+    mov.u32 %r16, 0;
+    mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r15], 0;
+    selp.u64 %rd8, 1, 0, %p2;
+    st.global.u64 [%rd5], %rd8;
+fewer:
+    @%p2 bra counted;
+    mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r15], 16;
+    sub.s64 %rd6, %rd6, 16;
+    mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r15], 0;
+    add.u32 %r16, %r16, 1;
+    setp.lt.u32 %p3, %r16, 3000;
+    @%p3 bra fewer;
+    @%p2 bra counted;
+    mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r15], 48000;
+    mov.s64 %rd6, 0;
+    mov.u32 %r16, 0;
+more:
+    mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r15], 16;
+    add.s64 %rd6, %rd6, 16;
+    mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r15], 0;
+    @%p2 bra counted;
+    add.u32 %r16, %r16, 1;
+    setp.lt.u32 %p3, %r16, 3000;
+    @%p3 bra more;
+counted:
+    st.global.u64 [%rd5+8], %rd6;
+    selp.u64 %rd8, 1, 0, %p2;
+    st.global.u64 [%rd5+16], %rd8;
 waited:
     bar.sync 0;
     shl.b32 %r12, %r0, 2;
@@ -171,22 +186,25 @@ def _kernel(template: str, name: str, copy: str) -> str:
     return template.format(name=name, prologue=_PROLOGUE, copy=copy)
 
 
+OPERATIONS = ("add", "min", "max", "and", "or", "xor", "inc", "dec")
+
+
 def module_text() -> str:
-    """All kernels: `load_N`, `store_N`, `reduce_N` for rank N, `load_im2col_N`, `store_im2col_N` for ranks 3 to 5."""
+    """All kernels: `load_N`, `store_N`, `reduce_add_N` for rank N, `reduce_OPERATION_2`, and with `_im2col_N`."""
     parts = [_HEADER]
     for rank in range(1, 6):
         at = _coordinates(rank)
-        load = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.{{mode}}.mbarrier::complete_tx::bytes [%r11], "
-        load += f"[%rd0, {{{{{at}}}}}], [%r15]{{offsets}};"
-        store = f"{{operation}} [%rd0, {{{{{at}}}}}], [%r11];"
-        parts.append(_kernel(_LOAD, f"load_{rank}", load.format(mode="tile", offsets="")))
-        copy = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
-        parts.append(_kernel(_STORE, f"store_{rank}", store.format(operation=copy)))
-        reduce = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group"
-        parts.append(_kernel(_STORE, f"reduce_{rank}", store.format(operation=reduce)))
-        if rank >= 3:
-            taps = ", ".join(f"%h{axis}" for axis in range(rank - 2))
-            parts.append(_kernel(_LOAD, f"load_im2col_{rank}", load.format(mode="im2col", offsets=f", {{{taps}}}")))
-            copy = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.im2col_no_offs.bulk_group"
-            parts.append(_kernel(_STORE, f"store_im2col_{rank}", store.format(operation=copy)))
+        taps = ", ".join(f"%h{axis}" for axis in range(rank - 2))
+        for mode, name, back in (("tile", "", "tile"), ("im2col", "im2col_", "im2col_no_offs")):
+            if mode == "im2col" and rank < 3:
+                continue
+            load = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes "
+            load += f"[%r11], [%rd0, {{{at}}}], [%r15]" + (f", {{{taps}}};" if mode == "im2col" else ";")
+            parts.append(_kernel(_LOAD, f"load_{name}{rank}", load))
+            store = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.{back}.bulk_group [%rd0, {{{at}}}], [%r11];"
+            parts.append(_kernel(_STORE, f"store_{name}{rank}", store))
+            for operation in OPERATIONS if rank == 2 else ("add",):
+                reduce = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{operation}.{back}.bulk_group "
+                reduce += f"[%rd0, {{{at}}}], [%r11];"
+                parts.append(_kernel(_STORE, f"reduce_{operation}_{name}{rank}", reduce))
     return "\n".join(parts)
