@@ -10,10 +10,10 @@ by the additive cost of `layout.descriptor_limits`. Landing order comes in three
 then those that cut a tile into boxes, then those that permute dimensions; the first stage with a legal form ends it,
 save that copies are tried beside rows so narrow that they cost more.
 
-Growth is bounded: `max_nodes` e-nodes (asked after every iteration; one iteration may overshoot) and a number of
-iterations. A bound that was reached shows in `Forms.complete` and `Forms.note`; all is deterministic. No answer of the
-e-graph is believed: its steps are derived afresh (`layout.derivation`), replayed, and judged by `faults` in plain
-Python.
+Growth is bounded: `max_nodes` e-nodes (asked after every run of a set of rules; a run that at its last rate would more
+than double them is not begun) and a number of iterations. A bound that was reached shows in `Forms.complete` and
+`Forms.note`; all is deterministic. No answer of the e-graph is believed: its steps are derived afresh
+(`layout.derivation`), replayed, and judged by `faults` in plain Python.
 
 What cannot be legal (`layout.row_starts`) is not searched. Not handled: what changes where the tensor stands (padding,
 copies: `layout.term`), several maps for one tensor, negative strides. Numbers whose products leave 62 bits are refused
@@ -51,6 +51,7 @@ _PHASES: dict[Order, tuple[tuple[str, ...], ...]] = {
     "any": (("joined", "swapped"), ("joined", "swapped", "split", "factored")),
 }
 _ITERATIONS_MOST = 24
+_OVERSHOOT_MOST = 2
 _LOCK = Lock()
 """The e-graphs are shared: a question pushes its view and pops it."""
 
@@ -78,6 +79,10 @@ def legal_forms(
         return Forms((), True, 0, impossible)
     if _bits(source) > LIMIT_BITS:
         return Forms((), False, 0, f"sizes whose products need {_bits(source)} bits are not searched")
+    if limits.box_bytes_max is not None and source.tile_bytes > limits.box_bytes_max:
+        return Forms(
+            (), False, 0, f"a tile of {source.tile_bytes} bytes is more than {limits.box_bytes_max}: not searched"
+        )
     choices, all_offered = choices_for(source, limits)
     stages = _STAGES[: _STAGES.index(order) + 1]
     if order == "any" and not choices.pieces:
@@ -132,18 +137,26 @@ def _grown(
     """
     forms: tuple[Form, ...] = ()
     nodes, iterations = 0, 0
+    growth: dict[str, float] = {}
     for phase in _PHASES[stage]:
         impatient = "swapped" in phase and "split" in phase
         nodes = -1
         while True:
-            before = nodes
+            before, bounded = nodes, False
             for ruleset in phase:
+                if nodes * growth.get(ruleset, 1.0) >= _OVERSHOOT_MOST * max_nodes:
+                    # As many again as its last run made would be too many.
+                    bounded = True
+                    break
+                known = max(1, nodes)
                 _run(graph, f"(run {ruleset} 1)")
                 nodes = _nodes(graph)
+                growth[ruleset] = nodes / known if known > 1 else 1.0
                 if nodes >= max_nodes:
+                    bounded = True
                     break
             iterations += 1
-            bounded = nodes >= max_nodes or iterations >= _ITERATIONS_MOST
+            bounded = bounded or iterations >= _ITERATIONS_MOST
             if not (bounded or impatient or nodes == before):
                 continue
             _run(graph, f"(run legal {limits.rank_max + 2})")
@@ -170,7 +183,11 @@ def _extracted(graph: EGraph, source: TiledView, limits: DescriptorLimits, most:
     for answer in _run(graph, f"(extract (InnerOf (Root)) {most})"):
         assert isinstance(answer, engine.extract_variants)
         for term in answer.terms:
-            steps = derive(source, read_view(answer.termdag.to_string(term), source.offset_bytes))
+            view = read_view(answer.termdag.to_string(term), source.offset_bytes)
+            if any(dimension.extent == dimension.tile == 1 for dimension in view.dimensions[1:]):
+                # The same form without that dimension is legal too, and cheaper.
+                continue
+            steps = derive(source, view)
             form = form_of(source, steps, limits) if steps is not None else None
             if form is None:
                 refused += 1
