@@ -12,16 +12,24 @@ tests/legal/test_form_search.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from tilewright.layout.derivation import derive
 from tilewright.layout.descriptor_limits import DescriptorLimits
 from tilewright.layout.integer_fact import IntegerFact, Truth
-from tilewright.layout.rewrite import Step
+from tilewright.layout.rewrite import Step, replay
 from tilewright.layout.strided_view import StridedView
+from tilewright.layout.tiled_view import TiledView, tiled
 from tilewright.legal.box_choice import BoxChoice
+from tilewright.legal.engines import ALL_ENGINES, Engines
+from tilewright.legal.form_memo import remembered
 from tilewright.legal.map_limits import MapLimits
 from tilewright.legal.moves import Absorb, DropUnit, Expose, Fold, InsertUnit, Move, Permute, Split
 from tilewright.legal.reading import Reading
 from tilewright.legal.reading_search import Chain, first_fault
+
+if TYPE_CHECKING:
+    from tilewright.solve.forms import Form
 
 NODES_MOST = 3000
 _FORMS_MOST = 2
@@ -52,25 +60,18 @@ def run_start(reading: Reading) -> IntegerFact:
     return fact
 
 
-def saturated_choices(reading: Reading, swizzle: str, limits: MapLimits, *, rotate: bool = True) -> list[BoxChoice]:
+def saturated_choices(
+    reading: Reading, swizzle: str, limits: MapLimits, engines: Engines = ALL_ENGINES, *, rotate: bool = True
+) -> list[BoxChoice]:
     """Boxes of maps in the forms that the e-graph finds, the cheapest first; empty where it finds none."""
-    from tilewright.solve.saturate import legal_forms
-
     if any(step != 1 for step in reading.element_strides):
         return []
     view = StridedView(reading.dims, reading.strides_bytes, reading.address, reading.element_bytes)
-    spans = limits.span_bytes(swizzle)
-    found = legal_forms(
-        view,
-        reading.box,
-        descriptor_limits(limits, spans),
-        steps=reading.starts,
-        max_nodes=NODES_MOST,
-        most=_FORMS_MOST,
-    )
+    source = tiled(view, reading.box, reading.starts)
+    facts = descriptor_limits(limits, limits.span_bytes(swizzle))
     answers: list[BoxChoice] = []
-    for form in found.forms:
-        moved = _moved(reading, form.steps, form.source)
+    for form in _forms(source, view, reading, facts, engines):
+        moved = _moved(reading, form.steps)
         if moved is None or first_fault(moved.reading, limits) is not None:
             continue
         if not rotate and any(isinstance(move, Permute) and move.order[0] for move in moved.moves):
@@ -81,6 +82,31 @@ def saturated_choices(reading: Reading, swizzle: str, limits: MapLimits, *, rota
         if all(whole <= part * count for whole, part, count in covered):
             answers.append(BoxChoice(moved, box, counts, swizzle))
     return answers
+
+
+def _forms(
+    source: TiledView, view: StridedView, reading: Reading, facts: DescriptorLimits, engines: Engines
+) -> tuple[Form, ...]:
+    from tilewright.solve.forms import form_of
+
+    found: list[Form] = []
+
+    def compute() -> tuple[TiledView, ...]:
+        from tilewright.solve.saturate import legal_forms
+
+        answer = legal_forms(view, reading.box, facts, steps=reading.starts, max_nodes=NODES_MOST, most=_FORMS_MOST)
+        found.extend(answer.forms)
+        return tuple(replayed for form in answer.forms if (replayed := replay(source, form.steps)) is not None)
+
+    if not engines.memo:
+        compute()
+        return tuple(found)
+    goals = remembered(source, facts, compute, sets=engines.sets)
+    if found:
+        return tuple(found)
+    derived = (derive(source, goal) for goal in goals)
+    forms = (form_of(source, steps, facts) for steps in derived if steps is not None)
+    return tuple(form for form in forms if form is not None)
 
 
 def descriptor_limits(limits: MapLimits, span_bytes: int) -> DescriptorLimits:
@@ -98,7 +124,7 @@ def descriptor_limits(limits: MapLimits, span_bytes: int) -> DescriptorLimits:
     )
 
 
-def _moved(reading: Reading, steps: tuple[Step, ...], source: object) -> Chain | None:
+def _moved(reading: Reading, steps: tuple[Step, ...]) -> Chain | None:
     """The steps of a derivation as moves, applied one by one; None where one does not apply here."""
     moves: list[Move] = []
     for step in steps:

@@ -15,6 +15,7 @@ element by element.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -111,10 +112,25 @@ def plan_operand(
     the view's rank or is not positive, for a negative stride or address, and where the element has another width.
     """
     hardware = target_named(target) if isinstance(target, str) else target
+    answer = _plans if engines.memo else _plans.__wrapped__
+    want = Want(copy_allowed=copy_allowed, store=store, consumer=consumer)
+    return list(answer(view, tuple(tile), element, want, hardware, inner, swizzle, engines))
+
+
+@lru_cache(maxsize=4096)
+def _plans(
+    view: StridedView,
+    tile: tuple[int, ...],
+    element: Element,
+    want: Want,
+    hardware: Target,
+    inner: tuple[int, ...] | None,
+    swizzle: str | None,
+    engines: Engines,
+) -> tuple[OperandPlan, ...]:
     _check(view, tile, element)
     found: list[OperandPlan] = []
     questions: list[tuple[int, tuple[int, ...], Question]] = []
-    want = Want(copy_allowed=copy_allowed, store=store, consumer=consumer)
     limits = map_limits(hardware)
     natural = _reading(view, tile)
     for first in _inner(view, tile) if inner is None else inner:
@@ -124,15 +140,15 @@ def plan_operand(
         form = Form(element.value, element.bytes, span, "128B", "zero")
         question = Question(reading, form, want, hardware, limits, engines=engines, rotate=False)
         if first_fault(reading, limits) is None:
-            direct = choices(Chain((), reading), (span,), limits, store=store)
+            direct = choices(Chain((), reading), (span,), limits, store=want.store)
             plans = ranked(plan for choice in direct for plan in plan_of(question, (choice,), reading, "in place"))
             if plans and not plans[0].cost.extra_copies and not plans[0].cost.overfetched_bytes:
-                return [OperandPlan(first, order, replace(plan, kind="legal")) for plan in plans]
+                return tuple(OperandPlan(first, order, replace(plan, kind="legal")) for plan in plans)
         questions.append((first, order, question))
     for first, order, question in questions:
         repairs = [*in_place(question), *several_maps(question), *stored_otherwise(question), *without_map(question)]
         found += [OperandPlan(first, order, each) for each in ranked(repairs) if each.kind != "pad"]
-    return sorted(found, key=lambda plan: plan.cost.rank)
+    return tuple(sorted(found, key=lambda plan: plan.cost.rank))
 
 
 def _inner(view: StridedView, tile: tuple[int, ...]) -> tuple[int, ...]:

@@ -95,7 +95,7 @@ def in_place(question: Question) -> list[Repair]:
         return found
     if engines.domain and not may_have_exact_form(reading, question.limits):
         return found
-    for choice in saturated_choices(reading, question.form.swizzle, question.limits, rotate=question.rotate):
+    for choice in saturated_choices(reading, question.form.swizzle, question.limits, engines, rotate=question.rotate):
         found += plan_of(question, (choice,), reading, "in place")
     return found
 

@@ -17,6 +17,7 @@ tests/legal/test_repairs.py, element by element, and tests/legal/test_repair_exh
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
 from tilewright.base.error import TilewrightError
@@ -42,6 +43,8 @@ from tilewright.legal.want import Want
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
+_ANYTHING = Want()
+
 
 def repair(
     map: TensorMap, want: Want | None = None, target: str | Target = "sm_90a", *, engines: Engines = ALL_ENGINES
@@ -51,13 +54,18 @@ def repair(
     want: what must stay and what is needed (`Want`). Empty only where there is nothing to copy (see above). Raises
     TilewrightError for an unknown target and for a wanted box of another rank.
     """
-    want = want or Want()
     hardware = target_named(target) if isinstance(target, str) else target
+    answer = _repairs if engines.memo else _repairs.__wrapped__
+    return list(answer(map, want or _ANYTHING, hardware, engines))
+
+
+@lru_cache(maxsize=4096)
+def _repairs(map: TensorMap, want: Want, hardware: Target, engines: Engines) -> tuple[Repair, ...]:
     if want.box is not None and len(want.box) != map.rank:
         raise TilewrightError(f"the wanted box has {len(want.box)} entries; rank {map.rank} needs {map.rank}")
     question = _question(map, want, hardware, engines)
     if question is None:
-        return []
+        return ()
     reading, data_type = question.reading, map.data_type
     unchanged = reading.box == map.box and first_fault(reading, question.limits) is None
     found: list[Repair] = []
@@ -65,7 +73,7 @@ def repair(
         found.append(_as_it_is(question, map))
     elif map.interleave == "none" and data_type is not None and data_type.global_bits == data_type.shared_bits:
         found = [*in_place(question), *several_maps(question), *stored_otherwise(question)]
-    return ranked([*found, *without_map(question)])
+    return tuple(ranked([*found, *without_map(question)]))
 
 
 def _as_it_is(question: Question, map: TensorMap) -> Repair:
