@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Launch, NullPointerParam, OpaqueParam, PointerParam, ScalarParam, TensorMapParam
+from tilewright.base.plan import (
+    Im2col,
+    Im2colMode,
+    Launch,
+    NullPointerParam,
+    OpaqueParam,
+    PointerParam,
+    ScalarParam,
+    TensorMapParam,
+)
 from tilewright.driver.given_launch import placed
 from tilewright.driver.launch_file import (
+    IM2COL_FIELDS,
     PARAM_FIELDS,
     TOP_FIELDS,
     launch_from_json,
@@ -255,6 +265,53 @@ def test_a_text_that_is_no_launch(text: str, message: str) -> None:
     assert message in str(caught.value) and caught.value.remedy
 
 
+COLUMNS: dict[str, Any] = {
+    "kind": "tensormap",
+    "dtype": "f16",
+    "dims": [64, 8, 6, 2],
+    "im2col": {"lower_corner": [-1, -1], "upper_corner": [0, 1], "channels_per_pixel": 64, "pixels_per_column": 32},
+}
+
+
+def test_im2col_maps_and_data_types_that_no_element_names() -> None:
+    columns, packed, slices = launch_from_json(
+        {
+            "params": [
+                COLUMNS,
+                {"kind": "tensormap", "dtype": "u4x16_align16", "dims": [128, 3], "box": [128, 1]},
+                {"kind": "tensormap", "dtype": "tf32", "dims": [4, 5, 2], "box": [4, 1, 1], "interleave": "16B"},
+            ]
+        },
+        "launch.json",
+    ).params
+    assert isinstance(columns, TensorMapParam)
+    assert columns.map.im2col == Im2col((-1, -1), (0, 1), 64, 32) and columns.map.box == ()
+    assert columns.map.strides_bytes == (128, 1024, 6144) and columns.map.span_bytes == 12288
+    assert isinstance(packed, TensorMapParam)
+    assert (packed.map.element, packed.map.variant) == (Element.U8, "u4x16_align16")
+    assert packed.map.strides_bytes == (64,) and packed.map.span_bytes == 192
+    assert isinstance(slices, TensorMapParam)
+    assert slices.map.variant == "tf32" and slices.map.strides_bytes == (64, 320) and slices.map.span_bytes == 640
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"box": [8, 1, 1, 1]}, "params[0].box: is there together with im2col"),
+        ({"dims": [64, 8]}, "params[0].im2col: is of a map of 2 dimensions"),
+        ({"im2col": {"lower_corner": [0]}}, "params[0].im2col.lower_corner: has 1 entries, not 2"),
+        ({"im2col": {}}, "params[0].im2col.lower_corner: is missing"),
+        ({"im2col": {"mode": "im2col::v"}}, "params[0].im2col.mode: is the string 'im2col::v'"),
+        ({"im2col": {"corner": 1}}, "params[0].im2col.corner: is no field here"),
+        ({"im2col": 4}, "params[0].im2col: is the number 4, not an object"),
+    ],
+)
+def test_mistakes_in_im2col_maps(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        launch_from_json({"params": [{**COLUMNS, **change}]}, "launch.json")
+    assert message in str(caught.value) and caught.value.remedy
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     for name, message in (("none.json", "cannot read"), (".", "cannot read"), ("binary.json", "not UTF-8")):
@@ -278,3 +335,5 @@ def test_the_published_schema_has_the_readers_fields_and_values() -> None:
             launch_from_json({"params": [{**MAP, field: allowed}]}, "launch.json")
     for dtype in mapped["dtype"]["enum"]:
         launch_from_json({"params": [{**MAP, "dtype": dtype}]}, "launch.json")
+    assert set(mapped["im2col"]["properties"]) == set(IM2COL_FIELDS)
+    assert set(mapped["im2col"]["properties"]["mode"]["enum"]) == set(get_args(Im2colMode))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,9 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import (
     Buffer,
+    ElementVariant,
+    Im2col,
+    Im2colMode,
     Launch,
     LaunchPlan,
     NullPointerParam,
@@ -40,11 +43,22 @@ def tensor_maps(draw: st.DrawFn) -> TensorMap:
     def tuples(size: int, low: int = 1) -> tuple[int, ...]:
         return draw(st.tuples(*[st.integers(low, 2**32)] * size))
 
+    corners = st.tuples(*[st.integers(-(2**15), 2**15)] * draw(st.integers(0, 3)))
+    im2col = st.builds(
+        lambda both, channels, pixels, mode: Im2col(both[0], both[1], channels, pixels, mode),
+        st.tuples(corners, corners),
+        st.integers(1, 256),
+        st.integers(0, 1024),
+        st.sampled_from(get_args(Im2colMode)),
+    )
+    columns = draw(st.one_of(st.none(), im2col))
     return TensorMap(
         element=draw(st.sampled_from(list(Element))),
         dims=tuples(rank),
         strides_bytes=tuples(rank - 1, 0),
-        box=tuples(rank),
+        box=tuples(rank) if columns is None else (),
+        variant=draw(st.sampled_from(get_args(ElementVariant))),
+        im2col=columns,
         element_strides=tuples(rank) if draw(st.booleans()) else (),
         swizzle=draw(st.sampled_from(["none", "32B", "64B", "128B"])),
         interleave=draw(st.sampled_from(["none", "16B", "32B"])),

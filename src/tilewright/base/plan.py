@@ -23,6 +23,9 @@ ElementVariant = Literal["none", "f32_ftz", "tf32", "tf32_ftz", "u4x16_align8", 
 """How the driver's data type differs from the map's element: f32 whose copies flush or round, or, with element u8,
 values of 4 and 6 bits, sixteen of which are packed into 8 or 12 bytes of global memory."""
 
+_VARIANT_BITS = {"u4x16_align8": 4, "u4x16_align16": 4, "u6x16_align16": 6}
+"""Bits of one value in global memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Im2col:
@@ -63,6 +66,19 @@ class TensorMap:
     @property
     def rank(self) -> int:
         return len(self.dims)
+
+    @property
+    def inner_bytes(self) -> int:
+        """Bytes of one run along dimension 0: elements, slices of an interleaved map, or packed values."""
+        if self.interleave != "none":
+            return self.dims[0] * (16 if self.interleave == "16B" else 32)
+        return -(-self.dims[0] * _VARIANT_BITS.get(self.variant, 8 * self.element.bytes) // 8)
+
+    @property
+    def span_bytes(self) -> int:
+        """Bytes from the tensor's first to past its last, none of its strides being negative."""
+        outer = zip(self.dims[1:], self.strides_bytes, strict=True)
+        return self.inner_bytes + sum((extent - 1) * stride for extent, stride in outer)
 
     @property
     def box_bytes(self) -> int:

@@ -22,6 +22,9 @@ from typing import NoReturn, cast, get_args
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import (
+    ElementVariant,
+    Im2col,
+    Im2colMode,
     Interleave,
     L2Promotion,
     NullPointerParam,
@@ -46,13 +49,22 @@ PARAM_FIELDS: dict[str, tuple[str, ...]] = {
     "f32": ("kind", "value"),
     "tensormap": (
         "kind", "dtype", "dims", "strides", "box", "element_strides", "swizzle", "interleave", "oob", "l2_promotion",
-        "offset", "buffer",
+        "offset", "buffer", "im2col",
     ),
     "bytes": ("kind", "size", "data", "fields"),
 }  # fmt: skip
 """Fields of each kind of parameter."""
+IM2COL_FIELDS = ("lower_corner", "upper_corner", "channels_per_pixel", "pixels_per_column", "mode")
+_VARIANTS: dict[str, tuple[Element, ElementVariant]] = {
+    "f32_ftz": (Element.F32, "f32_ftz"),
+    "tf32": (Element.F32, "tf32"),
+    "tf32_ftz": (Element.F32, "tf32_ftz"),
+    "u4x16_align8": (Element.U8, "u4x16_align8"),
+    "u4x16_align16": (Element.U8, "u4x16_align16"),
+    "u6x16_align16": (Element.U8, "u6x16_align16"),
+}
+"""Data types of the driver that no element names."""
 _BY_WIDTH = {
-    "tf32": Element.F32,
     "e4m3": Element.U8,
     "e5m2": Element.U8,
     "s8": Element.U8,
@@ -243,25 +255,33 @@ class _Reader:
         return ScalarParam("f32", float(value))
 
     def tensor_map(self, fields: Mapping[str, object], where: str, index: int) -> TensorMapParam:
-        element = self.element(self.required(fields, "dtype", where, "write bf16, f16, f32, u8, ..."), f"{where}.dtype")
+        element, variant = self.data_type(
+            self.required(fields, "dtype", where, "write bf16, f16, f32, u8, ..."), f"{where}.dtype"
+        )
         remedy = "list the innermost dimension first"
         dims = self.integers(self.required(fields, "dims", where, remedy), f"{where}.dims", 1, 2**32)
-        if not 1 <= len(dims) <= _MAX_DIMS:
-            self.refuse(f"{where}.dims", f"has {len(dims)} entries", f"a tensor map has 1 to {_MAX_DIMS} dimensions")
-        box = self.integers(self.required(fields, "box", where, remedy), f"{where}.box", 1, 2**16)
-        self.length(box, len(dims), f"{where}.box")
-        packed = tuple(math.prod(dims[:count]) * element.bytes for count in range(1, len(dims)))
+        rank = len(dims)
+        if not 1 <= rank <= _MAX_DIMS:
+            self.refuse(f"{where}.dims", f"has {rank} entries", f"a tensor map has 1 to {_MAX_DIMS} dimensions")
+        im2col = self.im2col(fields["im2col"], rank, f"{where}.im2col") if "im2col" in fields else None
+        if im2col is None:
+            box = self.integers(self.required(fields, "box", where, remedy), f"{where}.box", 1, 2**16)
+            self.length(box, rank, f"{where}.box")
+        else:
+            box = ()
+            if "box" in fields:
+                self.refuse(f"{where}.box", "is there together with im2col", "write one of them")
+        interleave = cast(
+            "Interleave", self.choice(fields.get("interleave", "none"), f"{where}.interleave", get_args(Interleave))
+        )
+        inner = TensorMap(element, dims[:1], (), (), interleave=interleave, variant=variant).inner_bytes
+        packed = tuple(math.prod(dims[1:count]) * inner for count in range(1, rank))
         strides = self.integers(fields.get("strides", list(packed)), f"{where}.strides", 0, 2**40)
-        self.length(strides, len(dims) - 1, f"{where}.strides")
-        steps = self.integers(fields.get("element_strides", [1] * len(dims)), f"{where}.element_strides", 1, 2**16)
-        self.length(steps, len(dims), f"{where}.element_strides")
+        self.length(strides, rank - 1, f"{where}.strides")
+        steps = self.integers(fields.get("element_strides", [1] * rank), f"{where}.element_strides", 1, 2**16)
+        self.length(steps, rank, f"{where}.element_strides")
         offset = self.integer(fields.get("offset", 0), f"{where}.offset", 0, _MAX_BYTES)
         name = self.text(fields["buffer"], f"{where}.buffer") if "buffer" in fields else f"param{index}"
-        last = sum((extent - 1) * stride for extent, stride in zip(dims[1:], strides, strict=True))
-        size = offset + last + dims[0] * element.bytes
-        if size > _MAX_BYTES:
-            self.refuse(f"{where}.dims", f"reach {size} bytes", "describe a tensor that fits in memory")
-        self.grow(name, size)
         described = TensorMap(
             element,
             dims,
@@ -269,28 +289,52 @@ class _Reader:
             box,
             steps,
             cast("Swizzle", self.choice(fields.get("swizzle", "none"), f"{where}.swizzle", get_args(Swizzle))),
-            cast(
-                "Interleave", self.choice(fields.get("interleave", "none"), f"{where}.interleave", get_args(Interleave))
-            ),
+            interleave,
             cast(
                 "L2Promotion",
                 self.choice(fields.get("l2_promotion", "none"), f"{where}.l2_promotion", get_args(L2Promotion)),
             ),
             cast("OutOfBounds", self.choice(fields.get("oob", "zero"), f"{where}.oob", get_args(OutOfBounds))),
             offset,
+            variant,
+            im2col,
         )
+        size = offset + described.span_bytes
+        if size > _MAX_BYTES:
+            self.refuse(f"{where}.dims", f"reach {size} bytes", "describe a tensor that fits in memory")
+        self.grow(name, size)
         return TensorMapParam(name, described)
 
-    def element(self, value: object, where: str) -> Element:
-        found = None
+    def im2col(self, value: object, rank: int, where: str) -> Im2col:
+        fields = self.object(value, where, IM2COL_FIELDS)
+        mode = cast("Im2colMode", self.choice(fields.get("mode", "im2col"), f"{where}.mode", get_args(Im2colMode)))
+        spatial = rank - 2 if mode == "im2col" else 1
+        if spatial < 1:
+            self.refuse(where, f"is of a map of {rank} dimensions", "an im2col map has 3 to 5 dimensions")
+        corners: list[tuple[int, ...]] = []
+        for name in ("lower_corner", "upper_corner"):
+            remedy = f"write {spatial} offset{'s' if spatial > 1 else ''} in pixels, W first"
+            corner = self.required(fields, name, where, remedy)
+            corners.append(self.integers(corner, f"{where}.{name}", -(2**15), 2**15 - 1))
+            if len(corners[-1]) != spatial:
+                self.refuse(f"{where}.{name}", f"has {len(corners[-1])} entries, not {spatial}", remedy)
+        counts = [
+            self.integer(self.required(fields, name, where, "write how many"), f"{where}.{name}", low, 2**16 - 1)
+            for name, low in (("channels_per_pixel", 1), ("pixels_per_column", 0))
+        ]
+        return Im2col(corners[0], corners[1], counts[0], counts[1], mode)
+
+    def data_type(self, value: object, where: str) -> tuple[Element, ElementVariant]:
         if isinstance(value, str):
             found = parse_element(value) or _BY_WIDTH.get(value)
-        if found is None:
-            names = [element.value for element in Element]
-            near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
-            remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
-            self.refuse(where, f"is {_kind(value)}, no element type", remedy)
-        return found
+            if found is not None:
+                return found, "none"
+            if value in _VARIANTS:
+                return _VARIANTS[value]
+        names = [*(element.value for element in Element), *_VARIANTS]
+        near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
+        remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
+        self.refuse(where, f"is {_kind(value)}, no element type", remedy)
 
     def length(self, values: tuple[int, ...], expected: int, where: str) -> None:
         if len(values) != expected:

@@ -7,7 +7,7 @@ box (`box`) does not depend on the coordinates, that of an im2col column (`im2co
 Pure functions of bytes: no barrier, no event, no time. Addresses in shared memory are CTA-relative byte offsets;
 offsets in global memory count from the tensor's base address. Misuse raises EngineFault: `coordinate-alignment`
 (CUDA_ERROR_ILLEGAL_INSTRUCTION on an H200), `shared-alignment`, `shared-range`, `global-range`,
-`store-coordinate`, `tensor-map`, `tensor-map-mode`.
+`store-coordinate`, `column-start`, `tensor-map`, `tensor-map-mode`.
 
 Modes `.tile::gather4` and `.tile::scatter4` (PTX ISA 5.5.1.2): a map of rank 2 whose box has one row; the copy names
 one column and four rows, which stand in shared memory as four rows of one box. Modes `.im2col` of loads and
@@ -42,7 +42,7 @@ from tilewright.machine.box import (
 )
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges
-from tilewright.machine.im2col import column_bytes, column_of, stays_inside
+from tilewright.machine.im2col import check_start, column_bytes, column_of, stays_inside
 from tilewright.targets import target
 
 SHARED_ALIGN_BYTES = target("sm_90a").limit("tensor_map.shared_alignment_bytes")
@@ -205,6 +205,7 @@ def _placed(
     inner_extent = extents_of(four, row)[0]
     inner_extent = -(-inner_extent * row.unit_bytes // edge_bytes) * edge_bytes // row.unit_bytes
     if mode == "im2col":
+        check_start(four, coordinates)
         global_bytes, keep = column_bytes(four, coordinates, offsets or (0,) * (four.rank - 2), inner_extent)
     elif mode == "rows4":
         global_bytes, keep = _row_offsets(four, row, coordinates, inner_extent)
@@ -291,17 +292,20 @@ _PADDED_COORDINATE = 128
 
 
 def _converted(values: NDArray[np.uint8], variant: ElementVariant) -> NDArray[np.uint8]:
-    """What a load makes of elements: `.ftz` flushes subnormal numbers, `.tf32` rounds to 10 bits of fraction."""
-    if variant not in ("f32_ftz", "tf32", "tf32_ftz"):
+    """What a load makes of elements: those of `.tf32` are rounded to 10 bits of fraction, every NaN becomes one NaN.
+
+    As an H200 does it: to nearest even, subnormal numbers included, whether the type says `.ftz` or not; and `.f32.ftz`
+    changes nothing. (PTX ISA 5.5.1 says no more than "rounded to nearest even".)
+    """
+    if variant not in ("tf32", "tf32_ftz"):
         return values
-    words = values.view(np.uint32).copy()
-    if variant != "f32_ftz":
-        finite = words & 0x7F80_0000 != 0x7F80_0000
-        nearest = words + 0x0FFF + (words >> 13 & 1) & np.uint32(0xFFFF_E000)
-        words = np.where(finite, nearest, words).astype(np.uint32)
-    if variant != "tf32":
-        words = np.where(words & 0x7F80_0000, words, words & 0x8000_0000).astype(np.uint32)
-    return words.view(np.uint8)
+    words = values.view(np.uint32)
+    nearest = words + 0x0FFF + (words >> 13 & 1) & np.uint32(0xFFFF_E000)
+    nan = words & np.uint32(0x7FFF_FFFF) > _INFINITY
+    return np.where(nan, _TF32_NAN, nearest).astype(np.uint32).view(np.uint8)
+
+
+_INFINITY, _TF32_NAN = np.uint32(0x7F80_0000), np.uint32(0x7FFF_E000)
 
 
 def _fill(tensor_map: TensorMap, byte_count: int) -> NDArray[np.uint8]:

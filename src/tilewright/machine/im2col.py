@@ -2,9 +2,9 @@
 
 Theory: PTX ISA 5.5.4 "im2col mode". The bounding box spans D, H and W: from the tensor's first pixel plus the lower
 corner to its last pixel plus the upper corner. A column begins at the pixel that the coordinates name and walks W, then
-H, then D through the bounding box, by the element strides, then the next image; of each pixel it takes
-`channels_per_pixel` channels. The instruction's offsets (a filter's tap, in pixels) move the pixel that is read, not
-the walk. What is then outside the tensor is filled, and counted.
+H, then D through the bounding box, then on to the next image, by the element strides; of each pixel it takes
+`channels_per_pixel` channels, next to each other whatever their element stride. The instruction's offsets (a filter's
+tap, in pixels) move the pixel that is read, not the walk. What is then outside the tensor is filled, and counted.
 
 Without interleave dimension 0 holds the channels, the last one the images, the ones between W, H and D. With interleave
 a pixel is one slice: W, H and D come first, then the groups of channels, then the images.
@@ -33,8 +33,8 @@ class Column:
     """The part of a copy that all start coordinates share.
 
     row, row_count: the channels of one pixel, and how many pixels; spatial: the dimensions W, H and D; batch: that of
-    the images; steps: element strides of the spatial dimensions; first, last: corners of the bounding box, as
-    coordinates; strides_bytes: of each dimension in the tensor, of dimension 0 those of a unit.
+    the images; steps, batch_step: their element strides; first, last: corners of the bounding box, as coordinates;
+    strides_bytes: of each dimension in the tensor, of dimension 0 those of a unit.
     """
 
     row: Row
@@ -42,6 +42,7 @@ class Column:
     spatial: tuple[int, ...]
     batch: int
     steps: tuple[int, ...]
+    batch_step: int
     first: tuple[int, ...]
     last: tuple[int, ...]
     strides_bytes: tuple[int, ...]
@@ -88,6 +89,7 @@ def column_of(tensor_map: TensorMap) -> Column:
         spatial=spatial,
         batch=rank - 1,
         steps=tuple(strides[dimension] for dimension in spatial),
+        batch_step=strides[rank - 1],
         first=first,
         last=last,
         strides_bytes=(row.unit_bytes, *tensor_map.strides_bytes),
@@ -97,6 +99,20 @@ def column_of(tensor_map: TensorMap) -> Column:
 def stays_inside(im2col: Im2col) -> bool:
     """May a store use the map? Its bounding box must not leave the tensor (PTX ISA 9.7.9.27)."""
     return min(im2col.lower_corner) >= 0 and max(im2col.upper_corner) <= 0
+
+
+def check_start(tensor_map: TensorMap, coordinates: tuple[int, ...]) -> None:
+    """Raises EngineFault `column-start` where a column begins outside its bounding box: an H200 answers that with
+    CUDA_ERROR_ILLEGAL_INSTRUCTION. Images may be any."""
+    column = column_of(tensor_map)
+    for name, dimension, first, last in zip("WHD", column.spatial, column.first, column.last, strict=False):
+        at = coordinates[dimension]
+        if not first <= at <= last:
+            raise EngineFault(
+                "MF007",
+                "column-start",
+                f"an im2col copy starts at {name} {at}, outside its bounding box from {first} to {last}",
+            )
 
 
 @lru_cache(maxsize=1024)
@@ -116,7 +132,7 @@ def pixels(tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[i
                 break
             at[axis] = first
         else:
-            images += 1
+            images += column.batch_step
     found[:, [*column.spatial, column.batch]] = walked
     found[:, list(column.spatial)] += offsets
     found.setflags(write=False)
