@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
 from tilewright.legal.banks import load_wavefronts, matrix_wavefronts
+from tilewright.legal.im2col_map import Im2colMap
 from tilewright.legal.loaded_tile import Tile, tile_of
 from tilewright.legal.shared_operand import CHUNK_BYTES, depth_step, instruction_of, major_problem
 from tilewright.legal.swizzle_code import period_bytes, swizzled
@@ -34,7 +35,7 @@ from tilewright.targets import Target
 BoxConsumer = Literal["ldmatrix", "column", "wgmma", "tcgen05"]
 
 
-def bank_conflict_ways(map: TensorMap, consumer: BoxConsumer, target: Target) -> int:
+def bank_conflict_ways(map: TensorMap | Im2colMap, consumer: BoxConsumer, target: Target) -> int:
     """Wavefronts of the worst read of one box of `map` over those of the best one; 1 where nothing conflicts.
 
     The destination is taken to be aligned to the swizzle's period. Raises TilewrightError for maps that are not judged,
@@ -51,7 +52,7 @@ def bank_conflict_ways(map: TensorMap, consumer: BoxConsumer, target: Target) ->
 def _matrix_instruction_ways(tile: Tile, consumer: Literal["wgmma", "tcgen05"], target: Target) -> int:
     if consumer != instruction_of(target):
         raise TilewrightError(f"{target.name} has no {consumer}")
-    inner_bytes = tile.counts[0] * tile.element_bytes
+    inner_bytes = tile.inner_bytes
     problems = [major_problem(tile.swizzle, major, tile.element_bytes, target) for major in ("K", "MN")]
     if all(problems):
         raise TilewrightError(f"{consumer} does not read the box: {problems[0]}")
@@ -67,7 +68,7 @@ def _matrix_instruction_ways(tile: Tile, consumer: Literal["wgmma", "tcgen05"], 
 def _ldmatrix_ways(tile: Tile, target: Target) -> int:
     together = target.limit("matrix_access.rows")
     row_bytes = target.limit("matrix_access.row_bytes")
-    inner_bytes = tile.counts[0] * tile.element_bytes
+    inner_bytes = tile.inner_bytes
     if inner_bytes % row_bytes:
         raise TilewrightError(f"ldmatrix reads rows of {row_bytes} bytes; the box's have {inner_bytes}")
     worst = 1
@@ -85,7 +86,7 @@ def _column_ways(tile: Tile, target: Target) -> int:
     best = lane_bytes // target.limit("multiprocessor.shared_bank_bytes")
     worst = 1
     for starts in _groups(tile, lanes, target):
-        for place in range(0, tile.counts[0] * tile.element_bytes, lane_bytes):
+        for place in range(0, tile.inner_bytes, lane_bytes):
             # Lanes of an element narrower than a bank ask for the word around it.
             found = _placed(starts + place, tile, target)
             found += found[:1] * (lanes - len(found))
@@ -95,10 +96,12 @@ def _column_ways(tile: Tile, target: Target) -> int:
 
 def _groups(tile: Tile, together: int, target: Target) -> list[NDArray[np.int64]]:
     """Addresses, not yet swizzled, of each aligned group of rows, until the pattern repeats or the box ends."""
-    pitch = tile.distances_bytes[1]
-    rows = tile.box_bytes // pitch if pitch else 1
-    repeats = lcm(together * (pitch or 1), period_bytes(tile.swizzle, target), 128) // (together * (pitch or 1))
-    starts = np.arange(min(rows, together * repeats), dtype=np.int64) * (pitch or 0)
+    sliced = len(tile.counts) - 1 > tile.boxes
+    pitch = tile.distances_bytes[0 if sliced else 1] if tile.boxes > 1 else tile.box_bytes
+    assert pitch is not None, "only boxes stand at irregular places"
+    rows = tile.box_bytes // pitch
+    repeats = lcm(together * pitch, period_bytes(tile.swizzle, target), 128) // (together * pitch)
+    starts = np.arange(min(rows, together * repeats), dtype=np.int64) * pitch
     return [starts[begin : begin + together] for begin in range(0, len(starts), together)]
 
 

@@ -3,13 +3,17 @@
 A box is laid down row after row, dimension 0 innermost; rows of a swizzled box stand a whole span apart, and the XOR of
 the swizzle acts on the absolute shared-memory address (PTX ISA 5.5; measured on an H200). Element strides divide the
 box, rounded up; that of dimension 0 is ignored. Boxes of one tile stand at destinations of their own and count as one
-more dimension, numbered by the map's rank.
+more dimension, after the box's own.
+
+An im2col map's box has two dimensions, channels and pixels. An interleaved box is made of slices of 16 or 32 bytes,
+dense, which dimension 0 counts; the last but one dimension takes one slice; the elements inside a slice are yet another
+dimension, the last. Packed values that are padded to 16 bytes for each sixteen count as one byte each.
 
 The phase: the pattern begins at absolute multiples of its period, never at the destination. So a descriptor of what was
 loaded has base offset 0 at every destination, and a reader that counts lines from the destination is right only where
 the destination is a multiple of the period.
 
-Not handled: interleaved maps, im2col maps, elements of 4 and 6 bits (each raises). Checked by
+Not handled: im2col-wide maps, packed values of 8 bytes for each sixteen (they raise). Checked by
 tests/legal/test_operand_feed.py against bytes that an H200 loaded.
 """
 
@@ -18,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +30,13 @@ from numpy.typing import NDArray
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
 from tilewright.legal.enumerations import SWIZZLES
+from tilewright.legal.im2col_map import Im2colMap
 from tilewright.legal.swizzle_code import LINE_BYTES, period_bytes, row_bytes, swizzled
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.targets import Target
+
+_SLICE_BYTES = (0, 16, 32)
+"""By the driver's number of the interleave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,51 +61,72 @@ def destination_phase(address: int, swizzle: Swizzle, target: Target) -> Destina
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Boxes in shared memory as one array, dimensions innermost first, the boxes last.
+    """Boxes in shared memory as one array: dimensions innermost first, then the boxes, then the inside of a slice.
 
     counts: elements of each dimension, and boxes; distances_bytes: between neighbours of each, before the swizzle, None
-    for boxes at irregular places; box_bytes: footprint of one box.
+    for boxes at irregular places; boxes: the number of their dimension; box_bytes: footprint of one box; packed: the
+    elements are padded values of 4 or 6 bits.
     """
 
     counts: tuple[int, ...]
     distances_bytes: tuple[int | None, ...]
+    boxes: int
     destinations: tuple[int, ...]
     swizzle: Swizzle
     element_bytes: int
     box_bytes: int
+    packed: bool
+
+    @property
+    def inner_bytes(self) -> int:
+        """Bytes that stand next to each other in shared memory: a row of the box, or a slice."""
+        last = len(self.counts) - 1
+        return self.counts[last if last > self.boxes else 0] * self.element_bytes
 
 
-def tile_of(map: TensorMap, target: Target, destinations: tuple[int, ...]) -> Tile:
+def tile_of(map: TensorMap | Im2colMap, target: Target, destinations: tuple[int, ...]) -> Tile:
     """The tile that loads of `map` to these shared addresses make. Raises TilewrightError for maps not judged here."""
     fields, kind = map.fields, map.data_type
-    swizzle_number: int = fields.swizzle
-    if fields.interleave or kind is None or kind.is_packed:
-        raise TilewrightError(
-            f"a map of {map.dtype} with interleave {map.interleave} is not judged: only elements of whole bytes, "
-            "not interleaved"
-        )
-    if not 0 <= swizzle_number < len(target.limits("swizzle.row_bytes")) or map.rank < 1:
-        raise TilewrightError(f"{target.name} has no map of rank {map.rank} with swizzle {map.swizzle}")
-    if min(map.box) < 1 or min(map.steps) < 1 or not destinations:
-        raise TilewrightError(
-            f"box {map.box}, element strides {map.steps}, {len(destinations)} destinations: there is nothing to judge"
-        )
-    swizzle = SWIZZLES[swizzle_number]
-    element_bytes = kind.shared_bits // 8
-    counts = (map.box[0], *(-(-extent // step) for extent, step in zip(map.box[1:], map.steps[1:], strict=True)))
-    pitch = counts[0] * element_bytes
-    if swizzle != "none":
+    swizzle_number, interleave = cast("int", fields.swizzle), cast("int", fields.interleave)
+    if not 0 <= interleave < len(_SLICE_BYTES) or kind is None or (kind.is_packed and kind.shared_bits != 8):
+        raise TilewrightError(f"a map of {map.dtype} with interleave {map.interleave} is not judged")
+    if not 0 <= swizzle_number < len(target.limits("swizzle.row_bytes")):
+        raise TilewrightError(f"{target.name} has no swizzle {map.swizzle}")
+    swizzle, element_bytes, slice_bytes = SWIZZLES[swizzle_number], kind.shared_bits // 8, _SLICE_BYTES[interleave]
+    if isinstance(map, Im2colMap):
+        if slice_bytes:
+            raise TilewrightError("an interleaved im2col map is not judged")
+        counts = [map.channels_per_pixel, map.pixels_per_column]
+    else:
+        steps = map.steps if slice_bytes else (1, *map.steps[1:])
+        if map.rank < (3 if slice_bytes else 1) or min(steps) < 1:
+            raise TilewrightError(f"no map with interleave {map.interleave} has rank {map.rank}, strides {map.steps}")
+        counts = [-(-extent // step) for extent, step in zip(map.box, steps, strict=True)]
+        if slice_bytes:
+            counts[map.rank - 2] = 1
+    if min(counts) < 1 or not destinations:
+        raise TilewrightError(f"boxes of {counts} elements, {len(destinations)} of them: there is nothing to judge")
+    unit_bytes = slice_bytes or element_bytes
+    pitch = counts[0] * unit_bytes
+    if swizzle != "none" and not slice_bytes:
         span = row_bytes(swizzle, target)
         if pitch > span:
             raise TilewrightError(f"an inner box of {pitch} bytes is wider than the span of swizzle {swizzle}, {span}")
         pitch = span
-    distances: list[int | None] = [element_bytes]
+    distances: list[int | None] = [unit_bytes]
     for count in counts[1:]:
         distances.append(pitch)
         pitch *= count
     apart = {later - former for former, later in pairwise(destinations)}
     distances.append(apart.pop() if len(apart) == 1 else None if apart else pitch)
-    return Tile((*counts, len(destinations)), tuple(distances), destinations, swizzle, element_bytes, pitch)
+    boxes = len(counts)
+    counts.append(len(destinations))
+    if slice_bytes:
+        counts.append(slice_bytes // element_bytes)
+        distances.append(element_bytes)
+    return Tile(
+        tuple(counts), tuple(distances), boxes, destinations, swizzle, element_bytes, pitch, kind.is_packed
+    )  # fmt: skip
 
 
 def check_dims(tile: Tile, row_dims: tuple[int, ...], depth_dims: tuple[int, ...]) -> None:
@@ -106,7 +136,7 @@ def check_dims(tile: Tile, row_dims: tuple[int, ...], depth_dims: tuple[int, ...
     if missing or len(set(named)) != len(named) or not all(0 <= dim < len(tile.counts) for dim in named):
         raise TilewrightError(
             f"rows are dimensions {row_dims} and K {depth_dims}: each of 0 to {len(tile.counts) - 1} belongs to one of "
-            "them (the last one counts the boxes)"
+            f"them (dimension {tile.boxes} counts the boxes)"
         )
 
 
@@ -118,17 +148,17 @@ def straight_addresses(
     row_dims, depth_dims: the dimensions that make up the rows and the depth, innermost first.
     """
     places = _split(tile, row, row_dims) | _split(tile, k, depth_dims)
-    boxes = len(tile.counts) - 1
-    total = np.asarray(tile.destinations, np.int64)[places[boxes]] if boxes in places else tile.destinations[0]
+    boxed = tile.boxes in places
+    total = np.asarray(tile.destinations, np.int64)[places[tile.boxes]] if boxed else tile.destinations[0]
     for dim, index in places.items():
         distance = tile.distances_bytes[dim]
-        if dim != boxes and distance is not None:
+        if dim != tile.boxes and distance is not None:
             total = total + index * distance
     return np.asarray(total, np.int64)
 
 
 def loaded_layout(
-    map: TensorMap,
+    map: TensorMap | Im2colMap,
     target: Target,
     destinations: tuple[int, ...],
     row_dims: tuple[int, ...],

@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.legal.im2col_map import Im2colMap
 from tilewright.legal.loaded_tile import Tile, check_dims, straight_addresses, tile_of
 from tilewright.legal.matrix_descriptor import Major
 from tilewright.legal.shared_operand import (
@@ -80,7 +81,7 @@ class _Question:
 
 
 def tma_feeds_mma(
-    map: TensorMap,
+    map: TensorMap | Im2colMap,
     descriptor: OperandDescriptor,
     target: Target,
     *,
@@ -96,18 +97,23 @@ def tma_feeds_mma(
 
     destinations: shared addresses of the boxes, in order; first: (row, k) of the tile where the operand begins; rows:
     all from there on where not given; element_bytes: of the operand, that of the map where not given.
-    row_dims, depth_dims: the map's dimensions, innermost first, that make up M or N and K, where the boxes count as
-    dimension `rank`; by default the operand's contiguous side is dimension 0 with the boxes, the other one the rest.
+    row_dims, depth_dims: the tile's dimensions, innermost first, that make up M or N and K, where the boxes count as
+    one after those of the box; by default the operand's contiguous side is dimension 0 with the boxes (of an
+    interleaved map, the inside of a slice with the boxes), the other one the rest.
     Raises TilewrightError for maps that are not judged here.
     """
     tile = tile_of(map, target, destinations)
     if row_dims is None or depth_dims is None:
-        inner, outer = (0, map.rank), tuple(range(1, map.rank))
+        sliced = len(tile.counts) - 1 > tile.boxes
+        inner = (tile.boxes + 1 if sliced else 0, tile.boxes)
+        outer = tuple(range(0 if sliced else 1, tile.boxes))
         row_dims, depth_dims = (outer, inner) if major == "K" else (inner, outer)
     check_dims(tile, row_dims, depth_dims)
     if element_bytes not in (None, tile.element_bytes):
         return Feeds(False, f"the map moves elements of {tile.element_bytes} bytes, the operand has {element_bytes}")
     problem = major_problem(descriptor.swizzle, major, tile.element_bytes, target)
+    if not problem and tile.packed and major == "MN":
+        problem = f"operands of {map.dtype} cannot be MN-major"
     if problem:
         return Feeds(False, problem)
     if rows is None:
@@ -170,7 +176,7 @@ def _agree_linearly(question: _Question) -> bool:
     """Whether both layouts are affine over GF(2) and agree on a basis. A no decides nothing."""
     tile, descriptor, target = question.tile, question.descriptor, question.target
     sizes = (*tile.counts, question.rows, question.depth)
-    if any(size & (size - 1) for size in sizes) or tile.distances_bytes[-1] is None:
+    if any(size & (size - 1) for size in sizes) or tile.distances_bytes[tile.boxes] is None:
         return False
     if question.first[0] % question.rows or question.first[1] % question.depth:
         return False
