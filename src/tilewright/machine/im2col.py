@@ -115,7 +115,7 @@ def check_start(tensor_map: TensorMap, coordinates: tuple[int, ...]) -> None:
             )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def pixels(tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> NDArray[np.int64]:
     """The coordinates of every pixel of a column, offsets added, dimension 0 in units. [pixels, rank]"""
     column = column_of(tensor_map)
