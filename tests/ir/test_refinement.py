@@ -17,10 +17,11 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver import ready
 from tilewright.driver.compile import compile_kernel
 from tilewright.frontends.tile.trace import fingerprint, trace
-from tilewright.ir.refinement import Refinement, about, parts_of
+from tilewright.ir.refinement import Refinement, about
 from tilewright.ir.tile import Tile
 from tilewright.ir.tile_facts import the_program
 from tilewright.ir.tile_types import RuleViolation, TensorType, tensor_type
+from tilewright.layout.condition import parts_of
 from tilewright.layout.condition_parser import parse_where
 from tilewright.layout.integer_fact import IntegerFact
 from tilewright.runtime.arrays import ArrayView

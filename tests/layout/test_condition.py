@@ -16,16 +16,14 @@ from tilewright.layout.condition import (
     Every,
     at_least_zero,
     condition_text,
-    decide,
     either,
     every,
     holds,
     is_zero,
     names_of,
     negation,
-    refine,
-    simplify,
 )
+from tilewright.layout.condition_facts import decide, refine, simplify
 from tilewright.layout.integer_expression import IntegerExpression, variable
 from tilewright.layout.integer_fact import IntegerFact, Truth
 

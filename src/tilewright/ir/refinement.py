@@ -24,7 +24,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.condition import Condition, Every, every, holds, names_of, refine
+from tilewright.layout.condition import Condition, every, holds, names_of, parts_of
+from tilewright.layout.condition_facts import refine
 from tilewright.layout.condition_parser import parse_where
 from tilewright.layout.integer_fact import AT_LEAST_ONE, IntegerFact
 
@@ -122,17 +123,6 @@ def broken_promise(refinement: Refinement, sizes: Mapping[str, int]) -> Conditio
         if not holds(part, sizes):
             return part
     return True
-
-
-def parts_of(condition: Condition) -> tuple[Condition, ...]:
-    """The conditions whose conjunction it is."""
-    match condition:
-        case True:
-            return ()
-        case Every(parts):
-            return parts
-        case _:
-            return (condition,)
 
 
 def about(condition: Condition, axes: Sequence[str]) -> Condition:

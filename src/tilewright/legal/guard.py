@@ -22,9 +22,9 @@ from tilewright.layout.condition import (
     condition_text,
     every,
     holds,
-    refine,
     sides,
 )
+from tilewright.layout.condition_facts import refine
 from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder, atom_fact
 from tilewright.layout.integer_fact import ANY, IntegerFact, as_fact, meet
 

@@ -20,7 +20,8 @@ from functools import lru_cache
 from typing import Any, Literal, cast
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.condition import Comparison, Condition, Either, Every, names_of, refine, simplify
+from tilewright.layout.condition import Comparison, Condition, Either, Every, names_of, parts_of
+from tilewright.layout.condition_facts import refine, simplify
 from tilewright.layout.integer_fact import IntegerFact, Truth
 from tilewright.legal.common_rules import Driver, driver_version
 from tilewright.legal.guard import Guard
@@ -89,7 +90,7 @@ def _proved(map: SymbolicMap, target: Target, driver: Driver | None) -> Symbolic
     rules = tuple(rule for rule in _chosen(_discrete(exact), target, driver) if not _is_yes(_stated(rule, quick)))
     if not rules:
         return SymbolicLegality("legal", (), (), Guard(declared, where, ()))
-    assumed = _parts(left)
+    assumed = parts_of(left)
     asked = [(rule, _condition(_stated(rule, exact))) for rule in rules]
     rests = [simplify(needs, facts, frozenset(assumed)) for _, needs in asked]
     violated = tuple(_finding(r, n, exact, facts) for (r, n), rest in zip(asked, rests, strict=True) if rest is False)
@@ -98,7 +99,7 @@ def _proved(map: SymbolicMap, target: Target, driver: Driver | None) -> Symbolic
     undecided = tuple(
         _finding(rule, rest, exact, facts) for (rule, _), rest in zip(asked, rests, strict=True) if rest is not True
     )
-    conditions = _minimal([part for rest in rests for part in _parts(rest)], facts, assumed)
+    conditions = _minimal([part for rest in rests for part in parts_of(rest)], facts, assumed)
     if conditions is None:
         return SymbolicLegality("illegal", undecided, (), None)
     _prove_again(asked, conditions, facts, assumed)
@@ -176,16 +177,6 @@ def _finding(rule: Rule, needs: Condition, exact: Fields, facts: Mapping[str, In
         known = ", ".join(f"{name}: {facts[name]}" for name in sorted(names_of(needs)))
         message = f"{place} is {value}: {rule.name} (limit {rule.limit}) needs {needs}; known is {known}"
     return SymbolicFinding(rule.code, rule.name, rule.field, rule.index, value, rule.limit, needs, message, rule.source)
-
-
-def _parts(condition: Condition) -> tuple[Condition, ...]:
-    match condition:
-        case True:
-            return ()
-        case Every(parts):
-            return parts
-        case _:
-            return (condition,)
 
 
 def _minimal(

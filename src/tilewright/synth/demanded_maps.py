@@ -20,10 +20,10 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import Decisions, MapDecision, PipelineDecisions
-from tilewright.ir.refinement import parts_of
 from tilewright.ir.tile_facts import dots, loads, parameter_name, stores
 from tilewright.ir.tile_types import MAX_TENSOR_ELEMENTS, TensorType, tensor_type
-from tilewright.layout.condition import Condition, condition_text, every, is_zero, names_of, simplify
+from tilewright.layout.condition import Condition, condition_text, every, is_zero, names_of, parts_of
+from tilewright.layout.condition_facts import simplify
 from tilewright.layout.integer_expression import variable
 from tilewright.legal.symbolic import prove
 from tilewright.legal.symbolic_map import Dim, SymbolicMap

@@ -23,10 +23,10 @@ from tilewright.layout.condition import (
     Every,
     at_least_zero,
     is_zero,
-    refine,
+    parts_of,
     sides,
-    simplify,
 )
+from tilewright.layout.condition_facts import refine, simplify
 from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder, as_expression, variable
 from tilewright.layout.integer_fact import IntegerFact
 from tilewright.legal.guard import INT64, fits_in
@@ -109,9 +109,7 @@ def _computable(conditions: list[Condition], facts: dict[str, IntegerFact], trus
     asked: list[Condition] = []
     for condition in conditions:
         left = simplify(condition, known)
-        for part in left.parts if isinstance(left, Every) else (left,):
-            if part is True:
-                continue
+        for part in parts_of(left):
             for expression in _expressions(part):
                 _require_computable(expression, known, str(part))
             asked.append(part)

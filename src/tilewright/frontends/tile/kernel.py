@@ -232,8 +232,8 @@ def promised(
     # A kernel without promises needs no parser of them.
     if not align and not where:
         return parameters
-    from tilewright.ir.refinement import about, alignment_problem, parts_of
-    from tilewright.layout.condition import condition_text, names_of
+    from tilewright.ir.refinement import about, alignment_problem
+    from tilewright.layout.condition import condition_text, names_of, parts_of
     from tilewright.layout.condition_parser import parse_where
 
     names = [parameter.name for parameter in parameters]
