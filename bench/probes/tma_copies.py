@@ -28,14 +28,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.probes.tma_cases import ALONE, ARENA_BYTES, CLASSES, RISKY, WINDOW_BYTES, Case, cases
-from bench.probes.tma_device import BUFFER_BYTES, Observation, Prober, arena_before, content, hashed, special_words
+from bench.probes.tma_cases import ALONE, CLASSES, RISKY, Case, cases
+from bench.probes.tma_contents import arena_before, special_words
+from bench.probes.tma_device import Observation, Prober
 from bench.probes.tma_kernels import POISON
+from bench.probes.tma_model import Judge
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan_json import tensor_map_to_json
-from tilewright.machine.copy_engine import CopyMode, load_box, store_box, transaction_bytes
-from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.reduction import reduction
+from tilewright.machine.copy_engine import transaction_bytes
 
 _KEPT_BYTES, _KEPT_WRONG_BYTES = 500_000, 1_200_000
 _RUNS, _SECONDS, _TOGETHER = 40, 60.0, 3
@@ -168,13 +168,13 @@ def _work(name: str, rows: int, seed: int, out: Path, begin: int, end: int) -> i
     except TilewrightError as error:
         print(error.message)
         return _FAULTED
-    judge = _Judge(special)
+    judge = Judge(special)
     kept: list[dict[str, object]] = []
     data: list[Bytes] = []
     room = {True: _KEPT_BYTES, False: _KEPT_WRONG_BYTES}
     summary = Summary(name, len(observations), len(refused), 0, 0, 0, [], [text[-300:] for _, text in refused[:2]])
     for each in observations:
-        model, problem = judge.model(each.case)
+        model, problem = judge.afterwards(each.case)
         same = model is not None and np.array_equal(model, each.image)
         counted = _counted(each)
         right_count = not each.case.kernel.startswith("load") or (problem == "" and counted == _said(each.case))
@@ -230,46 +230,6 @@ def _counted(each: Observation) -> int:
     if not exact and not found:
         return -1
     return each.expected_bytes + more - (more >> 63 << 64)
-
-
-class _Judge:
-    """The model's answer to each case."""
-
-    def __init__(self, special: Bytes) -> None:
-        self.special = special
-        self.buffers: dict[str, Bytes] = {}
-
-    def buffer(self, source: str) -> Bytes:
-        if source not in self.buffers:
-            made = hashed(BUFFER_BYTES) if source == "hash" else np.resize(self.special, BUFFER_BYTES)
-            self.buffers[source] = made
-        return self.buffers[source]
-
-    def model(self, case: Case) -> tuple[Bytes | None, str]:
-        """The window or arena afterwards, and what the model says where it says none."""
-        mode: CopyMode = "tile" if case.map.im2col is None else "im2col"
-        begin = case.map.offset_bytes
-        try:
-            if case.kernel.startswith("load"):
-                window = np.full(WINDOW_BYTES, POISON, np.uint8)
-                buffer = self.buffer(case.source)[begin:]
-                load = load_box(case.map, case.coordinates, buffer, case.place, mode, case.offsets)
-                window[load.shared_offsets] = load.values
-                return window, ""
-            window = content(case, WINDOW_BYTES, 1, self.special)
-            store = store_box(case.map, case.coordinates, window, case.place, mode)
-        except EngineFault as fault:
-            return None, fault.message
-        arena = arena_before(case, self.special)
-        assert arena.size == ARENA_BYTES
-        at, values = store.global_offsets + begin, store.values
-        if case.kernel.startswith("reduce"):
-            combine = reduction(case.kernel.split("_")[1], case.map.element.value)
-            if combine is None:
-                return None, f"no {case.kernel} of {case.map.element.value}"
-            values = combine(arena[at], values)
-        arena[at] = values
-        return arena, ""
 
 
 if __name__ == "__main__":
