@@ -258,7 +258,7 @@ def plan_of(question: Question, chosen: tuple[BoxChoice, ...], stored: Reading, 
     against it."""
     parts = tuple(Part(map_of(question, choice), choice.chain.moves, choice.box, choice.counts) for choice in chosen)
     maps = tuple(part.map for part in parts)
-    changes = () if question.original is None else _changes(question.original, maps[0])
+    changes = () if question.original is None else changes_of(question.original, maps[0])
     if any(change.field in question.want.keep for change in changes):
         return
     if not all(is_legal(map, question.target) for map in maps):
@@ -293,7 +293,8 @@ def plan_of(question: Question, chosen: tuple[BoxChoice, ...], stored: Reading, 
     yield Repair(kind, title, maps, cost, changes, stored, parts)
 
 
-def _changes(before: TensorMap, after: TensorMap) -> tuple[Change, ...]:
+def changes_of(before: TensorMap, after: TensorMap) -> tuple[Change, ...]:
+    """The fields in which two maps differ."""
     return tuple(
         Change(name, getattr(before, name), getattr(after, name))
         for name in FIELDS

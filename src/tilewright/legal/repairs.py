@@ -23,6 +23,7 @@ from math import prod
 from tilewright.base.error import TilewrightError
 from tilewright.legal.box_choice import BoxChoice
 from tilewright.legal.engines import ALL_ENGINES, Engines
+from tilewright.legal.field_repairs import field_repairs
 from tilewright.legal.map_limits import MapLimits, map_limits
 from tilewright.legal.plan_search import (
     Form,
@@ -66,14 +67,26 @@ def _repairs(map: TensorMap, want: Want, hardware: Target, engines: Engines) -> 
     question = _question(map, want, hardware, engines)
     if question is None:
         return ()
-    reading, data_type = question.reading, map.data_type
-    unchanged = reading.box == map.box and first_fault(reading, question.limits) is None
+    data_type = map.data_type
+    plain = data_type is not None and data_type.global_bits == data_type.shared_bits
+    others = list(without_map(question))
     found: list[Repair] = []
-    if unchanged and is_legal(map, hardware):
+    if _does_it(map, question) and is_legal(map, hardware):
         found.append(_as_it_is(question, map))
-    elif map.interleave == "none" and data_type is not None and data_type.global_bits == data_type.shared_bits:
+    elif plain and (map.interleave == "none" or isinstance(map.interleave, int)):
         found = [*in_place(question), *several_maps(question), *stored_otherwise(question)]
-    return tuple(ranked([*found, *without_map(question)]))
+    elif engines.solver:
+        found = [*field_repairs(question, map)]
+    if map.interleave != "none":
+        # Where its elements stand, a copy engine knows; threads reckon it, one element at a time.
+        others = [each for each in others if each.kind == "loads"]
+    return tuple(ranked([*found, *others]))
+
+
+def _does_it(map: TensorMap, question: Question) -> bool:
+    """Whether the map's own box is the one that is wanted, and may begin where boxes begin."""
+    box = question.want.box
+    return box is None or (box == map.box and first_fault(question.reading, question.limits) is None)
 
 
 def _as_it_is(question: Question, map: TensorMap) -> Repair:
