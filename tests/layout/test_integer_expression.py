@@ -92,4 +92,5 @@ def test_text() -> None:
     assert str((N + 7) // 8 * 16) == "16*((N + 7)//8)"
     assert str((N * M) % 8) == "(M*N) % 8"
     assert text((N + 7) // 8, "c") == "(N + 7)/8"
+    assert str(-(K // 2)) == "-(K//2)"
     assert str(as_expression(0)) == "0"

@@ -260,7 +260,7 @@ def text(expression: IntegerExpression | Atom, language: Language = "python") ->
         case IntegerExpression():
             parts: list[str] = []
             for monomial, coefficient in sorted(expression.terms, key=lambda term: (-len(term[0]), _key(term[0]))):
-                alone = len(monomial) == 1 and abs(coefficient) == 1
+                alone = len(monomial) == 1 and coefficient == 1
                 factors = [
                     text(a, language) if alone or isinstance(a, str) else f"({text(a, language)})" for a in monomial
                 ]
