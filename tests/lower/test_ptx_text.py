@@ -169,9 +169,23 @@ def test_rows_that_no_bulk_copy_can_end_are_stored_plainly():
     lowered = lower(matmul, {"M": 512, "N": 511, "K": 512}, {"c": tw.f16})
     filecheck(lowered.ptx, """
 CHECK:      // role consumer
+CHECK:      bar.warp.sync -1;
+CHECK:      stmatrix.sync.aligned
+CHECK:      bar.warp.sync -1;
+CHECK:      setp.gt.and.s32
+CHECK:      @[[INSIDE:%p[0-9]+]] st.global.b32
+CHECK-NOT:  cp.async.bulk.tensor.2d.global
+CHECK:      ret;
+""")
+    assert "fence.proxy" not in lowered.ptx
+
+
+def test_columns_that_are_not_dense_are_stored_element_by_element():
+    lowered = lower(matmul, {"M": 512, "N": 512, "K": 512}, strides={"c": (2048, 2)})
+    filecheck(lowered.ptx, """
+CHECK:      // role consumer
 CHECK:      setp.lt.u32
 CHECK:      @[[GUARD:%p[0-9]+]] st.global.b16
-CHECK-NOT:  cp.async.bulk.tensor.2d.global
 CHECK:      ret;
 """)
     assert "fence.proxy" not in lowered.ptx and "stmatrix" not in lowered.ptx

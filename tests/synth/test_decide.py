@@ -246,7 +246,8 @@ def check_limits(plan, extents):
         assert not violations(map_.tensor_map(), HOPPER) and not cautions(map_.tensor_map(), HOPPER)
     slots = (plan.tile_m + plan.tile_n) * plan.tile_k * 2 * plan.stages
     staging = plan.staging_slots * plan.staging_slot_bytes * plan.consumers
-    assert plan.smem_bytes == slots + staging + 16 * plan.stages <= HOPPER.limit("cta.shared_bytes_max")
+    rows = plan.rows_bytes * plan.consumers
+    assert plan.smem_bytes == slots + staging + rows + 16 * plan.stages <= HOPPER.limit("cta.shared_bytes_max")
     assert slots % 1024 == 0 and plan.staging_slot_bytes % 1024 == 0
     threads = 128 * (1 + plan.consumers)
     pool = plan.launch_registers * threads

@@ -34,6 +34,7 @@ from tilewright.contract.token import (
 )
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
+from tilewright.ir.decisions import ROWS_BYTES
 
 _STORE_UNIT_BYTES = 16
 """What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
@@ -172,6 +173,8 @@ def _fragment(walk: RoleWalk, op: ac.GlobalStoreOp | ac.StageWriteOp) -> Fragmen
 def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
     fragment, destination = _fragment(walk, op), walk.global_of(op, op.destination)
     row, column = walk.indices(op, [op.row, op.column])
+    if op.through:
+        _require_rows(walk, op)
     if destination is not None:
         _require_own_places(walk, op, destination)
         kind = type_of(destination.result)
@@ -188,6 +191,40 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             extents = (fragment.m, fragment.n)
             place = StorePlace(op, destination.buffer.data, (row, column), extents, walk.around, strides)
             walk.summary.places.append(place)
+
+
+def _require_rows(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
+    """The buffer through which warps take their rows: a part for each warp of each unit, used for nothing else.
+
+    A warp orders its own accesses (bar.warp.sync) and touches no other warp's part, so nothing else need be shown.
+    """
+    if len(op.through) != 2:
+        walk.findings.doubt("goes through something other than a buffer and a unit", op)
+        return
+    buffer = walk.buffer_of(op, op.through[0])
+    walk.require_unit(op, op.through[1])
+    if buffer is None:
+        return
+    if buffer.ring:
+        walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage rows")
+    if buffer.instances < walk.role.count:
+        walk.report(
+            "AL003",
+            op,
+            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
+            against=buffer.op,
+        )
+    if buffer.slots < 1 or buffer.slot_bytes < ROWS_BYTES:
+        walk.report(
+            "AL004",
+            op,
+            f"rows take {ROWS_BYTES} bytes, and buffer {buffer.name} has {buffer.slots} slots of {buffer.slot_bytes}",
+            against=buffer.op,
+        )
+    if any(not isinstance(use.operation, ac.GlobalStoreOp) for use in op.through[0].uses):
+        walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
+    if walk.recording:
+        walk.summary.rows.setdefault(buffer.name, op)
 
 
 def _require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp) -> None:

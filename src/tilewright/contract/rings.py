@@ -248,7 +248,7 @@ def _check_sharing(roles: Sequence[RoleSummary], findings: Findings) -> None:
                     "NB003", op, f"{other.role.name} and {role.role.name} both use barrier {number}", against=other_op
                 )
             barriers[number] = (role, op)
-        for name, op in role.staging.items():
+        for name, op in (*role.staging.items(), *role.rows.items()):
             if name in staging:
                 findings.report("AL003", op, f"{staging[name].role.name} and {role.role.name} both stage in {name}")
             staging[name] = role

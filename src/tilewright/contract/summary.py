@@ -53,7 +53,8 @@ class StorePlace:
 @dataclass(slots=True)
 class RoleSummary:
     """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
-    side, how many later slots have been waited for when one is signalled, at most (None: not a constant)."""
+    side, how many later slots have been waited for when one is signalled, at most (None: not a constant). staging, rows:
+    buffers behind bulk stores and behind plain stores along rows."""
 
     role: Role
     totals: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
@@ -66,6 +67,7 @@ class RoleSummary:
     stores: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     places: list[StorePlace] = field(default_factory=list[StorePlace])
     staging: dict[str, Operation] = field(default_factory=dict[str, Operation])
+    rows: dict[str, Operation] = field(default_factory=dict[str, Operation])
     named_barriers: dict[int, dict[int, Operation]] = field(default_factory=dict[int, "dict[int, Operation]"])
     reads_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
     writes_global: dict[str, Operation] = field(default_factory=dict[str, Operation])

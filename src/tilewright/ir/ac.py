@@ -614,13 +614,18 @@ class BulkWaitOp(IRDLOperation):
 
 @irdl_op_definition
 class GlobalStoreOp(IRDLOperation):
-    """Plain bounds-checked stores of a fragment to a global array."""
+    """Plain bounds-checked stores of a fragment to a global array.
+
+    through: nothing; or a buffer and the unit's number. Then each warp takes its rows through a part of its own of the
+    unit's instance of the buffer, so that it stores along them.
+    """
 
     name = "ac.global.store"
     fragment = operand_def(FragmentType)
     destination = operand_def(GlobalType)
     row = operand_def(IndexType)
     column = operand_def(IndexType)
+    through = var_operand_def()
 
 
 # ---------------------------------------------------------------- plain element-by-element kernels

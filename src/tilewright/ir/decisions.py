@@ -17,6 +17,8 @@ from xdsl.ir import Attribute
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 
+ROWS_BYTES = 8192
+"""Shared memory of a warpgroup whose warps store along rows: 16 rows of 128 bytes for each of four warps."""
 RUN_BYTES = 16
 """What one thread copies at once into a workspace: a vector access of 128 bits. Rows there are multiples of it."""
 
@@ -64,11 +66,13 @@ class OperandDecision:
 @dataclass(frozen=True, slots=True)
 class StoreDecision:
     """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
-    one staged box. `map` describes the tensor either way."""
+    one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
+    `map` describes the tensor either way."""
 
     parameter: str
     path: str
     chunk_columns: int
+    along_rows: int
     map: MapDecision
 
 
@@ -99,7 +103,8 @@ class PipelineDecisions:
 
     rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
     the transposed product, so that the output's contiguous axis runs along its columns. async_plans: those of a, of b,
-    then of every store by the copy engine, in the order of `stores`.
+    then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
+    along rows; 0 where there are none.
     """
 
     rows: str
@@ -117,6 +122,7 @@ class PipelineDecisions:
     consumers: int
     staging_slots: int
     staging_slot_bytes: int
+    rows_bytes: int
     producer_registers: int
     consumer_registers: int
     launch_registers: int

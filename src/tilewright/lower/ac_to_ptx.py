@@ -45,6 +45,7 @@ from tilewright.lower.rings import (
     lower_wait,
 )
 from tilewright.lower.runs import lower_runs
+from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.tensor_core import lower_wgmma_issue
 
 PTX_VERSION = "8.0"
@@ -389,14 +390,11 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             read = ".read" if op.read.data else ""
             text.emit(f"cp.async.bulk.wait_group{read}", op.pending.data, guard=lowering.is_first_thread)
         case ac.GlobalStoreOp():
-            lower_global_store(
-                text,
-                lowering.places,
-                op,
-                lowering.warpgroup_thread,
-                lowering.index(op.row),
-                lowering.index(op.column),
-            )
+            origin = (lowering.index(op.row), lowering.index(op.column))
+            if op.through:
+                lower_store_along_rows(lowering, op, origin)
+            else:
+                lower_global_store(text, lowering.places, op, lowering.warpgroup_thread, *origin)
         case ac.ElementwiseOp():
             if op.run is None or op.run.data == 1:
                 lower_elementwise(text, lowering.places, op, lowering.thread)

@@ -41,7 +41,7 @@ def lower_map(places: Places, op: ac.MapOp) -> MappedFragmentPlace:
 
 
 @dataclass(slots=True)
-class _Lanes:
+class Lanes:
     """Where this thread's elements lie in the unit's tile (row and column of value 0), what was already loaded from
     global memory by (fragment, row, column), and each fragment's absolute first row and column."""
 
@@ -52,7 +52,7 @@ class _Lanes:
     origins: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]])
 
 
-def _lane_offsets(text: Text, thread: str) -> tuple[str, str]:
+def lane_offsets(text: Text, thread: str) -> tuple[str, str]:
     """Row and column of value 0 inside the warpgroup's tile: (16 w + l / 4, 2 (l % 4))."""
     warp = text.into("b32", "shr.u32", thread, 5)
     lane = text.into("b32", "and.b32", thread, 31)
@@ -69,7 +69,7 @@ def _column_of(value: int) -> int:
     return (value & 1) + 8 * (value >> 2)
 
 
-def _load_element(lanes: _Lanes, fragment: LoadedFragmentPlace, number: int, row: int, column: int) -> str:
+def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: int, column: int) -> str:
     """One element of loaded fragment `number` at constant offsets from this thread's first element; 0 outside."""
     text, source = lanes.text, fragment.source
     offsets = {"m": row if "m" in fragment.axes else 0, "n": column if "n" in fragment.axes else 0}
@@ -93,7 +93,7 @@ def _load_element(lanes: _Lanes, fragment: LoadedFragmentPlace, number: int, row
     return value
 
 
-def _mapped_value(places: Places, lanes: _Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
+def mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
     """Evaluate the map's region for one accumulator element."""
     operation, body = fragment.operation, fragment.operation.body.block
     scalars: Places = {body.args[0]: ScalarPlace(fragment.accumulator.blocks[block][value])}
@@ -119,27 +119,28 @@ def lower_stage_write(
     begin, end = op.column_begin.data, op.column_end.data
     element_bytes = ELEMENT_BYTES[fragment.element]
     pitch = (end - begin) * element_bytes
-    lanes = _Lanes(text, *_lane_offsets(text, thread))
+    lanes = Lanes(text, *lane_offsets(text, thread))
     origin = text.into("b32", "add.u32", shared_base, buffer.address + op.slot.data * buffer.slot_bytes)
     origin = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, origin)
-    staging = _Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
+    staging = Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
     for block in range(len(fragment.accumulator.blocks)):
         if element_bytes == 2:
-            _stage_matrices(staging, block)
+            stage_matrices(staging, block)
         else:
-            _stage_pairs(staging, block)
+            stage_pairs(staging, block)
 
 
 @dataclass(frozen=True, slots=True)
-class _Staging:
+class Staging:
     """Columns [begin, end) of a fragment on their way to a staging slot.
 
-    swizzle_mask: which address bits are exchanged; pitch: bytes of a row; origin: register with the slot's address.
+    swizzle_mask: which address bits are exchanged; pitch: bytes of a row; origin: register with the slot's address;
+    blocks_apart: 1 if each 64-row block has a place of its own in the slot, 0 if all take the first.
     """
 
     text: Text
     places: Places
-    lanes: _Lanes
+    lanes: Lanes
     fragment: MappedFragmentPlace
     swizzle_mask: int
     begin: int
@@ -147,6 +148,7 @@ class _Staging:
     pitch: int
     origin: str
     thread: str
+    blocks_apart: int = 1
 
 
 def _swizzled(text: Text, row_offset: str, within: str, mask: int) -> str:
@@ -157,7 +159,7 @@ def _swizzled(text: Text, row_offset: str, within: str, mask: int) -> str:
     return text.into("b32", "add.u32", row_offset, within)
 
 
-def _stage_matrices(staging: _Staging, block: int) -> None:
+def stage_matrices(staging: Staging, block: int) -> None:
     """16-bit elements: stmatrix writes four 8x8 matrices at once (rows 0-7 and 8-15 of the warp, 16 columns)."""
     text, fragment, pitch = staging.text, staging.fragment, staging.pitch
     lane = text.into("b32", "and.b32", staging.thread, 31)
@@ -167,14 +169,15 @@ def _stage_matrices(staging: _Staging, block: int) -> None:
     row_offset = text.into("b32", "mul.lo.u32", row, pitch)
     half = text.into("b32", "shl.b32", text.into("b32", "shr.u32", lane, 4), 4)
     address = _swizzled(text, row_offset, half, staging.swizzle_mask)
-    slot = text.into("b32", "add.u32", staging.origin, 64 * pitch * block) if block else staging.origin
+    place = 64 * pitch * block * staging.blocks_apart
+    slot = text.into("b32", "add.u32", staging.origin, place) if place else staging.origin
     for column in range(staging.begin, staging.end, 16):
         packed: list[str] = []
         for group in (column // 8, column // 8 + 1):
             for upper in (0, 1):
                 first = 4 * group + 2 * upper
-                low = _mapped_value(staging.places, staging.lanes, fragment, block, first)
-                high = _mapped_value(staging.places, staging.lanes, fragment, block, first + 1)
+                low = mapped_value(staging.places, staging.lanes, fragment, block, first)
+                high = mapped_value(staging.places, staging.lanes, fragment, block, first + 1)
                 packed.append(text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low))
         offset = text.into("b32", "xor.b32", address, (column - staging.begin) * 2)
         destination = text.into("b32", "add.u32", slot, offset)
@@ -182,19 +185,19 @@ def _stage_matrices(staging: _Staging, block: int) -> None:
         text.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16", f"[{destination}]", registers)
 
 
-def _stage_pairs(staging: _Staging, block: int) -> None:
+def stage_pairs(staging: Staging, block: int) -> None:
     """32-bit elements: each thread stores its pairs of neighbouring columns."""
     text = staging.text
-    row, column = _lane_offsets(text, staging.thread)
+    row, column = lane_offsets(text, staging.thread)
     for upper in (0, 1):
-        place = text.into("b32", "add.u32", row, 8 * upper + 64 * block)
+        place = text.into("b32", "add.u32", row, 8 * upper + 64 * block * staging.blocks_apart)
         row_offset = text.into("b32", "mul.lo.u32", place, staging.pitch)
         within = text.into("b32", "shl.b32", column, 2)
         address = _swizzled(text, row_offset, within, staging.swizzle_mask)
         for start in range(staging.begin, staging.end, 8):
             first = 4 * (start // 8) + 2 * upper
-            low = _mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
-            high = _mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
+            low = mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
+            high = mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
             offset = text.into("b32", "xor.b32", address, (start - staging.begin) * 4)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             text.emit("st.shared.v2.f32", f"[{destination}]", f"{{{low}, {high}}}")
@@ -206,7 +209,7 @@ def lower_global_store(
     """Every element by a plain store, where its row and column lie inside the array."""
     fragment, destination = places[op.fragment], places[op.destination]
     assert isinstance(fragment, MappedFragmentPlace) and isinstance(destination, GlobalPlace)
-    lanes = _Lanes(text, *_lane_offsets(text, thread))
+    lanes = Lanes(text, *lane_offsets(text, thread))
     row = text.into("b32", "add.s32", lanes.row, row_origin)
     column = text.into("b32", "add.s32", lanes.column, column_origin)
     element_bytes = ELEMENT_BYTES[fragment.element]
@@ -224,6 +227,6 @@ def lower_global_store(
                     offset = _column_of(item)
                     fits = text.into("pred", "setp.lt.u32", column, max(columns - offset, 0))
                     guard = text.into("pred", "and.pred", inside, fits)
-                    result = _mapped_value(places, lanes, fragment, block, item)
+                    result = mapped_value(places, lanes, fragment, block, item)
                     target = constant_address(text, address, offset * column_stride)
                     store_from_float(text, fragment.element, target, result, guard)

@@ -40,11 +40,12 @@ CURSOR = ac.CursorType(RING)
 
 @dataclass(frozen=True, slots=True)
 class PipelineMemory:
-    """Byte offsets in dynamic shared memory: A slots, B slots, staging, barriers."""
+    """Byte offsets in dynamic shared memory: A slots, B slots, staging, rows of plain stores, barriers."""
 
     a: int
     b: int
     staging: int
+    rows: int
     barriers: int
 
 
@@ -52,8 +53,8 @@ def memory_of(decisions: PipelineDecisions) -> PipelineMemory:
     a_bytes, b_bytes = slot_bytes(decisions)
     b = a_bytes * decisions.stages
     staging = b + b_bytes * decisions.stages
-    barriers = staging + decisions.staging_slots * decisions.staging_slot_bytes * decisions.consumers
-    return PipelineMemory(0, b, staging, barriers)
+    rows = staging + decisions.staging_slots * decisions.staging_slot_bytes * decisions.consumers
+    return PipelineMemory(0, b, staging, rows, rows + decisions.rows_bytes * decisions.consumers)
 
 
 def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
@@ -134,7 +135,10 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
         element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
         address, size, swizzle = memory.staging, d.staging_slot_bytes, staged[0].swizzle
         staging = buffer_of("staging", element, address, d.consumers, d.staging_slots, size, swizzle, ring=False)
-    return Pipeline(d, ring, a, b, a_map, b_map, staging), arrays
+    rows = None
+    if d.rows_bytes:
+        rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
+    return Pipeline(d, ring, a, b, a_map, b_map, staging, rows), arrays
 
 
 def _start(build: Build, ring: SSAValue, side: str) -> SSAValue:

@@ -31,6 +31,7 @@ class Pipeline:
     a_map: SSAValue
     b_map: SSAValue
     staging: SSAValue | None
+    rows: SSAValue | None
 
 
 def add_epilogue(
@@ -62,7 +63,8 @@ def add_epilogue(
             _store_chunks(build, d, p, unit, (row, n), fragment, decision, arrays[decision.parameter], total)
         else:
             destination = _oriented(build, program, store, d, arrays)
-            build.add(ac.GlobalStoreOp.create(operands=[fragment, destination, row, column]))
+            through = [p.rows, unit] if decision.along_rows and p.rows is not None else []
+            build.add(ac.GlobalStoreOp.create(operands=[fragment, destination, row, column, *through]))
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
+    ROWS_BYTES,
     RUN_BYTES,
     Decisions,
     ElementwiseDecisions,
@@ -251,6 +252,7 @@ def _fit(
         consumers=consumers,
         staging_slots=memory.staging_slots,
         staging_slot_bytes=memory.staging_slot_bytes,
+        rows_bytes=memory.rows_bytes,
         producer_registers=producer,
         consumer_registers=consumer,
         launch_registers=launch,
@@ -267,11 +269,13 @@ def _fit(
 
 @dataclass(frozen=True, slots=True)
 class _SharedMemory:
-    """How shared memory is divided. staging_slots: of each consumer; bytes: of everything, barriers included."""
+    """How shared memory is divided. staging_slots, rows_bytes: of each consumer; bytes: of everything, barriers
+    included."""
 
     stages: int
     staging_slots: int
     staging_slot_bytes: int
+    rows_bytes: int
     bytes: int
 
 
@@ -294,9 +298,11 @@ def _shared_memory(
     # a slot whose store is the newest, which a wait for all but the newest does not cover.
     chunks = sum(tile_n // store.chunk_columns for store in staged)
     choices = [count for count in (2, 1) if chunks % count == 0] if staged else [0]
+    rows_bytes = ROWS_BYTES if any(store.along_rows for store in stores) else 0
     slots, stages = 0, 0
     for slots in choices:
-        stages = min(_MOST_STAGES, (limit - slots * slot_bytes * consumers) // (stage_bytes + barrier_bytes))
+        left = limit - (slots * slot_bytes + rows_bytes) * consumers
+        stages = min(_MOST_STAGES, left // (stage_bytes + barrier_bytes))
         if stages >= _ENOUGH_STAGES:
             break
     if wanted.stages is not None:
@@ -306,11 +312,11 @@ def _shared_memory(
                 remedy=f"use {_LEAST_STAGES} to {stages} stages",
             )
         stages = wanted.stages
-    staging_bytes = slots * slot_bytes * consumers
+    staging_bytes = (slots * slot_bytes + rows_bytes) * consumers
     reasons.append(
         f"{stages} stages of {stage_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
     )
-    return _SharedMemory(stages, slots, slot_bytes, (stage_bytes + barrier_bytes) * stages + staging_bytes)
+    return _SharedMemory(stages, slots, slot_bytes, rows_bytes, (stage_bytes + barrier_bytes) * stages + staging_bytes)
 
 
 def _registers(consumers: int, target: Target) -> tuple[int, int, int]:

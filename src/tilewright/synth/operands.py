@@ -237,16 +237,17 @@ def decide_store(site: Site, store: tile.StoreOp, axes: tuple[str, str], unit_ro
     carried_out = [_carried_out(plan, element.value, box, "none") for plan in plans]
     decision = next((item for item in carried_out if item is not None), None)
     if decision is not None and not why:
-        return StoreDecision(name, "tma", chunk, decision)
+        return StoreDecision(name, "tma", chunk, 0, decision)
     pitch_bytes = view.strides_bytes[1] if view.extents[1] > 1 else _round_up(row_bytes, RUN_BYTES)
     map_ = TensorMap(
         element.value, view.extents, (pitch_bytes,), box, swizzle=_SWIZZLE, l2_promotion="none",
         address=view.offset_bytes,
     )  # fmt: skip
     why = [*site.broken(map_), *why]
+    along_rows = view.strides_bytes[0] == element.bytes and view.extents[0] > 1
     if view.strides_bytes[0] != element.bytes and view.extents[0] != 1:
         why.append(f"{name} is not contiguous along {axes[1]}")
-    site.reasons.append(f"store of {name} by plain stores: {'; '.join(dict.fromkeys(why))}")
-    return StoreDecision(
-        name, "direct", chunk, MapDecision(element.value, map_.dims, map_.strides, box, "128B", "none")
-    )
+    how = "by plain stores" + (", each warp along its rows" if along_rows else "")
+    site.reasons.append(f"store of {name} {how}: {'; '.join(dict.fromkeys(why))}")
+    refused = MapDecision(element.value, map_.dims, map_.strides, box, _SWIZZLE, "none")
+    return StoreDecision(name, "direct", chunk, int(along_rows), refused)
