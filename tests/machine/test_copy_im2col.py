@@ -156,6 +156,14 @@ def test_a_column_begins_inside_its_bounding_box(at: tuple[int, ...], name: str)
     assert not copy_box(tensor_map, as_bytes(tensor), (0, 0, 0, 7)).data.any()
 
 
+@pytest.mark.parametrize("taps", [(256, 0), (0, -1)])
+def test_offsets_have_limits(taps: tuple[int, ...]) -> None:
+    tensor = images(1, 6, 6, 16)
+    tensor_map = map_of(tensor, Im2col((-1, 0), (-1, 0), 16, 16))
+    with pytest.raises(TilewrightError, match="are not in 0 to 255"):
+        copy_box(tensor_map, as_bytes(tensor), (0, 0, 0, 0), taps)
+
+
 def test_a_store_needs_a_bounding_box_inside_the_tensor() -> None:
     tensor_map = map_of(images(1, 6, 6, 16), Im2col((-1, 0), (0, 0), 16, 16))
     with pytest.raises(EngineFault, match="bounding box leaves the tensor"):

@@ -31,6 +31,7 @@ from tilewright.base.plan import Swizzle, TensorMap
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges
 from tilewright.machine.swizzle import SPAN_BYTES, period_bytes, swizzled
+from tilewright.targets import target
 
 SLICE_BYTES = {"none": 0, "16B": 16, "32B": 32}
 _PACKED = {"u4x16_align8": (2, 1, 1), "u4x16_align16": (16, 8, 16), "u6x16_align16": (16, 12, 16)}
@@ -129,7 +130,7 @@ def box_of(tensor_map: TensorMap) -> Box:
     row = row_of(tensor_map, counts[0])
     counts[0] = row.count
     if interleaved:
-        counts[rank - 2] = 1
+        counts[rank - 2] = target("sm_90a").limit("tensor_copy.slice_groups")
     strides_bytes = (row.unit_bytes, *tensor_map.strides_bytes)
 
     in_unit = np.arange(row.unit_bytes, dtype=np.int64)

@@ -7,7 +7,7 @@ box (`box`) does not depend on the coordinates, that of an im2col column (`im2co
 Pure functions of bytes: no barrier, no event, no time. Addresses in shared memory are CTA-relative byte offsets;
 offsets in global memory count from the tensor's base address. Misuse raises EngineFault: `coordinate-alignment`
 (CUDA_ERROR_ILLEGAL_INSTRUCTION on an H200), `shared-alignment`, `shared-range`, `global-range`,
-`store-coordinate`, `column-start`, `tensor-map`, `tensor-map-mode`.
+`store-coordinate`, `column-start`, `column-offset`, `tensor-map`, `tensor-map-mode`.
 
 Modes `.tile::gather4` and `.tile::scatter4` (PTX ISA 5.5.1.2): a map of rank 2 whose box has one row; the copy names
 one column and four rows, which stand in shared memory as four rows of one box. Modes `.im2col` of loads and
@@ -42,10 +42,11 @@ from tilewright.machine.box import (
 )
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges
-from tilewright.machine.im2col import check_start, column_bytes, column_of, stays_inside
+from tilewright.machine.im2col import check_offsets, check_start, column_bytes, column_of, stays_inside
 from tilewright.targets import target
 
-SHARED_ALIGN_BYTES = target("sm_90a").limit("tensor_map.shared_alignment_bytes")
+_FACTS = target("sm_90a")
+SHARED_ALIGN_BYTES = _FACTS.limit("tensor_map.shared_alignment_bytes")
 """Alignment of a tensor copy's shared address (PTX ISA 9.7.9.27.1; CUDA programming guide, tensor memory access)."""
 
 
@@ -110,6 +111,8 @@ def load_box(
     tensor's base address on. offsets: of an im2col copy, one for each of W, H and D. Raises EngineFault where the box
     reads inside the tensor but beyond `tensor`.
     """
+    if offsets and mode == "im2col":
+        check_offsets(tensor_map, offsets)
     placed = _placed(tensor_map, coordinates, destination_address, mode, offsets, edge_bytes=1)
     four = placed.tensor_map
     if placed.ranges and placed.ranges[-1][1] > tensor.size:
@@ -148,7 +151,8 @@ def store_box(
     if mode == "im2col" and tensor_map.im2col is not None and not stays_inside(tensor_map.im2col):
         raise EngineFault("MF007", "tensor-map", "an im2col store through a map whose bounding box leaves the tensor")
     # The engine writes 16-byte chunks whole: the chunk that holds the last element of a row goes out as it is.
-    placed = _placed(tensor_map, coordinates, source_address, mode, (), edge_bytes=16)
+    edge_bytes = _FACTS.limit("tensor_copy.store_edge_bytes")
+    placed = _placed(tensor_map, coordinates, source_address, mode, (), edge_bytes)
     if mode != "rows4" and min(coordinates) < 0:
         raise EngineFault("MF007", "store-coordinate", f"a tensor store starts at {coordinates}: negative")
     four = placed.tensor_map
@@ -305,7 +309,7 @@ def _converted(values: NDArray[np.uint8], variant: ElementVariant) -> NDArray[np
     return np.where(nan, _TF32_NAN, nearest).astype(np.uint32).view(np.uint8)
 
 
-_INFINITY, _TF32_NAN = np.uint32(0x7F80_0000), np.uint32(0x7FFF_E000)
+_INFINITY, _TF32_NAN = np.uint32(0x7F80_0000), np.uint32(_FACTS.limit("tensor_copy.tf32_nan"))
 
 
 def _fill(tensor_map: TensorMap, byte_count: int) -> NDArray[np.uint8]:
@@ -319,5 +323,4 @@ def _fill(tensor_map: TensorMap, byte_count: int) -> NDArray[np.uint8]:
 
 
 # The special NaN of CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA: these 16 bits, repeated over the element.
-# Measured on an H200 for f16, bf16, f32 and f64.
-_NAN_HALF = 0x7FF7
+_NAN_HALF = _FACTS.limit("tensor_copy.fill_nan_half")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tilewright.base.plan import Im2col, TensorMap
 from tilewright.machine.box import SLICE_BYTES, Row, check_rank, row_of
 from tilewright.machine.engine_fault import EngineFault
+from tilewright.targets import target
 
 _RANKS = (3, 4, 5)
 
@@ -113,6 +114,14 @@ def check_start(tensor_map: TensorMap, coordinates: tuple[int, ...]) -> None:
                 "column-start",
                 f"an im2col copy starts at {name} {at}, outside its bounding box from {first} to {last}",
             )
+
+
+def check_offsets(tensor_map: TensorMap, offsets: tuple[int, ...]) -> None:
+    """Raises EngineFault `column-offset` where an offset is beyond what PTX allows at the map's rank."""
+    limits = target("sm_90a").limits("tensor_copy.im2col_offset_limits")
+    limit = limits[_RANKS.index(tensor_map.rank)] if tensor_map.rank in _RANKS else 0
+    if min(offsets) < 0 or max(offsets) >= limit:
+        raise EngineFault("MF007", "column-offset", f"im2col offsets {offsets} are not in 0 to {limit - 1}")
 
 
 @lru_cache(maxsize=256)
