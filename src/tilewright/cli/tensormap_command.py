@@ -9,25 +9,29 @@ from typing import TYPE_CHECKING, Any
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.cli.tensormap_report import Judged
+    from tilewright.cli.tensormap_judge import Driver, Judged, Question
+    from tilewright.cli.tensormap_text import Line
     from tilewright.legal.im2col_map import AnyMap
+    from tilewright.legal.symbolic import SymbolicLegality
     from tilewright.legal.symbolic_map import SymbolicMap
 
+FORMATS = ("text", "json", "sarif", "html")
+
 EXAMPLES = """examples:
-  tilewright tensormap --dtype bf16 --dims 4096,100 --strides 8192 --box 64,128 --swizzle 128B
+  tilewright tensormap --dtype bf16 --dims 4096,100 --strides 8192 --box 64,100 --swizzle 128B
   tilewright tensormap --dtype bf16 --dims 100,4096 --strides 200 --box 64,128 --synthesize
   tilewright tensormap --dtype bf16 --dims K,M --strides 2*K --box 64,128 --where "K % 8 == 0, 1 <= M <= 65536"
   tilewright tensormap --from-bytes map.bin
   tilewright tensormap --json maps.json --format json
+  tilewright tensormap --dtype bf16 --dims 4096,100 --strides 8192 --box 64,100 --coords 3,0 --shared-address 1024
   tilewright tensormap --dtype bf16 --dims 64,56,56,32 --strides 128,7168,401408 --lower-corner=-1,-1 \\
       --upper-corner=-1,-1 --channels-per-pixel 64 --pixels-per-column 128
 
 Dimensions are innermost first, strides in bytes. Exit codes: 0 legal, or a plan was found with --synthesize; 1 illegal;
-3 depends on sizes; 2 the input is no tensor map.
+3 legal for some sizes only; 2 the input is no tensor map.
 """
 
 _STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
-_REPAIRS_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     others.add_argument("--json", metavar="FILE", help="one map or a list of them, by Python names (- for stdin)")
     one = parser.add_argument_group("one copy through the map")
     one.add_argument("--coords", metavar="N,...", help="start coordinates, innermost first")
-    one.add_argument("--shared-address", metavar="N", help="where the box lies in shared memory")
-    one.add_argument("--direction", choices=("load", "store", "reduce", "prefetch"), default="load")
+    one.add_argument("--shared-address", metavar="N", help="where the box lies in shared memory, in bytes")
+    one.add_argument("--shared-bytes", metavar="N", help="how large the buffer there is")
+    one.add_argument("--direction", choices=("load", "store", "reduce", "prefetch"), help="default: load")
+    one.add_argument("--reduction", metavar="OP", help="what a reduce does: add, min, max, ...")
+    one.add_argument("--mode", metavar="MODE", help="as PTX writes it, such as tile::gather4 (default: the map's)")
+    one.add_argument("--offsets", metavar="N,...", help="of an im2col copy")
+    one.add_argument("--multicast", metavar="N", help="how many blocks of a cluster load a slice each for all")
     asked = parser.add_argument_group("what to answer")
     asked.add_argument("--target", default="sm_90a", metavar="NAME", help="architecture (default: sm_90a)")
     asked.add_argument("--driver", metavar="VERSION", help="the driver API's version, such as 13.0")
@@ -68,29 +77,82 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from tilewright.cli.tensormap_json import judged_to_json, symbolic_to_json
+    from tilewright.cli.tensormap_judge import judge
+    from tilewright.cli.tensormap_text import REPAIRS_SHOWN, judged_lines, symbolic_lines
+    from tilewright.legal.symbolic import prove
     from tilewright.legal.symbolic_map import SymbolicMap
+
+    maps = _maps(arguments)
+    question = _question(arguments)
+    entries: list[dict[str, Any]] = []
+    reports: list[list[Line]] = []
+    answers: list[Judged | SymbolicLegality] = []
+    codes: list[int] = []
+    for index, (map, remarks) in enumerate(maps):
+        if isinstance(map, SymbolicMap):
+            _refuse_for_sizes(arguments)
+            answer = prove(map, arguments.target, question.driver)
+            codes.append({"legal": 0, "illegal": 1, "maybe": 3}[answer.answer])
+            entries.append(symbolic_to_json(map, arguments.target, answer, index))
+            reports.append(list(symbolic_lines(map, arguments.target, answer)))
+        else:
+            answer = judge(map, question, remarks)
+            codes.append(answer.exit_code)
+            if arguments.format == "json":
+                entries.append(judged_to_json(answer, index))
+            else:
+                limit = None if arguments.all else REPAIRS_SHOWN
+                decoded = arguments.from_bytes is not None
+                reports.append(list(judged_lines(answer, limit=limit, command=decoded)))
+        answers.append(answer)
+    _print(arguments, entries, reports, answers)
+    return next((code for code in (1, 3) if code in codes), 0)
+
+
+def _print(
+    arguments: argparse.Namespace,
+    entries: list[dict[str, Any]],
+    reports: list[list[Line]],
+    answers: list[Judged | SymbolicLegality],
+) -> None:
+    match arguments.format:
+        case "json":
+            from tilewright.cli.tensormap_json import document
+
+            print(json.dumps(document(entries), indent=2))
+        case "sarif":
+            from tilewright.cli.tensormap_log import tensormap_log
+
+            source = arguments.json or arguments.from_bytes or "-"
+            print(json.dumps(tensormap_log(answers, source), indent=2))
+        case "html":
+            from tilewright.cli.tensormap_page import tensormap_page
+
+            print(tensormap_page(reports))
+        case _:
+            _say(reports)
+
+
+def _say(reports: list[list[Line]]) -> None:
+    from tilewright.cli.terminal import say
+    from tilewright.report.text import printable
+
+    for number, report in enumerate(reports):
+        if number:
+            say("")
+        for tone, line in report:
+            say(printable(line), _STYLES[tone])
+
+
+def _maps(arguments: argparse.Namespace) -> list[tuple[AnyMap | SymbolicMap, tuple[str, ...]]]:
+    from tilewright.cli.tensormap_input import map_of_options, maps_of_bytes, maps_of_json
 
     sources = [name for name in ("from_bytes", "json") if getattr(arguments, name) is not None]
     spelled = [name for name in ("dtype", "dims", "strides", "box") if getattr(arguments, name) is not None]
     if len(sources) + bool(spelled) > 1:
         flags = ", ".join("--" + name.replace("_", "-") for name in (*sources, *spelled[:1]))
         raise TilewrightError(f"{flags}: more than one source of a map", remedy="give one of them")
-    maps = _maps(arguments)
-    entries: list[dict[str, Any]] = []
-    codes: list[int] = []
-    for index, (map, remarks) in enumerate(maps):
-        if isinstance(map, SymbolicMap):
-            codes.append(_symbolic(map, arguments, index, entries))
-        else:
-            codes.append(_concrete(map, remarks, arguments, index, entries))
-    if arguments.format == "json":
-        print(json.dumps({"version": 1, "maps": entries}, indent=2))
-    return next((code for code in (1, 3) if code in codes), 0)
-
-
-def _maps(arguments: argparse.Namespace) -> list[tuple[AnyMap | SymbolicMap, tuple[str, ...]]]:
-    from tilewright.cli.tensormap_input import map_of_options, maps_of_bytes, maps_of_json
-
     if arguments.from_bytes is not None:
         return [(decoded.map, decoded.remarks) for decoded in maps_of_bytes(arguments.from_bytes)]
     if arguments.json is not None:
@@ -98,73 +160,58 @@ def _maps(arguments: argparse.Namespace) -> list[tuple[AnyMap | SymbolicMap, tup
     return [(map_of_options(arguments), ())]
 
 
-def _symbolic(map: SymbolicMap, arguments: argparse.Namespace, index: int, entries: list[dict[str, Any]]) -> int:
-    from tilewright.cli.tensormap_report import symbolic_lines, symbolic_to_json
-    from tilewright.legal.symbolic import prove
-
-    for name in ("coords", "shared_address", "want_box"):
-        if getattr(arguments, name) is not None:
-            flag = "--" + name.replace("_", "-")
-            raise TilewrightError(f"{flag} needs a map in numbers", remedy="give numbers for every size")
+def _refuse_for_sizes(arguments: argparse.Namespace) -> None:
+    """A copy and a plan are of a map in numbers."""
     if arguments.synthesize:
         raise TilewrightError("--synthesize needs a map in numbers", remedy="give numbers for every size")
-    legality = prove(map, arguments.target, _driver(arguments.driver))
-    entries.append(symbolic_to_json(map, arguments.target, legality, index))
-    _say(symbolic_lines(map, arguments.target, legality), arguments)
-    return {"legal": 0, "illegal": 1, "maybe": 3}[legality.answer]
+    for name in _COPY_OPTIONS:
+        if getattr(arguments, name) is not None:
+            raise TilewrightError(f"{_flag(name)} needs a map in numbers", remedy="give numbers for every size")
 
 
-def _concrete(
-    map: AnyMap, remarks: tuple[str, ...], arguments: argparse.Namespace, index: int, entries: list[dict[str, Any]]
-) -> int:
-    from tilewright.cli.tensormap_report import judged_lines, judged_to_json
-
-    judged = _judged(map, remarks, arguments)
-    entries.append(judged_to_json(judged, index))
-    _say(judged_lines(judged), arguments)
-    if judged.synthesized:
-        return 0 if judged.repairs else 1
-    return 0 if judged.legal else 1
+_COPY_OPTIONS = ("coords", "shared_address", "shared_bytes", "direction", "reduction", "mode", "offsets", "multicast",
+                 "want_box")  # fmt: skip
 
 
-def _judged(map: AnyMap, remarks: tuple[str, ...], arguments: argparse.Namespace) -> Judged:
-    from tilewright.cli.tensormap_input import numbers
-    from tilewright.cli.tensormap_report import Judged
-    from tilewright.legal.copy_check import check_copy
-    from tilewright.legal.legality import check
-    from tilewright.legal.repairs import repair
-    from tilewright.legal.tensor_map import TensorMap
+def _question(arguments: argparse.Namespace) -> Question:
+    from tilewright.cli.tensormap_input import number, numbers
+    from tilewright.cli.tensormap_judge import Question
     from tilewright.legal.want import Want
 
-    legality = check(map, arguments.target, _driver(arguments.driver))
-    broken = warned = ()
-    if arguments.coords is not None or arguments.shared_address is not None or arguments.direction != "load":
-        shared = None if arguments.shared_address is None else numbers("shared_address", arguments.shared_address)
-        if shared is not None and len(shared) != 1:
-            raise TilewrightError("--shared-address is one number")
-        coords = None if arguments.coords is None else numbers("coords", arguments.coords)
-        copied = check_copy(
-            map, coords=coords, shared_address=shared[0] if shared else None, direction=arguments.direction,
-            target=arguments.target, driver=_driver(arguments.driver),
-        )  # fmt: skip
-        broken, warned = copied.violations, copied.warnings
-        broken = tuple(each for each in broken if each not in legality.violations)
-        warned = tuple(each for each in warned if each not in legality.warnings)
-    repairs = ()
-    if isinstance(map, TensorMap) and (arguments.synthesize or not legality.legal):
-        box = None if arguments.want_box is None else numbers("want_box", arguments.want_box)
-        want = Want(
-            box, frozenset(arguments.keep), not arguments.no_copy, arguments.direction in ("store", "reduce"),
-            arguments.consumer,
-        )  # fmt: skip
-        found = repair(map, want, arguments.target)
-        repairs = tuple(found if arguments.all or arguments.format == "json" else found[:_REPAIRS_SHOWN])
-    elif arguments.synthesize:
-        raise TilewrightError("--synthesize plans tiled maps", remedy="change the fields that the answer names")
-    return Judged(map, legality, broken, warned, remarks, repairs, arguments.synthesize)
+    def listed(name: str) -> tuple[int, ...] | None:
+        text = getattr(arguments, name)
+        return None if text is None else numbers(name, text)
+
+    def single(name: str) -> int | None:
+        text = getattr(arguments, name)
+        return None if text is None else number(name, text)
+
+    asked: dict[str, Any] = {
+        "coords": listed("coords"),
+        "shared_address": single("shared_address"),
+        "buffer_bytes": single("shared_bytes"),
+        "direction": arguments.direction,
+        "reduction": arguments.reduction,
+        "mode": arguments.mode,
+        "offsets": listed("offsets"),
+        "multicast_ctas": single("multicast"),
+    }
+    want = Want(
+        listed("want_box"),
+        frozenset(arguments.keep),
+        not arguments.no_copy,
+        arguments.direction in ("store", "reduce"),
+        arguments.consumer,
+    )
+    copy = {name: value for name, value in asked.items() if value is not None}
+    return Question(arguments.target, _driver(arguments.driver), copy, want, arguments.synthesize)
 
 
-def _driver(text: str | None) -> tuple[int, int] | int | None:
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _driver(text: str | None) -> Driver:
     """13.0 as (13, 0); 13000, as the driver answers, as it is."""
     if text is None:
         return None
@@ -172,12 +219,3 @@ def _driver(text: str | None) -> tuple[int, int] | int | None:
     if not all(part.isascii() and part.isdigit() and len(part) < 8 for part in parts) or len(parts) > 2:
         raise TilewrightError(f"--driver {text!r} is no version", remedy="write it as 13.0")
     return (int(parts[0]), int(parts[1])) if len(parts) == 2 else int(parts[0])
-
-
-def _say(lines: Any, arguments: argparse.Namespace) -> None:
-    if arguments.format != "text":
-        return
-    from tilewright.cli.terminal import say
-
-    for tone, words in lines:
-        say(words, _STYLES[tone])

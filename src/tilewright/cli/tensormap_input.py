@@ -96,11 +96,12 @@ def map_of_options(arguments: argparse.Namespace) -> AnyMap | SymbolicMap:
     if not symbolic:
         return TensorMap(**values)
     where = parse_where(arguments.where) if arguments.where else True
-    texts = [*values["dims"], *values["strides"], *values["box"], *(values["element_strides"] or ()), values["address"]]
     named = set(names_of(where))
-    for text in texts:
-        if isinstance(text, str):
-            named |= parse_expression(text).names
+    for name in ("dims", "strides", "box", "element_strides", "address"):
+        entries: object = values[name]
+        for entry in cast("list[object]", entries) if isinstance(entries, list) else [entries]:
+            if isinstance(entry, str):
+                named |= parse_expression(entry).names
     return SymbolicMap(**values, where=where, sizes=tuple(Dim(name, low=None) for name in sorted(named)))
 
 
@@ -113,6 +114,14 @@ def numbers(option: str, text: str) -> tuple[int, ...]:
             raise TilewrightError(f"{_flag(option)}: {entry!r} is no number", remedy="write numbers, with commas")
         found.append(entry)
     return tuple(found)
+
+
+def number(option: str, text: str) -> int:
+    """One integer as an option has it. Raises TilewrightError naming the option."""
+    found = numbers(option, text)
+    if len(found) != 1:
+        raise TilewrightError(f"{_flag(option)} {text!r} is not one number", remedy="give one number")
+    return found[0]
 
 
 def _im2col_of_options(arguments: argparse.Namespace, values: dict[str, Any], symbolic: bool) -> AnyMap:
@@ -209,4 +218,3 @@ def _content(path: str, what: str) -> bytes:
 
 def _shown(path: str) -> str:
     return "standard input" if path == "-" else path
-

@@ -172,11 +172,20 @@ def _finding(rule: Rule, needs: Condition, exact: Fields, facts: Mapping[str, In
     value = str(rule.value(exact))
     place = rule.field if rule.index is None else f"{rule.field}[{rule.index}]"
     if isinstance(needs, bool):
-        message = f"{place} is {value}: {rule.name} (limit {rule.limit}) is broken whatever the sizes are"
+        message = f"{place} is {value}, and breaks the limit of {rule.limit} whatever the sizes are"
     else:
-        known = ", ".join(f"{name}: {facts[name]}" for name in sorted(names_of(needs)))
-        message = f"{place} is {value}: {rule.name} (limit {rule.limit}) needs {needs}; known is {known}"
+        known = [_known(name, facts[name]) for name in sorted(names_of(needs))]
+        message = f"{place} is {value}; the limit of {rule.limit} needs {needs}; {', '.join(known)}"
     return SymbolicFinding(rule.code, rule.name, rule.field, rule.index, value, rule.limit, needs, message, rule.source)
+
+
+def _known(name: str, fact: IntegerFact) -> str:
+    """What is known of one size, in words."""
+    if fact.modulus == 1 and fact.low is None and fact.high is None:
+        return f"nothing is known of {name}"
+    bounds, _, division = str(fact).partition(", ")
+    words = [] if bounds == "x" else [bounds.replace("x", name) if "x" in bounds else f"{name} == {bounds}"]
+    return "known is " + " and ".join([*words, *([f"{name} {division}"] if division else [])])
 
 
 def _minimal(

@@ -1,0 +1,115 @@
+"""What is asked of one map on a command line, and what is the answer? Legality, one copy, repairs, remarks.
+
+The parts are `legal`'s: `check` of the map, `check_copy` where coordinates, shared memory, a mode or a direction are
+given, `repair` of tiled maps that are illegal or are to be planned. A repair is shown only if its maps are legal for
+the driver that was named, too. Remarks are about the input: what decoding found, dimensions that look reversed.
+Checked by: tests/cli/test_tensormap.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.legal.copy_check import check_copy
+from tilewright.legal.im2col_map import AnyMap
+from tilewright.legal.legality import Legality, check
+from tilewright.legal.repair_plan import Repair
+from tilewright.legal.repairs import repair
+from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.violation import Violation
+from tilewright.legal.want import Want
+
+Driver = tuple[int, int] | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of every map of a command line.
+
+    copy: keyword arguments of `check_copy`, empty where no copy is asked about; synthesize: whether plans are wanted
+    whether or not the map is legal.
+    """
+
+    target: str
+    driver: Driver
+    copy: dict[str, Any]
+    want: Want
+    synthesize: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One concrete map with its answer.
+
+    copy_violations, copy_warnings: rules of the one copy that was asked about, broken or to know of.
+    """
+
+    map: AnyMap
+    legality: Legality
+    copy_violations: tuple[Violation, ...] = ()
+    copy_warnings: tuple[Violation, ...] = ()
+    remarks: tuple[str, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    synthesized: bool = False
+
+    @property
+    def legal(self) -> bool:
+        return self.legality.legal and not self.copy_violations
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """Of the map, then of the copy."""
+        return (*self.legality.violations, *self.copy_violations)
+
+    @property
+    def warnings(self) -> tuple[Violation, ...]:
+        return (*self.legality.warnings, *self.copy_warnings)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where the map is legal, or where only a plan was missing and there is one; else 1."""
+        if self.synthesized:
+            return 0 if self.repairs and not self.copy_violations else 1
+        return 0 if self.legal else 1
+
+
+def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Judged:
+    """The answer for one map. Raises TilewrightError as `check`, `check_copy` and `repair` do."""
+    legality = check(map, question.target, question.driver)
+    broken: tuple[Violation, ...] = ()
+    warned: tuple[Violation, ...] = ()
+    if question.copy:
+        copied = check_copy(map, target=question.target, driver=question.driver, **question.copy)
+        broken = tuple(each for each in copied.violations if each not in legality.violations)
+        warned = tuple(each for each in copied.warnings if each not in legality.warnings)
+    repairs: tuple[Repair, ...] = ()
+    if isinstance(map, TensorMap):
+        if question.synthesize or not legality.legal:
+            repairs = tuple(
+                found
+                for found in repair(map, question.want, question.target)
+                if all(check(each, question.target, question.driver).legal for each in found.maps)
+            )
+        remarks = (*remarks, *_order_remarks(map))
+    return Judged(map, legality, broken, warned, remarks, repairs, question.synthesize)
+
+
+def _order_remarks(map: TensorMap) -> tuple[str, ...]:
+    """Rows that overlap although they would not with the dimensions the other way round."""
+    data_type = map.data_type
+    if data_type is None or map.rank < 2 or min((*map.dims, *map.strides)) < 1:
+        return ()
+    row_bytes = map.dims[0] * data_type.global_bits // 8
+    turned = map.dims[::-1]
+    if map.strides[0] >= row_bytes or turned == map.dims:
+        return ()
+    reach_bytes = turned[0] * data_type.global_bits // 8
+    for stride, extent in zip(map.strides, turned[1:], strict=True):
+        if stride < reach_bytes:
+            return ()
+        reach_bytes = stride * extent
+    return (
+        f"rows of {row_bytes} bytes stand {map.strides[0]} bytes apart, so they overlap; dimensions are innermost "
+        f"first: were dims {','.join(str(extent) for extent in turned)} meant?",
+    )
