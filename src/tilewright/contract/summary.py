@@ -53,8 +53,8 @@ class StorePlace:
 @dataclass(slots=True)
 class RoleSummary:
     """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
-    side, how many later slots have been waited for when one is signalled, at most (None: not a constant). staging, rows:
-    buffers behind bulk stores and behind plain stores along rows."""
+    side, how many later slots have been waited for when one is signalled, at most (None: not a constant). staging,
+    rows: buffers behind bulk stores and behind plain stores along rows."""
 
     role: Role
     totals: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])

@@ -636,8 +636,8 @@ class ElementwiseOp(IRDLOperation):
     """Every thread of the grid runs the body for its share of the points of `extents` (outermost first).
 
     run: neighbouring points of the last extent, which it divides, that one thread takes together; 1 where there is
-    none. Stores are dense along the last extent then, and each run begins at a multiple of 16 bytes of its array. Region
-    arguments: one index per extent.
+    none. Stores are dense along the last extent then, and each run begins at a multiple of 16 bytes of its array.
+    Region arguments: one index per extent.
     """
 
     name = "ac.elementwise"
