@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.element import Element
-from tilewright.base.plan import TensorMap
+from tilewright.base.plan import Im2col, TensorMap
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.tensor_map_bytes import (
     SIZE_BYTES,
@@ -49,6 +49,33 @@ def test_a_map_is_read_as_it_was_written(tensor_map: TensorMap, base: int) -> No
     assert len(content) == SIZE_BYTES and fields is not None and not fields.unknown
     assert fields.address == base + tensor_map.offset_bytes
     assert tensor_map_of(fields, base) == tensor_map
+
+
+@pytest.mark.parametrize(
+    "tensor_map",
+    [
+        TensorMap(Element.F32, (4, 8), (16,), (4, 2), (1, 1), variant="tf32_ftz"),
+        TensorMap(Element.U8, (128, 8), (96,), (128, 2), (1, 1), variant="u6x16_align16"),
+        TensorMap(
+            Element.BF16, (64, 8, 6, 5, 4), (128, 1024, 6144, 30720), (), (1, 2, 1, 3, 1),
+            im2col=Im2col((-16, 0, 15), (-1, 1, -16), 256, 1024),
+        ),
+        TensorMap(
+            Element.F16, (64, 8, 6), (128, 1024), (), (1, 1, 1), im2col=Im2col((-32768,), (32767,), 64, 0, "im2col::w")
+        ),
+    ],
+)  # fmt: skip
+def test_columns_and_driver_types_are_read_as_they_were_written(tensor_map: TensorMap) -> None:
+    content = encode(tensor_map, 1 << 40)
+    fields = decode(content)
+    assert len(content) == SIZE_BYTES and fields is not None
+    assert tensor_map_of(fields, 1 << 40) == tensor_map
+
+
+def test_columns_cannot_be_replaced() -> None:
+    columns = TensorMap(Element.F16, (64, 8, 6), (128, 1024), (), im2col=Im2col((0,), (0,), 64, 8))
+    with pytest.raises(EngineFault, match="takes a tensor map of tile mode"):
+        replaced(encode(columns, 0), "global_address", 0, 4096)
 
 
 @given(tensor_maps(), st.integers(0, 1 << 47))

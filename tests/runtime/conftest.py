@@ -136,6 +136,12 @@ class RecordingDriver:
         encoded.opaque = [real.cuuint64_t(int(arguments[2]) + index) for index in range(16)]
         return (encoded,)
 
+    def do_cuTensorMapEncodeIm2col(self, *arguments: Any) -> Sequence[Any]:
+        return self.do_cuTensorMapEncodeTiled(*arguments)
+
+    def do_cuTensorMapEncodeIm2colWide(self, *arguments: Any) -> Sequence[Any]:
+        return self.do_cuTensorMapEncodeTiled(*arguments)
+
     def do_cuLaunchKernelEx(self, config: Any, function: Any, parameters: int, extra: int) -> Sequence[Any]:
         sizes = list(self.functions.values())[int(function) - 0x100]
         addresses = (ctypes.c_void_p * len(sizes)).from_address(parameters)
