@@ -5,7 +5,7 @@ bare CUDA_ERROR_INVALID_VALUE; the error raised here shows every field instead. 
 (runtime is deployed without it).
 Source: CUDA Driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col,
 cuTensorMapEncodeIm2colWide.
-Checked by: tests/runtime/test_gpu.py on a GPU; tests/runtime/test_launch.py for the arguments passed.
+Checked by: tests/runtime/test_gpu.py on a GPU; tests/runtime/test_launch.py and test_tensormap.py for the arguments.
 """
 
 from __future__ import annotations
