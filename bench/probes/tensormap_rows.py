@@ -31,6 +31,7 @@ NEAR_DIM = (0, 1, 2, 3, 127, 128, 129, 255, 256, 257, 2**16, 2**64 - 1, 2**64 - 
 NEAR_STRIDE = (0, 1, 8, 15, 16, 17, 24, 31, 32, 33, 40, 48, 64, 80, 2**64 - 16, 2**64 - 32, *WORDS)
 NEAR_BOX = (0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 272, 512, 1024,
             2**16, 2**31 - 1, 2**31, 2**32 - 256, 2**32 - 16, 2**32 - 1)  # fmt: skip
+SIGNED = tuple(2**power + step for power in (31, 32) for step in range(-9, 10))
 NEAR_STEP = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 16, 256, 2**31, 2**32 - 1)
 
 
@@ -61,10 +62,11 @@ def im2col_rows(generator: np.random.Generator, count: int) -> Columns:
     columns["channels"] = channels.astype(np.uint64)
     columns["pixels"] = generator.integers(1, 1025, count).astype(np.uint64)
     small = generator.random(count) < 0.5
-    for index in range(3):
+    for index in range(4):
         # Half of the rows have extents of the order of the corners, so that the pixel box may be empty.
-        dim = f"d{index + 1}"
+        dim = f"d{index}"
         columns[dim] = np.where(small, generator.integers(1, 24, count), columns[dim]).astype(np.uint64)
+    for index in range(3):
         reach = np.array([1, 1, 1, 32768, 128, 16, 16, 16])[columns["rank"].astype(np.int64)]
         reach = np.where(generator.random(count) < 0.7, np.minimum(reach, 8), reach)
         for name in (f"lo{index}", f"up{index}"):
@@ -75,6 +77,7 @@ def im2col_rows(generator: np.random.Generator, count: int) -> Columns:
         sign * value + step for value in (0, 16, 128, 32768, 65536) for sign in (-1, 1) for step in (-1, 0, 1)
     )
     near = {"channels": (*NEAR_BOX, 2**32 - 128), "pixels": (*NEAR_BOX, 1023, 1025, 2048)}
+    near |= {f"d{index}": SIGNED for index in range(4)}
     near |= {f"{side}{index}": (*corners, 2**31 - 1, -(2**31)) for side in ("lo", "up") for index in range(3)}
     for name, values in near.items():
         _change(generator, columns, name, values, broken, 0.08)
