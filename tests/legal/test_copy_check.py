@@ -9,6 +9,9 @@ MAP = legal.TensorMap("bf16", (4096, 4096), (8192,), (64, 128), swizzle="128B", 
 ROW = legal.TensorMap("bf16", (4096, 4096), (8192,), (64, 1), swizzle="128B", address=1 << 20)
 PIXELS = legal.Im2colMap("bf16", (64, 32, 32, 8), (128, 4096, 1 << 17), (-1, -1), (1, 1), 64, 128, swizzle="128B")
 INNER_PIXELS = legal.Im2colMap("bf16", (64, 32, 32, 8), (128, 4096, 1 << 17), (0, 0), (0, 0), 64, 128, swizzle="128B")
+SLICES = legal.Im2colMap(
+    "bf16", (4, 2, 32, 8), (64, 128, 4096), (0, 0), (0, 0), 16, 4, interleave="16B", swizzle="none"
+)
 WIDE = legal.Im2colWideMap("bf16", (64, 32, 32, 8), (128, 4096, 1 << 17), -1, 1, 64, 128)
 REAL = legal.TensorMap("f32", (4096, 4096), (16384,), (32, 8))
 PADDED = legal.TensorMap("u6x16_align16", (512, 64), (384,), (128, 16), swizzle="128B")
@@ -53,6 +56,10 @@ def judged(map: object, **arguments: object) -> list[str]:
         (REAL, {"direction": "reduce", "reduction": "max"}, ["TM060"]),
         (PIXELS, {"coords": (0, -1, -1, 0), "offsets": (2, 2)}, []),
         (PIXELS, {"coords": (0, -1, -1, 0), "offsets": (2,)}, ["TM062"]),
+        (PIXELS, {"coords": (0, 32, 32, 7)}, []),
+        (PIXELS, {"coords": (0, 33, -2, 7)}, ["TM065", "TM065"]),
+        (SLICES, {"coords": (3, 0, 1, 5)}, []),
+        (SLICES, {"coords": (4, 0, 1, 5)}, ["TM065"]),
         (PIXELS, {"offsets": (256, -1)}, ["TM062", "TM062"]),
         (PIXELS, {"mode": "im2col_no_offs"}, ["TM050"]),
         (PIXELS, {"mode": "im2col_no_offs", "direction": "store"}, ["TM061"] * 4),

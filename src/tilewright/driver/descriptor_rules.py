@@ -117,11 +117,13 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
         Rule("TM026", "corner-range", "a corner of the box of pixels is out of range",
              f"Corners are at least minus, and below, {corners} for ranks 3, 4 and 5.", source("im2col_corner_limits"),
              "A padding of 20 in three dimensions.", "Pad the tensor itself."),
-        Rule("TM027", "pixel-box-empty", "the box of pixels is empty",
-             "In each dimension the extent plus the upper corner is above the lower corner.",
-             source("im2col_pixel_box_min"), "A filter larger than the padded image.", "Check padding and dilation."),
+        Rule("TM027", "pixel-box-extent", "the box of pixels is empty, or too large to count",
+             "In each spatial dimension the extent plus the upper minus the lower corner is 1 to "
+             f"{limit('im2col_pixel_box_limit') - 1}.", source("im2col_pixel_box_limit"),
+             "A filter larger than the padded image.", "Check padding and dilation."),
         Rule("TM028", "im2col-wide", "the architecture has no im2col maps along W alone",
-             "cuTensorMapEncodeIm2colWide needs compute capability 10.0.", later("feature.im2col_wide").source,
+             "cuTensorMapEncodeIm2colWide needs compute capability 10.0; before, the driver makes plain im2col maps of "
+             "such.", later("feature.im2col_wide").source,
              "An Im2colWideMap on sm_90a.", "Use an Im2colMap."),
         Rule("TM029", "wide-mode", "the mode is not one of the enumeration", "The mode is W or W128.",
              later("tensor_map.im2col_wide_mode_max").source, "mode 2.", "Use w or w128."),
@@ -230,6 +232,10 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
              "all slices.", "CUDA C++ Programming Guide, Tensor Memory Access; measured",
              "256 rows of 32 bytes under 128B in a buffer of 8192 bytes.",
              "Size the buffer by the footprint, the barrier by the transaction."),
+        Rule("TM065", "column-outside", "an im2col column begins outside its box of pixels",
+             "Start coordinates of spatial dimensions lie between the lower corner and the last pixel plus the upper "
+             "corner.", "measured: the copy raises CUDA_ERROR_ILLEGAL_INSTRUCTION (probe tma_copies)",
+             "Pixel -2 under a lower corner of -1.", "Begin inside the box; its corners say how far it goes."),
     )  # fmt: skip
 
 

@@ -83,6 +83,7 @@ def fact_rule(
     applies: Callable[[Fields], Truth] = always,
     defined: Callable[[Fields], Truth] = always,
     source: str = "",
+    enforced: bool = True,
 ) -> Rule:
     """A rule whose limit is the target's fact `key` (or `limit`, one number of it)."""
     fact = target.fact(key)
@@ -100,6 +101,7 @@ def fact_rule(
         value=value,
         message=message,
         defined=defined,
+        enforced=enforced,
     )
 
 

@@ -6,7 +6,7 @@ both are found at once: the smallest set of fields that touches every known conf
 change, or the fields outside it hold another conflict, which is shrunk to a minimal one and added.
 
 Whether a set of fields suffices is decided by values that witness it. For a number the most permissive one is tried:
-rules about numbers demand multiples and ranges, so an address of 0, the largest extent, a stride of 0, a box extent of
+rules about numbers demand multiples and ranges, so an address of 0, a large extent, a stride of 0, a box extent of
 1, the smallest legal inner row and the largest element stride break no rule that another value would keep. Of each
 enumeration every value that could matter is tried. A change of the rank adds dimensions of extent 1, or drops the
 outermost of more than five.
@@ -192,8 +192,8 @@ class _Search:
                 return self._inner_extent(dtype)
             case "channels_per_pixel":
                 return self._inner_extent(dtype)
-            case "dims":
-                return limit("tensor_map.dim_max")
+            case "dims":  # far above what corners take away, far below where the driver's words end
+                return limit("tensor_map.im2col_pixel_box_limit") // 2
             case "element_strides":
                 return limit("tensor_map.element_stride_max")
             case "lower_corner":

@@ -282,6 +282,23 @@ def _coordinate_rules(copy: _Copy) -> Iterator[Violation]:
             )  # fmt: skip
     if coordinates:
         yield from _inner_coordinate(copy, coordinates[0])
+    if isinstance(copy.map, Im2colMap) and copy.legality.legal:
+        yield from _column_start(copy.map, coordinates)
+
+
+def _column_start(map: Im2colMap, coordinates: tuple[int, ...]) -> Iterator[Violation]:
+    """TM065: a column begins inside the box of pixels. Spatial dimensions are the first of interleaved maps."""
+    first_spatial = 1 if map.fields.interleave == INTERLEAVE_NONE else 0
+    for index, (lower, upper) in enumerate(zip(map.lower_corner, map.upper_corner, strict=True)):
+        dimension = index + first_spatial
+        value, last = coordinates[dimension], map.dims[dimension] - 1 + upper
+        if not lower <= value <= last:
+            yield _violation(
+                "TM065", "column-outside", "tensorCoords", dimension, value, lower if value < lower else last,
+                f"coordinate {value} of dimension {dimension} is outside the box of pixels, {lower} to {last}: the copy "
+                "raises an illegal instruction",
+                "CUDA_ERROR_ILLEGAL_INSTRUCTION for columns that begin outside (probe tma_copies)",
+            )  # fmt: skip
 
 
 def _inner_coordinate(copy: _Copy, value: int) -> Iterator[Violation]:

@@ -28,9 +28,16 @@ from tilewright.legal.common_rules import (
     since,
     stride_rules,
 )
-from tilewright.legal.enumerations import PADDED_TYPES, SWIZZLES, WIDE_COUNTED
+from tilewright.legal.enumerations import (
+    INTERLEAVE_16B,
+    INTERLEAVE_32B,
+    INTERLEAVE_NONE,
+    PADDED_TYPES,
+    SWIZZLES,
+    WIDE_COUNTED,
+)
 from tilewright.legal.inner_rules import InnerRow, inner_rules
-from tilewright.legal.rule import Fields, Rule, Term, Truth, always, never, one_of, within
+from tilewright.legal.rule import Fields, Rule, Term, Truth, always, each, never, one_of, within
 from tilewright.targets import Target
 
 _CHANNELS = InnerRow("channelsPerPixel", None, "channels_per_pixel", "row", lambda fields: fields.channels_per_pixel)
@@ -62,7 +69,7 @@ def im2col_wide_rules(target: Target, driver: Driver | None = None) -> tuple[Rul
         _pixels_rule(target, lambda fields: fields.wide_mode == WIDE_COUNTED),
         _corner(target, "pixelBoxLowerCornerWidth", "lower_corner", 0, None, corners[0]),
         _corner(target, "pixelBoxUpperCornerWidth", "upper_corner", 0, None, corners[0]),
-        _area(target, 0, None),
+        *_areas(target, 0, None),
     ))  # fmt: skip
 
 
@@ -90,8 +97,9 @@ def _no_wide_maps(target: Target) -> Rule:
         target, "feature.im2col_wide", "TM028", "im2col-wide", "tensorMap", ("wide_mode",),
         never,
         lambda fields: fields.wide_mode,
-        lambda fields: f"{target.name} has no im2col maps along W alone",
+        lambda fields: f"{target.name} has no im2col maps along W alone: its driver makes a plain im2col map of it",
         limit=0,
+        enforced=False,
     )  # fmt: skip
 
 
@@ -172,7 +180,7 @@ def _corner_rules(target: Target) -> list[Rule]:
         for index in range(rank - 2):
             rules.append(_corner(target, "pixelBoxLowerCorner", "lower_corner", index, rank, limit))
             rules.append(_corner(target, "pixelBoxUpperCorner", "upper_corner", index, rank, limit))
-            rules.append(_area(target, index, rank))
+            rules += _areas(target, index, rank)
     return rules
 
 
@@ -194,15 +202,31 @@ def _corner(target: Target, field: str, attribute: str, index: int, rank: int | 
     )  # fmt: skip
 
 
-def _area(target: Target, index: int, rank: int | None) -> Rule:
+def _areas(target: Target, index: int, rank: int | None) -> tuple[Rule, Rule]:
+    """TM027 of one spatial dimension: it is dimension `index` of interleaved maps, and the next one of others."""
+    exists = _rank_is(rank)
+
+    def plain(fields: Fields) -> Truth:
+        return each((exists(fields), fields.interleave == INTERLEAVE_NONE))
+
+    def interleaved(fields: Fields) -> Truth:
+        return each((exists(fields), one_of(fields.interleave, (INTERLEAVE_16B, INTERLEAVE_32B))))
+
+    return _area(target, index, index + 1, plain), _area(target, index, index, interleaved)
+
+
+def _area(target: Target, index: int, dimension: int, applies: Callable[[Fields], Truth]) -> Rule:
+    """The extent of the box of pixels, which the driver counts as a signed word (measured)."""
+    word = target.limit("tensor_map.im2col_pixel_box_limit")
+
     def extent(fields: Fields) -> Term:
-        return fields.dims[index + 1] + fields.upper_corner[index] - fields.lower_corner[index]
+        return fields.dims[dimension] + fields.upper_corner[index] - fields.lower_corner[index]
 
     return fact_rule(
-        target, "tensor_map.im2col_pixel_box_min", "TM027", "pixel-box-empty", "pixelBoxUpperCorner",
-        ("rank", f"dims[{index + 1}]", f"lower_corner[{index}]", f"upper_corner[{index}]"),
-        lambda fields: extent(fields) >= 1,
+        target, "tensor_map.im2col_pixel_box_limit", "TM027", "pixel-box-extent", "pixelBoxUpperCorner",
+        ("rank", "interleave", f"dims[{dimension}]", f"lower_corner[{index}]", f"upper_corner[{index}]"),
+        lambda fields: within(extent(fields) % (2 * word), 1, word - 1),
         extent,
-        lambda fields: f"the box of pixels has extent {extent(fields)} in dimension {index + 1}",
-        index=index, applies=_rank_is(rank),
+        lambda fields: f"the box of pixels has extent {extent(fields)} in dimension {dimension}, not 1 to {word - 1}",
+        index=index, applies=applies,
     )  # fmt: skip
