@@ -295,8 +295,8 @@ def _column_start(map: Im2colMap, coordinates: tuple[int, ...]) -> Iterator[Viol
         if not lower <= value <= last:
             yield _violation(
                 "TM065", "column-outside", "tensorCoords", dimension, value, lower if value < lower else last,
-                f"coordinate {value} of dimension {dimension} is outside the box of pixels, {lower} to {last}: the copy "
-                "raises an illegal instruction",
+                f"coordinate {value} of dimension {dimension} is outside the box of pixels, {lower} to {last}: the "
+                "copy raises an illegal instruction",
                 "CUDA_ERROR_ILLEGAL_INSTRUCTION for columns that begin outside (probe tma_copies)",
             )  # fmt: skip
 
