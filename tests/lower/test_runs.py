@@ -13,7 +13,7 @@ from lowered_programs import Lowered, lower, matmul, product_of_sums
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.plan import PointerParam
-from tilewright.base.verdict import Unknown
+from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate import verify
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir import ac
@@ -91,3 +91,17 @@ def test_a_run_that_would_begin_inside_a_unit_is_not_proven():
         if isinstance(op, ac.ElementwiseOp):
             op.properties["run"] = IntAttr(5)
     assert isinstance(verify(fill), Unknown)
+
+
+def test_the_next_grid_may_not_begin_before_this_one_has_waited():
+    fill, pipeline = lower(matmul, {"M": 64, "N": 64, "K": 41}).kernels[-2:]
+    assert all(isinstance(verify(module), Proven) for module in (fill, pipeline))
+    for op in list(fill.walk()):
+        if isinstance(op, ac.GridWaitOp):
+            op.detach()
+    assert isinstance(verify(fill), Unknown)
+    (wait,) = [op for op in pipeline.walk() if isinstance(op, ac.GridWaitOp)]
+    block = wait.parent_block()
+    wait.detach()
+    block.add_op(wait)
+    assert isinstance(verify(pipeline), Unknown)

@@ -31,6 +31,7 @@ class Launched:
     stream: int
     function: int
     parameters: list[bytes]
+    programmatic: bool = False
 
 
 @dataclass
@@ -145,7 +146,10 @@ class RecordingDriver:
     def do_cuLaunchKernelEx(self, config: Any, function: Any, parameters: int, extra: int) -> Sequence[Any]:
         sizes = list(self.functions.values())[int(function) - 0x100]
         addresses = (ctypes.c_void_p * len(sizes)).from_address(parameters)
-        cluster = config.attrs[0].value.clusterDim if config.numAttrs else None
+        attributes = {attribute.id.name: attribute.value for attribute in config.attrs[: config.numAttrs]}
+        clustered = attributes.get("CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")
+        cluster = clustered.clusterDim if clustered is not None else None
+        serial = attributes.get("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION")
         self.launches.append(
             Launched(
                 (config.gridDimX, config.gridDimY, config.gridDimZ),
@@ -155,6 +159,7 @@ class RecordingDriver:
                 int(config.hStream),
                 int(function),
                 [ctypes.string_at(address or 0, size) for address, size in zip(addresses, sizes, strict=True)],
+                serial is not None and bool(serial.programmaticStreamSerializationAllowed),
             )
         )
         for address, size in zip(addresses, sizes, strict=True):

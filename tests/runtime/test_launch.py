@@ -139,6 +139,18 @@ def test_limits_are_raised_once_at_load(fake: Any) -> None:
     ]
 
 
+def test_a_programmatic_launch_may_begin_early(fake: Any) -> None:
+    first, second = PLAN.launches
+    both = (first, dataclasses.replace(second, programmatic=True, grid=(2, 2, 3), cluster=(2, 1, 1)))
+    load(dataclasses.replace(PLAN, launches=both)).run(POINTERS)
+    assert [(launch.programmatic, launch.cluster) for launch in fake.launches] == [
+        (False, (2, 1, 1)),
+        (True, (2, 1, 1)),
+    ]
+    load(dataclasses.replace(PLAN, launches=(first, dataclasses.replace(second, programmatic=True)))).run(POINTERS)
+    assert (fake.launches[-1].programmatic, fake.launches[-1].cluster) == (True, None)
+
+
 def test_a_large_cluster_is_opted_into(fake: Any) -> None:
     launch = dataclasses.replace(PLAN.launches[0], grid=(16, 1, 1), cluster=(16, 1, 1))
     load(dataclasses.replace(PLAN, launches=(launch,)))

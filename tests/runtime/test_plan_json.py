@@ -111,7 +111,14 @@ def plans(draw: st.DrawFn) -> LaunchPlan:
         _scalars(),
     )
     launches = st.builds(
-        Launch, _names, _grids, _grids, st.lists(params, max_size=5).map(tuple), _grids, st.integers(0, 2**20)
+        Launch,
+        _names,
+        _grids,
+        _grids,
+        st.lists(params, max_size=5).map(tuple),
+        _grids,
+        st.integers(0, 2**20),
+        st.booleans(),
     )
     return LaunchPlan(buffers, tuple(draw(st.lists(launches, max_size=3))))
 

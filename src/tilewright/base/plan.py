@@ -160,7 +160,11 @@ def buffers_of(param: Param) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel launch. Grid, block and cluster are (x, y, z); `cluster` (1, 1, 1) means none."""
+    """One kernel launch. Grid, block and cluster are (x, y, z); `cluster` (1, 1, 1) means none.
+
+    programmatic: the kernel may begin while the launch before it still runs, and waits for its results itself
+    (griddepcontrol.wait).
+    """
 
     entry: str
     grid: tuple[int, int, int]
@@ -168,6 +172,7 @@ class Launch:
     params: tuple[Param, ...]
     cluster: tuple[int, int, int] = (1, 1, 1)
     dynamic_smem_bytes: int = 0
+    programmatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

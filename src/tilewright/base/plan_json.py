@@ -75,6 +75,7 @@ def plan_to_json(plan: LaunchPlan) -> dict[str, object]:
                 "cluster": list(launch.cluster),
                 "dynamic_smem_bytes": launch.dynamic_smem_bytes,
                 "params": [_param_to_json(param) for param in launch.params],
+                **({"programmatic": True} if launch.programmatic else {}),
             }
             for launch in plan.launches
         ],
@@ -173,7 +174,11 @@ def _buffer(value: object, where: str) -> Buffer:
 
 
 def _launch(value: object, where: str) -> Launch:
-    fields = _record(value, where, ("entry", "grid", "block", "cluster", "dynamic_smem_bytes", "params"))
+    expected = ("entry", "grid", "block", "cluster", "dynamic_smem_bytes", "params")
+    fields = _record(value, where, expected, optional=("programmatic",))
+    programmatic = fields.get("programmatic", False)
+    if not isinstance(programmatic, bool):
+        _refuse(f"{where}.programmatic", f"is {_kind(programmatic)}, neither true nor false")
     return Launch(
         entry=_text(fields["entry"], f"{where}.entry"),
         grid=_extent(fields["grid"], f"{where}.grid"),
@@ -181,6 +186,7 @@ def _launch(value: object, where: str) -> Launch:
         cluster=_extent(fields["cluster"], f"{where}.cluster"),
         dynamic_smem_bytes=_integer(fields["dynamic_smem_bytes"], f"{where}.dynamic_smem_bytes"),
         params=_sequence(fields["params"], f"{where}.params", _param),
+        programmatic=programmatic,
     )
 
 

@@ -218,6 +218,7 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
     declared: dict[SSAValue, Ring | Buffer | Map | ac.GlobalOp] = {}
     roles: list[Role] = []
     sequence: list[Operation] = []
+    waits_for_grids = False
     names: set[str] = set()
     for inner in op.body.block.ops:
         if isinstance(inner, ac.RingOp | ac.BufferOp | ac.TensorMapOp | ac.GlobalOp | ac.RoleOp):
@@ -245,6 +246,13 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
                 sequence.append(inner)
             case ac.BarrierInitOp() | ac.FenceBarrierInitOp() | ac.CtaSyncOp() | ac.ClusterSyncOp():
                 sequence.append(inner)
+            case ac.GridWaitOp():
+                waits_for_grids = True
+                if roles:
+                    findings.doubt("waits for the grids before after roles have begun", inner)
+            case ac.GridReleaseOp():
+                if not waits_for_grids:
+                    findings.doubt("lets the next grid begin before it has waited for those before", inner)
             case _:
                 findings.doubt("is not understood in a kernel's body", inner)
     cluster_ctas = prod(integers(op.cluster))

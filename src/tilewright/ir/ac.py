@@ -329,6 +329,22 @@ class CtaSyncOp(IRDLOperation):
 
 
 @irdl_op_definition
+class GridWaitOp(IRDLOperation):
+    """Every thread waits for the launches before, whose results it then sees (griddepcontrol.wait). A kernel that has
+    one, before any role, is launched while the one before may still run; in a first kernel it does nothing."""
+
+    name = "ac.grid.wait"
+
+
+@irdl_op_definition
+class GridReleaseOp(IRDLOperation):
+    """The next launch may begin; what this one writes is still seen only by those who wait
+    (griddepcontrol.launch_dependents)."""
+
+    name = "ac.grid.release"
+
+
+@irdl_op_definition
 class ClusterSyncOp(IRDLOperation):
     """All threads of the cluster: arrive (release) and wait (acquire)."""
 
@@ -679,7 +695,7 @@ Ac = Dialect(
     "ac",
     [
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, LoopOp, YieldOp, AffineOp,
-        BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp,
+        BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp,
         FragmentLoadOp, MapOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,

@@ -117,6 +117,10 @@ def _write_top_level(state: Nvgpu, op: Operation) -> None:
         case ac.ClusterSyncOp():
             text.line("nvvm.cluster.arrive")
             text.line("nvvm.cluster.wait")
+        case ac.GridWaitOp():
+            text.line("nvvm.griddepcontrol wait")
+        case ac.GridReleaseOp():
+            text.line("nvvm.griddepcontrol launch_dependents")
         case ac.RoleOp():
             _write_role(state, op)
         case _:

@@ -173,6 +173,10 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
         case ac.ClusterSyncOp():
             text.emit("barrier.cluster.arrive.release")
             text.emit("barrier.cluster.wait.acquire")
+        case ac.GridWaitOp():
+            text.emit("griddepcontrol.wait")
+        case ac.GridReleaseOp():
+            text.emit("griddepcontrol.launch_dependents")
         case ac.RoleOp():
             _lower_role(lowering, op)
         case _:

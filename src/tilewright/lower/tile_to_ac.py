@@ -115,6 +115,9 @@ def _materialize(
     }
     workspaces = [_workspace(program, fill) for fill in fills]
     destinations = [global_array(build, workspace) for workspace in workspaces]
+    # The pipeline's CTAs take their places as this kernel's leave them, and wait there for what it writes.
+    build.add(ac.GridWaitOp.create())
+    build.add(ac.GridReleaseOp.create())
     role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)
     for fill, workspace, destination in zip(fills, workspaces, destinations, strict=True):
         inner_axis, outer_axis = _inner_and_outer(fill)

@@ -8,7 +8,7 @@ captured from `run` refers to them, so the plan must outlive the graph.
 What a launch asks is compared with what the module and the GPU offer before the driver is asked, because the driver's
 answer to every such mistake is the same CUDA_ERROR_INVALID_VALUE.
 
-Not handled: launches on several GPUs at once, programmatic dependent launch, cooperative launch.
+Not handled: launches on several GPUs at once, cooperative launch.
 Source: CUDA Driver API, "Execution Control", cuLaunchKernelEx; PTX ISA, "Kernel Function Parameters".
 Checked by: tests/runtime/test_launch.py against a recording driver; tests/runtime/test_gpu.py on a GPU.
 """
@@ -367,14 +367,24 @@ class LoadedPlan:
         config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
         config.sharedMemBytes = launch.dynamic_smem_bytes
         config.hStream = cuda.CUstream(stream)
+        attributes: list[Any] = []
         if launch.cluster != (1, 1, 1):
             attribute = cuda.CUlaunchAttribute()
             attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             value = attribute.value
             value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = launch.cluster
             attribute.value = value
-            config.attrs = [attribute]
-            config.numAttrs = 1
+            attributes.append(attribute)
+        if launch.programmatic:
+            attribute = cuda.CUlaunchAttribute()
+            attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            value = attribute.value
+            value.programmaticStreamSerializationAllowed = 1
+            attribute.value = value
+            attributes.append(attribute)
+        if attributes:
+            config.attrs = attributes
+            config.numAttrs = len(attributes)
         return config
 
 
