@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil, prod
 
 from tilewright.legal.map_limits import MapLimits
@@ -80,8 +81,10 @@ def _variants(chain: Chain, span_bytes: int, limits: MapLimits) -> Iterator[Chai
     inner_most = span_bytes or limits.box_extent_max * reading.element_bytes
     if reading.box[0] * reading.element_bytes > inner_most:
         # The pieces of a row follow the rows: each piece is a block of rows in shared memory, as several copies leave.
-        size = min(inner_most // reading.element_bytes, limits.box_extent_max)
-        if size * reading.element_bytes % limits.inner_multiple_bytes == 0:
+        most = min(inner_most // reading.element_bytes, limits.box_extent_max)
+        unit = max(1, limits.inner_multiple_bytes // reading.element_bytes)
+        sizes = (size for size in range(most - most % unit, 0, -unit) if reading.box[0] % size == 0)
+        for size in islice(sizes, 1):
             yield from _moved(chain, limits, Split(0, size), Permute((0, *range(2, reading.rank + 1), 1)))
     for at in range(1, reading.rank):
         extent = reading.box[at]

@@ -42,6 +42,11 @@ def remembered(source: TiledView, limits: DescriptorLimits, compute: Callable[[]
     return tuple(goal._replace(offset_bytes=source.offset_bytes) for goal in found)
 
 
+def forget() -> None:
+    """Forget every form of this process; those on disk stay."""
+    _memo().forget()
+
+
 @cache
 def _memo() -> Memo[Goals]:
     from tilewright.solve.memo import Memo

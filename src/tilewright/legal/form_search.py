@@ -31,7 +31,7 @@ from tilewright.legal.reading_search import Chain, first_fault
 if TYPE_CHECKING:
     from tilewright.solve.forms import Form
 
-NODES_MOST = 3000
+NODES_MOST = 2000
 _FORMS_MOST = 2
 
 

@@ -151,6 +151,11 @@ def _plans(
     return tuple(sorted(found, key=lambda plan: plan.cost.rank))
 
 
+def forget() -> None:
+    """Forget every answer of this process; those on disk stay."""
+    _plans.cache_clear()
+
+
 def _inner(view: StridedView, tile: tuple[int, ...]) -> tuple[int, ...]:
     wide = tuple(at for at, extent in enumerate(tile) if extent > 1) or (0,)
     contiguous = tuple(at for at in wide if view.strides_bytes[at] == view.element_bytes)

@@ -85,13 +85,15 @@ class Question:
 
 
 def in_place(question: Question) -> list[Repair]:
-    """Plans by maps of the tensor as it stands: by short chains of moves, else by equality saturation."""
+    """Plans by maps of the tensor as it stands: by short chains of moves; where none of these brings a box exactly and
+    at once, and congruences say that a map may, by equality saturation too."""
     reading, engines = question.reading, question.engines
     found: list[Repair] = []
     for chain in _chains(question, reading):
         for choice in _choices(question, chain):
             found += plan_of(question, (choice,), reading, "in place")
-    if found or not engines.egraph or question.form.fills_nan:
+    exact = any(plan.cost.extra_copies == plan.cost.overfetched_bytes == 0 for plan in found)
+    if exact or not engines.egraph or question.form.fills_nan:
         return found
     if engines.domain and not may_have_exact_form(reading, question.limits):
         return found

@@ -83,6 +83,11 @@ def _repairs(map: TensorMap, want: Want, hardware: Target, engines: Engines) -> 
     return tuple(ranked([*found, *others]))
 
 
+def forget() -> None:
+    """Forget every answer of this process; those on disk stay."""
+    _repairs.cache_clear()
+
+
 def _does_it(map: TensorMap, question: Question) -> bool:
     """Whether the map's own box is the one that is wanted, and may begin where boxes begin."""
     box = question.want.box
