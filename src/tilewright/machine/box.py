@@ -11,7 +11,7 @@ box, rounded up; without interleave that of dimension 0 is ignored (`cuTensorMap
 
 Packed values (PTX ISA 5.5.1.1): of `.b4x16` two to a byte on both sides; of `.b4x16_p64` and `.b6x16_p32` sixteen to 8
 or 12 bytes of global memory, which take 16 bytes of shared memory, the rest of them undefined and here not written.
-That such a copy counts the 16 bytes is the vendor's library's way of counting, unmeasured.
+How many bytes such a copy counts is stated nowhere: the 16 are assumed, unmeasured (compute capability 9.0 has none).
 
 Everything that doesn't depend on the start coordinates is computed once a map and kept.
 Not handled: im2col (`im2col`), gather4 and scatter4 (`copy_engine`).
