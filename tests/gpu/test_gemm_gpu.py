@@ -88,6 +88,42 @@ def test_strides_of_every_kind(torch):
         assert relative_error(tw.matmul(left, right), left.double() @ right.double()) < 1e-2
 
 
+def laid_out(torch, rows, columns, leading, offset, transposed, dtype):
+    """A matrix in the middle of a larger allocation, and that allocation."""
+    outer = columns if transposed else rows
+    storage = torch.randn(offset + outer * leading + 16, device="cuda", dtype=dtype)
+    strides = (1, leading) if transposed else (leading, 1)
+    return torch.as_strided(storage, (rows, columns), strides, offset), storage
+
+
+@pytest.mark.parametrize("offset", range(8))
+@pytest.mark.parametrize("more", [0, 1, 2, 3, 4, 7])
+def test_views_in_the_middle_of_arrays_are_read_and_written_and_nothing_beside_them(torch, offset, more):
+    """Every base modulo 16 bytes and every kind of pitch, for both operands and the result."""
+    torch.manual_seed(offset)
+    m, n, k = 200 + offset, 136 - more, 72 + more
+    kind = torch.bfloat16 if offset % 2 else torch.float16
+    for transposed in (False, True):
+        a, _ = laid_out(torch, m, k, (m if transposed else k) + more, offset, transposed, kind)
+        b, _ = laid_out(torch, k, n, (k if transposed else n) + more, (3 * offset) % 8, transposed, kind)
+        out, storage = laid_out(torch, m, n, n + more, (5 * offset) % 8, False, kind)
+        before = storage.clone()
+        out.fill_(float("nan"))
+        tw.matmul(a, b, out=out)
+        assert relative_error(out, a.double() @ b.double()) < 1e-2
+        inside = torch.zeros_like(storage, dtype=torch.bool)
+        torch.as_strided(inside, out.shape, out.stride(), out.storage_offset()).fill_(True)
+        assert torch.equal(storage[~inside], before[~inside])
+
+
+def test_leading_axes_are_rows(torch):
+    torch.manual_seed(4)
+    tokens = torch.randn(4, 65, 3, 264, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(264, 96, device="cuda", dtype=torch.bfloat16)
+    for left in (tokens, tokens[:, :, 1], tokens[:, 1:, 2, :]):
+        assert relative_error(tw.matmul(left, weight), left.double() @ weight.double()) < 1e-2
+
+
 @pytest.mark.parametrize("tile", [(256, 128), (128, 192), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64)])
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
 def test_every_tile_and_cluster(torch, tile, cluster):

@@ -39,7 +39,7 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
             box = " x ".join(map(str, store.map.box))
             words = f"bulk stores of {box} boxes, swizzle {store.map.swizzle}, {d.staging_slots} staging slots"
         else:
-            words = "plain stores with bounds checks"
+            words = "plain stores with bounds checks" + (", along rows" if store.along_rows else "")
         rows.append((f"store {store.parameter}", words))
     rows.append(("shared memory", f"{d.smem_bytes} bytes"))
     return rows
