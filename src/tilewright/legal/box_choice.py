@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from math import ceil, prod
 
 from tilewright.legal.map_limits import MapLimits
@@ -72,29 +71,34 @@ def conflict_ways(inner_bytes: int, span_bytes: int) -> int:
     return max(banks)
 
 
-def _variants(chain: Chain, span_bytes: int, limits: MapLimits) -> Iterator[Chain]:
-    """The chain itself, and with what is too long for one box made a dimension of its own."""
-    yield chain
+def _variants(chain: Chain, span_bytes: int, limits: MapLimits) -> list[Chain]:
+    """The chain itself, and with each extent that is too long for one box, and then all, cut into dimensions."""
     reading = chain.reading
-    if reading.rank >= limits.rank_max:
-        return
-    inner_most = span_bytes or limits.box_extent_max * reading.element_bytes
-    if reading.box[0] * reading.element_bytes > inner_most:
-        # The pieces of a row follow the rows: each piece is a block of rows in shared memory, as several copies leave.
-        most = min(inner_most // reading.element_bytes, limits.box_extent_max)
-        unit = max(1, limits.inner_multiple_bytes // reading.element_bytes)
-        sizes = (size for size in range(most - most % unit, 0, -unit) if reading.box[0] % size == 0)
-        for size in islice(sizes, 1):
-            yield from _moved(chain, limits, Split(0, size), Permute((0, *range(2, reading.rank + 1), 1)))
-    for at in range(1, reading.rank):
-        extent = reading.box[at]
-        if extent > limits.box_extent_max:
-            size = max(size for size in range(1, limits.box_extent_max + 1) if extent % size == 0)
-            yield from _moved(chain, limits, Split(at, size))
+    unit = max(1, limits.inner_multiple_bytes // reading.element_bytes)
+    found = [chain]
+    for at in range(reading.rank - 1, 0, -1):
+        if reading.box[at] > limits.box_extent_max:
+            size = _divisor(reading.box[at], reading.dims[at], limits.box_extent_max, 1)
+            found += [more for known in found for more in _moved(known, limits, Split(at, size))]
+    most = min(limits.box_extent_max, span_bytes // reading.element_bytes or limits.box_extent_max)
+    if reading.box[0] > most:
+        size = _divisor(reading.box[0], reading.dims[0], most - most % unit, unit)
+        for known in list(found):
+            # The pieces of a row follow the rows: each is a block of rows in shared memory, as several copies leave it.
+            order = (0, *range(2, known.reading.rank + 1), 1)
+            found += _moved(known, limits, Split(0, size), Permute(order))
+    return found
+
+
+def _divisor(box: int, extent: int, most: int, step: int) -> int:
+    """The largest multiple of `step`, up to `most`, that divides both; else 1."""
+    return next((size for size in range(most, 0, -step) if box % size == 0 and extent % size == 0), 1)
 
 
 def _moved(chain: Chain, limits: MapLimits, *moves: Split | Permute) -> Iterator[Chain]:
     reading = chain.reading
+    if reading.rank >= limits.rank_max:
+        return
     for move in moves:
         after = move.apply(reading)
         if after is None:

@@ -26,7 +26,7 @@ from tilewright.legal.legality import judge
 from tilewright.legal.map_limits import MapLimits
 from tilewright.legal.moves import Fill, Fold, Realign, Select, Shift
 from tilewright.legal.reading import Reading
-from tilewright.legal.reading_search import Chain, search
+from tilewright.legal.reading_search import Chain, first_fault, search
 from tilewright.legal.repair_plan import Change, Kind, Part, Repair
 from tilewright.legal.repair_words import box_words, kind_of, move_words, storage_words
 from tilewright.legal.storage import overlaps, padded, padding_bytes, workspaces
@@ -85,15 +85,16 @@ class Question:
 
 
 def in_place(question: Question) -> list[Repair]:
-    """Plans by maps of the tensor as it stands: by short chains of moves; where none of these brings a box exactly and
-    at once, and congruences say that a map may, by equality saturation too."""
+    """Plans by maps of the tensor as it stands: by short chains of moves; where the view is no map's, none of these
+    brings a box exactly and at once, and congruences say that a map may, by equality saturation too."""
     reading, engines = question.reading, question.engines
     found: list[Repair] = []
     for chain in _chains(question, reading):
         for choice in _choices(question, chain):
             found += plan_of(question, (choice,), reading, "in place")
     exact = any(plan.cost.extra_copies == plan.cost.overfetched_bytes == 0 for plan in found)
-    if exact or not engines.egraph or question.form.fills_nan:
+    described = bool(found) and first_fault(reading, question.limits) is None
+    if exact or described or not engines.egraph or question.form.fills_nan:
         return found
     if engines.domain and not may_have_exact_form(reading, question.limits):
         return found
