@@ -45,6 +45,8 @@ from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
 _ANYTHING = Want()
+_RANK_SEARCHED = 16
+"""Tensors of more dimensions get plans without maps: the search for forms grows with each, and none is known."""
 
 
 def repair(
@@ -73,6 +75,8 @@ def _repairs(map: TensorMap, want: Want, hardware: Target, engines: Engines) -> 
     found: list[Repair] = []
     if _does_it(map, question) and is_legal(map, hardware):
         found.append(_as_it_is(question, map))
+    elif map.rank > _RANK_SEARCHED:
+        pass
     elif plain and (map.interleave == "none" or isinstance(map.interleave, int)):
         found = [*in_place(question), *several_maps(question), *stored_otherwise(question)]
     elif engines.solver:
