@@ -199,7 +199,7 @@ def cost_of(question: Question, chosen: tuple[BoxChoice, ...]) -> Cost:
         span = question.limits.span_bytes(choice.swizzle)
         inner_bytes = choice.box[0] * reading.element_bytes
         rows = prod(-(-e // s) for e, s in zip(choice.box[1:], reading.element_strides[1:], strict=True))
-        footprint = (rows - 1) * pitch_bytes(inner_bytes, span) + inner_bytes
+        footprint = rows * pitch_bytes(inner_bytes, span)
         copies += choice.copies
         fetched += choice.copies * rows * inner_bytes
         smem += choice.copies * (-(-footprint // _LINE_BYTES) * _LINE_BYTES)
