@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.condition import names_of
@@ -29,6 +29,9 @@ from tilewright.legal.tensor_map_format import SIZE_BYTES, DecodedMap, read_map
 _MOST_BYTES = 1 << 20
 """Of an input file: 8,192 encoded maps."""
 _NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)")
+_MOST_DIGITS = 100
+_MOST_FIELDS = 100
+"""Of an object in which a field that stands twice is looked for; more than any map has."""
 _CONVOLUTION = ("lower_corner", "upper_corner", "channels_per_pixel", "pixels_per_column")
 
 
@@ -36,7 +39,8 @@ def maps_of_json(path: str) -> list[AnyMap]:
     """The maps in a JSON file, or on standard input for `-`. Raises TilewrightError naming the map and the field."""
     text = _content(path, "JSON").decode("utf-8", "surrogateescape")
     try:
-        document: Any = json.loads(text, parse_constant=_no_number)
+        # NaN and Infinity become floats, so that the message about them names the field.
+        document: Any = json.loads(text, parse_int=_json_integer, object_pairs_hook=_json_object)
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
         raise TilewrightError(f"{_shown(path)} is no JSON: {reason}", remedy='write {"dtype": "bf16", ...}') from None
@@ -152,9 +156,11 @@ def _parts(option: str, text: str) -> list[str]:
 def _entry(option: str, text: str) -> int | str:
     """A number, or an expression over sizes as its text."""
     if _NUMBER.fullmatch(text):
-        if len(text) > 100:
+        if len(text) > _MOST_DIGITS:
             raise TilewrightError(f"{_flag(option)}: a number of {len(text)} digits", remedy="64 bits are 20 digits")
         return int(text, 0) if "x" in text.lower() else int(text)
+    if text.lower() in ("nan", "inf", "infinity"):
+        raise TilewrightError(f"{_flag(option)}: {text} is no integer", remedy="write numbers, with commas")
     parse_expression(text, what=_flag(option))
     return text
 
@@ -168,8 +174,18 @@ def _flag(option: str) -> str:
     return "--" + option.replace("_", "-")
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number that JSON has")
+def _json_integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None) if len(names) <= _MOST_FIELDS else None
+    if twice is not None:
+        raise ValueError(f"field {twice!r} stands twice")
+    return dict(pairs)
 
 
 def _map_of_entry(entry: object, place: str) -> AnyMap:
@@ -198,7 +214,17 @@ def _map_of_entry(entry: object, place: str) -> AnyMap:
 
 
 def _kind(value: object) -> str:
-    return "null" if value is None else f"a {type(value).__name__}"
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a truth value"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case _:
+            return "a number"
 
 
 def _content(path: str, what: str) -> bytes:

@@ -20,6 +20,8 @@ from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.violation import Violation
 from tilewright.legal.want import Want
 
+_EXTENT_MOST = 1 << 32
+"""No one means a longer row."""
 Driver = tuple[int, int] | int | None
 
 
@@ -98,7 +100,7 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
 def _order_remarks(map: TensorMap) -> tuple[str, ...]:
     """Rows that overlap although they would not with the dimensions the other way round."""
     data_type = map.data_type
-    if data_type is None or map.rank < 2 or min((*map.dims, *map.strides)) < 1:
+    if data_type is None or map.rank < 2 or min((*map.dims, *map.strides)) < 1 or max(map.dims) > _EXTENT_MOST:
         return ()
     row_bytes = map.dims[0] * data_type.global_bits // 8
     turned = map.dims[::-1]

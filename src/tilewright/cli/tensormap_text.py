@@ -113,7 +113,7 @@ def _change_lines(legality: Legality) -> Iterator[Line]:
     if not changes:
         return
     # What every set has is said once.
-    always = frozenset.intersection(*changes)
+    always = changes[0].intersection(*changes[1:])
     choices = [_joined(sorted(names - always), "and") for names in changes if names - always]
     if not choices:
         yield from _wrapped("plain", "  to mend it, change ", _joined(sorted(always), "and"))
