@@ -15,6 +15,7 @@ from itertools import product
 from typing import Literal
 
 from tilewright.legal.costs import Cost
+from tilewright.legal.im2col_map import Im2colMap, Im2colWideMap
 from tilewright.legal.moves import Move, Select, Unroll
 from tilewright.legal.reading import Index, Reading
 from tilewright.legal.tensor_map import TensorMap
@@ -105,7 +106,8 @@ class Part:
 class Repair:
     """A way to copy the boxes that an illegal map was for.
 
-    kind: what it mainly does; title: one line with the numbers; maps: usually one, none where the copy needs no map;
+    kind: what it mainly does; title: one line with the numbers; maps: usually one, none where the copy needs no tiled
+    map; im2col: the im2col map, where one is repaired or serves better;
     changes: fields of the map that differ; cost: in numbers, `cost.line` in words; checked: every map was judged legal
     afterwards; stored: the tensor as it must stand (its strides, where the repair pads or copies it; `address` is
     counted from the workspace's beginning where it is copied); boxes: extents of the box delivered, and the multiples
@@ -119,11 +121,12 @@ class Repair:
     changes: tuple[Change, ...]
     stored: Reading = field(repr=False)
     parts: tuple[Part, ...] = field(default=(), repr=False)
+    im2col: Im2colMap | Im2colWideMap | None = None
     checked: bool = True
 
     @property
     def map(self) -> TensorMap | None:
-        """The first map; None for a copy that takes none."""
+        """The first tiled map; None for a copy that takes none."""
         return self.maps[0] if self.maps else None
 
     @property

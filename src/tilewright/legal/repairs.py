@@ -16,6 +16,7 @@ tests/legal/test_repairs.py, element by element, and tests/legal/test_repair_exh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -24,6 +25,8 @@ from tilewright.base.error import TilewrightError
 from tilewright.legal.box_choice import BoxChoice
 from tilewright.legal.engines import ALL_ENGINES, Engines
 from tilewright.legal.field_repairs import field_repairs
+from tilewright.legal.im2col_map import AnyMap
+from tilewright.legal.im2col_repairs import as_im2col, im2col_repairs
 from tilewright.legal.map_limits import MapLimits, map_limits
 from tilewright.legal.plan_search import (
     Form,
@@ -50,12 +53,12 @@ _RANK_SEARCHED = 16
 
 
 def repair(
-    map: TensorMap, want: Want | None = None, target: str | Target = "sm_90a", *, engines: Engines = ALL_ENGINES
+    map: AnyMap, want: Want | None = None, target: str | Target = "sm_90a", *, engines: Engines = ALL_ENGINES
 ) -> list[Repair]:
     """Plans that copy the boxes of `map` legally, the cheapest first; `map` itself where it is legal.
 
-    want: what must stay and what is needed (`Want`). Empty only where there is nothing to copy (see above). Raises
-    TilewrightError for an unknown target and for a wanted box of another rank.
+    map: tiled, or im2col; want: what must stay and what is needed (`Want`). Empty only where there is nothing to copy
+    (see above). Raises TilewrightError for an unknown target and for a wanted box of another rank.
     """
     hardware = target_named(target) if isinstance(target, str) else target
     answer = _repairs if engines.memo else _repairs.__wrapped__
@@ -63,7 +66,9 @@ def repair(
 
 
 @lru_cache(maxsize=4096)
-def _repairs(map: TensorMap, want: Want, hardware: Target, engines: Engines) -> tuple[Repair, ...]:
+def _repairs(map: AnyMap, want: Want, hardware: Target, engines: Engines) -> tuple[Repair, ...]:
+    if not isinstance(map, TensorMap):
+        return tuple(im2col_repairs(map, want, hardware))
     if want.box is not None and len(want.box) != map.rank:
         raise TilewrightError(f"the wanted box has {len(want.box)} entries; rank {map.rank} needs {map.rank}")
     question = _question(map, want, hardware, engines)
@@ -78,13 +83,30 @@ def _repairs(map: TensorMap, want: Want, hardware: Target, engines: Engines) -> 
     elif map.rank > _RANK_SEARCHED:
         pass
     elif plain and (map.interleave == "none" or isinstance(map.interleave, int)):
-        found = [*in_place(question), *several_maps(question), *stored_otherwise(question)]
+        found = [*in_place(question), *several_maps(question), *stored_otherwise(question), *_by_im2col(question)]
     elif engines.solver:
         found = [*field_repairs(question, map)]
     if map.interleave != "none":
         # Where its elements stand, a copy engine knows; threads reckon it, one element at a time.
         others = [each for each in others if each.kind == "loads"]
     return tuple(ranked([*found, *others]))
+
+
+def _by_im2col(question: Question) -> Iterator[Repair]:
+    """The plan by an im2col map, where the tensor is a view of images and a want does not hold on to its fields."""
+    if question.want.keep or question.want.store or question.form.fills_nan:
+        return
+    map = as_im2col(question.reading, question.form.dtype, question.form.swizzle, question.target)
+    if map is None:
+        return
+    copies = -(-question.reading.box[0] // map.channels_per_pixel)
+    taps = "s, r" if map.rank == 4 else "s"
+    title = (
+        f"use im2col: images of {' x '.join(str(extent) for extent in map.dims[:-1])}, columns of "
+        f"{map.pixels_per_column} pixels, the taps as offsets ({taps})"
+    )
+    cost = replace(question.base, extra_copies=copies - 1)
+    yield Repair("im2col", title, (), cost, (), question.reading, im2col=map)
 
 
 def forget() -> None:
