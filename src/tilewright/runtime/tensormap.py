@@ -88,7 +88,7 @@ def encode(tensor_map: TensorMap, address: int, purpose: str) -> bytes:
         device.check(
             result,
             f"encoding the tensor map for {purpose}: {describe(tensor_map, address)}",
-            advice="tilewright.legal.operand.diagnose names the rules broken and the nearest legal map",
+            advice="tilewright.legal.check names the rules broken, tilewright.legal.repair the plans nearest to it",
         )
     return ctypes.string_at(int(result[1].getPtr()), TENSOR_MAP_BYTES)
 
