@@ -34,6 +34,8 @@ def broken_wide(driver: object = None, **changes: object) -> list[str]:
         ({"pixels_per_column": 1024}, []),
         ({"pixels_per_column": 1025}, ["TM025"]),
         ({"pixels_per_column": 0}, ["TM025"]),
+        ({"channels_per_pixel": 256, "pixels_per_column": 456, "swizzle": "none"}, []),
+        ({"channels_per_pixel": 256, "pixels_per_column": 457, "swizzle": "none"}, ["TM018"]),
         ({"lower_corner": (-128, -1)}, []),
         ({"lower_corner": (-129, -1)}, ["TM026"]),
         ({"upper_corner": (127, -1)}, []),
@@ -54,7 +56,8 @@ def test_each_rule(changes: dict[str, object], expected: list[str]) -> None:
 def test_maps_along_w_alone() -> None:
     assert broken_wide() == []
     assert broken_wide(mode="w128", pixels_per_column=9999) == []
-    assert broken_wide(pixels_per_column=9999) == ["TM025"]
+    assert broken_wide(pixels_per_column=1025) == ["TM025"]
+    assert broken_wide(pixels_per_column=9999) == ["TM018", "TM025"]
     assert broken_wide(mode=2) == ["TM029"]
     assert broken_wide(swizzle="none") == ["TM030"]
     assert broken_wide(swizzle="128B_atom_32B") == []

@@ -87,8 +87,8 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
              f"Each elementStrides entry is 1 to {limit('element_stride_max')}.", source("element_stride_max"),
              "An element stride of 16.", "Express the stride by a dimension of its own."),
         Rule("TM018", "box-footprint", "the box is larger than shared memory",
-             f"The box has at most {limit('box_footprint_bytes_max')} bytes.", source("box_footprint_bytes_max"),
-             "256 x 256 x 8 bf16 elements.", "Copy several boxes."),
+             f"The box, or the column of an im2col map, has at most {limit('box_footprint_bytes_max')} bytes.",
+             source("box_footprint_bytes_max"), "256 x 256 x 8 bf16 elements.", "Copy several boxes."),
         Rule("TM019", "driver-version", "the driver does not know a value yet",
              "Tensor maps need CUDA 12.0, packed data types and swizzle atoms 12.8, im2col maps along W alone 13.0.",
              later("feature.packed_tensor_elements").source, "A packed type with a driver of 12.6.",
@@ -117,9 +117,9 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
         Rule("TM026", "corner-range", "a corner of the box of pixels is out of range",
              f"Corners are at least minus, and below, {corners} for ranks 3, 4 and 5.", source("im2col_corner_limits"),
              "A padding of 20 in three dimensions.", "Pad the tensor itself."),
-        Rule("TM027", "pixel-box-extent", "the box of pixels is empty, or too large to count",
-             "In each spatial dimension the extent plus the upper minus the lower corner is 1 to "
-             f"{limit('im2col_pixel_box_limit') - 1}.", source("im2col_pixel_box_limit"),
+        Rule("TM027", "pixel-box-extent", "the box of pixels is empty, or its end is no signed word",
+             "In each spatial dimension the lower corner is below the extent plus the upper corner, that sum as a "
+             "signed 32-bit number.", source("im2col_pixel_box_limit"),
              "A filter larger than the padded image.", "Check padding and dilation."),
         Rule("TM028", "im2col-wide", "the architecture has no im2col maps along W alone",
              "cuTensorMapEncodeIm2colWide needs compute capability 10.0; before, the driver makes plain im2col maps of "
@@ -182,6 +182,10 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
              "16U6_ALIGN16B under 128B_ATOM_64B is for stores alone.",
              later("tensor_map.u6x16_align16_swizzles").source, "A load of 6-bit values under 128B_ATOM_64B.",
              "Load under none, 128B or 128B_ATOM_32B."),
+        Rule("TM046", "extent-of-copies", "the tensor is larger than copies reach",
+             f"Copies through maps with an extent above {facts.limit('tensor_copy.extent_max')} raise an illegal "
+             "instruction, though the encoder takes extents up to 2^32.", facts.fact("tensor_copy.extent_max").source,
+             "A vector of 3 * 2^30 bytes.", "Split the dimension in two."),
         Rule("TM050", "copy-mode", "a copy's mode fits neither its map nor its direction",
              "Tile modes take tiled maps, im2col modes im2col maps; gather4 loads, scatter4 and im2col_no_offs store.",
              _COPY, "A gather4 store.", "Use the mode of the map and of the direction."),

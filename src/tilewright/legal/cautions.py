@@ -32,8 +32,8 @@ from tilewright.targets import Target
 _GUIDE = "CUDA C++ Programming Guide, Tensor Memory Access"
 _PROMOTION_BYTES = (0, 64, 128, 256)
 _STORE_ATOM_BYTES = 16
-FAILING = frozenset(("TM031", "TM032", "TM033", "TM043"))
-"""Warnings of which no copy through the map is free: it is undocumented, does not fit, or cannot be awaited."""
+FAILING = frozenset(("TM031", "TM032", "TM033", "TM043", "TM046"))
+"""Warnings of which no copy through the map is free: it is undocumented, does not fit, cannot be awaited, or fails."""
 
 
 def cautions_of(map: AnyMap, target: Target, driver: Driver | None = None) -> tuple[Violation, ...]:
@@ -122,6 +122,14 @@ def _shared_memory(map: AnyMap, target: Target) -> Iterator[Violation]:
 
 
 def _extents(map: AnyMap, target: Target) -> Iterator[Violation]:
+    most = target.limit("tensor_copy.extent_max")
+    for index, extent in enumerate(map.dims):
+        if extent > most:
+            yield _caution(
+                "TM046", "extent-of-copies", "globalDim", index, extent, most,
+                f"extent {extent} of dimension {index} is above {most}: every copy raises an illegal instruction",
+                target.fact("tensor_copy.extent_max").source,
+            )  # fmt: skip
     if isinstance(map, TensorMap) and map.fields.interleave == INTERLEAVE_NONE:
         for index, (extent, box) in enumerate(zip(map.dims, map.box, strict=True)):
             if box > extent:

@@ -74,8 +74,8 @@ L2_PROMOTIONS: tuple[L2Promotion, ...] = get_args(L2Promotion)
 FILLS: tuple[OutOfBounds, ...] = get_args(OutOfBounds)
 WIDE_MODES = ("w", "w128")
 """`CUtensorMapIm2ColWideMode`: pixels counted, or always 128 of them."""
-WIDE_COUNTED, WIDE_PIXELS = 0, 128
-"""The first of these modes, and the pixels that the other moves."""
+WIDE_COUNTED, WIDE_FIXED, WIDE_PIXELS = 0, 1, 128
+"""Their numbers, and the pixels that the second moves."""
 DATA_TYPE_NAMES: tuple[str, ...] = tuple(each.name for each in DATA_TYPES)
 
 _ALIASES = {

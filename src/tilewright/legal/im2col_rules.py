@@ -5,9 +5,13 @@ with tiled maps are the rules of enumerations, address, extents, strides, elemen
 of the inner row (`common_rules`, `inner_rules`). The wide maps of later architectures, along W alone, have rules of
 their own beside them.
 
+Measured, and stated nowhere: a column larger than a multiprocessor's shared memory is refused, with every interleave;
+the end of the box of pixels is counted as a signed word of 32 bits; the spatial dimensions of interleaved maps are the
+first ones.
+
 Source: CUDA Driver API, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide; the wide ones as documented, not
 compared with a driver. How rules are read: `tilewright.legal.rule`. Checked by:
-tests/legal/test_im2col.py.
+tests/legal/test_im2col.py, and tests/legal/test_im2col_driver.py against a driver.
 """
 
 from __future__ import annotations
@@ -35,8 +39,10 @@ from tilewright.legal.enumerations import (
     PADDED_TYPES,
     SWIZZLES,
     WIDE_COUNTED,
+    WIDE_FIXED,
+    WIDE_PIXELS,
 )
-from tilewright.legal.inner_rules import InnerRow, inner_rules
+from tilewright.legal.inner_rules import BYTE_BITS, InnerRow, inner_rules, types_by_bits
 from tilewright.legal.rule import Fields, Rule, Term, Truth, always, each, never, one_of, within
 from tilewright.targets import Target
 
@@ -50,6 +56,7 @@ def im2col_rules(target: Target, driver: Driver | None = None) -> tuple[Rule, ..
         *_shared_rules(target, driver),
         *packed_format_rules(target),
         _pixels_rule(target, always),
+        *_footprint_rules(target, _counted_pixels, always),
         *_corner_rules(target),
     ))  # fmt: skip
 
@@ -66,7 +73,9 @@ def im2col_wide_rules(target: Target, driver: Driver | None = None) -> tuple[Rul
         _wide_mode_rule(target),
         _wide_swizzle_rule(target),
         *(packed_swizzle_rule(target, number, "_wide_swizzles") for number in PADDED_TYPES),
-        _pixels_rule(target, lambda fields: fields.wide_mode == WIDE_COUNTED),
+        _pixels_rule(target, _is_counted),
+        *_footprint_rules(target, _counted_pixels, _is_counted),
+        *_footprint_rules(target, lambda fields: WIDE_PIXELS, lambda fields: fields.wide_mode == WIDE_FIXED),
         _corner(target, "pixelBoxLowerCornerWidth", "lower_corner", 0, None, corners[0]),
         _corner(target, "pixelBoxUpperCornerWidth", "upper_corner", 0, None, corners[0]),
         *_areas(target, 0, None),
@@ -90,6 +99,10 @@ def _shared_rules(target: Target, driver: Driver | None) -> tuple[Rule, ...]:
         _count_rule(target, "TM024", "channels-range", "channelsPerPixel", "channels_per_pixel",
                     "tensor_map.im2col_channels_max", always),
     )  # fmt: skip
+
+
+def _is_counted(fields: Fields) -> Truth:
+    return fields.wide_mode == WIDE_COUNTED
 
 
 def _no_wide_maps(target: Target) -> Rule:
@@ -216,17 +229,51 @@ def _areas(target: Target, index: int, rank: int | None) -> tuple[Rule, Rule]:
 
 
 def _area(target: Target, index: int, dimension: int, applies: Callable[[Fields], Truth]) -> Rule:
-    """The extent of the box of pixels, which the driver counts as a signed word (measured)."""
+    """The box of pixels ends above where it begins; the driver counts its end as a signed word (measured)."""
     word = target.limit("tensor_map.im2col_pixel_box_limit")
 
-    def extent(fields: Fields) -> Term:
-        return fields.dims[dimension] + fields.upper_corner[index] - fields.lower_corner[index]
+    def end(fields: Fields) -> Term:
+        return (fields.dims[dimension] + fields.upper_corner[index] + word) % (2 * word) - word
+
+    def message(fields: Fields) -> str:
+        lower: int = fields.lower_corner[index]
+        total: int = fields.dims[dimension] + fields.upper_corner[index]
+        if total >= word:
+            return f"the box of pixels ends at {total} in dimension {dimension}, which is no signed 32-bit number"
+        return f"the box of pixels is empty in dimension {dimension}: it begins at {lower} and ends before {total}"
 
     return fact_rule(
         target, "tensor_map.im2col_pixel_box_limit", "TM027", "pixel-box-extent", "pixelBoxUpperCorner",
         ("rank", "interleave", f"dims[{dimension}]", f"lower_corner[{index}]", f"upper_corner[{index}]"),
-        lambda fields: within(extent(fields) % (2 * word), 1, word - 1),
-        extent,
-        lambda fields: f"the box of pixels has extent {extent(fields)} in dimension {dimension}, not 1 to {word - 1}",
+        lambda fields: fields.lower_corner[index] < end(fields),
+        lambda fields: fields.dims[dimension] + fields.upper_corner[index] - fields.lower_corner[index],
+        message,
         index=index, applies=applies,
     )  # fmt: skip
+
+
+def _footprint_rules(
+    target: Target, pixels: Callable[[Fields], Term], applies: Callable[[Fields], Truth]
+) -> list[Rule]:
+    """TM018 for each width of elements: the column fits a multiprocessor (measured)."""
+    key = "tensor_map.box_footprint_bytes_max"
+    limit = target.limit(key)
+
+    def of(bits: int, types: tuple[int, ...]) -> Rule:
+        def column_bytes(fields: Fields) -> int:
+            return fields.channels_per_pixel * pixels(fields) * bits // BYTE_BITS
+
+        return fact_rule(
+            target, key, "TM018", "box-footprint", "pixelsPerColumn",
+            ("dtype", "channels_per_pixel", "pixels_per_column", "wide_mode"),
+            lambda fields: fields.channels_per_pixel * pixels(fields) * bits <= limit * BYTE_BITS,
+            column_bytes,
+            lambda fields: f"column of {column_bytes(fields)} bytes exceeds the {limit} bytes of shared memory",
+            applies=lambda fields: each((one_of(fields.dtype, types), applies(fields))),
+        )  # fmt: skip
+
+    return [of(bits, types) for bits, types in types_by_bits(target, shared=True).items()]
+
+
+def _counted_pixels(fields: Fields) -> Term:
+    return fields.pixels_per_column
