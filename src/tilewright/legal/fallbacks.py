@@ -32,24 +32,23 @@ def fallbacks(reading: Reading, base: Cost, limits: MapLimits, *, store: bool = 
     """
     runs = _joined(reading)
     run_bytes, count = _run(runs)
+    row_bytes = runs.dims[0] * runs.element_bytes
     alignment = _alignment(runs)
-    whole_rows = runs.dims[0] * runs.element_bytes % limits.bulk_multiple_bytes == 0
-    if alignment % limits.bulk_multiple_bytes == 0 and run_bytes % limits.bulk_multiple_bytes == 0 and whole_rows:
+    contiguous = runs.strides_bytes[0] == runs.element_bytes and runs.element_strides[0] == 1
+    if contiguous and gcd(alignment, run_bytes, row_bytes) % limits.bulk_multiple_bytes == 0:
         title = f"bulk copies without a tensor map (cp.async.bulk), {count} of {run_bytes} bytes a box"
         cost = replace(_with(base, extra_copies=count - 1), bank_conflict_ways=conflict_ways(run_bytes, 0))
         yield _repair("bulk", title, reading, cost)
-    rows = _run(reading)[1]
-    for width in () if store else _CP_ASYNC_BYTES:
-        if alignment % width == 0 and reading.strides_bytes[0] == reading.element_bytes:
-            pieces = -(-reading.box[0] * reading.element_bytes // width) * rows
-            title = f"asynchronous copies by threads (cp.async), {pieces} of {width} bytes a box"
-            yield _repair("cp.async", title, reading, _with(base, thread_copies=pieces))
-            break
-    width = next(width for width in _LOAD_BYTES if alignment % width == 0)
-    if reading.strides_bytes[0] != reading.element_bytes or reading.element_strides[0] != 1:
-        width = min(width, reading.element_bytes)
-    inner = -(-reading.box[0] // reading.element_strides[0])
-    pieces = -(-inner * reading.element_bytes // width) * rows
+    # What a row lacks of a last copy is filled with zeros (PTX ISA, cp.async: src-size).
+    width = 0 if store or not contiguous else next((each for each in _CP_ASYNC_BYTES if alignment % each == 0), 0)
+    if width:
+        pieces = -(-run_bytes // width) * count
+        title = f"asynchronous copies by threads (cp.async), {pieces} of {width} bytes a box"
+        yield _repair("cp.async", title, reading, _with(base, thread_copies=pieces))
+    # A load reads nothing past a row's end.
+    whole = gcd(alignment, run_bytes, row_bytes) if contiguous else gcd(alignment, reading.element_bytes)
+    width = next(each for each in _LOAD_BYTES if whole % each == 0)
+    pieces = run_bytes // width * count
     verb = "plain stores" if store else "plain loads"
     title = f"{verb} by threads, {pieces} of {width} byte{'s' if width > 1 else ''} a box"
     # A load passes through registers: a second instruction moves it on.
