@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--swizzle", default="none", metavar="MODE", help="none, 32B, 64B, 128B, ... (default: none)")
     source.add_argument("--l2-promotion", default="none", metavar="MODE", help="none, 64B, 128B or 256B")
     source.add_argument("--oob-fill", default="zero", metavar="FILL", help="zero or nan (default: zero)")
-    source.add_argument("--address", default="0", metavar="N", help="address of the first element (default: 0)")
+    source.add_argument("--address", metavar="N", help="address of the first element (default: any that is aligned)")
     source.add_argument("--where", metavar="CONDITIONS", help="what holds of sizes that options name")
     convolution = parser.add_argument_group("an im2col map instead of a tiled one")
     convolution.add_argument("--lower-corner", metavar="N,...", help="of the box of pixels, from the first pixel")
@@ -68,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked = parser.add_argument_group("what to answer")
     asked.add_argument("--target", default="sm_90a", metavar="NAME", help="architecture (default: sm_90a)")
     asked.add_argument("--driver", metavar="VERSION", help="the driver API's version, such as 13.0")
+    asked.add_argument("--error", metavar="N", help="what the encoder answered, such as 1 or 700")
+    asked.add_argument("--map-address", metavar="N", help="where the 128 bytes of the map itself stand")
     asked.add_argument("--synthesize", action="store_true", help="answer with the nearest legal plans, written out")
     asked.add_argument("--want-box", metavar="N,...", help="elements that a step of the kernel needs")
     asked.add_argument("--keep", action="append", default=[], metavar="FIELD", help="a field that must not change")
@@ -147,6 +149,8 @@ def _say(reports: list[list[Line]]) -> None:
 
 def _maps(arguments: argparse.Namespace) -> list[tuple[AnyMap | SymbolicMap, tuple[str, ...]]]:
     from tilewright.cli.tensormap_input import map_of_options, maps_of_bytes, maps_of_json
+    from tilewright.cli.tensormap_judge import null_remarks
+    from tilewright.legal.symbolic_map import SymbolicMap
 
     sources = [name for name in ("from_bytes", "json") if getattr(arguments, name) is not None]
     spelled = [name for name in ("dtype", "dims", "strides", "box") if getattr(arguments, name) is not None]
@@ -154,10 +158,11 @@ def _maps(arguments: argparse.Namespace) -> list[tuple[AnyMap | SymbolicMap, tup
         flags = ", ".join("--" + name.replace("_", "-") for name in (*sources, *spelled[:1]))
         raise TilewrightError(f"{flags}: more than one source of a map", remedy="give one of them")
     if arguments.from_bytes is not None:
-        return [(decoded.map, decoded.remarks) for decoded in maps_of_bytes(arguments.from_bytes)]
+        return [(each.map, (*each.remarks, *null_remarks(each.map))) for each in maps_of_bytes(arguments.from_bytes)]
     if arguments.json is not None:
-        return [(map, ()) for map in maps_of_json(arguments.json)]
-    return [(map_of_options(arguments), ())]
+        return [(map, null_remarks(map) if stated else ()) for map, stated in maps_of_json(arguments.json)]
+    map = map_of_options(arguments)
+    return [(map, () if arguments.address is None or isinstance(map, SymbolicMap) else null_remarks(map))]
 
 
 def _refuse_for_sizes(arguments: argparse.Namespace) -> None:
@@ -170,7 +175,7 @@ def _refuse_for_sizes(arguments: argparse.Namespace) -> None:
 
 
 _COPY_OPTIONS = ("coords", "shared_address", "shared_bytes", "direction", "reduction", "mode", "offsets", "multicast",
-                 "want_box")  # fmt: skip
+                 "want_box", "error", "map_address")  # fmt: skip
 
 
 def _question(arguments: argparse.Namespace) -> Question:
@@ -204,7 +209,15 @@ def _question(arguments: argparse.Namespace) -> Question:
         arguments.consumer,
     )
     copy = {name: value for name, value in asked.items() if value is not None}
-    return Question(arguments.target, _driver(arguments.driver), copy, want, arguments.synthesize)
+    return Question(
+        arguments.target,
+        _driver(arguments.driver),
+        copy,
+        want,
+        arguments.synthesize,
+        single("error"),
+        single("map_address"),
+    )
 
 
 def _flag(name: str) -> str:

@@ -30,7 +30,7 @@ class Question:
     """What is asked of every map of a command line.
 
     copy: keyword arguments of `check_copy`, empty where no copy is asked about; synthesize: whether plans are wanted
-    whether or not the map is legal.
+    whether or not the map is legal; error: what the encoder answered, a CUresult; map_address: of the map's own bytes.
     """
 
     target: str
@@ -38,6 +38,8 @@ class Question:
     copy: dict[str, Any]
     want: Want
     synthesize: bool
+    error: int | None = None
+    map_address: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,71 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
                 if all(check(each, question.target, question.driver).legal for each in found.maps)
             )
         remarks = (*remarks, *_order_remarks(map))
+    if question.map_address is not None:
+        broken = (*broken, *_place_violations(question.map_address, legality))
+        remarks = (*remarks, *_place_remarks(question.map_address, legality))
+    if question.error is not None and legality.legal and not broken:
+        remarks = (*remarks, _error_remark(question.error))
     return Judged(map, legality, broken, warned, remarks, repairs, question.synthesize)
+
+
+def null_remarks(map: AnyMap) -> tuple[str, ...]:
+    """What to say of a map whose address is stated to be 0."""
+    if map.address:
+        return ()
+    return (
+        "the tensor's address is null: a driver of API 13.0 encodes it all the same (measured), older ones answered "
+        "CUDA_ERROR_INVALID_VALUE (CUTLASS issue 947), and a copy through the map finds no memory",
+    )
+
+
+_RESULTS = {
+    1: "CUDA_ERROR_INVALID_VALUE",
+    700: "CUDA_ERROR_ILLEGAL_ADDRESS",
+    715: "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    716: "CUDA_ERROR_MISALIGNED_ADDRESS",
+    719: "CUDA_ERROR_LAUNCH_FAILED",
+    999: "CUDA_ERROR_UNKNOWN",
+}
+_INVALID_VALUE = 1
+
+
+def _error_remark(error: int) -> str:
+    """Why the encoder answered so although the map is legal. Source: CUDA Driver API, CUresult."""
+    name = _RESULTS.get(error, "another error")
+    if error == 0:
+        return "the encoder took the map, as it should"
+    if error == _INVALID_VALUE:
+        return (
+            "the map breaks no rule known, yet the encoder answered CUDA_ERROR_INVALID_VALUE: look whether the pointer "
+            "to the map is a multiple of 64 and the tensor's address is not null, and whether these are the values "
+            "that it was given"
+        )
+    return (
+        f"the map is legal: {error} ({name}) is an earlier error of the context, which every later call answers with; "
+        "look at the kernels launched before, with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer"
+    )
+
+
+def _place_violations(address: int, legality: Legality) -> tuple[Violation, ...]:
+    """TM201: the 128 bytes do not stand where they can be encoded or used."""
+    key = "tensor_map.alignment_bytes"
+    alignment = legality.target.limit(key)
+    if address % alignment == 0:
+        return ()
+    message = f"the tensor map itself stands at {address:#x}, no multiple of {alignment}"
+    source = legality.target.fact(key).source
+    return (Violation("TM201", "no-tensor-map", "tensorMap", None, address, alignment, message, source),)
+
+
+def _place_remarks(address: int, legality: Legality) -> tuple[str, ...]:
+    alignment = legality.target.limit("tensor_map.alignment_bytes")
+    if address % alignment or not address % (2 * alignment):
+        return ()
+    return (
+        f"CUtensorMap is aligned to {2 * alignment} bytes from CUDA 13.0 on and to {alignment} before: {address:#x} is "
+        "refused by code compiled for the newer, and structures that hold a map are laid out differently",
+    )
 
 
 def _order_remarks(map: TensorMap) -> tuple[str, ...]:
