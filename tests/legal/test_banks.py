@@ -1,5 +1,6 @@
 """The bank model against wavefronts measured on an H200, for every kind of access, and for loads by lanes in pairs."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,14 @@ import numpy as np
 import pytest
 
 from tilewright.base.error import TilewrightError
-from tilewright.legal.banks import load_wavefronts, matrix_wavefronts, store_wavefronts
+from tilewright.legal.access_kind import NUMBERED_KINDS, access_kind, lane_groups
+from tilewright.legal.banks import (
+    ideal_wavefronts,
+    load_wavefronts,
+    matrix_wavefronts,
+    store_wavefronts,
+    wavefronts,
+)
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -92,9 +100,9 @@ def test_a_swizzled_tile_is_read_without_conflicts_and_a_plain_one_is_not() -> N
     ],
 )
 def test_what_is_no_access_of_a_warp_is_an_error(addresses: list[int], lane_bytes: int, complaint: str) -> None:
-    for wavefronts in (load_wavefronts, store_wavefronts):
+    for count in (load_wavefronts, store_wavefronts):
         with pytest.raises(TilewrightError, match=complaint):
-            wavefronts(addresses, lane_bytes, HOPPER)
+            count(addresses, lane_bytes, HOPPER)
 
 
 def test_what_is_no_matrix_access_is_an_error() -> None:
@@ -102,3 +110,112 @@ def test_what_is_no_matrix_access_is_an_error() -> None:
         matrix_wavefronts([0] * 9, HOPPER)
     with pytest.raises(TilewrightError, match="not a multiple of 16"):
         matrix_wavefronts([8] * 8, HOPPER)
+
+
+def test_all_measured_rows_at_once() -> None:
+    with np.load(DATA / "banks.npz") as archive:
+        kinds, addresses, cycles = archive["kind"], archive["addr"], archive["cycles"]
+    found = wavefronts(kinds, addresses, HOPPER)
+    assert found.shape == (4000,)
+    away = np.abs(cycles / found - 1)
+    assert (away[found > 1] <= 0.1).all()
+    assert (np.rint(cycles[found == 1]) == 1).all()
+    by_name = wavefronts([NUMBERED_KINDS[kind] for kind in kinds.tolist()], addresses, "sm_90a")
+    assert (by_name == found).all()
+    assert (wavefronts(kinds, addresses, "sm_100a") == found).all()
+
+
+def test_many_accesses_a_second() -> None:
+    with np.load(DATA / "banks.npz") as archive:
+        kinds, addresses = np.resize(archive["kind"], 40_000), np.tile(archive["addr"], (10, 1))
+    wavefronts(kinds[:100], addresses[:100], HOPPER)
+    seconds: list[float] = []
+    for _ in range(3):
+        begin = time.process_time()
+        wavefronts(kinds, addresses, HOPPER)
+        seconds.append(time.process_time() - begin)
+    assert len(kinds) / min(seconds) >= 200_000
+
+
+def plain_wavefronts(addresses: list[int], lane_bytes: int, groups: tuple[tuple[int, ...], ...], banks: int) -> int:
+    """The definition, word by word, without the exception for loads in pairs."""
+    total = 0
+    for lanes in groups:
+        words = {
+            word
+            for lane in lanes
+            if addresses[lane] >= 0
+            for word in range(addresses[lane] // 4, max(addresses[lane] // 4 + 1, (addresses[lane] + lane_bytes) // 4))
+        }
+        total += max((sum(word % banks == bank for word in words) for bank in range(banks)), default=0)
+    return total
+
+
+@pytest.mark.parametrize("name", ["sm_90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_random_accesses_against_the_definition(name: str, width: int) -> None:
+    facts = target(name)
+    kind = access_kind(f"{'st.shared.' if name == 'sm_90a' else 'ds_read_'}b{8 * width}")
+    generator = np.random.default_rng(width)
+    lanes = facts.limit("warp.threads")
+    addresses = generator.integers(0, 128, (200, lanes)) * width * generator.choice([1, 2, 8, 32], (200, 1))
+    active = generator.random((200, lanes)) < generator.choice([0.1, 0.5, 1.1], (200, 1))
+    masked = np.where(active, addresses, -1).tolist()
+    groups = lane_groups(kind, facts)
+    expected = [plain_wavefronts(row, width, groups, facts.limit("multiprocessor.shared_banks")) for row in masked]
+    assert wavefronts(kind.name, addresses, facts, active).tolist() == expected
+
+
+def spans(*ranges: tuple[int, int]) -> set[int]:
+    return {lane for first, last in ranges for lane in range(first, last + 1)}
+
+
+def test_groups_of_lanes_that_documents_state() -> None:
+    mi300 = [((0, 3), (20, 23)), ((32, 35), (52, 55)), ((4, 7), (16, 19)), ((36, 39), (48, 51)),
+             ((8, 11), (28, 31)), ((40, 43), (60, 63)), ((12, 15), (24, 27)), ((44, 47), (56, 59))]  # fmt: skip
+    mi350 = [((0, 3), (12, 15), (20, 27)), ((32, 35), (44, 47), (52, 59)), ((4, 11), (16, 19), (28, 31)),
+             ((36, 43), (48, 51), (60, 63))]  # fmt: skip
+    for name, phases in (("gfx942", mi300), ("gfx950", mi350)):
+        found = lane_groups(access_kind("ds_read_b128"), target(name))
+        assert {frozenset(group) for group in found} == {frozenset(spans(*phase)) for phase in phases}
+        # Every group of a wide read takes each bank once at best.
+        assert ideal_wavefronts("ds_read_b128", name) == len(phases)
+
+
+def test_a_row_major_tile_of_an_mfma_operand_conflicts_on_cdna_until_swizzled() -> None:
+    """Lanes 0 to 15 read 16 bytes of 16 rows of 128 bytes; lanes 16 on the next 16 bytes."""
+    lane = np.arange(64)
+    row, chunk = lane % 16, lane // 16
+    plain = row * 128 + chunk * 16
+    swizzled = row * 128 + ((chunk ^ (row % 8)) * 16)
+    found = wavefronts("ds_read_b128", np.stack([plain, swizzled]), "gfx942")
+    assert found[0] > found[1] == 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "name", "complaint"),
+    [
+        (0, (4, 31), "sm_90a", r"not \(n, 32\)"),
+        (0, (32,), "sm_90a", r"not \(n, 32\)"),
+        (0, (4, 32), "gfx942", r"not \(n, 64\)"),
+        (10, (4, 32), "sm_90a", "0 to 9"),
+        ("ldmatrix.x3", (4, 32), "sm_90a", "no model"),
+        ("ld.shared.v4.b64", (4, 32), "sm_90a", "no model"),
+        ("ldmatrix.x4", (4, 64), "gfx950", "has no ldmatrix"),
+        ("ds_write_b128", (4, 64), "gfx950", "not known which lanes"),
+        ([0, 1], (4, 32), "sm_90a", "2 kinds for 4"),
+    ],
+)
+def test_what_is_not_modelled_is_an_error(kind: int | str, shape: tuple[int, ...], name: str, complaint: str) -> None:
+    with pytest.raises(TilewrightError, match=complaint):
+        wavefronts(kind, np.zeros(shape, np.int64), name)
+
+
+def test_spellings_of_one_kind() -> None:
+    for name in ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "ldmatrix.x4.trans", "ldmatrix.x4"):
+        assert (access_kind(name).matrices, access_kind(name).lane_bytes) == (4, 16)
+    for name in ("ld.shared.v4.f32", "ld.volatile.shared::cta.v2.b64", "ds_read_b128"):
+        assert (access_kind(name).operation, access_kind(name).lane_bytes) == ("load", 16)
+    with pytest.raises(TilewrightError) as caught:
+        access_kind("ldmatix.x4")
+    assert "ldmatrix.x4" in caught.value.remedy

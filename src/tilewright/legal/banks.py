@@ -1,22 +1,156 @@
 """How many wavefronts does one warp-wide access of shared memory take?
 
-Theory: 32 banks of 4 bytes; a wavefront serves each bank once, and lanes that ask for the same word share it. So a
-group of lanes that is served together takes as many wavefronts as the busiest bank has distinct words asked of it.
-Lanes are served together 32 at a time for 4 bytes a lane, 16 for 8 and 8 for 16; `ldmatrix` and `stmatrix` serve the
-eight rows of one matrix together. One exception, measured: a load of 8 or 16 bytes serves twice as many lanes together
-where all through the warp lanes n and n ^ 1 ask for the same address, or all through it lanes n and n ^ 2.
+Theory: banks of 4 bytes (32 of them, 64 on gfx950); a wavefront serves each bank once, and lanes that ask for the same
+word share it. So a group of lanes that is served together takes as many wavefronts as the busiest bank has distinct
+words asked of it, and an access takes those of all its groups. Which lanes are served together is a fact of the target
+(`access_kind.lane_groups`): on NVIDIA's 32 consecutive ones for 4 bytes a lane, 16 for 8 and 8 for 16, and the eight
+rows of one matrix for `ldmatrix` and `stmatrix`; AMD's groups are not all consecutive. One exception, measured: a load
+of 8 or 16 bytes serves twice as many lanes together where all through the warp lanes n and n ^ 1 ask for the same
+address, or all through it lanes n and n ^ 2.
 
-Not handled: lanes that are switched off (leave them out of the addresses only where whole groups are), atomics, and the
-asynchronous engines, which do not conflict this way. Checked by tests/legal/test_banks.py against wavefronts measured
-on an H200.
+Since addresses are aligned to what a lane moves, the words of one lane fall into banks of their own, and counting units
+of `lane_bytes` in groups of banks counts the same as counting words in banks.
+
+sm_90a was measured; sm_100a is taken to follow the same rules, which nobody has measured; gfx942 and gfx950 are from
+public documents, in which a wavefront is called a pass or a cycle.
+
+Not handled: atomics, and the asynchronous engines, which do not conflict this way. Groups in which no lane is active
+count nothing. Checked by tests/legal/test_banks.py against wavefronts measured on an H200, and by
+bench/probes/banks.py on fresh ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from tilewright.base.error import TilewrightError
+from tilewright.legal.access_kind import AccessKind, access_kind, lane_groups, pair_distances
 from tilewright.targets import Target
+from tilewright.targets import target as target_by_name
+
+Integers = NDArray[np.int64]
+_ROWS_AT_ONCE = 1 << 15
+_SCALAR_NAMES = {4: "b32", 8: "b64", 16: "b128"}
+
+
+def wavefronts(
+    kind: int | str | Sequence[int | str] | NDArray[np.integer],
+    addresses: ArrayLike,
+    target: Target | str,
+    active: ArrayLike | None = None,
+) -> Integers:
+    """Wavefronts of each of n accesses; shape (n,).
+
+    kind: number or name (`access_kind`), one for all or n of them. addresses: shape (n, 32) in bytes, lane 0 first, 64
+    lanes wide on gfx942 and gfx950; the rows of matrices come from the first 8, 16 or 32 lanes, and other addresses are
+    ignored. active: same shape, false for lanes that take no part. Raises TilewrightError for other shapes, a
+    misaligned or negative address of an active lane, and kinds that the target lacks.
+    """
+    facts = target_by_name(target) if isinstance(target, str) else target
+    lanes = facts.limit("warp.threads")
+    given = np.asarray(addresses)
+    if given.ndim != 2 or given.shape[1] != lanes:
+        raise TilewrightError(f"addresses of shape {given.shape}, not (n, {lanes}), for warps of {lanes} lanes")
+    if not np.issubdtype(given.dtype, np.integer):
+        raise TilewrightError(f"addresses of type {given.dtype}, not integers")
+    taking_part = None if active is None else np.asarray(active, dtype=np.bool_)
+    if taking_part is not None and taking_part.shape != given.shape:
+        raise TilewrightError(f"active lanes of shape {taking_part.shape} for addresses of shape {given.shape}")
+    if isinstance(kind, int | str | np.integer):
+        chosen = access_kind(kind if isinstance(kind, str) else int(kind))
+        return _of_kind(chosen, given, taking_part, facts)
+    kinds = [each if isinstance(each, str) else int(each) for each in kind]
+    if len(kinds) != len(given):
+        raise TilewrightError(f"{len(kinds)} kinds for {len(given)} accesses")
+    found = np.zeros(len(given), np.int64)
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(kinds))}
+    numbered = np.array([numbers[each] for each in kinds], np.int64)
+    for each, number in numbers.items():
+        rows = np.flatnonzero(numbered == number)
+        part = None if taking_part is None else taking_part[rows]
+        found[rows] = _of_kind(access_kind(each), given[rows], part, facts)
+    return found
+
+
+def ideal_wavefronts(kind: int | str, target: Target | str) -> int:
+    """Wavefronts of an access of the whole warp whose lanes ask for distinct words and conflict nowhere."""
+    facts = target_by_name(target) if isinstance(target, str) else target
+    return len(lane_groups(access_kind(kind), facts))
+
+
+def _of_kind(
+    kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target
+) -> Integers:
+    groups = lane_groups(kind, target)
+    lanes = len(groups) * len(groups[0])
+    return np.concatenate(
+        [np.zeros(0, np.int64)]
+        + [
+            _of_rows(
+                kind,
+                addresses[begin : begin + _ROWS_AT_ONCE, :lanes],
+                None if active is None else active[begin : begin + _ROWS_AT_ONCE, :lanes],
+                target,
+            )
+            for begin in range(0, len(addresses), _ROWS_AT_ONCE)
+        ]
+    )
+
+
+def _of_rows(
+    kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target
+) -> Integers:
+    """Of few enough accesses of one kind that the temporaries stay small."""
+    units = _units(kind, addresses, active, target)
+    groups = np.array(lane_groups(kind, target))
+    served_bytes = max(kind.lane_bytes, target.limit("multiprocessor.shared_bank_bytes"))
+    row_bytes = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
+    places = row_bytes // served_bytes
+    paired = np.zeros(len(units), np.bool_)
+    for distance in pair_distances(kind, target):
+        # Equal addresses of lanes n and n ^ distance: halves of every aligned block of 2 * distance lanes agree.
+        blocks = units.reshape(len(units), -1, 2, distance)
+        paired |= (blocks[:, :, 0] == blocks[:, :, 1]).all(axis=(1, 2))
+    if not paired.any():
+        return _busiest(units[:, groups], places)
+    found = np.empty(len(units), np.int64)
+    found[~paired] = _busiest(units[~paired][:, groups], places)
+    found[paired] = _busiest(units[paired][:, groups.reshape(len(groups) // 2, -1)], places)
+    return found
+
+
+def _units(
+    kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target
+) -> NDArray[np.integer]:
+    """What each lane asks for, numbered by its place in memory; -1 for lanes that ask for nothing."""
+    wrong = (addresses < 0) | (addresses & (kind.lane_bytes - 1) != 0)
+    if active is not None:
+        wrong &= active
+    if wrong.any():
+        address = int(addresses[wrong][0])
+        raise TilewrightError(f"shared address {address} is not a multiple of {kind.lane_bytes}")
+    if len(addresses) and int(addresses.min()) >= -(2**31) and int(addresses.max()) < 2**31:
+        addresses = addresses.astype(np.int32)
+    served_bytes = max(kind.lane_bytes, target.limit("multiprocessor.shared_bank_bytes"))
+    units = addresses >> (served_bytes.bit_length() - 1)
+    return units if active is None else np.where(active, units, -1)
+
+
+def _busiest(units: NDArray[np.integer], places: int) -> Integers:
+    """Of units by access, group and lane: the distinct units of each group's busiest place, summed over the groups."""
+    accesses, groups, _ = units.shape
+    ordered = np.sort(units, axis=2)
+    first = np.ones(ordered.shape, np.bool_)
+    np.not_equal(ordered[:, :, 1:], ordered[:, :, :-1], out=first[:, :, 1:])
+    first &= ordered >= 0
+    bins = (ordered & (places - 1)) + (np.arange(accesses * groups, dtype=np.int64) * places).reshape(
+        accesses, groups, 1
+    )
+    asked = np.bincount(bins[first], minlength=accesses * groups * places)
+    return asked.reshape(accesses, groups, places).max(axis=2).sum(axis=1, dtype=np.int64)
 
 
 def load_wavefronts(addresses: Sequence[int], lane_bytes: int, target: Target) -> int:
@@ -24,10 +158,7 @@ def load_wavefronts(addresses: Sequence[int], lane_bytes: int, target: Target) -
 
     Raises TilewrightError for another width, a misaligned address or a number of lanes that is no warp.
     """
-    lanes = _lanes_together(addresses, lane_bytes, target)
-    if lane_bytes > target.limit("multiprocessor.shared_bank_bytes") and _in_pairs(addresses):
-        lanes *= 2
-    return _wavefronts(addresses, lane_bytes, lanes, target)
+    return _scalar("ld", addresses, lane_bytes, target)
 
 
 def store_wavefronts(addresses: Sequence[int], lane_bytes: int, target: Target) -> int:
@@ -35,7 +166,7 @@ def store_wavefronts(addresses: Sequence[int], lane_bytes: int, target: Target) 
 
     Raises TilewrightError as `load_wavefronts` does.
     """
-    return _wavefronts(addresses, lane_bytes, _lanes_together(addresses, lane_bytes, target), target)
+    return _scalar("st", addresses, lane_bytes, target)
 
 
 def matrix_wavefronts(row_addresses: Sequence[int], target: Target) -> int:
@@ -43,42 +174,16 @@ def matrix_wavefronts(row_addresses: Sequence[int], target: Target) -> int:
 
     Raises TilewrightError for another number of rows or a row that is not aligned to its 16 bytes.
     """
-    rows, row_bytes = target.limit("matrix_access.rows"), target.limit("matrix_access.row_bytes")
+    rows, lanes = target.limit("matrix_access.rows"), target.limit("warp.threads")
     if len(row_addresses) not in (rows, 2 * rows, 4 * rows):
         raise TilewrightError(f"{len(row_addresses)} row addresses; ldmatrix and stmatrix take {rows} for each matrix")
-    _check_alignment(row_addresses, row_bytes)
-    return _wavefronts(row_addresses, row_bytes, rows, target)
+    padded = [*row_addresses, *[0] * (lanes - len(row_addresses))]
+    return int(wavefronts(f"ldmatrix.x{len(row_addresses) // rows}", [padded], target)[0])
 
 
-def _lanes_together(addresses: Sequence[int], lane_bytes: int, target: Target) -> int:
-    bank_bytes, lanes = target.limit("multiprocessor.shared_bank_bytes"), target.limit("warp.threads")
-    if lane_bytes not in (bank_bytes, 2 * bank_bytes, 4 * bank_bytes):
+def _scalar(operation: str, addresses: Sequence[int], lane_bytes: int, target: Target) -> int:
+    if lane_bytes not in _SCALAR_NAMES:
         raise TilewrightError(f"no model of accesses of {lane_bytes} bytes a lane")
-    if len(addresses) != lanes:
-        raise TilewrightError(f"{len(addresses)} addresses for a warp of {lanes} lanes")
-    _check_alignment(addresses, lane_bytes)
-    return lanes * bank_bytes // lane_bytes
-
-
-def _check_alignment(addresses: Sequence[int], multiple: int) -> None:
-    for address in addresses:
-        if address < 0 or address % multiple:
-            raise TilewrightError(f"shared address {address} is not a multiple of {multiple}")
-
-
-def _in_pairs(addresses: Sequence[int]) -> bool:
-    return any(all(address == addresses[lane ^ apart] for lane, address in enumerate(addresses)) for apart in (1, 2))
-
-
-def _wavefronts(addresses: Sequence[int], lane_bytes: int, lanes_together: int, target: Target) -> int:
-    bank_bytes, banks = target.limit("multiprocessor.shared_bank_bytes"), target.limit("multiprocessor.shared_banks")
-    total = 0
-    for first in range(0, len(addresses), lanes_together):
-        words: set[int] = set()
-        for address in addresses[first : first + lanes_together]:
-            words.update(range(address // bank_bytes, (address + lane_bytes) // bank_bytes))
-        asked = [0] * banks
-        for word in words:
-            asked[word % banks] += 1
-        total += max(asked)
-    return total
+    if len(addresses) != target.limit("warp.threads"):
+        raise TilewrightError(f"{len(addresses)} addresses for a warp of {target.limit('warp.threads')} lanes")
+    return int(wavefronts(f"{operation}.shared.{_SCALAR_NAMES[lane_bytes]}", [list(addresses)], target)[0])

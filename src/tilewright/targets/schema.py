@@ -1,8 +1,8 @@
 """Is a target's table well formed, and what does each row say?
 
 A table is TOML: `[target]` (name, title, and for a derived target `inherits` and `drops`), then one table per fact,
-`[group.name]`, with `value`, `unit`, `source`, and at least one of `since` (the PTX or CUDA version from which it
-holds) and `measured` (the probe that found it). Anything else is refused: a misspelt field would otherwise be a fact
+`[group.name]`, with `value`, `unit`, `source`, and at least one of `since` (the PTX, CUDA or ROCm version from which
+it holds) and `measured` (the probe that found it). Anything else is refused: a misspelt field would otherwise be a fact
 without a source.
 
 Not handled: whether the value is true of the hardware. Checked by tests/targets/test_target.py.
@@ -39,7 +39,7 @@ UNITS = frozenset(
 _ROW_FIELDS = ("value", "unit", "source", "since", "measured")
 _TARGET_FIELDS = ("name", "title", "inherits", "drops")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_SINCE = re.compile(r"(PTX|CUDA) \d+\.\d+\Z")
+_SINCE = re.compile(r"(PTX|CUDA|ROCm) \d+\.\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)

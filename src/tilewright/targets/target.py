@@ -21,7 +21,10 @@ from tilewright.base.error import TilewrightError
 from tilewright.targets.schema import Fact, TargetTable, parse_table
 
 TARGET_NAMES = ("sm_90a", "sm_100a")
-"""Known architectures, in order of age."""
+"""Architectures that PTX is compiled and checked for, in order of age."""
+
+BANK_TARGET_NAMES = (*TARGET_NAMES, "gfx942", "gfx950")
+"""Architectures whose shared memory is modelled; those of another vendor state facts of little else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,9 @@ class Target:
 @cache
 def target(name: str) -> Target:
     """The architecture called `name`. Raises TilewrightError, naming the nearest known one, where there is none."""
-    if name not in TARGET_NAMES:
-        near = get_close_matches(name, TARGET_NAMES, n=1, cutoff=0.5)
-        known = ", ".join(TARGET_NAMES)
+    if name not in BANK_TARGET_NAMES:
+        near = get_close_matches(name, BANK_TARGET_NAMES, n=1, cutoff=0.5)
+        known = ", ".join(BANK_TARGET_NAMES)
         raise TilewrightError(
             f"unknown target {name!r}", remedy=f"did you mean {near[0]!r}?" if near else f"known targets: {known}"
         )
