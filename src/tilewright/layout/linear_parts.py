@@ -1,0 +1,154 @@
+"""How are linear layouts put together, taken apart and renamed: products, quotients, parts, other orders of indices?
+
+Theory: the product is the direct sum of the matrices, its inputs and outputs joined name by name; left division undoes
+it. Flattening, splitting and transposing rename bits: they move columns, or rows, and change none.
+
+Not handled: as `layout.linear`. Checked by tests/layout/test_linear.py, and against Triton's by bench/peers_linear.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tilewright.base.error import TilewrightError
+from tilewright.layout.answer import NotExpressible
+from tilewright.layout.linear import LinearLayout, Names, by_bit, pack, same_names, starts_of, unpack
+
+
+def product(first: LinearLayout, second: LinearLayout) -> LinearLayout:
+    """The direct sum: both side by side. Of an input or output that both name, `first` has the lower bits. Order: the
+    names of first, then those that only second has."""
+    inputs = _joined(first.input_bits, second.input_bits)
+    outputs = _joined(first.output_bits, second.output_bits)
+    in_low = _bases(first, {name: dict(first.output_bits).get(name, 0) for name, _ in outputs}, outputs, low=True)
+    in_high = _bases(second, {name: dict(first.output_bits).get(name, 0) for name, _ in outputs}, outputs, low=False)
+    columns = [column for name, _ in inputs for column in (*in_low.get(name, ()), *in_high.get(name, ()))]
+    return LinearLayout(inputs, outputs, tuple(columns))
+
+
+def divide_left(layout: LinearLayout, divisor: LinearLayout) -> LinearLayout | NotExpressible:
+    """The Q with product(divisor, Q) = layout, all names of layout kept (of size 1 where the divisor has all bits)."""
+    own_inputs, own_outputs = dict(layout.input_bits), dict(layout.output_bits)
+    taken_in, taken_out = dict(divisor.input_bits), dict(divisor.output_bits)
+    for has, takes, what in ((own_inputs, taken_in, "input"), (own_outputs, taken_out, "output")):
+        for name, bits in takes.items():
+            if bits > has.get(name, -1):
+                return NotExpressible(f"the divisor's {what} {name!r} is larger than the layout's")
+    starts = starts_of(layout.output_bits)
+    rest_bits = tuple((name, bits - taken_out.get(name, 0)) for name, bits in layout.output_bits)
+    low = sum([((1 << taken_out.get(name, 0)) - 1) << starts[name] for name, _ in layout.output_bits])
+    expected = _bases(divisor, dict.fromkeys(own_outputs, 0), layout.output_bits, low=True)
+    columns: list[int] = []
+    for (name, bit), column in zip(by_bit(layout.input_bits), layout.columns, strict=True):
+        if bit < taken_in.get(name, 0):
+            if column != expected[name][bit]:
+                return NotExpressible(f"the layout and the divisor differ at {name} = {1 << bit}")
+        elif column & low:
+            return NotExpressible(f"{name} = {1 << bit} moves output bits that the divisor has for itself")
+        else:
+            shifted = [
+                value >> taken_out.get(output, 0)
+                for value, (output, _) in zip(unpack(column, layout.output_bits), layout.output_bits, strict=True)
+            ]
+            columns.append(pack(shifted, rest_bits))
+    inputs = tuple((name, bits - taken_in.get(name, 0)) for name, bits in layout.input_bits)
+    return LinearLayout(inputs, rest_bits, tuple(columns))
+
+
+def sublayout(layout: LinearLayout, inputs: Iterable[str], outputs: Iterable[str]) -> LinearLayout:
+    """The part with only some inputs (others 0) and some outputs, in the layout's order. Raises TilewrightError."""
+    some_in, some_out = set(inputs), set(outputs)
+    _known(layout.input_bits, some_in, "input")
+    _known(layout.output_bits, some_out, "output")
+    kept = tuple(each for each in layout.output_bits if each[0] in some_out)
+    columns = [
+        pack([v for v, (name, _) in zip(unpack(column, layout.output_bits), layout.output_bits, strict=True)
+               if name in some_out], kept)
+        for (name, _), column in zip(by_bit(layout.input_bits), layout.columns, strict=True)
+        if name in some_in
+    ]  # fmt: skip
+    return LinearLayout(tuple(each for each in layout.input_bits if each[0] in some_in), kept, tuple(columns))
+
+
+def flatten_inputs(layout: LinearLayout, name: str) -> LinearLayout:
+    """All inputs as one, the first in the lowest bits."""
+    return LinearLayout(((name, len(layout.columns)),), layout.output_bits, layout.columns)
+
+
+def flatten_outputs(layout: LinearLayout, name: str) -> LinearLayout:
+    """All outputs as one, the first in the lowest bits."""
+    bits = sum([each for _, each in layout.output_bits])
+    return LinearLayout(layout.input_bits, ((name, bits),), layout.columns)
+
+
+def split_inputs(layout: LinearLayout, bits: Names) -> LinearLayout:
+    """The same bits under other input names, as `flatten_inputs` and its inverse do. Raises TilewrightError."""
+    return LinearLayout(bits, layout.output_bits, layout.columns)
+
+
+def split_outputs(layout: LinearLayout, bits: Names) -> LinearLayout:
+    """The same bits under other output names. Raises TilewrightError where their number is another."""
+    if sum([each for _, each in bits]) != sum([each for _, each in layout.output_bits]):
+        raise TilewrightError(f"linear layout: outputs {layout.output_sizes} do not split into {dict(bits)} bits")
+    return LinearLayout(layout.input_bits, bits, layout.columns)
+
+
+def transpose_inputs(layout: LinearLayout, order: Sequence[str]) -> LinearLayout:
+    """The inputs in another order. Raises TilewrightError where the names are not the layout's."""
+    own = dict(layout.input_bits)
+    same_names(own, order, "inputs")
+    starts = starts_of(layout.input_bits)
+    columns = [column for name in order for column in layout.columns[starts[name] : starts[name] + own[name]]]
+    return LinearLayout(tuple((name, own[name]) for name in order), layout.output_bits, tuple(columns))
+
+
+def transpose_outputs(layout: LinearLayout, order: Sequence[str]) -> LinearLayout:
+    """The outputs in another order. Raises TilewrightError where the names are not the layout's."""
+    own = dict(layout.output_bits)
+    same_names(own, order, "outputs")
+    bits = tuple((name, own[name]) for name in order)
+    place = {name: at for at, (name, _) in enumerate(layout.output_bits)}
+    columns: list[int] = []
+    for column in layout.columns:
+        values = unpack(column, layout.output_bits)
+        columns.append(pack([values[place[name]] for name in order], bits))
+    return LinearLayout(layout.input_bits, bits, tuple(columns))
+
+
+def rename(layout: LinearLayout, names: Mapping[str, str]) -> LinearLayout:
+    """Inputs and outputs under other names, those not given as they are."""
+    return LinearLayout(
+        tuple((names.get(name, name), bits) for name, bits in layout.input_bits),
+        tuple((names.get(name, name), bits) for name, bits in layout.output_bits),
+        layout.columns,
+    )
+
+
+def _bases(layout: LinearLayout, shifts: Mapping[str, int], outputs: Names, *, low: bool) -> dict[str, list[int]]:
+    """The columns by input, repacked for `outputs`; not low: each output moved up by its shift."""
+    starts = starts_of(outputs)
+    own = starts_of(layout.output_bits)
+    moves = [
+        (own[name], (1 << bits) - 1, starts[name] + (0 if low else shifts[name])) for name, bits in layout.output_bits
+    ]
+    found: dict[str, list[int]] = {}
+    at = 0
+    for name, bits in layout.input_bits:
+        found[name] = [
+            sum([(column >> start & mask) << to for start, mask, to in moves])
+            for column in layout.columns[at : at + bits]
+        ]
+        at += bits
+    return found
+
+
+def _joined(first: Names, second: Names) -> Names:
+    more = dict(second)
+    joined = [(name, bits + more.pop(name, 0)) for name, bits in first]
+    return tuple([*joined, *more.items()])
+
+
+def _known(names: Names, some: set[str], what: str) -> None:
+    missing = some - {name for name, _ in names}
+    if missing:
+        raise TilewrightError(f"linear layout: no {what} {sorted(missing)}; there are {[name for name, _ in names]}")
