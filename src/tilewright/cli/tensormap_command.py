@@ -160,7 +160,7 @@ def _maps(arguments: argparse.Namespace) -> list[tuple[AnyMap | SymbolicMap, tup
     if arguments.from_bytes is not None:
         return [(each.map, (*each.remarks, *null_remarks(each.map))) for each in maps_of_bytes(arguments.from_bytes)]
     if arguments.json is not None:
-        return [(map, null_remarks(map) if stated else ()) for map, stated in maps_of_json(arguments.json)]
+        return [(map, ()) for map in maps_of_json(arguments.json)]
     map = map_of_options(arguments)
     return [(map, () if arguments.address is None or isinstance(map, SymbolicMap) else null_remarks(map))]
 

@@ -35,11 +35,8 @@ _MOST_FIELDS = 100
 _CONVOLUTION = ("lower_corner", "upper_corner", "channels_per_pixel", "pixels_per_column")
 
 
-def maps_of_json(path: str) -> list[tuple[AnyMap, bool]]:
-    """The maps in a JSON file, or on standard input for `-`, each with whether its address is stated.
-
-    Raises TilewrightError naming the map and the field.
-    """
+def maps_of_json(path: str) -> list[AnyMap]:
+    """The maps in a JSON file, or on standard input for `-`. Raises TilewrightError naming the map and the field."""
     text = _content(path, "JSON").decode("utf-8", "surrogateescape")
     try:
         # NaN and Infinity become floats, so that the message about them names the field.
@@ -50,10 +47,7 @@ def maps_of_json(path: str) -> list[tuple[AnyMap, bool]]:
     entries = cast("list[Any]", document) if isinstance(document, list) else [document]
     if not entries:
         raise TilewrightError(f"{_shown(path)} holds no tensor map", remedy="write an object, or a list of them")
-    return [
-        (_map_of_entry(entry, f"{_shown(path)}: map {index}"), "address" in entry)
-        for index, entry in enumerate(entries)
-    ]
+    return [_map_of_entry(entry, f"{_shown(path)}: map {index}") for index, entry in enumerate(entries)]
 
 
 def maps_of_bytes(path: str) -> list[DecodedMap]:

@@ -1,7 +1,7 @@
 """What is asked of one map on a command line, and what is the answer? Legality, one copy, repairs, remarks.
 
 The parts are `legal`'s: `check` of the map, `check_copy` where coordinates, shared memory, a mode or a direction are
-given, `repair` of tiled maps that are illegal or are to be planned. A repair is shown only if its maps are legal for
+given, `repair` of maps that are illegal or are to be planned. A repair is shown only if its maps are legal for
 the driver that was named, too. Remarks are about the input: what decoding found, dimensions that look reversed.
 Checked by: tests/cli/test_tensormap.py.
 """
@@ -88,13 +88,13 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
         broken = tuple(each for each in copied.violations if each not in legality.violations)
         warned = tuple(each for each in copied.warnings if each not in legality.warnings)
     repairs: tuple[Repair, ...] = ()
+    if question.synthesize or not legality.legal:
+        repairs = tuple(
+            found
+            for found in repair(map, question.want, question.target)
+            if all(check(each, question.target, question.driver).legal for each in found.maps)
+        )
     if isinstance(map, TensorMap):
-        if question.synthesize or not legality.legal:
-            repairs = tuple(
-                found
-                for found in repair(map, question.want, question.target)
-                if all(check(each, question.target, question.driver).legal for each in found.maps)
-            )
         remarks = (*remarks, *_order_remarks(map))
     if question.map_address is not None:
         broken = (*broken, *_place_violations(question.map_address, legality))
