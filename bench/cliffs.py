@@ -27,16 +27,18 @@ import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from bench.gemm import captured, replay_milliseconds
 from bench.record import write
+from tilewright.base.plan import Launch
 from tilewright.runtime.call import Program
 
 _ROTATION_BYTES = 192 << 20
 _MOST_SETS = 16
+_LAUNCH_TURNS = 7
 _BASE_ALIGNMENT_BYTES = 16
 _ELEMENT_BYTES = 2
 
@@ -225,6 +227,15 @@ def load_kernel(folder: Path, case: Case) -> Program:
     return Program(load(kernel_file(folder, case)))
 
 
+def single_launches(program: Program) -> list[tuple[Launch, Program]]:
+    """Each launch of a program as a program of its own, to be timed alone, on whatever its workspaces hold."""
+    bundle = program.bundle
+    return [
+        (launch, Program(replace(bundle, plan=replace(bundle.plan, launches=(launch,)))))
+        for launch in bundle.plan.launches
+    ]
+
+
 def reasons_of(program: Program) -> list[str]:
     """Why each part of the plan is as it is."""
     return list(cast("dict[str, Any]", program.bundle.decisions)["reasons"])
@@ -264,6 +275,14 @@ def measure(torch: Any, case: Case, program: Program, turns: int) -> dict[str, o
         result.fill_(float("nan"))
         call(0)
         errors[name] = ((result.float() - exact).norm() / exact.norm()).item()
+    parts = {
+        launch.entry: captured(torch, lambda index, part=part: part(*pairs[index % sets], out=ours), batch)
+        for launch, part in single_launches(program)
+    }
+    alone = {
+        entry: statistics.median(1000 * replay_milliseconds(torch, graph) / batch for _ in range(_LAUNCH_TURNS))
+        for entry, graph in parts.items()
+    }
     ratios = [their_us / our_us for our_us, their_us in zip(times["ours"], times["theirs"], strict=True)]
     low, _, high = statistics.quantiles(ratios, n=4)
     return {
@@ -278,6 +297,8 @@ def measure(torch: Any, case: Case, program: Program, turns: int) -> dict[str, o
         "quartiles": [low, high],
         "microseconds": statistics.median(times["ours"]),
         "torch_microseconds": statistics.median(times["theirs"]),
+        "launch_microseconds": alone,
+        "assembler": str(program.bundle.facts.get("assembler", "none")),
         "turns": turns,
         "batch": batch,
         "relative_error": errors["ours"],

@@ -32,12 +32,20 @@ def versions() -> dict[str, str]:
     return found
 
 
+def _without_folder(arguments: list[str]) -> list[str]:
+    """The arguments but for where the results go, which says nothing about them."""
+    if "--results" not in arguments:
+        return arguments
+    at = arguments.index("--results")
+    return arguments[:at] + arguments[at + 2 :]
+
+
 def write(name: str, rows: list[dict[str, object]], folder: Path) -> Path:
     """Write `rows` to FOLDER/NAME.json with versions and the command; returns the path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     document = {
-        "command": "python -m bench " + " ".join(sys.argv[1:]),
+        "command": "python -m bench " + " ".join(_without_folder(sys.argv[1:])),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "versions": versions(),
         "rows": rows,
