@@ -64,6 +64,14 @@ def _bug(name: str, *arguments: str, kind: str = "broken", code: int = 1) -> Cal
     return _checked(f"docs/bugs/{name}/{kind}.ptx", *arguments, code=code)
 
 
+_PACKED_ROWS = ("--dtype", "bf16", "--dims", "100,4096", "--strides", "200", "--box", "64,128", "--swizzle", "128B")
+_FULL_ROWS = ("--dtype", "bf16", "--dims", "4096,100", "--strides", "8192", "--box", "64,100", "--swizzle", "128B")
+
+
+def _judged_map(*arguments: str, code: int = 0) -> Callable[[], str]:
+    return lambda: command("tensormap", *arguments, code=code)
+
+
 def _proof() -> str:
     proofs = (compilation().proof, compilation().text_proof)
     return "\n".join(line for proof in proofs if proof is not None for line in (proof.scope, *proof.claims))
@@ -104,6 +112,24 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "explain-rule": lambda: command("explain", "TX104"),
     "explain-point": lambda: command("explain", "fence_before_refill"),
     "reduce": lambda: command("reduce", "docs/bugs/store-without-a-proxy-fence/broken.ptx", "--code", "PX101"),
+    "tensormap-illegal": _judged_map(*_PACKED_ROWS, code=1),
+    "tensormap-plan": _judged_map(*_PACKED_ROWS, "--synthesize"),
+    "tensormap-copy": _judged_map(*_FULL_ROWS, "--coords", "3,0", "--shared-address", "64", code=1),
+    "tensormap-narrow": _judged_map(*_FULL_ROWS[:6], "--box", "16,100", "--swizzle", "128B"),
+    "tensormap-conflict": _judged_map(*_FULL_ROWS[:6], "--box", "128,512", "--swizzle", "128B", code=1),
+    "tensormap-symbolic": _judged_map(
+        "--dtype",
+        "bf16",
+        "--dims",
+        "K,M",
+        "--strides",
+        "2*K",
+        "--box",
+        "64,128",
+        "--where",
+        "1 <= K <= 65536, 1 <= M <= 65536",
+        code=3,
+    ),
     "run-ring": lambda: command("run", "examples/ring.ptx", "--launch", "examples/ring.launch.json"),
 }
 
