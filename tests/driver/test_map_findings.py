@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.element import Element
 from tilewright.base.plan import Launch, OpaqueParam, Param, TensorMap, TensorMapParam
 from tilewright.driver.map_findings import map_findings, target_of
@@ -33,6 +34,29 @@ def test_maps_that_the_driver_refuses_are_errors_in_structures_too() -> None:
     wrong = TensorMapParam("x", dataclasses.replace(MAP, strides_bytes=(120,)))
     assert codes(wrong) == [("TM", "error")]
     assert codes(OpaqueParam(256, fields=((128, wrong),))) == [("TM", "error")]
+
+
+def findings(map: TensorMap) -> tuple[Diagnostic, ...]:
+    module = read(text(), "k.ptx", tolerant=True)
+    return map_findings(module, module.kernels[0], Launch("k", (1, 1, 1), (32, 1, 1), (TensorMapParam("x", map),)))
+
+
+def test_an_error_comes_with_a_repair_that_leaves_the_kernel_as_it_is() -> None:
+    """One map of the same rank and box: whoever allocates the tensor pads its rows."""
+    (finding,) = findings(dataclasses.replace(MAP, strides_bytes=(136,)))
+    assert finding.repair is not None and finding.repair.title == "pad the row stride from 136 to 144 bytes"
+    assert finding.repair.cost.endswith("bytes of padding") and not finding.repair.rechecked
+
+
+def test_where_the_kernel_must_change_too_the_cheapest_repair_is_told() -> None:
+    first, *others = findings(dataclasses.replace(MAP, box=(64, 512), dims=(64, 1024), strides_bytes=(136,)))
+    assert first.repair is not None and "split dimension 1 of 1024 into 256 x 4" in first.repair.title
+    assert others and all(each.repair is None for each in others)
+
+
+def test_nothing_to_copy_has_no_repair() -> None:
+    (finding,) = findings(dataclasses.replace(MAP, dims=(64, 0)))
+    assert finding.code == "TM011" and finding.repair is None
 
 
 def test_a_box_that_shared_memory_cannot_hold_is_for_review() -> None:

@@ -2,19 +2,27 @@
 
 A map that the driver refuses means that the kernel can't be launched so: an error at the parameter. What the driver
 passes and the device does not is for review. Rules and numbers are `legal`'s. The buffer is taken to lie as its pointer
-parameters say, 256-byte aligned where they say nothing. Checked by: tests/driver/test_map_findings.py.
+parameters say, 256-byte aligned where they say nothing.
+
+The first error of a map comes with the cheapest repair: one that leaves the kernel's text as it is (rank, box, element,
+swizzle), else any. The map was judged again; the kernel was not. Checked by: tests/driver/test_map_findings.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.plan import Launch, OpaqueParam, Param, TensorMapParam
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.legal.tensormap import cautions, violations
 from tilewright.targets import TARGET_NAMES, Target, target
+
+if TYPE_CHECKING:
+    from tilewright import legal
+    from tilewright.legal.im2col_map import AnyMap
 
 _TAGS = ("a", "f")
 
@@ -54,7 +62,39 @@ def _maps(param: Param) -> Iterator[TensorMapParam]:
 
 
 def _of_map(param: TensorMapParam, what: str, span: Span, facts: Target) -> Iterator[Diagnostic]:
-    for violation in (*violations(param.map, facts), *cautions(param.map, facts)):
+    repair = None
+    for number, violation in enumerate((*violations(param.map, facts), *cautions(param.map, facts))):
         message = f"the tensor map of {what}: {violation.message}"
         level = Level.ERROR if violation.enforced else Level.REVIEW
-        yield Diagnostic(violation.code, violation.name, message, span, source=violation.source, level=level)
+        if number == 0 and violation.enforced:
+            repair = _repair(param, facts)
+        yield Diagnostic(
+            violation.code,
+            violation.name,
+            message,
+            span,
+            source=violation.source,
+            level=level,
+            repair=repair if number == 0 else None,
+        )
+
+
+_READ_BY_THE_KERNEL = frozenset(("dtype", "box", "swizzle", "interleave"))
+"""Fields of which the kernel's text depends: bytes, shared memory, the instruction's rank."""
+
+
+def _repair(param: TensorMapParam, facts: Target) -> Repair | None:
+    """The cheapest map in its place, for whoever makes it; None where no tensor map serves."""
+    from tilewright.legal.im2col_map import any_from_plan
+    from tilewright.legal.repairs import repair
+    from tilewright.legal.want import Want
+
+    map = any_from_plan(param.map)
+    same = (each for each in repair(map, Want(keep=_READ_BY_THE_KERNEL), facts) if _same_copies(each, map))
+    others = (each for each in repair(map, None, facts) if each.maps)
+    found = next(same, None) or next(others, None)
+    return None if found is None else Repair(found.title, cost=found.cost.line)
+
+
+def _same_copies(found: legal.Repair, map: AnyMap) -> bool:
+    return len(found.maps) == 1 and found.maps[0].rank == map.rank
