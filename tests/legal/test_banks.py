@@ -120,7 +120,7 @@ def test_all_measured_rows_at_once() -> None:
     away = np.abs(cycles / found - 1)
     assert (away[found > 1] <= 0.1).all()
     assert (np.rint(cycles[found == 1]) == 1).all()
-    by_name = wavefronts([NUMBERED_KINDS[kind] for kind in kinds.tolist()], addresses, "sm_90a")
+    by_name = wavefronts([NUMBERED_KINDS[int(kind)] for kind in kinds], addresses, "sm_90a")
     assert (by_name == found).all()
     assert (wavefronts(kinds, addresses, "sm_100a") == found).all()
 
