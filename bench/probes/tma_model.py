@@ -91,7 +91,8 @@ class Judge:
         assert arena.size == ARENA_BYTES
         at, values = store.global_offsets + begin, store.values
         if case.kernel.startswith("reduce"):
-            combine = reduction(case.kernel.split("_")[1], case.map.element.value)
+            flush = case.map.variant == "f32_ftz"
+            combine = reduction(case.kernel.split("_")[1], case.map.element.value, flush=flush)
             if combine is None:
                 return None, f"no {case.kernel} of {case.map.element.value}"
             values = combine(arena[at], values)

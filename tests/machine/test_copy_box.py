@@ -89,6 +89,7 @@ def test_a_map_of_a_plan_and_a_described_one_are_one() -> None:
         ({}, (0, 0), 500, "a tensor copy reads to byte 512 of a tensor whose buffer has 500"),
         ({"address": 4096}, (0, 0), 500, "the tensor begins at 4096, outside the 500 bytes of memory"),
         ({"box": (128, 4), "swizzle": "128B"}, (0, 0), 1024, "row of 256 bytes exceeds the swizzle span 128"),
+        ({"dims": (64, 2**31 + 1)}, (0, 0), 1024, "an extent of 2147483649 is beyond a copy's 2147483648"),
         ({}, (0.5, 0), 1024, "coordinates are integers"),
     ],
 )  # fmt: skip

@@ -104,13 +104,17 @@ def row_of(tensor_map: TensorMap, inner_extent: int) -> Row:
 
 
 def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
-    """The map's element strides. Raises EngineFault `tensor-map` where rank, strides or extents do not fit together."""
+    """The map's element strides. Raises EngineFault `tensor-map` where rank, strides or extents do not fit together, and
+    `tensor-extent` where a copy would raise CUDA_ERROR_ILLEGAL_INSTRUCTION, although the driver encodes the map."""
     rank = tensor_map.rank
     strides = tensor_map.element_strides or (1,) * rank
     if not (1 <= rank <= 5 and len(strides) == rank == len(tensor_map.strides_bytes) + 1):
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
     if min(strides) < 1 or min(tensor_map.dims) < 1:
         raise EngineFault("MF007", "tensor-map", "an extent of the tensor or of the element strides is below 1")
+    most = target("sm_90a").limit("tensor_copy.extent_max")
+    if max(tensor_map.dims) > most:
+        raise EngineFault("MF007", "tensor-extent", f"an extent of {max(tensor_map.dims)} is beyond a copy's {most}")
     if SLICE_BYTES[tensor_map.interleave] and rank < 3:
         raise EngineFault("MF007", "tensor-map", f"interleave {tensor_map.interleave} takes rank 3 or more, not {rank}")
     return strides

@@ -7,7 +7,7 @@ box (`box`) does not depend on the coordinates, that of an im2col column (`im2co
 Pure functions of bytes: no barrier, no event, no time. Addresses in shared memory are CTA-relative byte offsets;
 offsets in global memory count from the tensor's base address. Misuse raises EngineFault: `coordinate-alignment`
 (CUDA_ERROR_ILLEGAL_INSTRUCTION on an H200), `shared-alignment`, `shared-range`, `global-range`,
-`store-coordinate`, `column-start`, `column-offset`, `tensor-map`, `tensor-map-mode`.
+`store-coordinate`, `column-start`, `column-offset`, `tensor-extent`, `tensor-map`, `tensor-map-mode`.
 
 Modes `.tile::gather4` and `.tile::scatter4` (PTX ISA 5.5.1.2): a map of rank 2 whose box has one row; the copy names
 one column and four rows, which stand in shared memory as four rows of one box. Modes `.im2col` of loads and

@@ -1,8 +1,10 @@
 """What does an asynchronous reduction make of old and new bytes?
 
 Element by element: `cp.reduce.async.bulk[.tensor]` and `red.async` (PTX ISA 9.7.9.25.5.1, 9.7.13.14). Integer sums
-wrap; `inc` and `dec` wrap at the operand; f16 and bf16 sums round once (`.noftz` is what they do here, too).
-Checked by: tests/machine/test_bulk_forms.py.
+wrap; `inc` and `dec` wrap at the operand; f16 and bf16 sums round once (`.noftz` is what they do here, too). Through a
+tensor map of type f32 with flush to zero, subnormal operands and sums count as zeros of their sign, as an H200 does it;
+through other maps and with every other type, subnormal numbers are kept.
+Checked by: tests/machine/test_bulk_forms.py, test_copy_hardware.py.
 """
 
 from __future__ import annotations
@@ -51,19 +53,28 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def reduction(operation: str, element: str) -> Callable[[Bytes, Bytes], Bytes] | None:
-    """The function of old and new bytes for an element type (`f16`, `u32`, `i32`, ...); None where there is none."""
+def reduction(operation: str, element: str, *, flush: bool = False) -> Callable[[Bytes, Bytes], Bytes] | None:
+    """The function of old and new bytes for an element type (`f16`, `u32`, `i32`, ...); None where there is none.
+
+    flush: of f32, whether subnormal numbers count as zeros.
+    """
     if element in _FLOATS:
         function = _FLOAT.get(operation)
         if function is None:
             return None
         kind, dtype = _FLOATS[element], np.dtype(_UNSIGNED[_WIDTHS[element]])
+        if flush and kind == "f32":
+            return _elementwise(lambda old, new: _flushed(function(kind, _flushed(old), _flushed(new))), dtype)
         return _elementwise(lambda old, new: function(kind, old, new), dtype)
     width, combine = int(element[1:]) // 8, _INTEGER.get(operation)
     if combine is None:
         return None
     dtype = np.dtype((_SIGNED if element[0] in "si" else _UNSIGNED)[width])
     return _elementwise(combine, dtype)
+
+
+def _flushed(words: Words) -> Words:
+    return np.where(words & np.uint32(0x7F80_0000), words, words & np.uint32(0x8000_0000))
 
 
 def _elementwise(function: Callable[[Any, Any], Any], dtype: np.dtype[Any]) -> Callable[[Bytes, Bytes], Bytes]:

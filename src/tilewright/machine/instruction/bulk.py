@@ -129,7 +129,7 @@ def _tensor_store(
         if operation is None or place.tensor_map is None:
             return None
         element = place.tensor_map.element.value
-        found = reduction(operation, element)
+        found = reduction(operation, element, flush=place.tensor_map.variant == "f32_ftz")
         if found is None:
             raise MachineFault("MF007", "reduce-type", f"no bulk reduction {operation} of {element}", instruction.span)
         return found
