@@ -15,7 +15,7 @@ How many bytes such a copy counts is stated nowhere: the 16 are assumed, unmeasu
 
 Everything that doesn't depend on the start coordinates is computed once a map and kept.
 Not handled: im2col (`im2col`), gather4 and scatter4 (`copy_engine`).
-Checked by: `tests/machine/test_copy_engine.py`.
+Checked by: tests/machine/test_copy_engine.py, test_copy_hardware.py.
 """
 
 from __future__ import annotations
@@ -104,8 +104,11 @@ def row_of(tensor_map: TensorMap, inner_extent: int) -> Row:
 
 
 def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
-    """The map's element strides. Raises EngineFault `tensor-map` where rank, strides or extents do not fit together, and
-    `tensor-extent` where a copy would raise CUDA_ERROR_ILLEGAL_INSTRUCTION, although the driver encodes the map."""
+    """The map's element strides.
+
+    Raises EngineFault `tensor-map` where rank, strides or extents do not fit together, and `tensor-extent` where a copy
+    would raise CUDA_ERROR_ILLEGAL_INSTRUCTION, although the driver encodes the map.
+    """
     rank = tensor_map.rank
     strides = tensor_map.element_strides or (1,) * rank
     if not (1 <= rank <= 5 and len(strides) == rank == len(tensor_map.strides_bytes) + 1):

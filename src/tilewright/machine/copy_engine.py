@@ -16,8 +16,8 @@ one column and four rows, which stand in shared memory as four rows of one box. 
 Not handled: stores of values of 6 bits (`.b6p2x16`) and modes `.im2col::w`, refused by name; reductions
 (`cp.reduce.async.bulk.tensor` moves what a store moves; the caller combines), L2 hints and promotion (they change no
 byte).
-Checked by: `tests/machine/test_copy_engine.py` and test_copy_im2col.py, byte for byte against what loads left in an
-H200's shared memory and what stores left in its global memory.
+Checked by: tests/machine/test_copy_engine.py and test_copy_hardware.py, byte for byte against what loads left in an
+H200's shared memory, what they told its barriers, and what stores left in its global memory.
 """
 
 from __future__ import annotations
