@@ -89,7 +89,10 @@ def test_a_map_of_a_plan_and_a_described_one_are_one() -> None:
         ({}, (0, 0), 500, "a tensor copy reads to byte 512 of a tensor whose buffer has 500"),
         ({"address": 4096}, (0, 0), 500, "the tensor begins at 4096, outside the 500 bytes of memory"),
         ({"box": (128, 4), "swizzle": "128B"}, (0, 0), 1024, "row of 256 bytes exceeds the swizzle span 128"),
+        ({"box": (64, 2**40)}, (0, 0), 1024, "a box of 1099511627776 rows of 128 bytes"),
         ({"dims": (64, 2**31 + 1)}, (0, 0), 1024, "an extent of 2147483649 is beyond a copy's 2147483648"),
+        ({"strides": (-16,)}, (0, 0), 1024, "a stride of -16 bytes is no tensor map's"),
+        ({}, (0, 2**31), 1024, "coordinate 2147483648 is no signed 32-bit number"),
         ({}, (0.5, 0), 1024, "coordinates are integers"),
     ],
 )  # fmt: skip
@@ -103,6 +106,13 @@ def test_misuse_is_one_line(fields: dict[str, object], coords: tuple[int, ...], 
 def test_memory_is_one_dimension_of_bytes() -> None:
     with pytest.raises(TilewrightError, match="memory is an array of float32 with 2 dimensions"):
         copy_box(matrix(), np.zeros((4, 4), np.float32), (0, 0))  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_no_map_and_no_memory() -> None:
+    with pytest.raises(TilewrightError, match="str is no tensor map"):
+        copy_box("map", np.zeros(16, np.uint8), (0, 0))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TilewrightError, match="memory is no array"):
+        copy_box(matrix(), [1, 2], (0, 0))  # pyright: ignore[reportArgumentType]
 
 
 def test_offsets_are_for_im2col_maps() -> None:

@@ -115,12 +115,24 @@ def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
     if min(strides) < 1 or min(tensor_map.dims) < 1:
         raise EngineFault("MF007", "tensor-map", "an extent of the tensor or of the element strides is below 1")
+    for stride in tensor_map.strides_bytes:
+        if not 0 <= stride < target("sm_90a").limit("tensor_map.stride_limit_bytes"):
+            raise EngineFault("MF007", "tensor-map", f"a stride of {stride} bytes is no tensor map's")
     most = target("sm_90a").limit("tensor_copy.extent_max")
     if max(tensor_map.dims) > most:
         raise EngineFault("MF007", "tensor-extent", f"an extent of {max(tensor_map.dims)} is beyond a copy's {most}")
     if SLICE_BYTES[tensor_map.interleave] and rank < 3:
         raise EngineFault("MF007", "tensor-map", f"interleave {tensor_map.interleave} takes rank 3 or more, not {rank}")
     return strides
+
+
+def check_size(row: Row, row_count: int) -> None:
+    """Raises EngineFault `tensor-map` for a box that no shared memory holds: nothing of that size is worked out."""
+    if row_count * row.pitch_bytes > _MOST_BYTES:
+        raise EngineFault("MF007", "tensor-map", f"a box of {row_count} rows of {row.pitch_bytes} bytes")
+
+
+_MOST_BYTES = 1 << 22
 
 
 @lru_cache(maxsize=256)
@@ -139,6 +151,8 @@ def box_of(tensor_map: TensorMap) -> Box:
     if interleaved:
         counts[rank - 2] = target("sm_90a").limit("tensor_copy.slice_groups")
     strides_bytes = (row.unit_bytes, *tensor_map.strides_bytes)
+    row_count = prod(counts[1:])
+    check_size(row, row_count)
 
     in_unit = np.arange(row.unit_bytes, dtype=np.int64)
     starts = np.arange(row.count, dtype=np.int64) * (row.unit_bytes * steps[0])
@@ -147,7 +161,6 @@ def box_of(tensor_map: TensorMap) -> Box:
     for count, step, stride in zip(counts[1:], steps[1:], strides_bytes[1:], strict=True):
         rows = (np.arange(count, dtype=np.int64)[:, None] * (step * stride) + rows[None, :]).reshape(-1)
     global_bytes = (rows[:, None] + in_row[None, :]).reshape(-1)
-    row_count = prod(counts[1:])
     return Box(
         row=row,
         row_count=row_count,

@@ -61,16 +61,22 @@ def copy_box(
     Raises TilewrightError: coordinates of the wrong number, or misaligned (an illegal instruction on a GPU); a map
     whose fields do not fit together; memory that ends before the box does.
     """
-    if memory.dtype != np.uint8 or memory.ndim != 1:
-        raise TilewrightError(
-            f"memory is an array of {memory.dtype} with {memory.ndim} dimensions",
-            remedy="give global memory as one dimension of uint8",
-        )
+    dtype, dimensions = getattr(memory, "dtype", None), getattr(memory, "ndim", None)
+    if dtype != np.uint8 or dimensions != 1:
+        kind = "no array" if dtype is None else f"an array of {dtype} with {dimensions} dimensions"
+        raise TilewrightError(f"memory is {kind}", remedy="give global memory as one dimension of uint8")
     try:
         at = tuple(index(coordinate) for coordinate in coords)
         taps = tuple(index(offset) for offset in offsets or ())
     except TypeError as error:
         raise TilewrightError(f"coordinates are integers: {error}", remedy="give one integer a dimension") from error
+    for coordinate in at:
+        if not -(1 << 31) <= coordinate < 1 << 31:
+            raise TilewrightError(
+                f"coordinate {coordinate} is no signed 32-bit number", remedy="start nearer to the tensor"
+            )
+    if not isinstance(map, TensorMap) and not hasattr(map, "to_plan"):
+        raise TilewrightError(f"{type(map).__name__} is no tensor map", remedy="give one of tilewright.legal")
     plan = map if isinstance(map, TensorMap) else map.to_plan()
     begin = map.offset_bytes if isinstance(map, TensorMap) else map.address
     if not 0 <= begin <= memory.size:

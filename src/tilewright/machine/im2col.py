@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import Im2col, TensorMap
-from tilewright.machine.box import SLICE_BYTES, Row, check_rank, row_of
+from tilewright.machine.box import SLICE_BYTES, Row, check_rank, check_size, row_of
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.targets import target
 
@@ -77,6 +77,7 @@ def column_of(tensor_map: TensorMap) -> Column:
         raise EngineFault("MF007", "tensor-map", "a column has no pixels, or a pixel no channels")
     interleaved = SLICE_BYTES[tensor_map.interleave] > 0
     row = row_of(tensor_map, 1 if interleaved else im2col.channels_per_pixel)
+    check_size(row, im2col.pixels_per_column)
     spatial = tuple(range(rank - 2)) if interleaved else tuple(range(1, rank - 1))
     first = im2col.lower_corner
     last = tuple(
