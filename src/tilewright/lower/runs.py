@@ -2,14 +2,11 @@
 
 A thread takes `run` neighbouring points of the last extent, whose elements lie together in the destination and fill
 one or more units of 16 bytes there, aligned. In a source they lie together too, where its last axis is dense, but may
-begin at any element: rows of an odd pitch begin everywhere. So the aligned units that cover the run are loaded whole
-and shifted into place, by the misalignment found in the address (a funnel shift). A unit is loaded only where all of
-it lies inside the array; the few runs at an array's ends, and those that reach past the end of a row, are loaded
-element by element under a guard each. A source that is not dense along the last axis is read element by element, one
-that does not depend on it once.
+begin at any element: rows of an odd pitch begin everywhere (`lower.wide_loads`). A source that is not dense along the
+last axis is read element by element, one that does not depend on it once.
 
 Two runs are in flight in each thread: all wide loads are issued before anything waits for one.
-Source: PTX ISA, ld.global.nc (vectors are aligned to their size), shf. Checked by: tests/lower/test_runs.py.
+Source: PTX ISA, st: vectors are aligned to their size. Checked by: tests/lower/test_runs.py.
 """
 
 from __future__ import annotations
@@ -26,9 +23,9 @@ from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, loa
 from tilewright.lower.lowering import integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
+from tilewright.lower.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, widened
 
 _UNROLL = 2
-_WORD_BYTES = 4
 
 
 def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, thread: str) -> None:
@@ -93,26 +90,13 @@ def array_bytes(shape: tuple[int, ...], strides: tuple[int, ...], element: str) 
 
 
 @dataclass(frozen=True, slots=True)
-class _WideLoad:
-    """A run on its way: `words` hold the aligned units where `fast`; `address` is the run's own, `misalignment` its
-    place in its unit. guards: per element, for the other way."""
-
-    source: GlobalPlace
-    address: str
-    misalignment: str
-    words: list[str]
-    fast: str
-    guards: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class _Elements:
     """A run as float32 registers, one for each element."""
 
     registers: list[str]
 
 
-_Loads = dict[SSAValue, _WideLoad | _Elements]
+_Loads = dict[SSAValue, WideLoad | _Elements]
 
 
 def _begin(
@@ -151,7 +135,7 @@ def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:
 
 def _issue(
     text: Text, values: Places, op: ac.ElementLoadOp, run: int, steps: dict[SSAValue, int], end: str
-) -> _WideLoad | _Elements:
+) -> WideLoad | _Elements:
     source = values[op.source]
     assert isinstance(source, GlobalPlace)
     element_bytes = ELEMENT_BYTES[source.element]
@@ -181,7 +165,7 @@ def _issue(
                 for number, guard in enumerate(guards)
             ]
         )
-    return _issue_wide(text, source, address, end, guards, run * element_bytes)
+    return issue_wide(text, source, address, end, guards, run * element_bytes)
 
 
 def _guard(text: Text, moving: list[tuple[str, int, int]], number: int, inside: str) -> str:
@@ -193,97 +177,12 @@ def _guard(text: Text, moving: list[tuple[str, int, int]], number: int, inside: 
     return inside
 
 
-def _issue_wide(
-    text: Text, source: GlobalPlace, address: str, end: str, guards: list[str], length_bytes: int
-) -> _WideLoad:
-    """Load the aligned units that cover the run, where all of them lie inside the array and no element is to be 0."""
-    misalignment = text.into("b32", "and.b32", text.into("b32", "cvt.u32.u64", address), RUN_BYTES - 1)
-    aligned = text.into("b64", "and.b64", address, -RUN_BYTES)
-    crosses = text.into("pred", "setp.ne.u32", misalignment, 0)
-    more = text.into("b64", "selp.b64", length_bytes + RUN_BYTES, length_bytes, crosses)
-    fast = text.into("pred", "setp.le.u64", text.into("b64", "add.s64", aligned, more), end)
-    begins = text.into("pred", "setp.ge.u64", aligned, source.register)
-    fast = text.into("pred", "and.pred", fast, begins)
-    for guard in {guards[0], guards[-1]} - {""}:
-        # The indices of a run are consecutive: if both its ends are inside, all of it is.
-        fast = text.into("pred", "and.pred", fast, guard)
-    spills = text.into("pred", "and.pred", fast, crosses)
-    words: list[str] = []
-    for offset in range(0, length_bytes + RUN_BYTES, RUN_BYTES):
-        unit = [text.into("b32", "mov.b32", 0) for _ in range(RUN_BYTES // _WORD_BYTES)]
-        guard = fast if offset < length_bytes else spills
-        text.emit("ld.global.nc.v4.b32", f"{{{', '.join(unit)}}}", f"[{aligned}+{offset}]", guard=guard)
-        words += unit
-    return _WideLoad(source, address, misalignment, words, fast, guards)
-
-
-def _shifted(text: Text, load: _WideLoad, words: int) -> list[str]:
-    """The run's words, shifted down by its misalignment: by 8 and 4 bytes as words, by 2 within them."""
-    current = load.words
-    for size_bytes in (8, 4):
-        skip = size_bytes // _WORD_BYTES
-        bit = text.into("b32", "and.b32", load.misalignment, size_bytes)
-        moves = text.into("pred", "setp.ne.u32", bit, 0)
-        current = [
-            text.into("b32", "selp.b32", further, word, moves)
-            for word, further in zip(current, current[skip:], strict=False)
-        ]
-    if ELEMENT_BYTES[load.source.element] >= _WORD_BYTES:
-        return current[:words]
-    bits = text.into("b32", "and.b32", load.misalignment, 2)
-    shift = text.into("b32", "shl.b32", bits, 3)
-    return [text.into("b32", "shf.r.wrap.b32", current[index], current[index + 1], shift) for index in range(words)]
-
-
-def _arrived(text: Text, load: _WideLoad, run: int) -> list[str]:
-    """The run as packed 32-bit words, whichever way it was loaded."""
-    element_bytes = ELEMENT_BYTES[load.source.element]
-    count = run * element_bytes // _WORD_BYTES
-    words = _shifted(text, load, count)
-    result = [text.into("b32", "mov.b32", word) for word in words]
-    join = text.label("run_loaded")
-    text.emit("bra", join, guard=load.fast)
-    singles: list[str] = []
-    for number, guard in enumerate(load.guards):
-        kind = "b16" if element_bytes == 2 else "b32"
-        single = text.into(kind, f"mov.{kind}", 0)
-        text.emit(f"ld.global.nc.{kind}", single, f"[{load.address}+{number * element_bytes}]", guard=guard)
-        singles.append(single)
-    for index, word in enumerate(result):
-        if element_bytes == 2:
-            text.emit("mov.b32", word, f"{{{singles[2 * index]}, {singles[2 * index + 1]}}}")
-        else:
-            text.emit("mov.b32", word, singles[index])
-    text.place(join)
-    return result
-
-
-def _widened(text: Text, element: str, words: list[str]) -> list[str]:
-    """Packed elements as float32 registers."""
-    match element:
-        case "f32":
-            return [text.into("f32", "mov.b32", word) for word in words]
-        case "bf16":
-            result: list[str] = []
-            for word in words:
-                result.append(text.into("f32", "mov.b32", text.into("b32", "shl.b32", word, 16)))
-                result.append(text.into("f32", "mov.b32", text.into("b32", "and.b32", word, 0xFFFF0000)))
-            return result
-        case _:
-            result = []
-            for word in words:
-                low, high = text.register("b16"), text.register("b16")
-                text.emit("mov.b32", f"{{{low}, {high}}}", word)
-                result += [text.into("f32", "cvt.f32.f16", low), text.into("f32", "cvt.f32.f16", high)]
-            return result
-
-
 # ---------------------------------------------------------------- values and stores
 
 
 def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _Loads) -> None:
     """What is computed from a run's loads, and its stores."""
-    packed = {value: _arrived(text, load, run) for value, load in loads.items() if isinstance(load, _WideLoad)}
+    packed = {value: arrived(text, load, run) for value, load in loads.items() if isinstance(load, WideLoad)}
     stores = [inner for inner in op.body.block.ops if isinstance(inner, ac.ElementStoreOp)]
     if all(_is_copy(store, loads, values) for store in stores):
         for store in stores:
@@ -294,8 +193,8 @@ def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _
         match load:
             case _Elements(already):
                 registers[value] = already
-            case _WideLoad():
-                registers[value] = _widened(text, load.source.element, packed[value])
+            case WideLoad():
+                registers[value] = widened(text, load.source.element, packed[value])
     results: dict[ac.ElementStoreOp, list[str]] = {store: [] for store in stores}
     for number in range(run):
         lane: Places = dict(values)
@@ -321,7 +220,7 @@ def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
     load = loads.get(store.value)
     destination = values[store.destination]
     assert isinstance(destination, GlobalPlace)
-    return isinstance(load, _WideLoad) and load.source.element == destination.element
+    return isinstance(load, WideLoad) and load.source.element == destination.element
 
 
 def _narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
@@ -340,7 +239,7 @@ def _store_words(text: Text, values: Places, op: ac.ElementStoreOp, words: list[
         place = values[index]
         assert isinstance(place, IndexPlace)
         address = displaced_address(text, address, place.register, stride * ELEMENT_BYTES[destination.element])
-    per_unit = RUN_BYTES // _WORD_BYTES
+    per_unit = RUN_BYTES // WORD_BYTES
     for first in range(0, len(words), per_unit):
         unit = f"{{{', '.join(words[first : first + per_unit])}}}"
-        text.emit("st.global.v4.b32", f"[{address}+{first * _WORD_BYTES}]", unit)
+        text.emit("st.global.v4.b32", f"[{address}+{first * WORD_BYTES}]", unit)

@@ -1,0 +1,116 @@
+"""How a run of elements that lie together is loaded whole, at whatever address it begins.
+
+The aligned units of 16 bytes that cover the run are loaded and shifted into place, by the misalignment found in the
+address (a funnel shift). A unit is loaded only where all of it lies inside the array; the few runs at an array's ends,
+and those with elements outside its extents, are loaded element by element under a guard each.
+Source: PTX ISA, ld.global.nc (vectors are aligned to their size), shf. Checked by: tests/lower/test_runs.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir.decisions import RUN_BYTES
+from tilewright.lower.emit import Text
+from tilewright.lower.global_access import ELEMENT_BYTES
+from tilewright.lower.places import GlobalPlace
+
+WORD_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WideLoad:
+    """A run on its way: `words` hold the aligned units where `fast`; `address` is the run's own, `misalignment` its
+    place in its unit. guards: per element, for the other way."""
+
+    source: GlobalPlace
+    address: str
+    misalignment: str
+    words: list[str]
+    fast: str
+    guards: list[str]
+
+
+def issue_wide(
+    text: Text, source: GlobalPlace, address: str, end: str, guards: list[str], length_bytes: int
+) -> WideLoad:
+    """Load the aligned units that cover the run, where all of them lie inside the array and no element is to be 0."""
+    misalignment = text.into("b32", "and.b32", text.into("b32", "cvt.u32.u64", address), RUN_BYTES - 1)
+    aligned = text.into("b64", "and.b64", address, -RUN_BYTES)
+    crosses = text.into("pred", "setp.ne.u32", misalignment, 0)
+    more = text.into("b64", "selp.b64", length_bytes + RUN_BYTES, length_bytes, crosses)
+    fast = text.into("pred", "setp.le.u64", text.into("b64", "add.s64", aligned, more), end)
+    begins = text.into("pred", "setp.ge.u64", aligned, source.register)
+    fast = text.into("pred", "and.pred", fast, begins)
+    for guard in {guards[0], guards[-1]} - {""}:
+        # The indices of a run are consecutive: if both its ends are inside, all of it is.
+        fast = text.into("pred", "and.pred", fast, guard)
+    spills = text.into("pred", "and.pred", fast, crosses)
+    words: list[str] = []
+    for offset in range(0, length_bytes + RUN_BYTES, RUN_BYTES):
+        unit = [text.into("b32", "mov.b32", 0) for _ in range(RUN_BYTES // WORD_BYTES)]
+        guard = fast if offset < length_bytes else spills
+        text.emit("ld.global.nc.v4.b32", f"{{{', '.join(unit)}}}", f"[{aligned}+{offset}]", guard=guard)
+        words += unit
+    return WideLoad(source, address, misalignment, words, fast, guards)
+
+
+def _shifted(text: Text, load: WideLoad, words: int) -> list[str]:
+    """The run's words, shifted down by its misalignment: by 8 and 4 bytes as words, by 2 within them."""
+    current = load.words
+    for size_bytes in (8, 4):
+        skip = size_bytes // WORD_BYTES
+        bit = text.into("b32", "and.b32", load.misalignment, size_bytes)
+        moves = text.into("pred", "setp.ne.u32", bit, 0)
+        current = [
+            text.into("b32", "selp.b32", further, word, moves)
+            for word, further in zip(current, current[skip:], strict=False)
+        ]
+    if ELEMENT_BYTES[load.source.element] >= WORD_BYTES:
+        return current[:words]
+    bits = text.into("b32", "and.b32", load.misalignment, 2)
+    shift = text.into("b32", "shl.b32", bits, 3)
+    return [text.into("b32", "shf.r.wrap.b32", current[index], current[index + 1], shift) for index in range(words)]
+
+
+def arrived(text: Text, load: WideLoad, run: int) -> list[str]:
+    """The run as packed 32-bit words, whichever way it was loaded."""
+    element_bytes = ELEMENT_BYTES[load.source.element]
+    count = run * element_bytes // WORD_BYTES
+    words = _shifted(text, load, count)
+    result = [text.into("b32", "mov.b32", word) for word in words]
+    join = text.label("run_loaded")
+    text.emit("bra", join, guard=load.fast)
+    singles: list[str] = []
+    for number, guard in enumerate(load.guards):
+        kind = "b16" if element_bytes == 2 else "b32"
+        single = text.into(kind, f"mov.{kind}", 0)
+        text.emit(f"ld.global.nc.{kind}", single, f"[{load.address}+{number * element_bytes}]", guard=guard)
+        singles.append(single)
+    for index, word in enumerate(result):
+        if element_bytes == 2:
+            text.emit("mov.b32", word, f"{{{singles[2 * index]}, {singles[2 * index + 1]}}}")
+        else:
+            text.emit("mov.b32", word, singles[index])
+    text.place(join)
+    return result
+
+
+def widened(text: Text, element: str, words: list[str]) -> list[str]:
+    """Packed elements as float32 registers."""
+    match element:
+        case "f32":
+            return [text.into("f32", "mov.b32", word) for word in words]
+        case "bf16":
+            result: list[str] = []
+            for word in words:
+                result.append(text.into("f32", "mov.b32", text.into("b32", "shl.b32", word, 16)))
+                result.append(text.into("f32", "mov.b32", text.into("b32", "and.b32", word, 0xFFFF0000)))
+            return result
+        case _:
+            result = []
+            for word in words:
+                low, high = text.register("b16"), text.register("b16")
+                text.emit("mov.b32", f"{{{low}, {high}}}", word)
+                result += [text.into("f32", "cvt.f32.f16", low), text.into("f32", "cvt.f32.f16", high)]
+            return result
