@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lowered_programs import Lowered, lower, matmul, product_of_sums
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
 from tilewright.base.plan import PointerParam
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate import verify
@@ -63,6 +64,28 @@ def test_strided_sources_are_read_element_by_element(stride):
     result = filled(lowered, source.view(np.uint8), 0).copy().view(ml_dtypes.bfloat16)
     inner = result if lowered.decisions.a.major == "K" else result.T
     np.testing.assert_array_equal(inner[:FILL_ROWS, :19].astype(np.float32), 2 * a.astype(np.float32) + 1)
+
+
+@tw.kernel
+def rounded(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((a[i, k] * 0.5).to(tw.f16), b[k, j])
+    c[i, j] = acc
+
+
+@pytest.mark.parametrize("offset", range(4))
+@pytest.mark.parametrize("pitch", [27, 28])
+def test_elements_of_four_bytes_come_in_two_units(offset, pitch):
+    kinds = {"a": Element.F32, "b": Element.F16, "c": Element.F16}
+    lowered = lower(rounded, {"M": FILL_ROWS, "N": 64, "K": 27}, kinds, {"a": (pitch, 1)})
+    source = np.random.default_rng(3).standard_normal(offset + (FILL_ROWS - 1) * pitch + 27).astype(np.float32)
+    # `filled` counts offsets in elements of two bytes.
+    result = filled(lowered, source.view(np.uint8), 2 * offset).copy().view(np.float16)
+    expected = np.lib.stride_tricks.as_strided(source[offset:], (FILL_ROWS, 27), (4 * pitch, 4))
+    np.testing.assert_array_equal(result[:, :27], (expected * np.float32(0.5)).astype(np.float16))
+    assert not result[:, 27:].any()
 
 
 @tw.kernel
