@@ -172,7 +172,7 @@ def linear_wavefronts(
 
 def group_wavefronts(kind: AccessKind, lane_images: Sequence[int], target: Target) -> int:
     """Wavefronts of one access whose lane n is at the XOR of the images, in bytes, of n's bits: by rank alone."""
-    basis = _group_basis(lanes_together(kind, target))
+    basis = group_basis(lanes_together(kind, target))
     groups = len(lane_groups(kind, target))
     if any(lane_images[distance.bit_length() - 1] == 0 for distance in pair_distances(kind, target)):
         basis, groups = [*basis, 1 << len(basis)], groups // 2
@@ -191,8 +191,8 @@ def swizzled(address: int, swizzles: Sequence[Swizzle]) -> int:
     return found
 
 
-def _group_basis(lanes: tuple[int, ...]) -> list[int]:
-    """Lane numbers whose XORs are exactly `lanes`."""
+def group_basis(lanes: tuple[int, ...]) -> list[int]:
+    """Lane numbers whose XORs are exactly `lanes`. Raises TilewrightError where they are no linear group."""
     basis: list[int] = []
     reached = {0}
     for lane in lanes:
@@ -254,14 +254,25 @@ def _disjoint(access: AffineAccess, lane_bits: list[int]) -> bool:
 def _by_residue(access: AffineAccess, kind: AccessKind, lane_bits: list[int], period: int, target: Target) -> int:
     if period > _LONGEST_PERIOD:
         raise TilewrightError(f"undecided: the swizzle repeats after {period} bytes, and the addresses carry")
-    counts = np.zeros(period // kind.lane_bytes, np.int64)
-    counts[access.start_bytes % period // kind.lane_bytes] = 1
-    for count, step in access.loops:
-        counts = _turned(counts, count, step // kind.lane_bytes)
-    bases = np.flatnonzero(counts)
+    counted = residues(access.start_bytes, access.loops, period, kind.lane_bytes)
     below = -sum(min(0, (count - 1) * step) for count, step in access.lanes)
-    starts = bases * kind.lane_bytes + -(-below // period) * period
-    return int((_judged(kind, starts, lane_bits, access.swizzles, target) * counts[bases]).sum())
+    starts = [start + -(-below // period) * period for start, _ in counted]
+    found = _judged(kind, starts, lane_bits, access.swizzles, target).tolist()
+    return sum(each * times for each, (_, times) in zip(found, counted, strict=True))
+
+
+def residues(start: int, loops: Sequence[tuple[int, int]], period: int, unit: int) -> list[tuple[int, int]]:
+    """Residues modulo `period` of start plus loop counters times steps, and how many iterations meet each.
+
+    unit: divides the period, the start and all steps of loops that run more than once.
+    """
+    counts = np.zeros(max(1, period // unit), np.int64)
+    counts[start // unit % len(counts)] = 1
+    for count, step in loops:
+        if count > 1:
+            counts = _turned(counts, count, step // unit)
+    met = np.flatnonzero(counts)
+    return list(zip((met * unit).tolist(), counts[met].tolist(), strict=True))
 
 
 def _turned(counts: NDArray[np.int64], times: int, step: int) -> NDArray[np.int64]:
