@@ -1,0 +1,311 @@
+"""Is one layout after another a layout, and which?
+
+Theory: write the values of the second layout in the mixed radix of the first one's extents (its coalesced form).
+A run of `n` steps of a leaf of stride e is linear as long as no digit of e, taken n - 1 times, overflows its extent; an
+overflow ends the run, because in a coalesced layout it changes the value. So each leaf splits in one way, into runs
+whose lengths divide its extent, and the whole is a layout if the digits of all runs together never overflow. That is
+the admissibility condition. CuTe's (each stride divides, or is divided by, the running extent) implies the first part;
+without the second, which it does not ask for, its rule gives a wrong layout.
+
+Negative strides are turned round first; an offset is a digit that is always there. A swizzle of the first layout stays
+last. One between the two moves to the front where the first layout keeps the bits it reads and changes together. With
+symbolic sizes the splits are those that divide as polynomials, and disjoint digits are proved by chains of divisors.
+
+The second layout's values must lie in the first one's domain. `extend=True` instead continues the last leaf of the
+first layout, as CuTe does. What is not settled by digits is settled by enumeration up to 2**16 elements, and is
+`NotDecided` beyond. Checked by tests/layout/test_composition.py against enumeration.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.base.error import TilewrightError
+from tilewright.layout import nested
+from tilewright.layout.answer import NotDecided, NotExpressible, Refusal
+from tilewright.layout.coalescing import canonical, merged, swizzled
+from tilewright.layout.layout import Layout, joined, made
+from tilewright.layout.nested import Integer, Nested
+from tilewright.layout.swizzle import Swizzle
+from tilewright.layout.symbolic_composition import never_negative, symbolic_runs
+
+Tiler = Layout | int | None | tuple["Tiler", ...]
+"""A layout for the whole, its size, or one tiler for each part; None leaves a part as it is."""
+
+Runs = list[tuple[Integer, Integer]]
+"""(extent, stride) of the leaves that one leaf splits into."""
+
+_MOST_ENUMERATED = 1 << 16
+
+
+def compose(left: Layout, right: Tiler, *, extend: bool = False) -> Layout | Refusal:
+    """`left` after `right`: the layout R with R(i) = left(right(i)), whose shape refines `right`'s, leaf by leaf.
+
+    right: a layout, a size (the first elements), or a tuple of them for the parts of `left`, None leaving a part.
+    extend: values beyond `left`'s domain continue its last leaf. Raises TilewrightError for more tilers than parts.
+    """
+    if isinstance(right, Layout):
+        return _composed(left, right, extend)
+    if right is None:
+        return left
+    if isinstance(right, tuple):
+        modes = left.modes
+        if len(right) > len(modes):
+            raise TilewrightError(f"compose: {len(right)} tilers for the {len(modes)} parts of {left}")
+        done: list[Layout] = []
+        for mode, tiler in zip(modes, right, strict=False):
+            answer = compose(mode, tiler, extend=extend)
+            if not isinstance(answer, Layout):
+                return answer
+            done.append(answer)
+        result = joined([*done, *modes[len(done) :]])
+        return _behind(left, result)
+    return _composed(left, Layout(right), extend)
+
+
+@lru_cache(maxsize=1 << 14)
+def _composed(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
+    if right.swizzle is not None:
+        simpler = canonical(right)
+        if simpler.swizzle is None:
+            refined = compose(simpler, Layout(right.shape))
+            return _composed(left, refined, extend) if isinstance(refined, Layout) else refined
+        return _past_swizzle(left, right, simpler.swizzle)
+    if left.is_symbolic or right.is_symbolic:
+        return _symbolic(left, right)
+    return _constant(left, right, extend)
+
+
+def _behind(left: Layout, inner: Layout) -> Layout:
+    """`inner`, computed for `left` without its offset and swizzle, with them."""
+    return inner.with_values(nested.settled(left.offset + inner.offset), left.swizzle)
+
+
+def _constant(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
+    flat: list[tuple[int, int]] = merged(left.flat) or [(1, 0)]  # type: ignore[assignment]
+    least, greatest = right.least, right.greatest
+    size = 1
+    for extent, _ in flat:
+        size *= extent
+    if least < 0 or (greatest >= size and not extend):
+        return NotExpressible(
+            f"{right} takes values from {least} to {greatest}, outside the {size} elements of {left.plain}"
+        )
+    if greatest >= size:
+        grown = flat[-1][0] * (greatest // size + 1)
+        flat[-1] = (grown, flat[-1][1])
+    start = _digits(least, flat)
+    used = list(start)
+    splits: list[Nested] = []
+    strides: list[Nested] = []
+    offset = sum(digit * stride for digit, (_, stride) in zip(start, flat, strict=True))
+    for extent, stride in right.flat:
+        assert isinstance(extent, int) and isinstance(stride, int)
+        found = _runs(extent, abs(stride), flat, start, used)
+        if isinstance(found, Refusal):
+            return found if isinstance(found, NotExpressible) else _enumerated(left, right, extend)
+        if stride < 0:
+            offset += sum((n - 1) * d for n, d in found)
+            found = [(n, -d) for n, d in found]
+        if len(found) == 1:
+            splits.append(found[0][0])
+            strides.append(found[0][1])
+        else:
+            splits.append(tuple(n for n, _ in found))
+            strides.append(tuple(d for _, d in found))
+    result = _behind(left, made(_put(splits, right.shape), _put(strides, right.shape), offset))
+    sure = all(digit < extent for digit, (extent, _) in zip(used, flat, strict=True))
+    return result if sure else _enumerated(left, right, extend)
+
+
+def _put(values: list[Nested], profile: Nested) -> Nested:
+    if not isinstance(profile, tuple):
+        return values[0]
+    if not any(isinstance(part, tuple) for part in profile):
+        return tuple(values)
+    return nested.unflatten(values, profile)
+
+
+def _digits(value: int, flat: list[tuple[int, int]]) -> list[int]:
+    digits: list[int] = []
+    for extent, _ in flat:
+        value, digit = divmod(value, extent)
+        digits.append(digit)
+    return digits
+
+
+def _runs(
+    extent: int, step: int, flat: list[tuple[int, int]], start: list[int], used: list[int]
+) -> list[tuple[int, int]] | Refusal:
+    """The leaves that `extent` values `step` apart become; `used` grows by the largest digits they need."""
+    if extent == 1:
+        return [(1, 0)]
+    runs: list[tuple[int, int]] = []
+    left = extent
+    while True:
+        value, stride, longest = step, 0, left
+        digits: list[tuple[int, int]] = []
+        for place, (radix, weight) in enumerate(flat):
+            if not value:
+                break
+            value, digit = divmod(value, radix)
+            if digit:
+                digits.append((place, digit))
+                stride += digit * weight
+                longest = min(longest, (radix - 1 - start[place]) // digit + 1)
+        if longest < 2:
+            return NotDecided("a digit overflows at the first step")
+        for place, digit in digits:
+            used[place] += (longest - 1) * digit
+        runs.append((longest, stride))
+        if longest == left:
+            return runs
+        if left % longest:
+            return NotDecided("a run ends inside a leaf")
+        left //= longest
+        step *= longest
+
+
+def _enumerated(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
+    """The composition found in its values, exactly; `NotDecided` where they are too many."""
+    size = nested.product(right.shape)
+    assert isinstance(size, int)
+    plain, shown = canonical(left.plain), f"{left} o {right}"
+    if size > _MOST_ENUMERATED:
+        return NotDecided(f"{shown}: {size} elements whose digits overflow", "fewer elements, or a divisible shape")
+    first = plain.at(right.at(0))
+    splits: list[Nested] = []
+    strides: list[Nested] = []
+    place = 1
+    for extent, _ in right.constant_flat():
+        values = [plain.at(right.at(place * step)) - first for step in range(extent)]
+        runs = _recognized(values)
+        if runs is None:
+            return NotExpressible(
+                f"{shown}: along {extent}:{right.at(place) - right.at(0)} the values {_shown(values)} are no layout"
+            )
+        splits.append(runs[0][0] if len(runs) == 1 else tuple(n for n, _ in runs))
+        strides.append(runs[0][1] if len(runs) == 1 else tuple(d for _, d in runs))
+        place *= extent
+    result = made(_put(splits, right.shape), _put(strides, right.shape), first)
+    for index in range(size):
+        wanted = plain.at(right.at(index))
+        if result.at(index) != wanted:
+            return NotExpressible(
+                f"{shown}: by its axes the value at {index} would be {result.at(index)}, and it is {wanted}"
+            )
+    return _behind(left, result)
+
+
+def _recognized(values: list[int]) -> list[tuple[int, int]] | None:
+    """The leaves whose values these are, from 0; None where there are none."""
+    if len(values) == 1:
+        return [(1, 0)]
+    runs: list[tuple[int, int]] = []
+    while len(values) > 1:
+        stride = values[1]
+        run = next((place for place, value in enumerate(values) if value != place * stride), len(values))
+        if len(values) % run:
+            return None
+        heads = values[::run]
+        if any(values[place] != heads[place // run] + place % run * stride for place in range(len(values))):
+            return None
+        runs.append((run, stride))
+        values = heads
+    return runs
+
+
+def _shown(values: list[int]) -> str:
+    return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
+
+
+def _symbolic(left: Layout, right: Layout) -> Layout | Refusal:
+    if right.offset != 0:
+        return NotDecided(f"{right} has an offset and sizes are symbolic", "the sizes")
+    if not all(map(never_negative, nested.leaves(right.stride))):
+        return NotDecided(f"the strides of {right} may be negative", "the sizes")
+    found = symbolic_runs(tuple(merged(left.flat)), right.flat)
+    if isinstance(found, NotDecided):
+        return NotDecided(f"{left} o {right}: {found.reason}", found.would_decide)
+    splits: list[Nested] = [runs[0][0] if len(runs) == 1 else tuple(n for n, _ in runs) for runs in found]
+    strides: list[Nested] = [runs[0][1] if len(runs) == 1 else tuple(d for _, d in runs) for runs in found]
+    return _behind(left, made(_put(splits, right.shape), _put(strides, right.shape)))
+
+
+def _past_swizzle(left: Layout, right: Layout, swizzle: Swizzle) -> Layout | Refusal:
+    """`left` after a swizzled layout: the swizzle, moved to the front of `left`, after their composition."""
+    moved = swizzle_after(left, swizzle)
+    if not isinstance(moved, Swizzle):
+        return moved
+    if right.is_symbolic:
+        return NotDecided(f"which elements of {left} {right} swizzles depends on the sizes", "the sizes")
+    size = nested.product(left.shape)
+    assert isinstance(size, int)
+    if right.cosize > size:
+        return NotExpressible(f"{right} swizzles whole blocks, which end beyond the {size} elements of {left.plain}")
+    inner = _composed(left.with_values(left.offset, None), right.with_values(right.offset, None), False)
+    if not isinstance(inner, Layout):
+        return inner
+    result = swizzled(inner, moved)
+    assert result is not None
+    if left.swizzle is None:
+        return result
+    both = swizzled(result, left.swizzle)
+    if both is None:
+        return NotExpressible(
+            f"two different swizzles in a row, {left.swizzle} after {moved}; a linear layout over F2 expresses them"
+        )
+    return both
+
+
+def swizzle_after(layout: Layout, swizzle: Swizzle) -> Swizzle | Refusal:
+    """The swizzle T with T(layout(x)) = layout(swizzle(x)), the layout taken without its own swizzle.
+
+    It exists where the bits that `swizzle` reads, and those it changes, are each carried to adjacent bits of the value
+    in the same order, and nothing else reaches the bits up to the highest of them.
+    """
+    if swizzle.is_identity:
+        return swizzle
+    if layout.is_symbolic:
+        return NotDecided(f"{swizzle} before {layout}: where its bits go depends on the sizes", "the sizes")
+    carried, rest = _binary_digits(layout)
+    source = carried[swizzle.source : swizzle.source + swizzle.bits]
+    target = carried[swizzle.target : swizzle.target + swizzle.bits]
+    if len(carried) < swizzle.top:
+        return NotExpressible(f"{swizzle} reads or changes what is no whole binary digit of {layout.plain}")
+    for chain in (source, target):
+        low = chain[0]
+        if low <= 0 or low & (low - 1) or any(image != low << place for place, image in enumerate(chain)):
+            return NotExpressible(f"{layout.plain} does not keep the bits of {swizzle} together")
+    from_bit, to_bit = source[0].bit_length() - 1, target[0].bit_length() - 1
+    if abs(from_bit - to_bit) < swizzle.bits:
+        return NotExpressible(f"{layout.plain} brings the bits of {swizzle} closer than it has bits")
+    top = 1 << max(from_bit, to_bit) + swizzle.bits
+    taken = 0
+    for image in carried:
+        if image % top:
+            if image < 0 or image & (image - 1) or image & taken:
+                return NotExpressible(f"the stride {image} of {layout.plain} reaches the bits of {swizzle}")
+            taken |= image
+    for value in (*rest, layout.offset):
+        if not isinstance(value, int) or value % top:
+            return NotExpressible(f"the stride or offset {value} of {layout} reaches the bits of {swizzle}")
+    return Swizzle(swizzle.bits, min(from_bit, to_bit), from_bit - to_bit)
+
+
+def _binary_digits(layout: Layout) -> tuple[list[int], list[int]]:
+    """The value of each binary digit of the domain, least first, as far as it has binary digits; the strides of what
+    comes after those."""
+    digits: list[int] = []
+    rest: list[int] = []
+    for extent, stride in Layout(layout.shape, layout.stride).constant_flat():
+        if rest:
+            rest.append(stride)
+            continue
+        odd = extent
+        while odd % 2 == 0:
+            digits.append(stride)
+            odd, stride = odd // 2, stride * 2
+        if odd > 1:
+            rest.append(stride)
+    return digits, rest
