@@ -55,6 +55,29 @@ def test_what_may_not_change_is_kept(tilewright: Tilewright) -> None:
     assert not {"pad", "copy"} & {each["kind"] for each in kept}
 
 
+def test_what_a_step_needs_is_delivered(tilewright: Tilewright) -> None:
+    """512 rows are two copies of 256, and 512 again where the rows may be halved."""
+    answer = tilewright("tensormap", *LEGAL, "--want-box", "64,512", "--consumer", "wgmma", "--synthesize",
+                        "--format", "json")  # fmt: skip
+    plans = answer.document["maps"][0]["repairs"]
+    assert answer.code == 0 and all(plan["box"] == [64, 512] for plan in plans)
+    assert "2 copies of 256" in next(plan["title"] for plan in plans if plan["kind"] == "box")
+
+
+def test_what_the_encoder_answered_is_explained(tilewright: Tilewright) -> None:
+    assert "earlier error of the context" in tilewright("tensormap", *LEGAL, "--error", "700").out
+    assert "breaks no rule known" in tilewright("tensormap", *LEGAL, "--error", "1").out
+    assert "earlier error" not in tilewright("tensormap", *PACKED_ROWS, "--error", "700").out
+    misplaced = tilewright("tensormap", *LEGAL, "--map-address", "0x20")
+    assert misplaced.code == 1 and "TM201" in misplaced.out
+    assert "128 bytes from CUDA 13.0 on" in tilewright("tensormap", *LEGAL, "--map-address", "0x40").out
+
+
+def test_a_null_address_is_remarked_where_it_is_stated(tilewright: Tilewright) -> None:
+    assert "address is null" in tilewright("tensormap", *LEGAL, "--address", "0").out
+    assert "address is null" not in tilewright("tensormap", *LEGAL).out
+
+
 def test_swapped_dimensions_are_noticed(tilewright: Tilewright) -> None:
     answer = tilewright(
         "tensormap", "--dtype", "bf16", "--dims", "4096,100", "--strides", "200", "--box", "64,128", "--swizzle", "128B"
@@ -170,19 +193,23 @@ def test_lists_of_json(tilewright: Tilewright, tmp_path: Path, monkeypatch: pyte
         ('{"dtype":"bf16","dims":[64,4],"strides":[128],"box":[8,4],"swizle":"64B"}', "map 0 has no field 'swizle'"),
         ('{"dtype":"bf16","dims":[64],"dims":[64],"strides":[],"box":[8]}', "field 'dims' stands twice"),
         (f'{{"dtype":"bf16","dims":[{"9" * 5000}],"strides":[],"box":[8]}}', "a number of 5000 digits"),
+        (json.dumps(ENTRY | {"dtype": "bf16" * 100_000}), "dtype has no value 'bf16bf16"),
+        (json.dumps(ENTRY | {"d" * 100_000: 1}), "(100000 characters)"),
+        (json.dumps(ENTRY | {"dims": [[8] * 100_000, 1]}), "map 0: dims[0] is [8, 8"),
+        (json.dumps(ENTRY | {"dtype": "\x1b[31m"}), "'\\x1b[31m'"),
         ("[3]", "map 0 is a number, not an object"),
         ("[]", "holds no tensor map"),
         ("", "is no JSON"),
         ("[" * 100_000, "nested too deeply"),
     ],
-    ids=range(17),
+    ids=range(21),
 )  # fmt: skip
 def test_json_that_is_no_map(tilewright: Tilewright, tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "maps.json"
     path.write_text(text)
     answer = tilewright("tensormap", "--json", str(path))
     assert answer.code == 2 and answer.out == "" and answer.err.count("error:") == 1
-    assert message in answer.err
+    assert message in answer.err and len(answer.err) < 1000 and "\x1b" not in answer.err
     assert message in tilewright("tensormap", "--json", str(path), "--format", "json").document["error"]
 
 
@@ -263,6 +290,7 @@ def test_options_that_are_no_map(tilewright: Tilewright, options: tuple[str, ...
         ([], [], [], "TM007"),
         ([8] * 6, [16] * 5, [8] * 6, "TM007"),
         ([8] * 1000, [16] * 999, [8] * 1000, "TM007"),
+        ([8] * 20000, [16] * 19999, [8] * 20000, "TM007"),
         ([0, 0], [0], [0, 0], "TM011"),
         ([-1, 5], [-16], [8, 4], "TM011"),
         ([2**64, 5], [2**64], [8, 4], "TM011"),

@@ -30,6 +30,8 @@ _MOST_BYTES = 1 << 20
 """Of an input file: 8,192 encoded maps."""
 _NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)")
 _MOST_DIGITS = 100
+_LONGEST_NAME = 60
+_LONGEST_MESSAGE = 300
 _MOST_FIELDS = 100
 """Of an object in which a field that stands twice is looked for; more than any map has."""
 _CONVOLUTION = ("lower_corner", "upper_corner", "channels_per_pixel", "pixels_per_column")
@@ -199,18 +201,29 @@ def _map_of_entry(entry: object, place: str) -> AnyMap:
     required = [name for name in known if name in ("dtype", "dims", "strides", "box", *_CONVOLUTION)]
     for name in values:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
+            near = get_close_matches(name, known, n=1) if len(name) <= _LONGEST_NAME else []
             raise TilewrightError(
-                f"{place} has no field {name!r}", remedy=f"did you mean {near[0]!r}?" if near else ", ".join(known)
+                f"{place} has no field {_short(name)}",
+                remedy=f"did you mean {near[0]!r}?" if near else ", ".join(known),
             )
     for name in required:
         if name not in values:
             raise TilewrightError(f"{place} lacks {name!r}", remedy=f"fields: {', '.join(known)}")
+    for name, value in values.items():
+        if isinstance(value, str) and len(value) > _LONGEST_NAME:
+            raise TilewrightError(f"{place}: {name} has no value {_short(value)}", remedy="give one of its names")
     try:
         return form(**values)
     except TilewrightError as error:
         message = error.message.removeprefix("tensor map: ")
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]} ..."
         raise TilewrightError(f"{place}: {message}", remedy=error.remedy) from None
+
+
+def _short(text: str) -> str:
+    """A text of the input, quoted; its beginning where it is long."""
+    return repr(text) if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]!r} ... ({len(text)} characters)"
 
 
 def _kind(value: object) -> str:

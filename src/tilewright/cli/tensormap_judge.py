@@ -20,6 +20,8 @@ from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.violation import Violation
 from tilewright.legal.want import Want
 
+_RANK_PLANNED = 1000
+"""No plan is looked for beyond: plans take time that grows with the square of the rank."""
 _EXTENT_MOST = 1 << 32
 """No one means a longer row."""
 Driver = tuple[int, int] | int | None
@@ -88,7 +90,7 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
         broken = tuple(each for each in copied.violations if each not in legality.violations)
         warned = tuple(each for each in copied.warnings if each not in legality.warnings)
     repairs: tuple[Repair, ...] = ()
-    if question.synthesize or not legality.legal:
+    if map.rank <= _RANK_PLANNED and (question.synthesize or not legality.legal):
         repairs = tuple(
             found
             for found in repair(map, question.want, question.target)

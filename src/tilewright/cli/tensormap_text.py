@@ -52,7 +52,7 @@ def judged_lines(judged: Judged, *, limit: int | None = None, command: bool = Fa
     if judged.repairs:
         yield from _repairs(judged, limit)
     elif judged.synthesized:
-        yield "doubt", "  no plan: there is nothing to copy"
+        yield "doubt", "  no plan: nothing can be copied, or the rank is absurd"
 
 
 def symbolic_lines(map: SymbolicMap, target: str, legality: SymbolicLegality) -> Iterator[Line]:
