@@ -26,6 +26,7 @@ from tilewright.legal.engines import ALL_ENGINES, Engines
 from tilewright.legal.map_limits import map_limits
 from tilewright.legal.moves import Permute
 from tilewright.legal.plan_search import (
+    RANK_SEARCHED,
     Form,
     Question,
     in_place,
@@ -146,7 +147,9 @@ def _plans(
                 return tuple(OperandPlan(first, order, replace(plan, kind="legal")) for plan in plans)
         questions.append((first, order, question))
     for first, order, question in questions:
-        repairs = [*in_place(question), *several_maps(question), *stored_otherwise(question), *without_map(question)]
+        repairs = list(without_map(question))
+        if view.rank <= RANK_SEARCHED:
+            repairs = [*in_place(question), *several_maps(question), *stored_otherwise(question), *repairs]
         found += [OperandPlan(first, order, each) for each in ranked(repairs) if each.kind != "pad"]
     return tuple(sorted(found, key=lambda plan: plan.cost.rank))
 

@@ -37,6 +37,8 @@ from tilewright.targets import Target
 
 _MAPS_MOST = 16
 _OF_EACH_KIND = 2
+RANK_SEARCHED = 16
+"""Tensors of more dimensions get plans without maps: the search for forms grows with each, and none is known."""
 _LINE_BYTES = 128
 Storage = Literal["in place", "pad", "copy"]
 _WHOLE_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}

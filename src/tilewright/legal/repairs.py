@@ -29,6 +29,7 @@ from tilewright.legal.im2col_map import AnyMap
 from tilewright.legal.im2col_repairs import as_im2col, im2col_repairs
 from tilewright.legal.map_limits import MapLimits, map_limits
 from tilewright.legal.plan_search import (
+    RANK_SEARCHED,
     Form,
     Question,
     cost_of,
@@ -48,8 +49,6 @@ from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
 _ANYTHING = Want()
-_RANK_SEARCHED = 16
-"""Tensors of more dimensions get plans without maps: the search for forms grows with each, and none is known."""
 
 
 def repair(
@@ -80,7 +79,7 @@ def _repairs(map: AnyMap, want: Want, hardware: Target, engines: Engines) -> tup
     found: list[Repair] = []
     if _does_it(map, question) and is_legal(map, hardware):
         found.append(_as_it_is(question, map))
-    elif map.rank > _RANK_SEARCHED:
+    elif map.rank > RANK_SEARCHED:
         pass
     elif plain and (map.interleave == "none" or isinstance(map.interleave, int)):
         found = [*in_place(question), *several_maps(question), *stored_otherwise(question), *_by_im2col(question)]
