@@ -139,6 +139,7 @@ def test_im2col(tilewright: Tilewright) -> None:
     # Twice the span of channels: what a user of tilelang (issue 2578) met.
     wide = tilewright("tensormap", *options, "--channels-per-pixel", "128", "--swizzle", "128B", "--format", "json")
     assert wide.code == 1 and codes(wide.document) == ["TM016"]
+    assert wide.document["maps"][0]["repairs"][0]["maps"][0]["channels_per_pixel"] == 64
     later = tilewright(
         "tensormap", "--dtype", "bf16", "--dims", "64,56,56,32", "--strides", "128,7168,401408", "--lower-corner=-1",
         "--upper-corner=1", "--channels-per-pixel", "64", "--pixels-per-column", "64", "--wide-mode", "w", "--swizzle",

@@ -203,7 +203,7 @@ ISSUES: tuple[Issue, ...] = (
                 Im2colMap(
                     "f16", (128, 8, 8, 1), (256, 2048, 16384), (-1, -1), (-1, -1), 128, 16, swizzle=3, l2_promotion=2
                 ),
-                "TM016", "256 bytes exceeds the swizzle's span of 128", published=True,
+                "TM016", "256 bytes exceeds the swizzle's span of 128", "box", published=True,
             ),
         ),
     ),

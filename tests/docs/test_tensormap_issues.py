@@ -6,6 +6,7 @@ import pytest
 from tests.docs.tensormap_issues import ISSUES, Case, current, table
 
 from tilewright.base.error import TilewrightError
+from tilewright.cli.tensormap_judge import maps_of
 from tilewright.legal import TensorMap, check, decode_map, encode_map, parse_where, prove
 from tilewright.legal.symbolic_map import Dim, SymbolicMap
 
@@ -35,8 +36,8 @@ def test_what_mends_it_is_legal(case: Case) -> None:
     repairs = [each for each in case.judged().repairs if each.kind == case.repair]
     assert bool(case.repair) == bool(repairs) and case.mend()
     for repair in repairs:
-        assert repair.maps and repair.checked
-        assert all(check(map, case.target, case.driver).legal for map in repair.maps)
+        assert maps_of(repair) and repair.checked
+        assert all(check(map, case.target, case.driver).legal for map in maps_of(repair))
 
 
 def test_errors_of_the_context_are_told_from_illegal_maps() -> None:

@@ -11,6 +11,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Launch, OpaqueParam, Param, TensorMap, TensorMapParam
 from tilewright.driver.map_findings import map_findings, target_of
 from tilewright.frontends.ptx.reader import read
+from tilewright.legal import Im2colMap
 
 MAP = TensorMap(Element.BF16, (64, 32), (128,), (64, 8), swizzle="128B")
 
@@ -52,6 +53,13 @@ def test_where_the_kernel_must_change_too_the_cheapest_repair_is_told() -> None:
     first, *others = findings(dataclasses.replace(MAP, box=(64, 512), dims=(64, 1024), strides_bytes=(136,)))
     assert first.repair is not None and "split dimension 1 of 1024 into 256 x 4" in first.repair.title
     assert others and all(each.repair is None for each in others)
+
+
+def test_im2col_maps_have_repairs_too() -> None:
+    map = Im2colMap("f16", (128, 8, 8, 1), (256, 2048, 16384), (-1, -1), (-1, -1), 128, 16, swizzle="128B")
+    (finding,) = findings(map.to_plan())
+    assert finding.code == "TM016" and finding.repair is not None
+    assert finding.repair.title == "channels_per_pixel 64 instead of 128"
 
 
 def test_nothing_to_copy_has_no_repair() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.tensormap_judge import Judged
+from tilewright.cli.tensormap_judge import Judged, maps_of
 from tilewright.cli.tensormap_words import command_words, kind_words, map_words, plain
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def repair_to_json(repair: Repair) -> dict[str, Any]:
         "kind": repair.kind,
         "title": repair.title,
         "cost": asdict(repair.cost) | {"line": repair.cost.line},
-        "maps": [map_to_json(map) for map in repair.maps],
+        "maps": [map_to_json(map) for map in maps_of(repair)],
         "changed": [
             {"field": each.field, "before": plain(each.before), "after": plain(each.after)} for each in repair.changes
         ],

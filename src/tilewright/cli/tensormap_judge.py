@@ -94,7 +94,7 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
         repairs = tuple(
             found
             for found in repair(map, question.want, question.target)
-            if all(check(each, question.target, question.driver).legal for each in found.maps)
+            if all(check(each, question.target, question.driver).legal for each in maps_of(found))
         )
     if isinstance(map, TensorMap):
         remarks = (*remarks, *_order_remarks(map))
@@ -104,6 +104,11 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
     if question.error is not None and legality.legal and not broken:
         remarks = (*remarks, _error_remark(question.error))
     return Judged(map, legality, broken, warned, remarks, repairs, question.synthesize)
+
+
+def maps_of(repair: Repair) -> tuple[AnyMap, ...]:
+    """Every map that a repair copies through, tiled or im2col."""
+    return repair.maps if repair.im2col is None else (*repair.maps, repair.im2col)
 
 
 def null_remarks(map: AnyMap) -> tuple[str, ...]:

@@ -142,7 +142,9 @@ def _repair_lines(number: int, repair: Repair, judged: Judged, *, whole: bool) -
     yield from _wrapped("quiet", "     costs ", repair.cost.line)
     if not whole:
         return
-    for map in repair.maps:
+    from tilewright.cli.tensormap_judge import maps_of
+
+    for map in maps_of(repair):
         yield from _wrapped("plain", "     ", map_words(map))
         sizes = _sizes(map, judged)
         if sizes is not None:

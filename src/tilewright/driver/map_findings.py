@@ -91,7 +91,7 @@ def _repair(param: TensorMapParam, facts: Target) -> Repair | None:
 
     map = any_from_plan(param.map)
     same = (each for each in repair(map, Want(keep=_READ_BY_THE_KERNEL), facts) if _same_copies(each, map))
-    others = (each for each in repair(map, None, facts) if each.maps)
+    others = (each for each in repair(map, None, facts) if each.maps or each.im2col is not None)
     found = next(same, None) or next(others, None)
     return None if found is None else Repair(found.title, cost=found.cost.line)
 
