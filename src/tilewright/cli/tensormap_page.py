@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tilewright import __version__
 from tilewright.cli.tensormap_text import Line
 from tilewright.report.html import render_page
-from tilewright.report.page import Badge, Items, Page, Paragraph, Section, Tone
+from tilewright.report.page import Badge, Excerpt, Page, Section, SourceLine, Tone
 
 _BADGES: dict[str, Tone] = {"good": "good", "bad": "bad", "doubt": "doubt"}
 
@@ -26,6 +26,6 @@ def tensormap_page(reports: Sequence[Sequence[Line]]) -> str:
 def _section(number: int, report: Sequence[Line]) -> Section:
     (_, words), *rest = report
     verdict = next((line for line in rest if line[0] in _BADGES and not line[1].lstrip().startswith("=")), rest[0])
-    shown = tuple(text.strip() for tone, text in rest if (tone, text) != verdict)
+    shown = tuple(SourceLine(None, text.removeprefix("  ")) for tone, text in rest if (tone, text) != verdict)
     badge = Badge(verdict[1].strip(), _BADGES.get(verdict[0], "plain"))
-    return Section(f"map {number}", (Paragraph(words), Items(shown)), badge=badge)
+    return Section(f"map {number}", (Excerpt(words, shown),), badge=badge)
