@@ -235,7 +235,7 @@ def _whole_blocks(found: Layout, layout: Layout) -> Layout:
     wanted = -(-size // (1 << swizzle.top)) << swizzle.top
     if wanted % inner:
         return found
-    return of_flat([*flat[:-1], (wanted // inner, stride)])
+    return of_flat([*flat[:-1], (wanted // inner, stride)]).with_values(found.offset, None)
 
 
 def _after_swizzle(found: Layout, layout: Layout) -> Layout | Refusal:

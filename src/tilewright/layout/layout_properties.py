@@ -46,7 +46,7 @@ def is_surjective(layout: Layout, onto: int | None = None) -> bool | NotDecided:
     if layout.least != 0 or layout.greatest != end - 1:
         return False
     reach = 0
-    for stride, extent in sorted((abs(stride), extent) for extent, stride in layout.constant_flat()):
+    for stride, extent in sorted((abs(stride), extent) for extent, stride in layout.constant_flat() if extent > 1):
         if stride > reach + 1:
             return False
         reach += (extent - 1) * stride

@@ -2,10 +2,11 @@
 
 Grammar: `[swizzle o] [offset o] shape[:stride]`. A shape is an integer, an expression of named sizes, or a tuple of
 shapes in parentheses; `(4)` is the integer 4 and `(4,)` a tuple, as in Python. Also read: `_8` for 8, `S<3,4,3>`,
-`SW_3_4_3`, as CuTe's several printers write them and spaces anywhere. Without strides the layout is dense,
-the leftmost leaf fastest. `str(layout)` writes what is read here.
+`SW_3_4_3`, as CuTe's several printers write them, and spaces anywhere. Without strides the layout is dense, the leftmost
+leaf fastest. `str(layout)` writes what is read here.
 
-Every error is one TilewrightError with the column. Bounds: 65,536 characters, 64 levels of parentheses.
+Not read: quotients and remainders by named sizes. Every error is one TilewrightError with the column.
+Bounds: 65,536 characters, 64 levels of parentheses.
 Checked by tests/layout/test_layout_text.py.
 """
 
@@ -25,10 +26,10 @@ from tilewright.layout.swizzle import Swizzle
 _MOST_CHARACTERS = 65536
 _MOST_DIGITS = 78
 _SWIZZLE = re.compile(
-    r"\s*(?:(?:Sw|S|Swizzle)\s*<\s*(-?\d{1,4})\s*,\s*(-?\d{1,4})\s*,\s*(-?\d{1,4})\s*>|SW_(\d{1,4})_(\d{1,4})_(-?\d{1,4}))"
+    r"\s*(?:(?:Sw|S|Swizzle)\s*<\s*(-?[0-9]{1,4})\s*,\s*(-?[0-9]{1,4})\s*,\s*(-?[0-9]{1,4})\s*>|SW_([0-9]{1,4})_([0-9]{1,4})_(-?[0-9]{1,4}))"
 )
 _COMPOSED = re.compile(r"\s+o\s+|\s*∘\s*")
-_NUMBER = re.compile(r"\s*([-+]?)\s*_?(\d+)\s*")
+_NUMBER = re.compile(r"\s*([-+]?)\s*_?([0-9]+)\s*")
 _OPERATORS = frozenset("+-*/%")
 
 
