@@ -21,7 +21,6 @@ from tilewright.legal.box_choice import BoxChoice, choices, conflict_ways, pitch
 from tilewright.legal.costs import Cost
 from tilewright.legal.engines import ALL_ENGINES, Engines
 from tilewright.legal.fallbacks import fallbacks
-from tilewright.legal.form_search import may_have_exact_form, saturated_choices
 from tilewright.legal.legality import judge
 from tilewright.legal.map_limits import MapLimits
 from tilewright.legal.moves import Fill, Fold, Realign, Select, Shift
@@ -98,6 +97,8 @@ def in_place(question: Question) -> list[Repair]:
     described = bool(found) and first_fault(reading, question.limits) is None
     if exact or described or not engines.egraph or question.form.fills_nan:
         return found
+    from tilewright.legal.form_search import may_have_exact_form, saturated_choices
+
     if engines.domain and not may_have_exact_form(reading, question.limits):
         return found
     for choice in saturated_choices(reading, question.form.swizzle, question.limits, engines, rotate=question.rotate):

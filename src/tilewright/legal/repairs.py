@@ -24,9 +24,7 @@ from math import prod
 from tilewright.base.error import TilewrightError
 from tilewright.legal.box_choice import BoxChoice
 from tilewright.legal.engines import ALL_ENGINES, Engines
-from tilewright.legal.field_repairs import field_repairs
 from tilewright.legal.im2col_map import AnyMap
-from tilewright.legal.im2col_repairs import as_im2col, im2col_repairs
 from tilewright.legal.map_limits import MapLimits, map_limits
 from tilewright.legal.plan_search import (
     RANK_SEARCHED,
@@ -67,6 +65,8 @@ def repair(
 @lru_cache(maxsize=4096)
 def _repairs(map: AnyMap, want: Want, hardware: Target, engines: Engines) -> tuple[Repair, ...]:
     if not isinstance(map, TensorMap):
+        from tilewright.legal.im2col_repairs import im2col_repairs
+
         return tuple(im2col_repairs(map, want, hardware))
     if want.box is not None and len(want.box) != map.rank:
         raise TilewrightError(f"the wanted box has {len(want.box)} entries; rank {map.rank} needs {map.rank}")
@@ -84,6 +84,8 @@ def _repairs(map: AnyMap, want: Want, hardware: Target, engines: Engines) -> tup
     elif plain and (map.interleave == "none" or isinstance(map.interleave, int)):
         found = [*in_place(question), *several_maps(question), *stored_otherwise(question), *_by_im2col(question)]
     elif engines.solver:
+        from tilewright.legal.field_repairs import field_repairs
+
         found = [*field_repairs(question, map)]
     if map.interleave != "none":
         # Where its elements stand, a copy engine knows; threads reckon it, one element at a time.
@@ -95,6 +97,8 @@ def _by_im2col(question: Question) -> Iterator[Repair]:
     """The plan by an im2col map, where the tensor is a view of images and a want does not hold on to its fields."""
     if question.want.keep or question.want.store or question.form.fills_nan:
         return
+    from tilewright.legal.im2col_repairs import as_im2col
+
     map = as_im2col(question.reading, question.form.dtype, question.form.swizzle, question.target)
     if map is None:
         return
