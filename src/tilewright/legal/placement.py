@@ -126,8 +126,9 @@ class Placement:
     """How a buffer stands in shared memory.
 
     family, name: what it is called; pitch_bytes: from row to row, inside a panel where there are panels; panel_bytes: 0
-    without; swizzles: of the address; row_xor: of the vector in its row; extra_bytes: more than the tile itself takes;
-    alignment_bytes: what the buffer's base must be a multiple of.
+    without; panels: how many, and so how many boxes the copy engine moves; swizzles: of the address; row_xor: of the
+    vector in its row; extra_bytes: more than the tile itself takes; alignment_bytes: what the buffer's base must be a
+    multiple of.
     """
 
     family: Family
@@ -138,6 +139,7 @@ class Placement:
     row_xor: RowXor | None = None
     extra_bytes: int = 0
     alignment_bytes: int = 16
+    panels: int = 1
 
     def addresses(self, rows: Integers, columns: Integers, buffer: Buffer) -> Integers:
         """Byte addresses, from the buffer's base, of these rows and bytes in them."""

@@ -38,31 +38,33 @@ def placements(buffer: Buffer, target: Target) -> tuple[Placement, ...]:
             raise TilewrightError(f"{target.name} has no {engine}")
     if "tma" in buffer.engines and not target.supports("bulk_tensor_copy"):
         raise TilewrightError(f"{target.name} has no tensor copies")
-    atom = max(
-        [
-            target.limit("multiprocessor.shared_bank_bytes"),
-            *(access_kind(each.kind).lane_bytes for each in buffer.accesses),
-        ]
-    )
-    row_bytes = buffer.row_bytes
-    plain = Placement("plain", "rows one after another", row_bytes, alignment_bytes=atom)
+    bank_bytes = target.limit("multiprocessor.shared_bank_bytes")
+    atom = max([bank_bytes, *(access_kind(each.kind).lane_bytes for each in buffer.accesses)])
+    plain = plain_placement(buffer)
     if buffer.engines:
         return _by_copy_engine(buffer, plain, atom, target)
-    bank_row = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
+    bank_row = target.limit("multiprocessor.shared_banks") * bank_bytes
+    pitch, extra = plain.pitch_bytes, plain.extra_bytes
     found = [plain]
-    for swizzle in _swizzles(buffer.bytes, atom, bank_row):
+    for swizzle in _swizzles(buffer.rows * pitch, atom, bank_row):
         block = 1 << swizzle.target + swizzle.bits
         name = f"Swizzle<{swizzle.bits}, {swizzle.base}, {swizzle.shift}>"
-        extra = -buffer.bytes % block
-        found.append(Placement("swizzle", name, row_bytes, 0, (swizzle,), None, extra, 1 << swizzle.top))
-    if row_bytes & (row_bytes - 1):
-        found.extend(_row_xors(buffer, atom, bank_row // atom))
-    for padding in range(atom - row_bytes % atom if row_bytes % atom else atom, bank_row + 1, atom):
-        name = f"{padding} bytes after every row"
-        found.append(
-            Placement("padding", name, row_bytes + padding, 0, (), None, padding * buffer.rows, alignment_bytes=atom)
-        )
+        rounded = extra + -(buffer.rows * pitch) % block
+        found.append(Placement("swizzle", name, pitch, 0, (swizzle,), None, rounded, 1 << swizzle.top))
+    if pitch & (pitch - 1):
+        found.extend(_row_xors(buffer, plain, atom, bank_row // atom))
+    for padding in range(-pitch % atom or atom, bank_row + 1, atom):
+        name = f"{pitch + padding - buffer.row_bytes} bytes after every row"
+        padded = extra + padding * buffer.rows
+        found.append(Placement("padding", name, pitch + padding, 0, (), None, padded, atom))
     return tuple(found)
+
+
+def plain_placement(buffer: Buffer) -> Placement:
+    """Rows one after another, as near as the widest vector's alignment lets them."""
+    width = max([1, *(access_kind(each.kind).lane_bytes for each in buffer.accesses)])
+    rest = -buffer.row_bytes % width
+    return Placement("plain", "rows one after another", buffer.row_bytes + rest, 0, (), None, rest * buffer.rows, width)
 
 
 def _by_copy_engine(buffer: Buffer, plain: Placement, atom: int, target: Target) -> tuple[Placement, ...]:
@@ -73,18 +75,19 @@ def _by_copy_engine(buffer: Buffer, plain: Placement, atom: int, target: Target)
         raise TilewrightError(f"rows of {buffer.row_bytes} bytes are no multiple of the copy engine's {chunk}")
     found = [] if reader else [plain]
     if buffer.row_bytes > chunk or reader:
-        found.append(Placement("tma", f"none, in panels of {chunk} bytes", chunk, chunk, alignment_bytes=128))
+        name, panels = f"none, in panels of {chunk} bytes", buffer.row_bytes // chunk
+        found.append(Placement("tma", name, chunk, chunk, alignment_bytes=1 << _LINE_BIT, panels=panels))
     for mode in modes:
         swizzles = mode_swizzles(mode, target)
         if mode == "none" or any(swizzle.target < atom.bit_length() - 1 for swizzle in swizzles):
             continue
         span = swizzle_code.row_bytes(mode, target)
         extra = (-buffer.row_bytes % span) * buffer.rows
-        panels = "" if span >= buffer.row_bytes else f", in panels of {span} bytes"
+        panels = -(-buffer.row_bytes // span)
+        name = mode if panels == 1 else f"{mode}, in panels of {span} bytes"
+        panel = span if panels > 1 else 0
         alignment = max(swizzle_code.period_bytes(mode, target), 1 << _LINE_BIT)
-        found.append(
-            Placement("tma", f"{mode}{panels}", span, 0 if not panels else span, swizzles, None, extra, alignment)
-        )
+        found.append(Placement("tma", name, span, panel, swizzles, None, extra, alignment, panels))
     return tuple(found)
 
 
@@ -109,8 +112,8 @@ def _swizzles(buffer_bytes: int, atom: int, bank_row: int) -> tuple[Swizzle, ...
     )
 
 
-def _row_xors(buffer: Buffer, atom: int, most: int) -> list[Placement]:
-    vectors, rest = divmod(buffer.row_bytes, atom)
+def _row_xors(buffer: Buffer, plain: Placement, atom: int, most: int) -> list[Placement]:
+    vectors, rest = divmod(plain.pitch_bytes, atom)
     found: list[Placement] = []
     phases = 2
     while not rest and vectors % phases == 0 and phases <= most:
@@ -118,7 +121,7 @@ def _row_xors(buffer: Buffer, atom: int, most: int) -> list[Placement]:
         while repeat <= most and repeat * phases <= buffer.rows:
             name = f"vector ^ (row // {repeat} % {phases}), vectors of {atom} bytes"
             turn = RowXor(atom, repeat, phases)
-            found.append(Placement("xor", name, buffer.row_bytes, 0, (), turn, alignment_bytes=atom))
+            found.append(Placement("xor", name, plain.pitch_bytes, 0, (), turn, plain.extra_bytes, atom))
             repeat *= 2
         phases *= 2
     return found

@@ -11,10 +11,12 @@ the one of fewest wavefronts, then of fewest extra bytes, then the simplest. Two
 
 The rest (swizzles of rows that are no power of two, row XORs) is judged by residues of the loops, or by enumeration.
 
-Theory of the proof. No placement that keeps vectors whole brings D distinct vectors of a group through B bytes of banks
-in fewer than ceil(D * width / B) wavefronts, since placements are injective. Where the choice takes exactly that
-(`proof` is "bound") no placement at all is better. Otherwise ("exhausted") no other placement of the finite space is:
-every one was judged. An optimum among all linear maps, which no hardware has, is not claimed.
+Theory of the proof. Let atoms be the widest vectors that any lane moves; every access of a vector needs them aligned
+and whole, so a placement moves atoms and never what is inside them. Words that stand at one place of their atoms then
+share banks / words-of-an-atom banks, whatever the placement; D distinct ones of a group take at least D over that many
+wavefronts, rounded up, since placements are injective. Where the choice takes exactly that (`proof` is "bound"), no
+placement at all is better. Otherwise ("exhausted") no other placement of the finite space is: every one was judged. An
+optimum among all linear maps, which no hardware has, is not claimed.
 
 Not handled: choosing the accesses themselves; several buffers that share memory. Checked by
 tests/legal/test_swizzle_choice.py against enumeration of every access in every placement.
@@ -22,6 +24,7 @@ tests/legal/test_swizzle_choice.py against enumeration of every access in every 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm
@@ -35,7 +38,7 @@ from tilewright.legal.access_kind import access_kind, lane_groups, lanes_togethe
 from tilewright.legal.bank_linear import group_basis, lane_count, residues
 from tilewright.legal.banks import wavefronts
 from tilewright.legal.placement import Buffer, BufferAccess, Digit, Family, Integers, Placement, positions
-from tilewright.legal.placement_space import placements
+from tilewright.legal.placement_space import placements, plain_placement
 from tilewright.targets import Target
 from tilewright.targets import target as target_by_name
 
@@ -56,20 +59,22 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class SwizzleChoice:
-    """best; plain: rows one after another, or the simplest that the engines allow; by_family: the best of each family;
-    bound: wavefronts below which no placement goes; candidates: how many placements were judged; proof: why the best is
-    minimal; conflict_free: whether every access takes what it would without any conflict."""
+    """best; plain: rows one after another, even where the engines cannot have it so; by_family: the best of each
+    family; ideal: wavefronts if no bank were ever asked twice; bound: wavefronts below which no placement goes;
+    candidates: how many placements were judged; proof: why the best is minimal."""
 
     best: Judged
     plain: Judged
     by_family: tuple[Judged, ...]
+    ideal: int
     bound: int
     candidates: int
     proof: Proof
 
     @property
     def conflict_free(self) -> bool:
-        return self.best.wavefronts == self.bound
+        """Whether every access takes what it would without any conflict."""
+        return self.best.wavefronts == self.ideal
 
 
 def choose_placement(buffer: Buffer, target: Target | str) -> SwizzleChoice:
@@ -86,24 +91,34 @@ def choose_placement(buffer: Buffer, target: Target | str) -> SwizzleChoice:
         known = families.get(each.placement.family)
         if known is None or _worth(each) < _worth(known):
             families[each.placement.family] = each
-    bound = sum(access.weight * _bound(access, facts) for access in _all_accesses(buffer, facts))
+    accesses = _all_accesses(buffer, facts)
+    plain = next((each for each in judged if each.placement.family == "plain"), None)
+    if plain is None:
+        plain = _judged(buffer, accesses, (plain_placement(buffer),), facts)[0]
+    atom = max(access_kind(access.kind).lane_bytes for access in accesses)
+    ideal = sum(access.weight * _bound(access, 1, buffer, facts) for access in accesses)
+    bound = sum(access.weight * _bound(access, atom, buffer, facts) for access in accesses)
     proof: Proof = "bound" if best.wavefronts == bound else "exhausted"
-    return SwizzleChoice(best, judged[0], tuple(families.values()), bound, len(judged), proof)
+    return SwizzleChoice(best, plain, tuple(families.values()), ideal, bound, len(judged), proof)
 
 
 def judge_placements(buffer: Buffer, target: Target | str) -> tuple[Judged, ...]:
     """What every placement of a buffer costs, the simplest first. Raises TilewrightError as `choose_placement` does."""
     facts = target_by_name(target) if isinstance(target, str) else target
-    accesses = _all_accesses(buffer, facts)
-    space = placements(buffer, facts)
-    costs = np.stack([_Access(access, buffer, facts).cost(space) for access in accesses], axis=1)
+    return _judged(buffer, _all_accesses(buffer, facts), placements(buffer, facts), facts)
+
+
+def _judged(
+    buffer: Buffer, accesses: Sequence[BufferAccess], space: Sequence[Placement], target: Target
+) -> tuple[Judged, ...]:
+    costs = np.stack([_Access(access, buffer, target).cost(space) for access in accesses], axis=1)
     totals = costs @ np.array([access.weight for access in accesses])
     rows = zip(space, costs.tolist(), totals.tolist(), strict=True)
     return tuple(Judged(placement, tuple(each), total) for placement, each, total in rows)
 
 
-def _worth(judged: Judged) -> tuple[int, int]:
-    return judged.wavefronts, judged.placement.extra_bytes
+def _worth(judged: Judged) -> tuple[int, int, int]:
+    return judged.wavefronts, judged.placement.extra_bytes, judged.placement.panels
 
 
 def _all_accesses(buffer: Buffer, target: Target) -> tuple[BufferAccess, ...]:
@@ -128,9 +143,13 @@ def _all_accesses(buffer: Buffer, target: Target) -> tuple[BufferAccess, ...]:
     return tuple(found)
 
 
-def _bound(access: BufferAccess, target: Target) -> int:
-    """Wavefronts below which no injective placement goes: distinct bytes of each group over the banks' bytes."""
+def _bound(access: BufferAccess, atom: int, buffer: Buffer, target: Target) -> int:
+    """Wavefronts below which no placement goes that keeps atoms of so many bytes whole and aligned."""
     kind = access_kind(access.kind)
+    bank_bytes = target.limit("multiprocessor.shared_bank_bytes")
+    bank_row = target.limit("multiprocessor.shared_banks") * bank_bytes
+    width = max(kind.lane_bytes, bank_bytes)
+    atom = max(atom, width)
     rows, columns = positions(access.lanes)
     places = list(zip(rows.tolist(), columns.tolist(), strict=True))
     groups = lane_groups(kind, target)
@@ -139,9 +158,24 @@ def _bound(access: BufferAccess, target: Target) -> int:
         for apart in pair_distances(kind, target)
     ):
         groups = tuple(first + second for first, second in zip(groups[::2], groups[1::2], strict=True))
-    bank_row = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
-    each = [-(-len({places[lane] for lane in group}) * kind.lane_bytes // bank_row) for group in groups]
-    return access.iterations * sum(each)
+    if buffer.row_bytes % atom:
+        # Words may hold the end of one row and the beginning of the next: bytes alone can be counted.
+        each = [-(-len({places[lane] for lane in group}) * kind.lane_bytes // bank_row) for group in groups]
+        return access.iterations * sum(each)
+    total = 0
+    for group in groups:
+        # An iteration may begin inside a word, where lanes move less than one; it moves all lanes alike otherwise.
+        total += min(
+            _busiest_place({(row, (column + inside) // width) for row, column in (places[lane] for lane in group)},
+                           atom // width, bank_row // atom)
+            for inside in range(0, width, kind.lane_bytes)
+        )  # fmt: skip
+    return access.iterations * total
+
+
+def _busiest_place(words: set[tuple[int, int]], words_of_atom: int, atoms: int) -> int:
+    counts = Counter(word % words_of_atom for _, word in words)
+    return max(-(-count // atoms) for count in counts.values())
 
 
 class _Access:
@@ -153,7 +187,7 @@ class _Access:
         bank_bytes = target.limit("multiprocessor.shared_bank_bytes")
         self.served_bytes = max(self.kind.lane_bytes, bank_bytes)
         self.bank_row = target.limit("multiprocessor.shared_banks") * bank_bytes
-        self.linear = _is_linear(access, buffer.row_bytes)
+        self.linear = _never_carries(access)
 
     def cost(self, space: Sequence[Placement]) -> Integers:
         """Wavefronts of all iterations in each placement."""
@@ -263,10 +297,8 @@ class _Access:
         return table
 
 
-def _is_linear(access: BufferAccess, row_bytes: int) -> bool:
-    """Whether rows and columns never carry, and rows are a power of two: then all is XOR."""
-    if row_bytes & (row_bytes - 1):
-        return False
+def _never_carries(access: BufferAccess) -> bool:
+    """Whether sums of rows, and of columns, are XORs."""
     seen_rows = seen_columns = 0
     for digit in (*access.lanes, *access.loops):
         for bit in range((digit.count - 1).bit_length()):
