@@ -19,6 +19,7 @@ first layout, as CuTe does. What is not settled by digits is settled by enumerat
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
@@ -82,8 +83,14 @@ def _behind(left: Layout, inner: Layout) -> Layout:
 
 
 def _constant(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
-    flat: list[tuple[int, int]] = merged(left.flat) or [(1, 0)]  # type: ignore[assignment]
-    least, greatest = right.least, right.greatest
+    flat = cast("list[tuple[int, int]]", merged(left.flat)) or [(1, 0)]
+    leaves = right.constant_flat()
+    least = greatest = cast("int", right.offset)
+    for extent, stride in leaves:
+        if stride < 0:
+            least += (extent - 1) * stride
+        else:
+            greatest += (extent - 1) * stride
     size = 1
     for extent, _ in flat:
         size *= extent
@@ -92,36 +99,35 @@ def _constant(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
             f"{right} takes values from {least} to {greatest}, outside the {size} elements of {left.plain}"
         )
     if greatest >= size:
-        grown = flat[-1][0] * (greatest // size + 1)
-        flat[-1] = (grown, flat[-1][1])
-    start = _digits(least, flat)
+        flat[-1] = (flat[-1][0] * (greatest // size + 1), flat[-1][1])
+    start = _digits(least, flat) if least else [0] * len(flat)
     used = list(start)
     splits: list[Nested] = []
     strides: list[Nested] = []
-    offset = sum(digit * stride for digit, (_, stride) in zip(start, flat, strict=True))
-    for extent, stride in right.flat:
-        assert isinstance(extent, int) and isinstance(stride, int)
+    offset = sum([digit * stride for digit, (_, stride) in zip(start, flat, strict=True)]) if least else 0
+    for extent, stride in leaves:
         found = _runs(extent, abs(stride), flat, start, used)
-        if isinstance(found, Refusal):
-            return found if isinstance(found, NotExpressible) else _enumerated(left, right, extend)
+        if not isinstance(found, list):
+            return _enumerated(left, right, extend)
         if stride < 0:
-            offset += sum((n - 1) * d for n, d in found)
+            offset += sum([(n - 1) * d for n, d in found])
             found = [(n, -d) for n, d in found]
         if len(found) == 1:
             splits.append(found[0][0])
             strides.append(found[0][1])
         else:
-            splits.append(tuple(n for n, _ in found))
-            strides.append(tuple(d for _, d in found))
-    result = _behind(left, made(_put(splits, right.shape), _put(strides, right.shape), offset))
-    sure = all(digit < extent for digit, (extent, _) in zip(used, flat, strict=True))
-    return result if sure else _enumerated(left, right, extend)
+            splits.append(tuple([n for n, _ in found]))
+            strides.append(tuple([d for _, d in found]))
+    for digit, (extent, _) in zip(used, flat, strict=True):
+        if digit >= extent:
+            return _enumerated(left, right, extend)
+    return _behind(left, made(_put(splits, right.shape), _put(strides, right.shape), offset))
 
 
 def _put(values: list[Nested], profile: Nested) -> Nested:
     if not isinstance(profile, tuple):
         return values[0]
-    if not any(isinstance(part, tuple) for part in profile):
+    if len(values) == len(profile) and not any([isinstance(part, tuple) for part in profile]):
         return tuple(values)
     return nested.unflatten(values, profile)
 

@@ -13,8 +13,8 @@ Checked by tests/layout/test_layout.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
@@ -46,6 +46,7 @@ class Layout:
     stride: Nested
     offset: Integer
     swizzle: Swizzle | None
+    _leaves: tuple[Flat, bool] | None = field(init=False, compare=False, repr=False)
 
     def __init__(self, shape: object, stride: object = None, offset: object = 0, swizzle: object = None) -> None:
         extents = nested.checked(shape, "shape")
@@ -68,6 +69,7 @@ class Layout:
         object.__setattr__(self, "stride", strides)
         object.__setattr__(self, "offset", 0 if offset == 0 else nested.leaf(offset, "offset"))
         object.__setattr__(self, "swizzle", swizzle)
+        object.__setattr__(self, "_leaves", None)
 
     @property
     def size(self) -> Integer:
@@ -84,7 +86,23 @@ class Layout:
 
     @property
     def flat(self) -> Flat:
-        return tuple(zip(nested.flatten(self.shape), nested.flatten(self.stride), strict=True))
+        """(extent, stride) of each leaf, left to right."""
+        return self._known()[0]
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether a size, a stride or the offset has no value yet."""
+        return self._known()[1]
+
+    def _known(self) -> tuple[Flat, bool]:
+        """The leaves, and whether something is symbolic: kept, since every operation asks."""
+        known = self._leaves
+        if known is None:
+            extents, strides = nested.flatten(self.shape), nested.flatten(self.stride)
+            numbers = all([isinstance(value, int) for value in (*extents, *strides, self.offset)])
+            known = tuple(zip(extents, strides, strict=True)), not numbers
+            object.__setattr__(self, "_leaves", known)
+        return known
 
     @property
     def modes(self) -> tuple[Layout, ...]:
@@ -131,14 +149,10 @@ class Layout:
 
     def constant_flat(self) -> tuple[tuple[int, int], ...]:
         """`flat` as Python's ints. Raises TilewrightError where sizes are symbolic."""
-        return tuple((_constant(extent), _constant(stride)) for extent, stride in self.flat)
-
-    @property
-    def is_symbolic(self) -> bool:
-        for value in (*nested.leaves(self.shape), *nested.leaves(self.stride), self.offset):
-            if not isinstance(value, int):
-                return True
-        return False
+        flat, symbolic = self._known()
+        if symbolic:
+            raise TilewrightError(f"{self} has symbolic sizes", remedy="give them values")
+        return cast("tuple[tuple[int, int], ...]", flat)
 
     def __call__(self, coordinate: object, *more: object) -> Integer:
         """The value at a coordinate: an integer below the size, or one for each part of the shape, nested as far as one
@@ -205,6 +219,7 @@ def made(shape: Nested, stride: Nested, offset: Integer = 0, swizzle: Swizzle | 
     put(layout, "stride", stride)
     put(layout, "offset", offset)
     put(layout, "swizzle", swizzle)
+    put(layout, "_leaves", None)
     return layout
 
 

@@ -2,7 +2,7 @@
 
 Grammar: `[swizzle o] [offset o] shape[:stride]`. A shape is an integer, an expression of named sizes, or a tuple of
 shapes in parentheses; `(4)` is the integer 4 and `(4,)` a tuple, as in Python. Also read: `_8` for 8, `S<3,4,3>`,
-`SW_3_4_3`, as CuTe's several printers write them, and spaces anywhere. Without strides the layout is dense, the leftmost
+`SW_3_4_3`, as CuTe's several printers write them, and spaces anywhere. Without strides the layout is dense, its first
 leaf fastest. `str(layout)` writes what is read here.
 
 Not read: quotients and remainders by named sizes. Every error is one TilewrightError with the column.

@@ -94,10 +94,17 @@ def flatten(value: Nested) -> tuple[Integer, ...]:
     """The integers, left to right, as one tuple."""
     if not isinstance(value, tuple):
         return (value,)
+    gathered: list[Integer] = []
+    _gather(value, gathered)
+    return tuple(gathered)
+
+
+def _gather(value: tuple[Nested, ...], gathered: list[Integer]) -> None:
     for part in value:
         if isinstance(part, tuple):
-            return tuple(leaves(value))
-    return value  # type: ignore[return-value]
+            _gather(part, gathered)
+        else:
+            gathered.append(part)
 
 
 def rank(value: Nested) -> int:
