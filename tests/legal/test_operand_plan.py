@@ -8,7 +8,15 @@ from tests.legal.reading_places import faults_of, starts_of
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.layout.strided_view import StridedView
+from tilewright.legal.operand_feed import tma_feeds_mma
 from tilewright.legal.operand_plan import OperandPlan, plan_operand
+from tilewright.legal.repairs import repair
+from tilewright.legal.shared_operand import OperandDescriptor
+from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.want import Want
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def test_a_legal_operand_is_taken_as_it_is() -> None:
@@ -82,3 +90,30 @@ def test_every_plan_delivers_every_element(
         assert tuple(stored.dims[plan.order.index(at)] for at in range(view.rank)) == view.extents
         if plan.kind not in ("copy", "pad"):
             assert tuple(stored.strides_bytes[plan.order.index(at)] for at in range(view.rank)) == view.strides_bytes
+
+
+@pytest.mark.parametrize("row", [16, 32, 64, 128, 256])
+def test_tensor_cores_get_rows_that_their_descriptors_describe(row: int) -> None:
+    """Box by box: what the copy engine writes is what wgmma reads, by the models of both."""
+    view = StridedView((4096, 4096), (2, 8192), 0, 2)
+    compared = 0
+    for plan in plan_operand(view, (row // 2, 64), Element.BF16, "wgmma", inner=(0,)):
+        if plan.map is None or plan.map.rank != 2:
+            continue
+        swizzle = plan.map.to_plan().swizzle
+        row_bytes = plan.map.box[0] * 2
+        assert row_bytes == {"none": 16, "32B": 32, "64B": 64, "128B": 128}[swizzle]
+        if swizzle != "none":
+            descriptor = OperandDescriptor(0, 16, 8 * row_bytes, swizzle)
+            feeds = tma_feeds_mma(plan.map, descriptor, HOPPER, major="K", destinations=(0,))
+            assert feeds.ok, feeds.why
+            compared += 1
+    assert compared or row == 16
+
+
+def test_a_box_without_swizzle_gets_one_for_the_tensor_core() -> None:
+    map = TensorMap("bf16", (4096, 4096), (8192,), (64, 64))
+    assert repair(map)[0].kind == "legal"
+    first = repair(map, Want(consumer="wgmma"))[0]
+    assert first.map is not None
+    assert (first.kind, first.map.swizzle, first.map.box) == ("swizzle", "128B", (64, 64))

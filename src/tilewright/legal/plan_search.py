@@ -251,12 +251,26 @@ def _choices(question: Question, chain: Chain) -> Iterator[BoxChoice]:
     plain_spans = limits.spans_bytes[:3]
     others: tuple[str, ...] = ()
     span = limits.span_bytes(swizzle)
-    if span and inner_bytes > span and not question.for_tensor_core:
+    if question.for_tensor_core:
+        if not row_is_readable(inner_bytes, swizzle, limits):
+            others = tuple(name for name, wide in reversed(plain_spans) if inner_bytes % wide == 0)[:1]
+    elif span and inner_bytes > span:
         others = (*tuple(name for name, wide in plain_spans if wide >= inner_bytes)[:1], "none")
     elif span and prod(chain.reading.box[1:]) * span > limits.shared_bytes_max:
         others = tuple(name for name, wide in plain_spans if inner_bytes <= wide < span)[:1]
     names = (swizzle, *(name for name in others if name != swizzle))
-    yield from choices(chain, names, limits, store=question.want.store)
+    for choice in choices(chain, names, limits, store=question.want.store):
+        row_bytes = choice.box[0] * choice.chain.reading.element_bytes
+        if not question.for_tensor_core or row_is_readable(row_bytes, choice.swizzle, limits):
+            yield choice
+
+
+def row_is_readable(row_bytes: int, swizzle: str, limits: MapLimits) -> bool:
+    """Whether a matrix descriptor may describe rows of a box: chunks of 16 bytes, one above the other, or swizzled rows
+    of whole steps along K (PTX ISA, wgmma and tcgen05: Shared Memory Matrix Layout)."""
+    if swizzle == "none":
+        return row_bytes == limits.inner_multiple_bytes
+    return row_bytes % (2 * limits.inner_multiple_bytes) == 0
 
 
 def plan_of(question: Question, chosen: tuple[BoxChoice, ...], stored: Reading, storage: Storage) -> Iterator[Repair]:

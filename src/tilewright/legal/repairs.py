@@ -34,6 +34,7 @@ from tilewright.legal.plan_search import (
     in_place,
     is_legal,
     ranked,
+    row_is_readable,
     several_maps,
     stored_otherwise,
     without_map,
@@ -118,7 +119,10 @@ def forget() -> None:
 
 
 def _does_it(map: TensorMap, question: Question) -> bool:
-    """Whether the map's own box is the one that is wanted, and may begin where boxes begin."""
+    """Whether the map's own box is the one that is wanted, may begin where boxes begin, and is read as it lies."""
+    row_bytes = question.reading.box[0] * question.reading.element_bytes
+    if question.for_tensor_core and not row_is_readable(row_bytes, str(map.swizzle), question.limits):
+        return False
     box = question.want.box
     return box is None or (box == map.box and first_fault(question.reading, question.limits) is None)
 
