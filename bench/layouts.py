@@ -34,8 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def worst(count: int) -> list[tuple[Problem, SwizzleChoice]]:
-    """The problems of targets that PTX runs on whose plain placement is the furthest from the chosen one."""
-    judged = [(each, choose_placement(each.buffer, each.target)) for each in problems() if each.target == "sm_90a"]
+    """The tiles that placing helps most, among those of sm_90a that no matrix instruction reads."""
+    chosen = [each for each in problems() if each.target == "sm_90a" and each.buffer.reader is None]
+    judged = [(each, choose_placement(each.buffer, each.target)) for each in chosen]
     return sorted(judged, key=lambda pair: -pair[1].plain.wavefronts / pair[1].best.wavefronts)[:count]
 
 
