@@ -1,6 +1,6 @@
 # Axis names in annotations are data, not types: checkers of types take them for undefined names.
 # ruff: noqa: F821
-# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
 """Tile programs that come with the package, written as any author would."""
 
 from tilewright.frontends.tile import language as tw
