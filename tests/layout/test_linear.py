@@ -135,10 +135,16 @@ def test_product_is_a_direct_sum_and_division_undoes_it(first: LinearLayout, sec
     quotient = linear_parts.divide_left(both, first)
     assert isinstance(quotient, LinearLayout)
     assert equal(quotient, second) and equal(linear_parts.product(first, quotient), both)
+    quotient = linear_parts.divide_right(both, second)
+    assert isinstance(quotient, LinearLayout)
+    assert equal(quotient, first) and equal(linear_parts.product(quotient, second), both)
 
 
 @given(layouts(), layouts())
 def test_division_says_no_only_where_no_quotient_is(layout: LinearLayout, divisor: LinearLayout) -> None:
+    from_right = linear_parts.divide_right(layout, divisor)
+    if isinstance(from_right, LinearLayout):
+        assert equal(linear_parts.product(from_right, divisor), layout)
     quotient = linear_parts.divide_left(layout, divisor)
     if isinstance(quotient, LinearLayout):
         assert equal(linear_parts.product(divisor, quotient), layout)

@@ -16,8 +16,8 @@ from tilewright.layout.linear import LinearLayout, Names, by_bit, pack, same_nam
 
 
 def product(first: LinearLayout, second: LinearLayout) -> LinearLayout:
-    """The direct sum: both side by side. Of an input or output that both name, `first` has the lower bits. Order: the
-    names of first, then those that only second has."""
+    """The direct sum: both side by side. Of an input or output that both name, `first` has the lower bits. Names
+    come in an order that keeps that of both where one does, else in that of first with the others behind."""
     inputs = _joined(first.input_bits, second.input_bits)
     outputs = _joined(first.output_bits, second.output_bits)
     in_low = _bases(first, {name: dict(first.output_bits).get(name, 0) for name, _ in outputs}, outputs, low=True)
@@ -28,16 +28,14 @@ def product(first: LinearLayout, second: LinearLayout) -> LinearLayout:
 
 def divide_left(layout: LinearLayout, divisor: LinearLayout) -> LinearLayout | NotExpressible:
     """The Q with product(divisor, Q) = layout, all names of layout kept (of size 1 where the divisor has all bits)."""
-    own_inputs, own_outputs = dict(layout.input_bits), dict(layout.output_bits)
+    misfit = _misfit(layout, divisor)
+    if misfit:
+        return NotExpressible(misfit)
     taken_in, taken_out = dict(divisor.input_bits), dict(divisor.output_bits)
-    for has, takes, what in ((own_inputs, taken_in, "input"), (own_outputs, taken_out, "output")):
-        for name, bits in takes.items():
-            if bits > has.get(name, -1):
-                return NotExpressible(f"the divisor's {what} {name!r} is larger than the layout's")
     starts = starts_of(layout.output_bits)
     rest_bits = tuple((name, bits - taken_out.get(name, 0)) for name, bits in layout.output_bits)
     low = sum([((1 << taken_out.get(name, 0)) - 1) << starts[name] for name, _ in layout.output_bits])
-    expected = _bases(divisor, dict.fromkeys(own_outputs, 0), layout.output_bits, low=True)
+    expected = _bases(divisor, dict.fromkeys(taken_out, 0), layout.output_bits, low=True)
     columns: list[int] = []
     for (name, bit), column in zip(by_bit(layout.input_bits), layout.columns, strict=True):
         if bit < taken_in.get(name, 0):
@@ -51,6 +49,30 @@ def divide_left(layout: LinearLayout, divisor: LinearLayout) -> LinearLayout | N
                 for value, (output, _) in zip(unpack(column, layout.output_bits), layout.output_bits, strict=True)
             ]
             columns.append(pack(shifted, rest_bits))
+    inputs = tuple((name, bits - taken_in.get(name, 0)) for name, bits in layout.input_bits)
+    return LinearLayout(inputs, rest_bits, tuple(columns))
+
+
+def divide_right(layout: LinearLayout, divisor: LinearLayout) -> LinearLayout | NotExpressible:
+    """The Q with product(Q, divisor) = layout, all names of layout kept: the divisor has the high bits."""
+    misfit = _misfit(layout, divisor)
+    if misfit:
+        return NotExpressible(misfit)
+    taken_in, taken_out = dict(divisor.input_bits), dict(divisor.output_bits)
+    own_inputs = dict(layout.input_bits)
+    rest_bits = tuple((name, bits - taken_out.get(name, 0)) for name, bits in layout.output_bits)
+    expected = _bases(divisor, dict(rest_bits), layout.output_bits, low=False)
+    columns: list[int] = []
+    for (name, bit), column in zip(by_bit(layout.input_bits), layout.columns, strict=True):
+        rest = own_inputs[name] - taken_in.get(name, 0)
+        if bit >= rest:
+            if column != expected[name][bit - rest]:
+                return NotExpressible(f"the layout and the divisor differ at {name} = {1 << bit}")
+            continue
+        values = unpack(column, layout.output_bits)
+        if any(value >> bits for value, (_, bits) in zip(values, rest_bits, strict=True)):
+            return NotExpressible(f"{name} = {1 << bit} moves output bits that the divisor has for itself")
+        columns.append(pack(values, rest_bits))
     inputs = tuple((name, bits - taken_in.get(name, 0)) for name, bits in layout.input_bits)
     return LinearLayout(inputs, rest_bits, tuple(columns))
 
@@ -124,6 +146,18 @@ def rename(layout: LinearLayout, names: Mapping[str, str]) -> LinearLayout:
     )
 
 
+def _misfit(layout: LinearLayout, divisor: LinearLayout) -> str:
+    """Why the divisor has bits that the layout lacks, or nothing."""
+    for has, takes, what in (
+        (dict(layout.input_bits), divisor.input_bits, "input"),
+        (dict(layout.output_bits), divisor.output_bits, "output"),
+    ):
+        for name, bits in takes:
+            if bits > has.get(name, -1):
+                return f"the divisor's {what} {name!r} is larger than the layout's"
+    return ""
+
+
 def _bases(layout: LinearLayout, shifts: Mapping[str, int], outputs: Names, *, low: bool) -> dict[str, list[int]]:
     """The columns by input, repacked for `outputs`; not low: each output moved up by its shift."""
     starts = starts_of(outputs)
@@ -143,9 +177,18 @@ def _bases(layout: LinearLayout, shifts: Mapping[str, int], outputs: Names, *, l
 
 
 def _joined(first: Names, second: Names) -> Names:
-    more = dict(second)
-    joined = [(name, bits + more.pop(name, 0)) for name, bits in first]
-    return tuple([*joined, *more.items()])
+    """The names of both with their bits together, in an order that keeps both orders where one does."""
+    own, more = dict(first), dict(second)
+    waiting = list(more)
+    order: list[str] = []
+    for name in own:
+        if name in waiting:
+            place = waiting.index(name)
+            order += [each for each in waiting[:place] if each not in own]
+            waiting = [*(each for each in waiting[:place] if each in own), *waiting[place + 1 :]]
+        order.append(name)
+    order += [each for each in waiting if each not in own]
+    return tuple([(name, own.get(name, 0) + more.get(name, 0)) for name in order])
 
 
 def _known(names: Names, some: set[str], what: str) -> None:
