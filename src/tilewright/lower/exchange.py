@@ -1,0 +1,365 @@
+"""How does the plan of an exchange become PTX?
+
+A thread's file is followed element by element: which register holds it, and at which byte. Rearrangements are thus no
+instructions; a word is packed, by byte permutes, only where an instruction takes it and its bytes are not yet in one
+register in that order. What depends on the thread alone (addresses, selectors, lanes to read from, predicates) is
+computed once by `prepare`, so that a loop around `emit` repeats none of it.
+
+Threads are numbered along x, 32 to a warp. Shared memory of a plan may be used again when the threads that took part
+have met again: `emit` waits between its stores and its loads, not before the stores. Not handled: threads that do not
+take part. Who checks: tests/lower/test_exchange.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.ir.exchange import Access, Cross, ExchangePlan, Parity, Rearrange, Shuffle, Stage, Toggle
+from tilewright.lower.emit import Text
+
+_LANE_BITS = 5
+_WORD_BYTES = 4
+_KEEP = 0x3210
+_MATRIX_COUNTS = {1: "x1", 2: "x2", 4: "x4"}
+Part = tuple[str, int]
+"""A register of 32 bits, and the byte of it at which an element begins."""
+
+
+@dataclass(slots=True)
+class Ready:
+    """What depends on the thread alone. thread: register, number in the CTA; memory: register, shared address, aligned
+    to 16 bytes; the rest: registers by what they hold."""
+
+    text: Text
+    plan: ExchangePlan
+    thread: str
+    memory: str
+    odd: dict[Parity, str] = field(default_factory=dict[Parity, str])
+    selectors: dict[tuple[Parity, int, int], str] = field(default_factory=dict[tuple[Parity, int, int], str])
+    lanes: dict[tuple[tuple[int, ...], int], str] = field(default_factory=dict[tuple[tuple[int, ...], int], str])
+    addresses: dict[tuple[tuple[int, ...], int], str] = field(default_factory=dict[tuple[tuple[int, ...], int], str])
+    active: dict[Parity, str] = field(default_factory=dict[Parity, str])
+
+    @property
+    def per_word(self) -> int:
+        return _WORD_BYTES // self.plan.element_bytes
+
+
+def prepare(text: Text, plan: ExchangePlan, thread: str, memory: str) -> Ready:
+    """Emits what `emit` needs. thread: register with the thread's number; memory: register with the shared address of
+    `plan.shared_bytes` bytes, a multiple of 16; any register where there are none."""
+    ready = Ready(text, plan, thread, memory)
+    for step in plan.steps:
+        match step:
+            case Toggle(masks):
+                for mask, parity in masks:
+                    if mask >= ready.per_word:
+                        _odd(ready, parity)
+                    if mask % ready.per_word:
+                        _selector(ready, parity, _KEEP, _toggled(mask % ready.per_word, plan.element_bytes))
+            case Shuffle():
+                if not step.is_exclusive_or:
+                    for constant in step.constants:
+                        _lane(ready, step, constant)
+            case Cross():
+                for selectors in _crossed(step, plan.element_bytes).values():
+                    _selector(ready, (1 << step.lane_bit, 0), *selectors)
+            case Stage():
+                for access in (step.store, step.load):
+                    for constant in access.constants:
+                        _address(ready, access, constant)
+                _active(ready, step.store)
+            case Rearrange():
+                pass
+    return ready
+
+
+def emit(ready: Ready, words: Sequence[str]) -> list[str]:
+    """Emits one exchange. words: registers of 32 bits with the elements of the source, packed; returns those of the
+    destination. Registers may be among those given, none of which is written."""
+    plan, per_word = ready.plan, ready.per_word
+    file = _file_of(words, plan.elements_in, per_word)
+    for step in plan.steps:
+        match step:
+            case Rearrange(elements):
+                file = [file[each] for each in elements]
+            case Toggle():
+                file = _file_of(_toggle(ready, step, _packed(ready, file)), len(file), per_word)
+            case Shuffle():
+                file = _file_of(_shuffle(ready, step, _packed(ready, file)), len(file), per_word)
+            case Cross():
+                file = _file_of(_cross(ready, step, _packed(ready, file)), len(file), per_word)
+            case Stage():
+                _store(ready, step.store, file)
+                if step.scope == "warp":
+                    ready.text.emit("bar.warp.sync", -1)
+                else:
+                    ready.text.emit("bar.sync", 0)
+                file = _load(ready, step)
+    return _packed(ready, file)
+
+
+def linear_bytes(text: Text, thread: str, images: Sequence[int]) -> str:
+    """Register with the exclusive-or of the images of the thread number's bits."""
+    moved: dict[int, int] = {}
+    for bit, image in enumerate(images):
+        for place in range(image.bit_length()):
+            if image >> place & 1:
+                moved[place - bit] = moved.get(place - bit, 0) | 1 << bit
+    total = ""
+    for distance, mask in sorted(moved.items()):
+        part = text.into("b32", "and.b32", thread, mask)
+        if distance:
+            part = text.into("b32", "shl.b32" if distance > 0 else "shr.u32", part, abs(distance))
+        total = text.into("b32", "xor.b32", total, part) if total else part
+    return total or text.into("b32", "mov.b32", 0)
+
+
+# ---------------------------------------------------------------- what depends on the thread
+
+
+def _odd(ready: Ready, parity: Parity) -> str:
+    """Predicate: the parity is odd."""
+    if parity not in ready.odd:
+        text = ready.text
+        mask = parity[0] | parity[1] << _LANE_BITS
+        bits = text.into("b32", "and.b32", ready.thread, mask)
+        if mask & mask - 1:
+            bits = text.into("b32", "and.b32", text.into("b32", "popc.b32", bits), 1)
+        ready.odd[parity] = text.into("pred", "setp.ne.u32", bits, 0)
+    return ready.odd[parity]
+
+
+def _selector(ready: Ready, parity: Parity, even: int, odd: int) -> str:
+    """Register: `odd` in threads of odd parity, else `even`."""
+    key = (parity, even, odd)
+    if key not in ready.selectors:
+        ready.selectors[key] = ready.text.into("b32", "selp.b32", odd, even, _odd(ready, parity))
+    return ready.selectors[key]
+
+
+def _lane(ready: Ready, step: Shuffle, constant: int) -> str:
+    images = (*step.lanes, *step.warps)
+    key = (images, constant)
+    if key not in ready.lanes:
+        if constant:
+            ready.lanes[key] = ready.text.into("b32", "xor.b32", _lane(ready, step, 0), constant)
+        else:
+            ready.lanes[key] = linear_bytes(ready.text, ready.thread, images)
+    return ready.lanes[key]
+
+
+def _address(ready: Ready, access: Access, constant: int) -> str:
+    """Operand of an access whose constant is `constant`."""
+    text = ready.text
+    images = (*access.lane_bytes, *access.warp_bytes)
+    varying = 0
+    for image in images:
+        varying |= image
+    turned, added = constant & varying, constant & ~varying
+    key = (images, turned)
+    if key not in ready.addresses:
+        origin = (images, -1)
+        if origin not in ready.addresses:
+            ready.addresses[origin] = linear_bytes(text, ready.thread, images)
+        within = ready.addresses[origin]
+        if turned:
+            within = text.into("b32", "xor.b32", within, turned)
+        ready.addresses[key] = text.into("b32", "add.u32", within, ready.memory)
+    return f"[{ready.addresses[key]}+{added}]" if added else f"[{ready.addresses[key]}]"
+
+
+def _active(ready: Ready, access: Access) -> str:
+    """Predicate of threads that take part; empty where all do."""
+    mask = (access.lane_active, access.warp_active)
+    if mask == (0, 0):
+        return ""
+    if mask not in ready.active:
+        bits = ready.text.into("b32", "and.b32", ready.thread, mask[0] | mask[1] << _LANE_BITS)
+        ready.active[mask] = ready.text.into("pred", "setp.eq.u32", bits, 0)
+    return ready.active[mask]
+
+
+# ---------------------------------------------------------------- within a thread
+
+
+def _file_of(words: Sequence[str], elements: int, per_word: int) -> list[Part]:
+    width = _WORD_BYTES // per_word
+    return [(words[each // per_word], each % per_word * width) for each in range(elements)]
+
+
+def _packed(ready: Ready, file: Sequence[Part]) -> list[str]:
+    step = ready.per_word
+    return [_word(ready, file[begin : begin + step]) for begin in range(0, len(file), step)]
+
+
+def _word(ready: Ready, parts: Sequence[Part]) -> str:
+    """A register whose low bytes are these elements, in order."""
+    width = ready.plan.element_bytes
+    wanted = [(register, byte + each) for register, byte in parts for each in range(width)]
+    registers = list(dict.fromkeys(register for register, _ in wanted))
+    if len(registers) == 1 and [byte for _, byte in wanted] == list(range(len(wanted))):
+        return registers[0]
+    while len(registers) > 2:
+        # Bytes of the first two go to one register, each once.
+        first, second = registers[:2]
+        pair = list(dict.fromkeys(each for each in wanted if each[0] in (first, second)))
+        merged = _permute(ready.text, first, second, [_nibble(each, first) for each in pair])
+        wanted = [(merged, pair.index(each)) if each in pair else each for each in wanted]
+        registers = [*registers[2:], merged]
+    first, second = registers[0], registers[-1]
+    return _permute(ready.text, first, second, [_nibble(each, first) for each in wanted])
+
+
+def _nibble(part: Part, first: str) -> int:
+    return part[1] + (0 if part[0] == first else _WORD_BYTES)
+
+
+def _permute(text: Text, first: str, second: str, nibbles: Sequence[int]) -> str:
+    selector = sum([each << 4 * place for place, each in enumerate(nibbles)])
+    return text.into("b32", "prmt.b32", first, second, f"{selector:#06x}")
+
+
+def _toggled(mask: int, element_bytes: int) -> int:
+    """Selector of a word whose elements change places by a mask of their numbers."""
+    return sum([(byte ^ mask * element_bytes) << 4 * byte for byte in range(_WORD_BYTES)])
+
+
+def _toggle(ready: Ready, step: Toggle, words: list[str]) -> list[str]:
+    text = ready.text
+    for mask, parity in step.masks:
+        far, near = divmod(mask, ready.per_word)
+        if far:
+            odd = _odd(ready, parity)
+            words = [text.into("b32", "selp.b32", words[at ^ far], each, odd) for at, each in enumerate(words)]
+        if near:
+            selector = _selector(ready, parity, _KEEP, _toggled(near, ready.plan.element_bytes))
+            words = [text.into("b32", "prmt.b32", each, each, selector) for each in words]
+    return words
+
+
+# ---------------------------------------------------------------- between lanes
+
+
+def _shuffle(ready: Ready, step: Shuffle, words: list[str]) -> list[str]:
+    text = ready.text
+    found: list[str] = []
+    for word, constant in zip(words, step.constants, strict=True):
+        if not step.is_exclusive_or:
+            found.append(text.into("b32", "shfl.sync.idx.b32", word, _lane(ready, step, constant), 31, -1))
+        elif constant:
+            found.append(text.into("b32", "shfl.sync.bfly.b32", word, constant, 31, -1))
+        else:
+            found.append(word)
+    return found
+
+
+def _crossed(step: Cross, element_bytes: int) -> dict[str, tuple[int, int]]:
+    """Selectors for lanes whose bit is 0, and 1: of what two words give, and of either's new word from itself and
+    what came; of one word alone and the other lane's."""
+    width = element_bytes << step.element_bit
+    given: list[int] = []
+    first: list[int] = []
+    second: list[int] = []
+    alone: list[int] = []
+    for own in (0, 1):
+        kept = [byte for byte in range(_WORD_BYTES) if byte // width % 2 == own]
+        sent = [byte for byte in range(_WORD_BYTES) if byte // width % 2 != own]
+        given.append(_selection([*sent, *(byte + _WORD_BYTES for byte in sent)]))
+        for found, start in ((first, 0), (second, len(sent))):
+            places = {byte: _WORD_BYTES + start + rank for rank, byte in enumerate(sent)}
+            found.append(_selection([places.get(byte, byte) for byte in range(_WORD_BYTES)]))
+        others = {byte: _WORD_BYTES + kept[rank] for rank, byte in enumerate(sent)}
+        alone.append(_selection([others.get(byte, byte) for byte in range(_WORD_BYTES)]))
+    return {
+        "given": (given[0], given[1]),
+        "first": (first[0], first[1]),
+        "second": (second[0], second[1]),
+        "alone": (alone[0], alone[1]),
+    }
+
+
+def _selection(nibbles: Sequence[int]) -> int:
+    return sum([each << 4 * place for place, each in enumerate(nibbles)])
+
+
+def _cross(ready: Ready, step: Cross, words: list[str]) -> list[str]:
+    text = ready.text
+    selectors = {
+        name: _selector(ready, (1 << step.lane_bit, 0), *each)
+        for name, each in _crossed(step, ready.plan.element_bytes).items()
+    }
+    if len(words) == 1:
+        other = text.into("b32", "shfl.sync.bfly.b32", words[0], 1 << step.lane_bit, 31, -1)
+        return [text.into("b32", "prmt.b32", words[0], other, selectors["alone"])]
+    found: list[str] = []
+    for first, second in zip(words[::2], words[1::2], strict=True):
+        given = text.into("b32", "prmt.b32", first, second, selectors["given"])
+        came = text.into("b32", "shfl.sync.bfly.b32", given, 1 << step.lane_bit, 31, -1)
+        found.append(text.into("b32", "prmt.b32", first, came, selectors["first"]))
+        found.append(text.into("b32", "prmt.b32", second, came, selectors["second"]))
+    return found
+
+
+# ---------------------------------------------------------------- through shared memory
+
+
+def _store(ready: Ready, access: Access, file: Sequence[Part]) -> None:
+    text, width = ready.text, ready.plan.element_bytes
+    guard = _active(ready, access)
+    for moved, constant in zip(access.elements, access.constants, strict=True):
+        address = _address(ready, access, constant)
+        parts = [file[each] for each in moved]
+        size = len(parts) * width
+        if size < _WORD_BYTES:
+            text.emit(f"st.shared.b{8 * size}", address, _low(ready, parts), guard=guard)
+            continue
+        words = _packed(ready, parts)
+        if access.form == "vector":
+            text.emit(f"st.shared{_vector(len(words))}.b32", address, _group(words), guard=guard)
+        else:
+            turned = ".trans" if access.form == "transposed matrix" else ""
+            opcode = f"stmatrix.sync.aligned.m8n8.{_MATRIX_COUNTS[len(words)]}{turned}.shared.b16"
+            text.emit(opcode, address, _braces(words))
+
+
+def _low(ready: Ready, parts: Sequence[Part]) -> str:
+    """A register with the elements in its low bytes; what its others hold does not matter."""
+    register, byte = parts[0]
+    width = ready.plan.element_bytes
+    if any(part != (register, byte + at * width) for at, part in enumerate(parts)):
+        return _word(ready, parts)
+    return ready.text.into("b32", "shr.u32", register, 8 * byte) if byte else register
+
+
+def _load(ready: Ready, step: Stage) -> list[Part]:
+    text, width, access = ready.text, ready.plan.element_bytes, step.load
+    file: list[Part] = [("", 0)] * step.elements
+    for moved, constant in zip(access.elements, access.constants, strict=True):
+        address = _address(ready, access, constant)
+        size = len(moved) * width
+        words = [text.register("b32") for _ in range(max(1, size // _WORD_BYTES))]
+        if size < _WORD_BYTES:
+            text.emit(f"ld.shared.u{8 * size}", words[0], address)
+        elif access.form == "vector":
+            text.emit(f"ld.shared{_vector(len(words))}.b32", _group(words), address)
+        else:
+            turned = ".trans" if access.form == "transposed matrix" else ""
+            opcode = f"ldmatrix.sync.aligned.m8n8.{_MATRIX_COUNTS[len(words)]}{turned}.shared.b16"
+            text.emit(opcode, _braces(words), address)
+        for at, element in enumerate(moved):
+            file[element] = (words[at * width // _WORD_BYTES], at * width % _WORD_BYTES)
+    return file
+
+
+def _vector(words: int) -> str:
+    return "" if words == 1 else f".v{words}"
+
+
+def _group(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else _braces(words)
+
+
+def _braces(words: Sequence[str]) -> str:
+    return "{" + ", ".join(words) + "}"

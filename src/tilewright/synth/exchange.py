@@ -1,0 +1,171 @@
+"""What is the cheapest way to bring a tile from one register layout to another?
+
+Theory: candidates, each derived by linear algebra over F2 and not by trial: nothing at all; moves within threads;
+shuffles (`exchange_lanes`); one trip through shared memory without bank conflicts (`exchange_stage`), of one warp where
+each holds all that it needs, so that no warp waits for another; and trips before or after which lanes exchange halves
+of their words, where elements of a word would otherwise go one by one. All are priced by one model and the cheapest is
+taken. The model counts what each of a multiprocessor's four schedulers issues, wavefronts and shuffles of the memory
+pipe that they share, and the latency of each dependent round; its constants stand in the target's table, `exchange`.
+
+Equal pairs are planned once. Not handled: sizes that are no power of two, exchanges through other CTAs' memory, several
+rounds through a smaller memory. Who checks: tests/synth/test_exchange.py, tests/lower/test_exchange.py (the machine
+and the judge); bench/conversions.py on an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import combinations
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir.exchange import Cross, ExchangePlan, Rearrange, Stage, Step
+from tilewright.layout.answer import NotExpressible
+from tilewright.layout.bit_matrix import Columns
+from tilewright.layout.linear import LinearLayout
+from tilewright.synth.exchange_cost import cost_of
+from tilewright.synth.exchange_held import Held, Pair, extended, pair_of, shared_registers, spans
+from tilewright.synth.exchange_lanes import free_of_copies, lane_steps, rearranged
+from tilewright.synth.exchange_stage import stages
+from tilewright.targets import Target
+from tilewright.targets import target as target_by_name
+
+_ELEMENT_BITS = {1: 0, 2: 1, 4: 2}
+_WORD_BITS = 2
+_CROSSES_TRIED = 2
+_PLANS_KEPT = 1 << 12
+
+
+def plan_exchange(
+    source: LinearLayout, destination: LinearLayout, element_bytes: int, target: Target | str
+) -> ExchangePlan | NotExpressible:
+    """The cheapest known plan.
+
+    source, destination: from "register", "lane" (32 places) and "warp" to the same outputs; element_bytes: 1, 2 or 4.
+    NotExpressible: the source lacks elements, or the layouts have other numbers of warps. Raises TilewrightError for
+    layouts of other inputs or tiles, other element sizes and targets without warps of 32 lanes.
+    """
+    if element_bytes not in _ELEMENT_BITS:
+        raise TilewrightError(
+            f"an exchange of elements of {element_bytes} bytes", remedy="elements have 1, 2 or 4; split larger ones"
+        )
+    name = target if isinstance(target, str) else target.name
+    return _planned(source, destination, element_bytes, name)
+
+
+def candidate_plans(
+    source: LinearLayout, destination: LinearLayout, element_bytes: int, target: Target | str
+) -> tuple[ExchangePlan, ...] | NotExpressible:
+    """Every plan that was weighed, the cheapest first. As `plan_exchange`."""
+    facts = target_by_name(target) if isinstance(target, str) else target
+    if facts.limit("warp.threads") != 32:
+        raise TilewrightError(f"no exchange for {facts.name}, whose warps have {facts.limit('warp.threads')} lanes")
+    pair = pair_of(source, destination)
+    if isinstance(pair, NotExpressible):
+        return pair
+    plans: list[ExchangePlan] = []
+    for kind, steps in _chains(pair, _ELEMENT_BITS[element_bytes], facts):
+        short = _shortened(steps, 1 << len(pair.source.register))
+        warps = 1 << len(pair.source.warp)
+        cost = cost_of(short, 1 << len(pair.source.register), element_bytes, warps, facts)
+        plans.append(
+            ExchangePlan(
+                kind if short else "nothing moves",
+                element_bytes,
+                1 << len(pair.source.register),
+                1 << len(pair.destination.register),
+                warps,
+                short,
+                cost,
+            )
+        )
+    return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots)))
+
+
+@lru_cache(maxsize=_PLANS_KEPT)
+def _planned(
+    source: LinearLayout, destination: LinearLayout, element_bytes: int, target: str
+) -> ExchangePlan | NotExpressible:
+    plans = candidate_plans(source, destination, element_bytes, target)
+    return plans if isinstance(plans, NotExpressible) else plans[0]
+
+
+def _chains(pair: Pair, element_bits: int, target: Target) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    word_bits = _WORD_BITS - element_bits
+    by_lanes = lane_steps(pair, word_bits)
+    if by_lanes is not None:
+        moved = any(not isinstance(step, Rearrange) for step in by_lanes)
+        yield ("shuffles" if moved else "moves within threads"), by_lanes
+        if not moved:
+            return
+    matrices = target.supports("stmatrix")
+    scope = "of each warp" if pair.in_warp else "of the block"
+    for trip in stages(pair, element_bits, matrices=matrices):
+        yield f"shared memory {scope}", trip
+    for steps, crossed in _crossed_sources(pair, word_bits):
+        for trip in stages(crossed, element_bits, matrices=matrices):
+            yield f"lanes exchange, then shared memory {scope}", (*steps, *trip)
+    for steps, crossed in _crossed_destinations(pair, word_bits):
+        for trip in stages(crossed, element_bits, matrices=matrices):
+            yield f"shared memory {scope}, then lanes exchange", (*trip, *steps)
+
+
+def _crossed_sources(pair: Pair, word_bits: int) -> Iterator[tuple[tuple[Step, ...], Pair]]:
+    """Lanes exchange parts of words, so that a word's elements are of one thread of the destination too."""
+    for packed, lanes in _crossings(pair.source, pair.destination.register, pair, word_bits):
+        held = _swapped(packed, lanes, word_bits)
+        steps: list[Step] = [rearranged(pair.source.register, packed.register)]
+        steps += [Cross(word_bits - len(lanes) + at, lane) for at, lane in enumerate(lanes)]
+        yield tuple(steps), Pair(held, pair.destination, pair.bits, pair.in_warp)
+
+
+def _crossed_destinations(pair: Pair, word_bits: int) -> Iterator[tuple[tuple[Step, ...], Pair]]:
+    """As for sources, after the trip."""
+    for packed, lanes in _crossings(pair.destination, pair.source.register, pair, word_bits):
+        held = _swapped(packed, lanes, word_bits)
+        steps: list[Step] = [Cross(word_bits - len(lanes) + at, lane) for at, lane in enumerate(lanes)]
+        steps.append(rearranged(packed.register, pair.destination.register))
+        yield tuple(steps), Pair(pair.source, held, pair.bits, pair.in_warp)
+
+
+def _crossings(held: Held, other: Columns, pair: Pair, word_bits: int) -> Iterator[tuple[Held, tuple[int, ...]]]:
+    """The layout with words whose high bits may go to lanes, and lanes whose columns `other` spans, as many."""
+    shared = shared_registers(pair)
+    missing = word_bits - len(shared)
+    if missing <= 0 or len(held.register) < word_bits or not free_of_copies(held):
+        return
+    lanes = [at for at, each in enumerate(held.lane) if spans(other, (each,))]
+    packed = Held(extended(shared, held.register), held.lane, held.warp)
+    for number, some in enumerate(combinations(lanes, missing)):
+        if number == _CROSSES_TRIED:
+            return
+        yield packed, some
+
+
+def _swapped(held: Held, lanes: tuple[int, ...], word_bits: int) -> Held:
+    register, lane = list(held.register), list(held.lane)
+    for at, place in enumerate(lanes):
+        bit = word_bits - len(lanes) + at
+        register[bit], lane[place] = lane[place], register[bit]
+    return Held(tuple(register), tuple(lane), held.warp)
+
+
+def _shortened(steps: tuple[Step, ...], elements: int) -> tuple[Step, ...]:
+    """Rearrangements in a row as one, and none that changes nothing."""
+    short: list[Step] = []
+    for step in steps:
+        if isinstance(step, Rearrange) and short and isinstance(short[-1], Rearrange):
+            before = short.pop()
+            assert isinstance(before, Rearrange)
+            step = Rearrange(tuple(before.elements[each] for each in step.elements))
+        short.append(step)
+    kept: list[Step] = []
+    for step in short:
+        if isinstance(step, Rearrange):
+            if step.elements == tuple(range(elements)):
+                continue
+            elements = len(step.elements)
+        elif isinstance(step, Stage):
+            elements = step.elements
+        kept.append(step)
+    return tuple(kept)

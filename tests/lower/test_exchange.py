@@ -1,0 +1,84 @@
+"""Exchanges as PTX: the machine moves every element where it belongs, and the judge proves the kernel.
+
+`make test-full` runs the plans of all pairs of the thirty layouts, in each element size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from bench.register_layouts import register_layouts
+from tests.lower.exchange_runs import expected, ran, tile, verdict
+
+from tilewright.ir.exchange import Cross, ExchangePlan, Shuffle, Stage
+from tilewright.layout.answer import NotExpressible
+from tilewright.layout.linear import LinearLayout
+from tilewright.synth.exchange import candidate_plans, plan_exchange
+
+LAYOUTS = register_layouts(64)
+PAIRS = list(itertools.product(LAYOUTS, LAYOUTS))
+
+
+def plan_of(source: LinearLayout, destination: LinearLayout, element_bytes: int) -> ExchangePlan:
+    plan = plan_exchange(source, destination, element_bytes, "sm_90a")
+    assert isinstance(plan, ExchangePlan)
+    return plan
+
+
+def arrives(first: str, second: str, element_bytes: int, plan: ExchangePlan) -> None:
+    source, destination = LAYOUTS[first], LAYOUTS[second]
+    given = tile(source, element_bytes)
+    run = ran(source, destination, plan, given)
+    assert not run.findings and run.finished, (first, second, plan.kind, run.findings)
+    wanted = expected(destination, given, element_bytes)
+    assert np.array_equal(run.arrays["tile_out"], wanted), (first, second, plan.kind)
+
+
+@pytest.mark.parametrize("element_bytes", [1, 2, 4])
+def test_the_cheapest_plan_and_another_bring_the_tile(element_bytes: int) -> None:
+    generator = random.Random(element_bytes)
+    for first, second in generator.sample(PAIRS, 9):
+        plans = candidate_plans(LAYOUTS[first], LAYOUTS[second], element_bytes, "sm_90a")
+        assert not isinstance(plans, NotExpressible)
+        arrives(first, second, element_bytes, plans[0])
+        arrives(first, second, element_bytes, generator.choice(plans))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "element_bytes", "step"),
+    [
+        ("row8", "slice, lanes repeat", 2, Stage),
+        ("row8", "column8", 1, Cross),
+        ("column4 lanes across", "ldmatrix x4 transposed", 4, Shuffle),
+    ],
+)
+def test_each_kind_of_step(first: str, second: str, element_bytes: int, step: type) -> None:
+    plans = candidate_plans(LAYOUTS[first], LAYOUTS[second], element_bytes, "sm_90a")
+    assert not isinstance(plans, NotExpressible)
+    plan = next(plan for plan in plans if any(isinstance(each, step) for each in plan.steps))
+    arrives(first, second, element_bytes, plan)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "element_bytes"),
+    [("row8", "column8", 2), ("wgmma D", "row8", 2), ("square2", "slice, warps repeat", 4), ("row1", "row16", 1)],
+)
+def test_the_judge_proves_the_kernel_there_and_back(first: str, second: str, element_bytes: int) -> None:
+    source, destination = LAYOUTS[first], LAYOUTS[second]
+    there = plan_of(source, destination, element_bytes)
+    back = plan_of(destination, source, element_bytes)
+    given = tile(source, element_bytes)
+    run = ran(source, destination, there, given, back=back, repeat=2)
+    assert np.array_equal(run.arrays["tile_out"], expected(destination, given, element_bytes))
+    assert verdict(source, destination, there, back) == "proven"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("element_bytes", [1, 2, 4])
+def test_all_pairs(element_bytes: int) -> None:
+    for first, second in PAIRS:
+        plan = plan_of(LAYOUTS[first], LAYOUTS[second], element_bytes)
+        arrives(first, second, element_bytes, plan)
