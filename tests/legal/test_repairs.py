@@ -1,14 +1,16 @@
 """Every repair is legal by the rules and delivers, element by element, what the box wants and nothing past the end."""
 
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.legal.reading_places import WIDTH_BYTES, faults_of, starts_of
+from tests.legal.reading_places import WIDTH_BYTES, address_of, faults_of, starts_of
 
 from tilewright.base.error import TilewrightError
+from tilewright.legal.repair_plan import Repair
 from tilewright.legal.repairs import repair
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.tiled_rules import tiled_rules
@@ -161,3 +163,35 @@ def test_every_repair_is_legal_and_delivers_every_element(map: TensorMap, consum
         assert not each.maps or faults_of(each, starts[:1] + starts[-2:]) == [], each
     ranks = [each.cost.rank for each in found]
     assert ranks == sorted(ranks)
+
+
+@settings(deadline=None, max_examples=200)
+@given(small_maps())
+def test_stores_write_what_is_wanted_and_no_more(map: TensorMap) -> None:
+    for each in repair(map, Want(box=map.box, store=True)):
+        stored = each.stored
+        for start in starts_of(stored)[:2] if each.maps else ():
+            wanted: set[int] = set()
+            entries = zip(start, stored.box, stored.element_strides, strict=True)
+            for index in product(*(range(at, at + size, step) for at, size, step in entries)):
+                if all(i < extent for i, extent in zip(index, stored.dims, strict=True)):
+                    at = address_of(index, stored)
+                    wanted.update(range(at, at + stored.element_bytes))
+            assert written(each, start) <= wanted, each
+        if each.maps and each.kind not in ("copy", "pad"):
+            assert all(made.dims[0] * WIDTH_BYTES[str(made.dtype)] % 16 == 0 for made in each.maps)
+
+
+def written(plan: Repair, start: tuple[int, ...]) -> set[int]:
+    """Addresses of the bytes that the boxes at `start` hold, inside the maps' tensors."""
+    found: set[int] = set()
+    for copy in plan.copies(start):
+        map = plan.maps[copy.map_index]
+        width = WIDTH_BYTES[str(map.dtype)]
+        ends = (min(at + size, extent) for at, size, extent in zip(copy.coords, map.box, map.dims, strict=True))
+        steps = (1, *map.steps[1:])
+        ranges = (range(at, end, step) for at, end, step in zip(copy.coords, ends, steps, strict=True))
+        for index in product(*ranges):
+            at = map.address + sum(i * stride for i, stride in zip(index, (width, *map.strides), strict=True))
+            found.update(range(at, at + width))
+    return found

@@ -38,7 +38,7 @@ _MAPS_MOST = 16
 _OF_EACH_KIND = 2
 RANK_SEARCHED = 16
 """Tensors of more dimensions get plans without maps: the search for forms grows with each, and none is known."""
-_LINE_BYTES = 128
+_LINE_BYTES, _CHUNK_BYTES = 128, 16
 Storage = Literal["in place", "pad", "copy"]
 _WHOLE_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
@@ -265,6 +265,18 @@ def _choices(question: Question, chain: Chain) -> Iterator[BoxChoice]:
             yield choice
 
 
+def ends_at_units(reading: Reading) -> bool:
+    """Whether stores end where rows end: the copy engine clips in units of 16 bytes, and writes past other ends."""
+    return reading.dims[0] * reading.element_bytes % _CHUNK_BYTES == 0
+
+
+def _stays_within(choice: BoxChoice) -> bool:
+    """Whether the copies of a box are the box, but for what lies past the tensor's end."""
+    reading = choice.chain.reading
+    entries = zip(reading.box, choice.box, choice.counts, reading.dims, strict=True)
+    return all(part * count == whole or whole >= extent for whole, part, count, extent in entries)
+
+
 def row_is_readable(row_bytes: int, swizzle: str, limits: MapLimits) -> bool:
     """Whether a matrix descriptor may describe rows of a box: chunks of 16 bytes, one above the other, or swizzled rows
     of whole steps along K (PTX ISA, wgmma and tcgen05: Shared Memory Matrix Layout)."""
@@ -282,6 +294,11 @@ def plan_of(question: Question, chosen: tuple[BoxChoice, ...], stored: Reading, 
     if any(change.field in question.want.keep for change in changes):
         return
     if not all(is_legal(map, question.target) for map in maps):
+        return
+    if question.want.store and not all(_stays_within(choice) for choice in chosen):
+        return
+    clipped = question.want.store and storage == "in place"
+    if clipped and not all(ends_at_units(choice.chain.reading) for choice in chosen):
         return
     first, reading = chosen[0], question.reading
     moves, cost = first.chain.moves, cost_of(question, chosen)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import gcd, prod
+from math import gcd
 
 from tilewright.legal.map_limits import MapLimits
 from tilewright.legal.moves import (
@@ -74,7 +74,7 @@ def search(
     store: no move may make boxes larger; retype: elements may be read as others of other width; moved: the tensor may
     be said to begin elsewhere; rotate: another dimension may become the innermost.
     """
-    wanted = prod(reading.box) * reading.element_bytes
+    wanted = reading.box_elements * reading.element_bytes
     count = 0
     queue: list[tuple[int, int, int, Chain]] = [(0, 0, 0, Chain((), reading))]
     seen = {reading}
@@ -93,7 +93,7 @@ def search(
             after = move.apply(chain.reading)
             if after is None or after in seen:
                 continue
-            fetched = prod(after.box) * after.element_bytes
+            fetched = after.box_elements * after.element_bytes
             copies = chain.copies * move.count if isinstance(move, Unroll) else chain.copies
             total = fetched * copies
             if copies > UNROLL_MOST or total > (wanted if store else OVERFETCH_MOST * wanted + 64):

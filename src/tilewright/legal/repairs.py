@@ -31,6 +31,7 @@ from tilewright.legal.plan_search import (
     Form,
     Question,
     cost_of,
+    ends_at_units,
     in_place,
     is_legal,
     ranked,
@@ -122,6 +123,8 @@ def _does_it(map: TensorMap, question: Question) -> bool:
     """Whether the map's own box is the one that is wanted, may begin where boxes begin, and is read as it lies."""
     row_bytes = question.reading.box[0] * question.reading.element_bytes
     if question.for_tensor_core and not row_is_readable(row_bytes, str(map.swizzle), question.limits):
+        return False
+    if question.want.store and not ends_at_units(question.reading):
         return False
     box = question.want.box
     return box is None or (box == map.box and first_fault(question.reading, question.limits) is None)
