@@ -102,13 +102,13 @@ def through_memory(files: Files, step: Stage, element_bytes: int, target: str | 
             continue
         per_word = 4 // element_bytes
         for warp, lane, word in itertools.product(range(warps), range(32), range(len(moved) // per_word)):
-            at: list[int] = []
+            halves: list[int] = []
             for half in (0, 1):
                 row, unit = (lane >> 2, 2 * (lane & 3) + half)
                 if access.form == "transposed matrix":
                     row, unit = unit, row
-                at.append(int(place[warp, 8 * word + row]) + 2 * unit)
-            where = [at[0], at[0] + 1, at[1], at[1] + 1]
+                halves.append(int(place[warp, 8 * word + row]) + 2 * unit)
+            where = [halves[0], halves[0] + 1, halves[1], halves[1] + 1]
             elements = moved[word * per_word : (word + 1) * per_word]
             for position, element in enumerate(elements):
                 own = where[position * element_bytes : (position + 1) * element_bytes]

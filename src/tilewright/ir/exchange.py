@@ -1,10 +1,11 @@
 """How does a tile go from the registers where it is to those where it is wanted? The steps of one plan, as values.
 
 Theory: a thread's part of a tile is a file of elements, numbered as the layout's input "register" counts them and
-packed into 32-bit words, the lowest number in the lowest bits. A plan is a chain of steps, each of which makes a new file of
-every thread: moves within a thread, exclusive-ors of the element's number by bits of the lane and warp, reads of other
-lanes' words, and one trip through shared memory. All are linear over F2 in the numbers of element, lane and warp, which
-is what lets `synth` find them without trying; the steps here carry the resulting masks and matrices, not the layouts.
+packed into 32-bit words, the lowest number in the lowest bits. A plan is a chain of steps, each of which makes a new
+file of every thread: moves within a thread, exclusive-ors of the element's number by bits of the lane and warp, reads
+of other lanes' words, and one trip through shared memory. All are linear over F2 in the numbers of element, lane and
+warp, which is what lets `synth` find them without trying; the steps here carry the resulting masks and matrices, not
+the layouts.
 
 A parity is a pair of masks (of the lane's number, of the warp's): it is odd in threads for which the bits of both
 numbers under the masks have an odd sum. An address is a base, linear in lane and warp, exclusive-or a constant of the

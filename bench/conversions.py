@@ -1,0 +1,267 @@
+"""Exchanges between register layouts against Triton's own conversion of the same pairs, interleaved on one GPU.
+
+Two parts. `--prepare` needs no GPU: plans and lowers every pair, has the peer compile the same conversion
+(`peer_conversions`, in an environment that has Triton: `--peer-python`), and assembles both by one `ptxas` into
+`--folder`. Without it the kernels of that folder are launched, ours and theirs in turn, and a table and
+`conversions.json` come out.
+
+Each kernel takes its tile there and back `repeat` times, one CTA of four warps on every multiprocessor. Time is that of
+many round trips less that of few, over the difference, so that launch, loads and stores drop out. Every pair's result
+is compared with the tile that went in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import math
+import statistics
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.record import write
+
+_PTX_VERSION = 88
+_FEW, _MANY = 16, 272
+_WARM_UP = 2
+_FREE_CYCLES = 8.0
+"""Round trips of both that take less are equal: they are no instructions, or a few moves."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair of layouts of a tile of `rows` x 64 elements."""
+
+    source: str
+    destination: str
+    element_bytes: int
+    rows: int
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prepare", action="store_true", help="compile and assemble both sides; needs no GPU")
+    parser.add_argument("--peer-python", default="python3", help="a Python that has Triton (for --prepare)")
+    parser.add_argument("--folder", type=Path, default=Path("out/conversions"), help="where the kernels are")
+    parser.add_argument("--every", type=int, default=1, help="take every n-th pair only")
+    parser.add_argument("--turns", type=int, default=7, help="timed turns of each kernel (default 7)")
+    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.prepare:
+        prepare(arguments.folder, arguments.peer_python, arguments.every)
+        return 0
+    rows = measure(arguments.folder, arguments.turns, arguments.every)
+    summary = report(rows)
+    print(f"written to {write('conversions', [summary, *rows], arguments.results)}")
+    return 0 if all(row["ours_right"] for row in rows) else 1
+
+
+def pairs() -> list[Pair]:
+    """Every pair of different layouts with elements of 16 bits; of 8 and 32 bits, and of 128 rows, every fifth."""
+    from bench.register_layouts import WRITTEN
+
+    names = [each.name for each in WRITTEN]
+    both = [(first, second) for at, first in enumerate(names) for second in names[at + 1 :]]
+    found = [Pair(*each, 2, 64) for each in both]
+    found += [Pair(*each, 1, 64) for each in both[::5]]
+    found += [Pair(*each, 4, 64) for each in both[1::5]]
+    return found + [Pair(*each, 2, 128) for each in both[2::5]]
+
+
+# ---------------------------------------------------------------- without a GPU
+
+
+def prepare(folder: Path, peer_python: str, every: int) -> None:
+    from bench.register_layouts import register_layouts
+    from tilewright.ir.exchange import ExchangePlan
+    from tilewright.lower.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text
+    from tilewright.runtime.assemble import assemble
+    from tilewright.synth.exchange import plan_exchange
+
+    folder.mkdir(parents=True, exist_ok=True)
+    layouts = {rows: register_layouts(rows) for rows in (64, 128)}
+    peer = subprocess.Popen(
+        [peer_python, str(Path(__file__).with_name("peer_conversions.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert peer.stdin is not None and peer.stdout is not None
+    version = json.loads(peer.stdout.readline())["version"]
+    entries: list[dict[str, object]] = []
+    for number, pair in list(enumerate(pairs()))[::every]:
+        source, destination = (layouts[pair.rows][name] for name in (pair.source, pair.destination))
+        job = {
+            "source": source.bases,
+            "destination": destination.bases,
+            "shape": [pair.rows, 64],
+            "element_bytes": pair.element_bytes,
+            "ptx_version": _PTX_VERSION,
+        }
+        theirs_ptx = folder / f"{number}.theirs.json"
+        if not theirs_ptx.exists():
+            print(json.dumps(job), file=peer.stdin, flush=True)
+            theirs_ptx.write_text(peer.stdout.readline())
+        theirs = json.loads(theirs_ptx.read_text())
+        there = plan_exchange(source, destination, pair.element_bytes, "sm_90a")
+        back = plan_exchange(destination, source, pair.element_bytes, "sm_90a")
+        assert isinstance(there, ExchangePlan) and isinstance(back, ExchangePlan)
+        ours = {
+            "ptx": exchange_kernel_text(source, destination, there, back),
+            "shared_bytes": exchange_kernel_smem_bytes(there, back),
+            "entry": ENTRY,
+        }
+        entry: dict[str, object] = {**pair.__dict__, "number": number, "bytes": source.cosize * pair.element_bytes}
+        entry |= {"there": there.kind, "back": back.kind, "estimate": there.cost.cycles + back.cost.cycles}
+        for name, side in (("ours", ours), ("theirs", theirs)):
+            if "error" in side:
+                entry[f"{name}_error"] = side["error"]
+                continue
+            cubin = folder / f"{number}.{name}.cubin"
+            text = folder / f"{number}.{name}.ptx"
+            if not cubin.exists() or not text.exists() or text.read_text() != side["ptx"]:
+                assembly = assemble(side["ptx"], "sm_90a", name=f"{number}.{name}")
+                cubin.write_bytes(assembly.cubin)
+                text.write_text(side["ptx"])
+            entry |= {f"{name}_shared_bytes": side["shared_bytes"], f"{name}_entry": side["entry"]}
+            entry |= {f"{name}_barriers": side["ptx"].count("bar.sync") + side["ptx"].count("barrier.sync")}
+        entries.append(entry)
+        (folder / "index.json").write_text(json.dumps({"triton": version, "pairs": entries}))
+    peer.stdin.close()
+    peer.wait()
+    print(f"{len(entries)} pairs in {folder}; {sum(1 for each in entries if 'theirs_error' in each)} not by the peer")
+
+
+# ---------------------------------------------------------------- on a GPU
+
+
+class Device:
+    """GPU 0, a pair of buffers, and kernels launched by hand."""
+
+    def __init__(self) -> None:
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        self.call("cuInit", 0)
+        device = ctypes.c_int()
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.call("cuCtxSetCurrent", context)
+        self.multiprocessors = self.attribute(device, 16)
+        self.clock_hertz = 1000 * self.attribute(device, 13)
+        self.events = [ctypes.c_void_p(), ctypes.c_void_p()]
+        for event in self.events:
+            self.call("cuEventCreate", ctypes.byref(event), 0)
+        self.buffers = [ctypes.c_uint64(), ctypes.c_uint64()]
+        for buffer in self.buffers:
+            self.call("cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(1 << 16))
+        self.scratch = ctypes.c_uint64(0)
+
+    def call(self, name: str, *arguments: object) -> None:
+        status = getattr(self.cuda, name)(*arguments)
+        if status:
+            raise RuntimeError(f"{name} answered {status}")
+
+    def attribute(self, device: ctypes.c_int, number: int) -> int:
+        value = ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        return value.value
+
+    def kernel(self, cubin: bytes, entry: str, shared_bytes: int) -> ctypes.c_void_p:
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
+        self.call("cuFuncSetAttribute", function, 8, shared_bytes)
+        return function
+
+    def launch(self, function: ctypes.c_void_p, shared_bytes: int, repeat: int, grid: int) -> None:
+        values = [*self.buffers, ctypes.c_int(repeat), self.scratch, self.scratch]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
+        self.call("cuLaunchKernel", function, grid, 1, 1, 128, 1, 1, shared_bytes, None, pointers, None)
+
+    def milliseconds(self, function: ctypes.c_void_p, shared_bytes: int, repeat: int) -> float:
+        self.call("cuEventRecord", self.events[0], None)
+        self.launch(function, shared_bytes, repeat, self.multiprocessors)
+        self.call("cuEventRecord", self.events[1], None)
+        self.call("cuEventSynchronize", self.events[1])
+        elapsed = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(elapsed), *self.events)
+        return elapsed.value
+
+    def result(self, function: ctypes.c_void_p, shared_bytes: int, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        found = np.full_like(given, 0xA5)
+        self.call("cuMemcpyHtoD_v2", self.buffers[0], ctypes.c_void_p(given.ctypes.data), ctypes.c_size_t(given.size))
+        self.call("cuMemcpyHtoD_v2", self.buffers[1], ctypes.c_void_p(found.ctypes.data), ctypes.c_size_t(found.size))
+        self.launch(function, shared_bytes, 3, 1)
+        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.ctypes.data), self.buffers[1], ctypes.c_size_t(found.size))
+        return found
+
+
+def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
+    device = Device()
+    index = json.loads((folder / "index.json").read_text())
+    random = np.random.default_rng(3)
+    rows: list[dict[str, Any]] = []
+    for entry in index["pairs"][::every]:
+        row = {name: entry[name] for name in ("source", "destination", "element_bytes", "rows", "there", "back")}
+        row["estimate"] = entry["estimate"]
+        given = random.integers(0, 256, entry["bytes"], dtype=np.uint8)
+        kernels: dict[str, tuple[ctypes.c_void_p, int]] = {}
+        for name in ("ours", "theirs"):
+            if f"{name}_error" in entry:
+                continue
+            shared = entry[f"{name}_shared_bytes"]
+            cubin = (folder / f"{entry['number']}.{name}.cubin").read_bytes()
+            kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared)
+            row[f"{name}_right"] = bool(np.array_equal(device.result(*kernels[name], given), given))
+        taken: dict[str, list[float]] = {name: [] for name in kernels}
+        for turn in range(_WARM_UP + turns):
+            for name, kernel in kernels.items():
+                few, many = (device.milliseconds(*kernel, repeat) for repeat in (_FEW, _MANY))
+                if turn >= _WARM_UP:
+                    taken[name].append((many - few) / (_MANY - _FEW) * 1e-3 * device.clock_hertz)
+        for name, cycles in taken.items():
+            row[name] = round(statistics.median(cycles), 1)
+            row[f"{name}_spread"] = round(max(cycles) - min(cycles), 1)
+        if len(kernels) == 2:
+            free = max(row["ours"], row["theirs"]) < _FREE_CYCLES
+            row["ratio"] = 1.0 if free else round(row["theirs"] / max(row["ours"], 1.0), 3)
+        rows.append(row)
+    return rows
+
+
+def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Prints by kind of plan, and the worst; returns the summary."""
+    compared = [row for row in rows if "ratio" in row]
+    kinds: dict[str, list[float]] = {}
+    for row in compared:
+        kinds.setdefault(f"{8 * row['element_bytes']:2} bits, {row['rows']:3} rows: {row['there']}", []).append(row["ratio"])
+    for kind, ratios in sorted(kinds.items()):
+        print(f"{kind:80} {len(ratios):4} pairs, geomean {_geomean(ratios):.3f}, worst {min(ratios):.3f}")
+    for row in sorted(compared, key=lambda each: each["ratio"])[:20]:
+        print(
+            f"  {row['ratio']:.3f}  {row['source']} | {row['destination']}, {8 * row['element_bytes']} bits, "
+            f"{row['rows']} rows: {row['ours']} of ours ({row['there']} / {row['back']}, estimate {row['estimate']}), "
+            f"{row['theirs']} of theirs"
+        )
+    ratios = [row["ratio"] for row in compared]
+    summary = {
+        "pairs": len(rows),
+        "compared": len(compared),
+        "ours_right": sum(bool(row["ours_right"]) for row in rows),
+        "theirs_right": sum(bool(row.get("theirs_right")) for row in rows),
+        "geomean": round(_geomean(ratios), 3),
+        "worst": min(ratios),
+        "slower_by_more_than_5_percent": sum(ratio < 1 / 1.05 for ratio in ratios),
+    }
+    print(", ".join(f"{name} {value}" for name, value in summary.items()))
+    return summary
+
+
+def _geomean(ratios: list[float]) -> float:
+    return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
