@@ -203,7 +203,7 @@ def _by_values(left: AnyLayout, right: AnyLayout) -> Verdict:
     if _int(size) > _MOST_ENUMERATED:
         return NotDecided(f"{size} elements with no common form of few pieces", "fewer elements")
     for index in range(_int(size)):
-        one, two = _at(left, index), _at(right, index)
+        one, two = value_at(left, index), value_at(right, index)
         if one != two:
             return Different(index, one, two)
     return Equal("all values")
@@ -219,7 +219,8 @@ def _pieces(layout: AnyLayout) -> Piecewise | NotExpressible | NotDecided:
             return layout
 
 
-def _at(layout: AnyLayout, index: int) -> int | tuple[int, ...] | None:
+def value_at(layout: AnyLayout, index: int) -> int | tuple[int, ...] | None:
+    """The value at an integer below the size, of a layout of known sizes; None where a map is not defined."""
     match layout:
         case Layout():
             return layout.at(index)
