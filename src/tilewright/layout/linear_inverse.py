@@ -63,23 +63,19 @@ def invert_and_compose(source: LinearLayout, target: LinearLayout) -> LinearLayo
     if isinstance(wanted, NotExpressible):
         return wanted
     kept = _kept(source, wanted, target)
-    solvable = [
-        0 if name in kept else column
-        for (name, _), column in zip(by_bit(target.input_bits), target.columns, strict=True)
-    ]
-    asked = [0 if name in kept else column for (name, _), column in zip(by_bit(source.input_bits), wanted, strict=True)]
+    solvable, asked = list(target.columns), list(wanted)
+    for own, theirs, bits in kept:
+        solvable[theirs : theirs + bits] = asked[own : own + bits] = [0] * bits
     solution = bit_matrix.solve_all(solvable, asked)
-    if solution is None:
-        kept = frozenset[str]()
+    if solution is None and kept:
+        kept = ()
         solution = bit_matrix.solve_all(target.columns, wanted)
     if solution is None:
         lost = next(each for each, column in enumerate(wanted) if bit_matrix.solve(target.columns, column) is None)
         return NotExpressible(f"no place of the target holds what the source has at {_place(source, 1 << lost)}")
-    starts = starts_of(target.input_bits)
-    columns = [
-        1 << starts[name] + bit if name in kept else found
-        for (name, bit), found in zip(by_bit(source.input_bits), solution, strict=True)
-    ]
+    columns = list(solution)
+    for own, theirs, bits in kept:
+        columns[own : own + bits] = [1 << theirs + bit for bit in range(bits)]
     return LinearLayout(source.input_bits, target.input_bits, tuple(columns))
 
 
@@ -112,19 +108,21 @@ def _realigned(layout: LinearLayout, outputs: Names) -> bit_matrix.Columns | Not
     return tuple(columns)
 
 
-def _kept(source: LinearLayout, wanted: Sequence[int], target: LinearLayout) -> frozenset[str]:
-    """Inputs of one name and size with one image in both."""
-    theirs = dict(target.input_bits)
-    starts = starts_of(target.input_bits)
-    found: list[str] = []
+def _kept(source: LinearLayout, wanted: Sequence[int], target: LinearLayout) -> tuple[tuple[int, int, int], ...]:
+    """Inputs of one name and size with one image in both: first bit in the source and in the target, and bits."""
+    places: dict[str, tuple[int, int]] = {}
+    at = 0
+    for name, bits in target.input_bits:
+        places[name] = (at, bits)
+        at += bits
+    found: list[tuple[int, int, int]] = []
     at = 0
     for name, bits in source.input_bits:
-        if theirs.get(name) == bits and bits:
-            first = starts[name]
-            if tuple(wanted[at : at + bits]) == target.columns[first : first + bits]:
-                found.append(name)
+        first, theirs = places.get(name, (0, 0))
+        if bits and theirs == bits and tuple(wanted[at : at + bits]) == target.columns[first : first + bits]:
+            found.append((at, first, bits))
         at += bits
-    return frozenset(found)
+    return tuple(found)
 
 
 def _why_no_inverse(layout: LinearLayout, rows: int) -> str:
