@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         zipped_divide,
         zipped_product,
     )
+    from tilewright.layout.hierarchy import Hierarchy
     from tilewright.layout.inverses import complement, inverse, left_inverse, right_inverse
     from tilewright.layout.layout import Layout
     from tilewright.layout.layout_properties import (
@@ -38,14 +39,19 @@ if TYPE_CHECKING:
         is_tractable,
     )
     from tilewright.layout.layout_text import parse_layout, parse_nested
+    from tilewright.layout.linear import LinearLayout, linear_layout
     from tilewright.layout.swizzle import Swizzle
+    from tilewright.layout.wreath import Wreath
 
 _HOMES = {
     "Difference": "tilewright.layout.coalescing",
+    "Hierarchy": "tilewright.layout.hierarchy",
     "Layout": "tilewright.layout.layout",
+    "LinearLayout": "tilewright.layout.linear",
     "NotDecided": "tilewright.layout.answer",
     "NotExpressible": "tilewright.layout.answer",
     "Swizzle": "tilewright.layout.swizzle",
+    "Wreath": "tilewright.layout.wreath",
     "blocked_product": "tilewright.layout.division",
     "canonical": "tilewright.layout.coalescing",
     "coalesce": "tilewright.layout.coalescing",
@@ -63,6 +69,7 @@ _HOMES = {
     "is_surjective": "tilewright.layout.layout_properties",
     "is_tractable": "tilewright.layout.layout_properties",
     "left_inverse": "tilewright.layout.inverses",
+    "linear_layout": "tilewright.layout.linear",
     "logical_divide": "tilewright.layout.division",
     "logical_product": "tilewright.layout.division",
     "parse_layout": "tilewright.layout.layout_text",
@@ -79,10 +86,13 @@ _HOMES = {
 
 __all__ = [
     "Difference",
+    "Hierarchy",
     "Layout",
+    "LinearLayout",
     "NotDecided",
     "NotExpressible",
     "Swizzle",
+    "Wreath",
     "blocked_product",
     "canonical",
     "coalesce",
@@ -100,6 +110,7 @@ __all__ = [
     "is_surjective",
     "is_tractable",
     "left_inverse",
+    "linear_layout",
     "logical_divide",
     "logical_product",
     "parse_layout",
