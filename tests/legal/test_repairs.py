@@ -127,6 +127,11 @@ def test_bad_wants_are_named() -> None:
         Want(keep=frozenset({"stride"}))
 
 
+def test_a_launch_plan_s_map_is_repaired_too() -> None:
+    odd = replace(LEGAL, dims=(100, 4096), strides=(200,))
+    assert repair(odd.to_plan()) == repair(odd)
+
+
 @st.composite
 def small_maps(draw: st.DrawFn) -> TensorMap:
     """Maps of small tensors, mostly illegal: dense, padded or overlapping, anywhere, of rank up to 6."""

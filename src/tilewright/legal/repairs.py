@@ -21,10 +21,11 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
+from tilewright.base import plan
 from tilewright.base.error import TilewrightError
 from tilewright.legal.box_choice import BoxChoice
 from tilewright.legal.engines import ALL_ENGINES, Engines
-from tilewright.legal.im2col_map import AnyMap
+from tilewright.legal.im2col_map import AnyMap, any_from_plan
 from tilewright.legal.map_limits import MapLimits, map_limits
 from tilewright.legal.plan_search import (
     RANK_SEARCHED,
@@ -52,14 +53,20 @@ _ANYTHING = Want()
 
 
 def repair(
-    map: AnyMap, want: Want | None = None, target: str | Target = "sm_90a", *, engines: Engines = ALL_ENGINES
+    map: AnyMap | plan.TensorMap,
+    want: Want | None = None,
+    target: str | Target = "sm_90a",
+    *,
+    engines: Engines = ALL_ENGINES,
 ) -> list[Repair]:
     """Plans that copy the boxes of `map` legally, the cheapest first; `map` itself where it is legal.
 
-    map: tiled, or im2col; want: what must stay and what is needed (`Want`). Empty only where there is nothing to copy
-    (see above). Raises TilewrightError for an unknown target and for a wanted box of another rank.
+    map: tiled, im2col, or a launch plan's; want: what must stay and what is needed (`Want`). Empty only where there is
+    nothing to copy (see above). Raises TilewrightError for an unknown target and for a wanted box of another rank.
     """
     hardware = target_named(target) if isinstance(target, str) else target
+    if isinstance(map, plan.TensorMap):
+        map = any_from_plan(map)
     answer = _repairs if engines.memo else _repairs.__wrapped__
     return list(answer(map, want or _ANYTHING, hardware, engines))
 
