@@ -219,6 +219,7 @@ def test_small_layouts() -> None:
         (lambda: LinearLayout((("i", 2),), (("o", 1),), (1,)), "1 columns"),
         (lambda: identity(4, "i", "o")(i=4), "0 to 3"),
         (lambda: identity(4, "i", "o")(j=0), "inputs are"),
+        (lambda: coordinates(identity(1 << 40, "i", "o")), "too many to list"),
         (lambda: compose(identity(4, "a", "b"), identity(4, "a", "c")), "no inputs of"),
         (lambda: linear_parts.sublayout(identity(4, "a", "b"), ["c"], ["b"]), "no input"),
         (lambda: linear_parts.transpose_inputs(identity(4, "a", "b"), ["b"]), "inputs are"),

@@ -35,6 +35,9 @@ Names = tuple[tuple[str, int], ...]
 MOST_BITS = 62
 """Bits that all inputs, or all outputs, may have together: what a NumPy index of 64 bits holds."""
 
+MOST_LISTED_BITS = 26
+"""Bits of the inputs of a layout whose places `coordinates` lists."""
+
 
 @dataclass(frozen=True, slots=True)
 class LinearLayout:
@@ -171,9 +174,12 @@ def images(layout: LinearLayout, places: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def coordinates(layout: LinearLayout) -> dict[str, NDArray[np.int64]]:
-    """Each output over all inputs: by output an array with one axis for each input, in their order."""
+    """Each output over all inputs: by output an array with one axis for each input, in their order. Raises
+    TilewrightError where the inputs have more than `MOST_LISTED_BITS` bits."""
     import numpy as np
 
+    if len(layout.columns) > MOST_LISTED_BITS:
+        raise TilewrightError(f"linear layout: {layout.size} places are too many to list; at most 2^{MOST_LISTED_BITS}")
     axes = tuple(1 << bits for _, bits in layout.input_bits)
     packed = images(layout, np.arange(layout.size, dtype=np.int64)).reshape(axes[::-1]).transpose()
     found: dict[str, NDArray[np.int64]] = {}
