@@ -173,7 +173,7 @@ def instruction_cases() -> list[Case]:
                     )
             case "mfma":
                 m, n, k = (int(each) for each in words[1].split("x"))
-                mfma = {"version": 4, "shape": [m, n, k]}
+                mfma = {"version": 4, "shape": [m, n, k], "result_bits": 64 if words[2] == "f64" else 32}
                 cases.append(_gluon("mfma D", "mfma", name, "D", {**mfma, "tile": [m, n]}))
                 width = k * m // 64
                 cases.append(

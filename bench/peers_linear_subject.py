@@ -63,7 +63,9 @@ def gluon_layout(case: Any, builder: Any) -> Any:
         case "mma":
             layout: Any = layouts.NVMMADistributedLayout(given["version"], given["warps"], given["shape"])
         case "mfma":
-            layout = AMDMFMALayout(given["version"], given["shape"], False, [1, 1])
+            layout = AMDMFMALayout(
+                given["version"], given["shape"], False, [1, 1], element_bitwidth=given["result_bits"]
+            )
         case "shared":
             layout = layouts.NVMMASharedLayout(given["span"], given["bits"], transposed=given["transposed"])
         case "tensor_memory":

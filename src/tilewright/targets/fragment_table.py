@@ -4,7 +4,7 @@ Reads `data/fragments.toml`, whose head describes its rows, and fills names and 
 instruction and operand. Knows no layouts: a row's digits are numbers, of which `legal.instruction_layout` makes them.
 
 Not handled: operands in shared memory, which descriptors name; sparse operands and their metadata; matrix instructions
-of several blocks or with 64-bit elements on CDNA. Checked by tests/targets/test_fragment_table.py.
+of several blocks, and of the f8f6f4 types, on CDNA. Checked by tests/targets/test_fragment_table.py.
 """
 
 from __future__ import annotations
