@@ -1,4 +1,4 @@
-"""Layouts of instructions against the machine's fragments, which hardware confirmed, and against each other."""
+"""Layouts of instructions against the machine's fragments and against each other."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ The layout is linear over F2 where sizes are powers of two, and a hierarchy of n
 Rows: targets/data/fragments.toml, by formulas of the PTX ISA and AMD's calculator.
 
 Not handled: sparse operands and their metadata, block scales, K of 96; integer wgmma takes fewer N than the table has
-(`legal.matrix_descriptor`). Checked by tests/legal/test_instruction_layout.py against the machine's fragments, which
-kernels on hardware confirmed, and by bench/peers_linear.py against Triton's layouts.
+(`legal.matrix_descriptor`). Checked by tests/legal/test_instruction_layout.py against the machine's fragments, of which
+an H200 confirmed those of sm_90a, and by bench/peers_linear.py against Triton's layouts.
 """
 
 from __future__ import annotations
