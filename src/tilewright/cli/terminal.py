@@ -5,6 +5,24 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from tilewright.report.layout_grid import LayoutGrid
+from tilewright.report.layout_text import grid_lines
+
+_COLOURS = tuple(
+    f"black on {colour}"
+    for colour in (
+        "sky_blue1",
+        "dark_sea_green2",
+        "navajo_white1",
+        "plum2",
+        "light_salmon1",
+        "pale_turquoise1",
+        "grey78",
+        "khaki1",
+    )
+)
+"""Of cells of kind 0, 1, ...: the page's colours, or the nearest that the terminal has."""
+
 
 def console() -> Console:
     """Standard output as it is now. Nothing is wrapped or highlighted: lines stay as they are when piped."""
@@ -14,3 +32,15 @@ def console() -> Console:
 def say(words: str, style: str = "") -> None:
     """One line, taken literally."""
     console().print(Text(words, style=style))
+
+
+def say_grid(grid: LayoutGrid, rows: int = 64) -> None:
+    """A picture of cells, as wide as the terminal, coloured where it has colours."""
+    target = console()
+    for line in grid_lines(grid, target.width, rows):
+        text = Text()
+        for words, kind in line:
+            text.append(words, _COLOURS[kind % len(_COLOURS)] if kind is not None else "dim")
+        target.print(text)
+    if grid.caption:
+        say(grid.caption, "dim")

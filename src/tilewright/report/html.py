@@ -13,6 +13,8 @@ from importlib import resources
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
 from tilewright.report.figure import LaneChart, MemoryMap, draw
+from tilewright.report.layout_figure import draw_grid
+from tilewright.report.layout_grid import LayoutGrid
 from tilewright.report.page import (
     Badge,
     Block,
@@ -86,6 +88,9 @@ def _block(block: Block) -> str:
             words = f"<b>{escape(title)}.</b> {escape(caption)}"
             drawn = draw_timeline(timeline, title)
             return f'<figure class="scrolls">{drawn}<figcaption>{words}</figcaption></figure>'
+        case LayoutGrid():
+            words = f"<b>{escape(block.title)}.</b> {escape(block.caption)}"
+            return f'<figure class="scrolls">{draw_grid(block)}<figcaption>{words}</figcaption></figure>'
         case MemoryMap() | LaneChart():
             caption = f" {escape(block.caption)}" if block.caption else ""
             return f"<figure>{draw(block)}<figcaption><b>{escape(block.title)}.</b>{caption}</figcaption></figure>"

@@ -12,6 +12,7 @@ from typing import Literal
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.timeline import Timeline
 from tilewright.report.figure import Figure
+from tilewright.report.layout_grid import LayoutGrid
 
 Tone = Literal["good", "bad", "doubt", "plain"]
 Mark = Literal["", "primary", "conflict", "removed", "added"]
@@ -108,7 +109,19 @@ class TimelineChart:
     caption: str = ""
 
 
-Block = Paragraph | Facts | Table | Items | Excerpt | FindingCard | Folded | SideBySide | TimelineChart | Figure
+Block = (
+    Paragraph
+    | Facts
+    | Table
+    | Items
+    | Excerpt
+    | FindingCard
+    | Folded
+    | SideBySide
+    | TimelineChart
+    | LayoutGrid
+    | Figure
+)
 
 
 @dataclass(frozen=True, slots=True)

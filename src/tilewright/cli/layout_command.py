@@ -1,0 +1,220 @@
+"""`tilewright layout`: what is this layout, what do operations make of it, what does it look like?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.base.error import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.cli.layout_steps import Chain, Value
+    from tilewright.driver.layout_picture import Drawable, Window
+    from tilewright.legal.instruction_layout import InstructionLayout
+
+FORMATS = ("text", "json", "svg", "html")
+
+EXAMPLES = """examples:
+  tilewright layout '(8,16):(16,1)' --compose '(4,32):(32,1)'
+  tilewright layout '(16*M,64):(64,1)' --divide '<16,8>' --coalesce
+  tilewright layout equal '(8,(4,N)):(1,(8,32))' '(32,N):(1,32)'
+  tilewright layout 'Sw<3,4,3> o 0 o (8,128):(128,1)' --convert linear
+  tilewright layout '(8,64):(64,1)' --swizzle 3,3,3 --show --element-bytes 2
+  tilewright layout --mma wgmma.m64n128k16 --operand C --show
+  tilewright layout --mma wgmma.m64n128k16 --operand C --show --format svg > fragment.svg
+  tilewright layout --mma mma.m16n8k16.bf16 --operand A --convert cute
+  tilewright layout --list tcgen05.ld
+
+A layout is [swizzle o] [offset o] shape[:stride]; sizes may be names. Operations apply from left to right. A tiler for
+each part stands in angle brackets, <4:1,_,8:2>. Exit codes: 0 done or equal, 1 different or not expressible, 3
+undecided, 2 the input is no layout.
+"""
+
+_UNARY = {
+    "inverse": "the layout that undoes it on both sides",
+    "left-inverse": "L with L(layout(x)) = x",
+    "right-inverse": "R with layout(R(i)) = i",
+    "coalesce": "the same function with the fewest leaves",
+    "canonical": "the one way to write the function",
+}
+_WITH_ARGUMENT = {
+    "compose": ("L", "the layout after L"),
+    "complement": ("N", "what it leaves free below N"),
+    "divide": ("L", "logical divide: tile and rest"),
+    "zipped-divide": ("L", "all tiles, all rests"),
+    "tiled-divide": ("L", "all tiles, then each rest"),
+    "flat-divide": ("L", "each tile, then each rest"),
+    "product": ("L", "logical product: layout and copies"),
+    "zipped-product": ("L", ""),
+    "tiled-product": ("L", ""),
+    "flat-product": ("L", ""),
+    "blocked-product": ("L", "copies of it as blocks, part by part"),
+    "raked-product": ("L", "copies of it interleaved, part by part"),
+    "swizzle": ("B,M,S", "a swizzle after it"),
+    "at": ("PLACE", "the value at a coordinate, such as 3,5"),
+    "equal": ("L", "whether both are one function, for all sizes"),
+}
+_FAMILIES = ("cute", "linear", "affine")
+_TEXT_ROWS = 64
+
+
+class _Append(argparse.Action):
+    """Notes an operation with its argument, in the order of the command line."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        operations: list[tuple[str, str]] = namespace.operations
+        name = (option_string or "").removeprefix("--")
+        namespace.operations = [*operations, (name, values if isinstance(values, str) else "")]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(operations=[])
+    parser.add_argument("layouts", nargs="*", metavar="LAYOUT", help="a layout, or: equal A B")
+    instruction = parser.add_argument_group("an instruction's operand instead")
+    instruction.add_argument("--mma", metavar="NAME", help="such as wgmma.m64n128k16, ldmatrix.x4, tma.swizzle.128B")
+    instruction.add_argument("--operand", metavar="NAME", help="such as A, C, fragment, B.K.128B (default: the first)")
+    instruction.add_argument("--target", metavar="NAME", help="whose facts (default: the first that has it)")
+    instruction.add_argument(
+        "--list", nargs="?", const="", metavar="PREFIX", help="list the instructions whose names begin so"
+    )
+    chain = parser.add_argument_group("operations, from left to right")
+    for name, words in _UNARY.items():
+        chain.add_argument(f"--{name}", nargs=0, action=_Append, dest="operations", help=words)
+    for name, (metavar, words) in _WITH_ARGUMENT.items():
+        chain.add_argument(f"--{name}", action=_Append, dest="operations", metavar=metavar, help=words)
+    chain.add_argument(
+        "--convert", action=_Append, dest="operations", choices=_FAMILIES, help="write it in another family"
+    )
+    chain.add_argument("--sizes", action="append", default=[], metavar="N=4,...", help="values of named sizes")
+    drawing = parser.add_argument_group("a picture")
+    drawing.add_argument("--show", action="store_true", help="draw it (always with --format svg or html)")
+    drawing.add_argument("--rows", metavar="BEGIN:END", help="draw these rows alone")
+    drawing.add_argument("--columns", metavar="BEGIN:END", help="draw these columns alone")
+    drawing.add_argument("--element-bytes", type=int, default=0, metavar="N", help="colour by 16 bytes of a line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from tilewright.cli.layout_input import sizes_of, window_of
+    from tilewright.cli.layout_steps import run_chain
+
+    if arguments.list is not None:
+        return _list(arguments)
+    if not 0 <= arguments.element_bytes <= 1 << 16:
+        raise TilewrightError(
+            f"--element-bytes {arguments.element_bytes}: no size of an element", remedy="give 1 to 16"
+        )
+    sizes = sizes_of(arguments.sizes)
+    start, operand, operations = _start(arguments, sizes)
+    chain = run_chain(start, operations, sizes)
+    drawn: Drawable = operand if operand is not None and not chain.steps else chain.result
+    window = window_of(arguments.rows, arguments.columns)
+    match arguments.format:
+        case "json":
+            from tilewright.cli.layout_json import chain_to_json
+
+            print(json.dumps(chain_to_json(chain, operand, _grid(drawn, arguments, window)), indent=2))
+        case "svg":
+            from tilewright.report.layout_figure import draw_grid
+
+            _must_have_result(chain)
+            print(draw_grid(_picture(drawn, window, arguments.element_bytes), alone=True))
+        case "html":
+            from tilewright.cli.layout_page import layout_page
+
+            _must_have_result(chain)
+            print(layout_page(chain, operand, _picture(drawn, window, arguments.element_bytes)))
+        case _:
+            _say(chain, operand, arguments, drawn, window)
+    return chain.exit_code
+
+
+def _start(
+    arguments: argparse.Namespace, sizes: dict[str, int]
+) -> tuple[Value, InstructionLayout | None, list[tuple[str, str]]]:
+    """The value to begin with, the operand that it is of, and the operations."""
+    from tilewright.cli.layout_input import layout_of
+    from tilewright.legal.instruction_layout import instruction_layout, operands_of
+
+    given: list[str] = arguments.layouts
+    operations: list[tuple[str, str]] = arguments.operations
+    if arguments.mma is not None:
+        if given:
+            raise TilewrightError("a layout and --mma: more than one source", remedy="give one of them")
+        name = arguments.operand or operands_of(arguments.mma)[0]
+        operand = instruction_layout(arguments.mma, name, arguments.target)
+        return operand.layout, operand, operations
+    if arguments.operand is not None:
+        raise TilewrightError("--operand without --mma", remedy="say of which instruction: --mma wgmma.m64n128k16")
+    if given[:1] == ["equal"]:
+        if len(given) != 3:
+            raise TilewrightError(f"equal takes two layouts, and {len(given) - 1} are given", remedy="equal A B")
+        return layout_of(given[1], sizes), None, [*operations, ("equal", given[2])]
+    if len(given) != 1:
+        raise TilewrightError(
+            "no layout is given" if not given else f"{len(given)} layouts are given",
+            remedy="give one, such as '(8,16):(16,1)', in quotes; or: equal A B",
+        )
+    return layout_of(given[0], sizes), None, operations
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from tilewright.cli.terminal import say
+    from tilewright.legal.instruction_layout import instruction_names, operands_of
+
+    names = [name for name in instruction_names(arguments.target) if name.startswith(arguments.list)]
+    if not names:
+        raise TilewrightError(f"no instruction begins with {arguments.list!r}", remedy="tilewright layout --list")
+    if arguments.format == "json":
+        print(json.dumps({"version": 1, "instructions": names}, indent=2))
+        return 0
+    few = len(names) <= 12
+    for name in names:
+        say(f"{name}: {', '.join(operands_of(name))}" if few else name)
+    return 0
+
+
+def _must_have_result(chain: Chain) -> None:
+    from tilewright.layout.answer import NotDecided, NotExpressible, expect
+
+    last = chain.steps[-1].answer if chain.steps else None
+    if isinstance(last, NotExpressible | NotDecided):
+        expect(last)
+
+
+def _picture(drawn: Drawable, window: Window, element_bytes: int) -> Any:
+    from tilewright.driver.layout_picture import picture
+
+    return picture(drawn, window, element_bytes)
+
+
+def _grid(drawn: Drawable, arguments: argparse.Namespace, window: Window) -> Any:
+    """The picture if it is asked for."""
+    return _picture(drawn, window, arguments.element_bytes) if arguments.show else None
+
+
+def _say(
+    chain: Chain,
+    operand: InstructionLayout | None,
+    arguments: argparse.Namespace,
+    drawn: Drawable,
+    window: Window,
+) -> None:
+    from tilewright.cli.layout_lines import chain_lines
+    from tilewright.cli.terminal import say, say_grid
+    from tilewright.driver.layout_picture import corner
+    from tilewright.report.text import printable
+
+    styles = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
+    for tone, line in chain_lines(chain, operand):
+        say(printable(line), styles[tone])
+    if arguments.show:
+        say("")
+        say_grid(_picture(drawn, corner(drawn, window, _TEXT_ROWS), arguments.element_bytes), rows=_TEXT_ROWS)
