@@ -211,7 +211,7 @@ class _Access:
         panel, pitch = placement.panel_bytes, placement.pitch_bytes
         rows = self.buffer.rows
         if placement.row_xor is not None:
-            return "row xor", 0, placement.row_xor.phases * placement.row_xor.repeat
+            return "row xor", 0, pitch
         # Panels stand `rows` apart, which is XOR only where that is a power of two; so is a row's distance.
         if self.linear and not pitch & (pitch - 1) and not (panel and rows & (rows - 1)):
             return "rank", panel, pitch
@@ -280,9 +280,10 @@ class _Access:
             steps = [(loop.count, loop.rows * first.pitch_bytes + loop.column_bytes) for loop in loops]
             return [(0, start, times) for start, times in residues(0, steps, period, self.kind.lane_bytes)]
         if first.row_xor is not None and not any(loop.rows and loop.column_bytes for loop in loops):
-            # After so many rows the phase is the same, and the address has moved by all banks.
+            # After so many rows every phase is the same, and the address has moved by all banks.
             rotation = self.bank_row // gcd(first.pitch_bytes, self.bank_row)
-            period = lcm(first.row_xor.phases * first.row_xor.repeat, rotation)
+            turns = [each.row_xor for each in space if each.row_xor is not None]
+            period = lcm(rotation, *(turn.phases * turn.repeat for turn in turns))
             met = residues(0, [(loop.count, loop.rows) for loop in loops if loop.rows], period, 1)
             columns = positions(tuple(loop for loop in loops if not loop.rows))[1]
             return [(row, column, times) for row, times in met for column in columns.tolist()]
