@@ -2,8 +2,10 @@
 
 A thread's file is followed element by element: which register holds it, and at which byte. Rearrangements are thus no
 instructions; a word is packed, by byte permutes, only where an instruction takes it and its bytes are not yet in one
-register in that order. What depends on the thread alone (addresses, selectors, lanes to read from, predicates) is
-computed once by `prepare`, so that a loop around `emit` repeats none of it.
+register in that order. An exclusive-or by a thread's parity leaves two files, of even and of odd threads; where a word
+of both comes from two registers, one byte permute by a selector of the thread packs and selects at once. What depends
+on the thread alone (addresses, selectors, lanes to read from, predicates) is computed once by `prepare`, so that a loop
+around `emit` repeats none of it: it is what a rehearsal of `emit` asked for.
 
 Threads are numbered along x, 32 to a warp. Shared memory of a plan may be used again when the threads that took part
 have met again: `emit` waits between its stores and its loads, not before the stores. Not handled: threads that do not
@@ -20,10 +22,24 @@ from tilewright.lower.emit import Text
 
 _LANE_BITS = 5
 _WORD_BYTES = 4
-_KEEP = 0x3210
 _MATRIX_COUNTS = {1: "x1", 2: "x2", 4: "x4"}
 Part = tuple[str, int]
 """A register of 32 bits, and the byte of it at which an element begins."""
+Images = tuple[int, ...]
+"""Of the bits of the thread's number, the lane's first."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A thread's elements. odd: where they are in threads for which `parity` is odd, if that is elsewhere."""
+
+    even: tuple[Part, ...]
+    odd: tuple[Part, ...] | None = None
+    parity: Parity = (0, 0)
+
+    def picked(self, elements: Sequence[int]) -> File:
+        odd = None if self.odd is None else tuple(self.odd[each] for each in elements)
+        return File(tuple(self.even[each] for each in elements), odd, self.parity)
 
 
 @dataclass(slots=True)
@@ -37,9 +53,9 @@ class Ready:
     memory: str
     odd: dict[Parity, str] = field(default_factory=dict[Parity, str])
     selectors: dict[tuple[Parity, int, int], str] = field(default_factory=dict[tuple[Parity, int, int], str])
-    lanes: dict[tuple[tuple[int, ...], int], str] = field(default_factory=dict[tuple[tuple[int, ...], int], str])
-    addresses: dict[tuple[tuple[int, ...], int], str] = field(default_factory=dict[tuple[tuple[int, ...], int], str])
-    active: dict[Parity, str] = field(default_factory=dict[Parity, str])
+    linear: dict[tuple[Images, int], str] = field(default_factory=dict[tuple[Images, int], str])
+    addresses: dict[tuple[Images, int], str] = field(default_factory=dict[tuple[Images, int], str])
+    active: dict[int, str] = field(default_factory=dict[int, str])
 
     @property
     def per_word(self) -> int:
@@ -49,29 +65,19 @@ class Ready:
 def prepare(text: Text, plan: ExchangePlan, thread: str, memory: str) -> Ready:
     """Emits what `emit` needs. thread: register with the thread's number; memory: register with the shared address of
     `plan.shared_bytes` bytes, a multiple of 16; any register where there are none."""
+    rehearsal = Ready(Text(), plan, thread, memory)
+    emit(rehearsal, [f"word {each}" for each in range(-(-plan.elements_in // rehearsal.per_word))])
     ready = Ready(text, plan, thread, memory)
-    for step in plan.steps:
-        match step:
-            case Toggle(masks):
-                for mask, parity in masks:
-                    if mask >= ready.per_word:
-                        _odd(ready, parity)
-                    if mask % ready.per_word:
-                        _selector(ready, parity, _KEEP, _toggled(mask % ready.per_word, plan.element_bytes))
-            case Shuffle():
-                if not step.is_exclusive_or:
-                    for constant in step.constants:
-                        _lane(ready, step, constant)
-            case Cross():
-                for selectors in _crossed(step, plan.element_bytes).values():
-                    _selector(ready, (1 << step.lane_bit, 0), *selectors)
-            case Stage():
-                for access in (step.store, step.load):
-                    for constant in access.constants:
-                        _address(ready, access, constant)
-                _active(ready, step.store)
-            case Rearrange():
-                pass
+    for parity in rehearsal.odd:
+        _odd(ready, parity)
+    for key in rehearsal.selectors:
+        _selector(ready, *key)
+    for key in rehearsal.linear:
+        _linear(ready, *key)
+    for key in rehearsal.addresses:
+        _address(ready, *key)
+    for mask in rehearsal.active:
+        _active(ready, mask)
     return ready
 
 
@@ -80,16 +86,18 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
     destination. Registers may be among those given, none of which is written."""
     plan, per_word = ready.plan, ready.per_word
     file = _file_of(words, plan.elements_in, per_word)
-    for step in plan.steps:
+    for at, step in enumerate(plan.steps):
         match step:
             case Rearrange(elements):
-                file = [file[each] for each in elements]
+                file = file.picked(elements)
             case Toggle():
-                file = _file_of(_toggle(ready, step, _packed(ready, file)), len(file), per_word)
+                after = plan.steps[at + 1] if at + 1 < len(plan.steps) else None
+                order = after.elements if isinstance(after, Rearrange) else range(len(file.even))
+                file = _toggle(ready, step, file, order)
             case Shuffle():
-                file = _file_of(_shuffle(ready, step, _packed(ready, file)), len(file), per_word)
+                file = _file_of(_shuffle(ready, step, _packed(ready, file)), len(file.even), per_word)
             case Cross():
-                file = _file_of(_cross(ready, step, _packed(ready, file)), len(file), per_word)
+                file = _file_of(_cross(ready, step, _packed(ready, file)), len(file.even), per_word)
             case Stage():
                 _store(ready, step.store, file)
                 if step.scope == "warp":
@@ -139,44 +147,40 @@ def _selector(ready: Ready, parity: Parity, even: int, odd: int) -> str:
     return ready.selectors[key]
 
 
-def _lane(ready: Ready, step: Shuffle, constant: int) -> str:
-    images = (*step.lanes, *step.warps)
+def _linear(ready: Ready, images: Images, constant: int) -> str:
+    """Register: the exclusive-or of the constant and the images of the thread number's bits."""
     key = (images, constant)
-    if key not in ready.lanes:
+    if key not in ready.linear:
         if constant:
-            ready.lanes[key] = ready.text.into("b32", "xor.b32", _lane(ready, step, 0), constant)
+            ready.linear[key] = ready.text.into("b32", "xor.b32", _linear(ready, images, 0), constant)
         else:
-            ready.lanes[key] = linear_bytes(ready.text, ready.thread, images)
-    return ready.lanes[key]
+            ready.linear[key] = linear_bytes(ready.text, ready.thread, images)
+    return ready.linear[key]
 
 
-def _address(ready: Ready, access: Access, constant: int) -> str:
-    """Operand of an access whose constant is `constant`."""
-    text = ready.text
+def _address(ready: Ready, images: Images, turned: int) -> str:
+    key = (images, turned)
+    if key not in ready.addresses:
+        ready.addresses[key] = ready.text.into("b32", "add.u32", _linear(ready, images, turned), ready.memory)
+    return ready.addresses[key]
+
+
+def _place(ready: Ready, access: Access, constant: int) -> str:
+    """Operand of an access. Bits of the constant that no thread's address has are added by the instruction."""
     images = (*access.lane_bytes, *access.warp_bytes)
     varying = 0
     for image in images:
         varying |= image
-    turned, added = constant & varying, constant & ~varying
-    key = (images, turned)
-    if key not in ready.addresses:
-        origin = (images, -1)
-        if origin not in ready.addresses:
-            ready.addresses[origin] = linear_bytes(text, ready.thread, images)
-        within = ready.addresses[origin]
-        if turned:
-            within = text.into("b32", "xor.b32", within, turned)
-        ready.addresses[key] = text.into("b32", "add.u32", within, ready.memory)
-    return f"[{ready.addresses[key]}+{added}]" if added else f"[{ready.addresses[key]}]"
+    register, added = _address(ready, images, constant & varying), constant & ~varying
+    return f"[{register}+{added}]" if added else f"[{register}]"
 
 
-def _active(ready: Ready, access: Access) -> str:
-    """Predicate of threads that take part; empty where all do."""
-    mask = (access.lane_active, access.warp_active)
-    if mask == (0, 0):
+def _active(ready: Ready, mask: int) -> str:
+    """Predicate of threads whose number has 0 in the bits of the mask; empty for no bits."""
+    if not mask:
         return ""
     if mask not in ready.active:
-        bits = ready.text.into("b32", "and.b32", ready.thread, mask[0] | mask[1] << _LANE_BITS)
+        bits = ready.text.into("b32", "and.b32", ready.thread, mask)
         ready.active[mask] = ready.text.into("pred", "setp.eq.u32", bits, 0)
     return ready.active[mask]
 
@@ -184,23 +188,35 @@ def _active(ready: Ready, access: Access) -> str:
 # ---------------------------------------------------------------- within a thread
 
 
-def _file_of(words: Sequence[str], elements: int, per_word: int) -> list[Part]:
+def _file_of(words: Sequence[str], elements: int, per_word: int) -> File:
     width = _WORD_BYTES // per_word
-    return [(words[each // per_word], each % per_word * width) for each in range(elements)]
+    return File(tuple((words[each // per_word], each % per_word * width) for each in range(elements)))
 
 
-def _packed(ready: Ready, file: Sequence[Part]) -> list[str]:
-    step = ready.per_word
-    return [_word(ready, file[begin : begin + step]) for begin in range(0, len(file), step)]
+def _packed(ready: Ready, file: File) -> list[str]:
+    count, step = len(file.even), ready.per_word
+    return [_word(ready, file.picked(range(at, min(at + step, count)))) for at in range(0, count, step)]
 
 
-def _word(ready: Ready, parts: Sequence[Part]) -> str:
+def _word(ready: Ready, file: File) -> str:
     """A register whose low bytes are these elements, in order."""
-    width = ready.plan.element_bytes
-    wanted = [(register, byte + each) for register, byte in parts for each in range(width)]
-    registers = list(dict.fromkeys(register for register, _ in wanted))
-    if len(registers) == 1 and [byte for _, byte in wanted] == list(range(len(wanted))):
-        return registers[0]
+    if file.odd is None or file.odd == file.even:
+        return _static_word(ready, file.even)
+    registers = _registers((*file.even, *file.odd))
+    if len(registers) > 2 or all(_is_whole(ready, parts) for parts in (file.even, file.odd)):
+        even, odd = _static_word(ready, file.even), _static_word(ready, file.odd)
+        return ready.text.into("b32", "selp.b32", odd, even, _odd(ready, file.parity))
+    first, second = registers[0], registers[-1]
+    selectors = [_selection([_nibble(each, first) for each in _bytes(ready, part)]) for part in (file.even, file.odd)]
+    selector = _selector(ready, file.parity, selectors[0], selectors[1])
+    return ready.text.into("b32", "prmt.b32", first, second, selector)
+
+
+def _static_word(ready: Ready, parts: Sequence[Part]) -> str:
+    if _is_whole(ready, parts):
+        return parts[0][0]
+    wanted = _bytes(ready, parts)
+    registers = _registers(wanted)
     while len(registers) > 2:
         # Bytes of the first two go to one register, each once.
         first, second = registers[:2]
@@ -212,31 +228,69 @@ def _word(ready: Ready, parts: Sequence[Part]) -> str:
     return _permute(ready.text, first, second, [_nibble(each, first) for each in wanted])
 
 
+def _bytes(ready: Ready, parts: Sequence[Part]) -> list[Part]:
+    return [(register, byte + each) for register, byte in parts for each in range(ready.plan.element_bytes)]
+
+
+def _registers(parts: Sequence[Part]) -> list[str]:
+    return list(dict.fromkeys(register for register, _ in parts))
+
+
+def _is_whole(ready: Ready, parts: Sequence[Part]) -> bool:
+    """Do the elements stand in one register from its lowest byte on, in order?"""
+    width = ready.plan.element_bytes
+    return all(part == (parts[0][0], at * width) for at, part in enumerate(parts))
+
+
 def _nibble(part: Part, first: str) -> int:
     return part[1] + (0 if part[0] == first else _WORD_BYTES)
 
 
 def _permute(text: Text, first: str, second: str, nibbles: Sequence[int]) -> str:
-    selector = sum([each << 4 * place for place, each in enumerate(nibbles)])
-    return text.into("b32", "prmt.b32", first, second, f"{selector:#06x}")
+    return text.into("b32", "prmt.b32", first, second, f"{_selection(nibbles):#06x}")
 
 
-def _toggled(mask: int, element_bytes: int) -> int:
-    """Selector of a word whose elements change places by a mask of their numbers."""
-    return sum([(byte ^ mask * element_bytes) << 4 * byte for byte in range(_WORD_BYTES)])
+def _selection(nibbles: Sequence[int]) -> int:
+    return sum([each << 4 * place for place, each in enumerate(nibbles)])
 
 
-def _toggle(ready: Ready, step: Toggle, words: list[str]) -> list[str]:
-    text = ready.text
-    for mask, parity in step.masks:
-        far, near = divmod(mask, ready.per_word)
-        if far:
-            odd = _odd(ready, parity)
-            words = [text.into("b32", "selp.b32", words[at ^ far], each, odd) for at, each in enumerate(words)]
-        if near:
-            selector = _selector(ready, parity, _KEEP, _toggled(near, ready.plan.element_bytes))
-            words = [text.into("b32", "prmt.b32", each, each, selector) for each in words]
-    return words
+def _toggle(ready: Ready, step: Toggle, file: File, order: Sequence[int]) -> File:
+    """order: what is made of the file next. The last exclusive-or is left to whoever packs its words."""
+    for number, (mask, parity) in enumerate(step.masks):
+        last = number == len(step.masks) - 1
+        wanted = order if last else range(len(file.even))
+        if file.odd is None:
+            names = [f"new {each}" for each in range(len(file.even))]
+            packed = _turned(_file_of(names, len(file.even), ready.per_word), mask, parity)
+            repacked = _cost(ready, file) + _cost(ready, packed.picked(wanted))
+            if _cost(ready, _turned(file, mask, parity).picked(wanted)) <= repacked:
+                file = _turned(file, mask, parity)
+                continue
+        file = _file_of(_packed(ready, file), len(file.even), ready.per_word)
+        file = _turned(file, mask, parity)
+    return file
+
+
+def _turned(file: File, mask: int, parity: Parity) -> File:
+    return File(file.even, tuple(file.even[each ^ mask] for each in range(len(file.even))), parity)
+
+
+def _cost(ready: Ready, file: File) -> int:
+    """Instructions that pack the file."""
+    total = 0
+    for at in range(0, len(file.even), ready.per_word):
+        word = file.picked(range(at, min(at + ready.per_word, len(file.even))))
+        if word.odd is None or word.odd == word.even:
+            total += _static_cost(ready, word.even)
+        elif len(_registers((*word.even, *word.odd))) <= 2:
+            total += 1
+        else:
+            total += _static_cost(ready, word.even) + _static_cost(ready, word.odd) + 1
+    return total
+
+
+def _static_cost(ready: Ready, parts: Sequence[Part]) -> int:
+    return 0 if _is_whole(ready, parts) else max(1, len(_registers(parts)) - 1)
 
 
 # ---------------------------------------------------------------- between lanes
@@ -247,7 +301,8 @@ def _shuffle(ready: Ready, step: Shuffle, words: list[str]) -> list[str]:
     found: list[str] = []
     for word, constant in zip(words, step.constants, strict=True):
         if not step.is_exclusive_or:
-            found.append(text.into("b32", "shfl.sync.idx.b32", word, _lane(ready, step, constant), 31, -1))
+            origin = _linear(ready, (*step.lanes, *step.warps), constant)
+            found.append(text.into("b32", "shfl.sync.idx.b32", word, origin, 31, -1))
         elif constant:
             found.append(text.into("b32", "shfl.sync.bfly.b32", word, constant, 31, -1))
         else:
@@ -280,10 +335,6 @@ def _crossed(step: Cross, element_bytes: int) -> dict[str, tuple[int, int]]:
     }
 
 
-def _selection(nibbles: Sequence[int]) -> int:
-    return sum([each << 4 * place for place, each in enumerate(nibbles)])
-
-
 def _cross(ready: Ready, step: Cross, words: list[str]) -> list[str]:
     text = ready.text
     selectors = {
@@ -305,13 +356,13 @@ def _cross(ready: Ready, step: Cross, words: list[str]) -> list[str]:
 # ---------------------------------------------------------------- through shared memory
 
 
-def _store(ready: Ready, access: Access, file: Sequence[Part]) -> None:
+def _store(ready: Ready, access: Access, file: File) -> None:
     text, width = ready.text, ready.plan.element_bytes
-    guard = _active(ready, access)
+    guard = _active(ready, access.lane_active | access.warp_active << _LANE_BITS)
     for moved, constant in zip(access.elements, access.constants, strict=True):
-        address = _address(ready, access, constant)
-        parts = [file[each] for each in moved]
-        size = len(parts) * width
+        address = _place(ready, access, constant)
+        parts = file.picked(moved)
+        size = len(moved) * width
         if size < _WORD_BYTES:
             text.emit(f"st.shared.b{8 * size}", address, _low(ready, parts), guard=guard)
             continue
@@ -324,20 +375,20 @@ def _store(ready: Ready, access: Access, file: Sequence[Part]) -> None:
             text.emit(opcode, address, _braces(words))
 
 
-def _low(ready: Ready, parts: Sequence[Part]) -> str:
+def _low(ready: Ready, file: File) -> str:
     """A register with the elements in its low bytes; what its others hold does not matter."""
-    register, byte = parts[0]
+    register, byte = file.even[0]
     width = ready.plan.element_bytes
-    if any(part != (register, byte + at * width) for at, part in enumerate(parts)):
-        return _word(ready, parts)
+    if file.odd is not None or any(part != (register, byte + at * width) for at, part in enumerate(file.even)):
+        return _word(ready, file)
     return ready.text.into("b32", "shr.u32", register, 8 * byte) if byte else register
 
 
-def _load(ready: Ready, step: Stage) -> list[Part]:
+def _load(ready: Ready, step: Stage) -> File:
     text, width, access = ready.text, ready.plan.element_bytes, step.load
     file: list[Part] = [("", 0)] * step.elements
     for moved, constant in zip(access.elements, access.constants, strict=True):
-        address = _address(ready, access, constant)
+        address = _place(ready, access, constant)
         size = len(moved) * width
         words = [text.register("b32") for _ in range(max(1, size // _WORD_BYTES))]
         if size < _WORD_BYTES:
@@ -350,7 +401,7 @@ def _load(ready: Ready, step: Stage) -> list[Part]:
             text.emit(opcode, _braces(words), address)
         for at, element in enumerate(moved):
             file[element] = (words[at * width // _WORD_BYTES], at * width % _WORD_BYTES)
-    return file
+    return File(tuple(file))
 
 
 def _vector(words: int) -> str:

@@ -138,10 +138,10 @@ def _stage(
         return None
     stored = _access(out, store.held, store.columns, memory, element_bits, store, pair.source.register)
     # Where the source's lanes go along a run of the load, what a lane finds first is not its element 0.
-    turns = [bit_matrix.apply(memory, each) for each in (*pair.destination.lane, *pair.destination.warp)]
-    turns = [each & (1 << len(back.run)) - 1 for each in turns]
-    if any(turns) and back.form != "vector":
-        return None
+    turns = [0] * (LANE_BITS + len(pair.destination.warp))
+    if back.form == "vector":
+        low = (1 << len(back.run)) - 1
+        turns = [bit_matrix.apply(memory, each) & low for each in (*pair.destination.lane, *pair.destination.warp)]
     aligned = _aligned(pair.destination, back.run, turns)
     fetched = _access(back, aligned, loaded, memory, element_bits, None, None)
     if stored is None or fetched is None:
