@@ -219,3 +219,18 @@ def test_spellings_of_one_kind() -> None:
     with pytest.raises(TilewrightError) as caught:
         access_kind("ldmatix.x4")
     assert "ldmatrix.x4" in caught.value.remedy
+
+
+def test_addresses_of_every_integer_type_and_of_lanes_that_are_off() -> None:
+    lanes = np.arange(32)[None, :] * 4
+    for dtype in (np.uint8, np.int16, np.uint32, np.int64, np.uint64):
+        assert wavefronts("ld.shared.b32", lanes.astype(dtype), HOPPER).tolist() == [1]
+    off = np.where(np.arange(32) < 8, lanes, 2**32 - 1).astype(np.uint32)
+    assert wavefronts("ld.shared.b32", off, HOPPER, off < 2**31).tolist() == [1]
+    assert wavefronts("ld.shared.b32", off, HOPPER, np.zeros((1, 32), np.bool_)).tolist() == [0]
+    assert wavefronts(0, np.zeros((0, 32), np.int64), HOPPER).shape == (0,)
+    for beyond in (2**31, 2**40):
+        with pytest.raises(TilewrightError, match="beyond any shared memory"):
+            wavefronts("ld.shared.b32", lanes + beyond, HOPPER)
+    with pytest.raises(TilewrightError, match="not integers"):
+        wavefronts("ld.shared.b32", lanes * 1.0, HOPPER)

@@ -33,6 +33,7 @@ from tilewright.targets import target as target_by_name
 
 Integers = NDArray[np.int64]
 _ROWS_AT_ONCE = 1 << 15
+_HIGHEST = 1 << 31
 _SCALAR_NAMES = {4: "b32", 8: "b64", 16: "b128"}
 
 
@@ -126,14 +127,16 @@ def _units(
     kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target
 ) -> NDArray[np.integer]:
     """What each lane asks for, numbered by its place in memory; -1 for lanes that ask for nothing."""
-    wrong = (addresses < 0) | (addresses & (kind.lane_bytes - 1) != 0)
     if active is not None:
-        wrong &= active
+        addresses = np.where(active, addresses, 0)
+    wrong = (addresses < 0) | (addresses & (kind.lane_bytes - 1) != 0)
     if wrong.any():
         address = int(addresses[wrong][0])
         raise TilewrightError(f"shared address {address} is not a multiple of {kind.lane_bytes}")
-    if len(addresses) and int(addresses.min()) >= -(2**31) and int(addresses.max()) < 2**31:
-        addresses = addresses.astype(np.int32)
+    highest = int(addresses.max()) if len(addresses) else 0
+    if highest >= _HIGHEST:
+        raise TilewrightError(f"shared address {highest} is beyond any shared memory")
+    addresses = addresses.astype(np.int32)
     served_bytes = max(kind.lane_bytes, target.limit("multiprocessor.shared_bank_bytes"))
     units = addresses >> (served_bytes.bit_length() - 1)
     return units if active is None else np.where(active, units, -1)
