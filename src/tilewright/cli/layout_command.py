@@ -56,7 +56,7 @@ _WITH_ARGUMENT = {
     "at": ("PLACE", "the value at a coordinate, such as 3,5"),
     "equal": ("L", "whether both are one function, for all sizes"),
 }
-_FAMILIES = ("cute", "linear", "affine")
+_FAMILIES = ("cute", "linear", "affine", "set")
 _TEXT_ROWS = 64
 
 
@@ -94,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--convert", action=_Append, dest="operations", choices=_FAMILIES, help="write it in another family"
     )
     chain.add_argument("--sizes", action="append", default=[], metavar="N=4,...", help="values of named sizes")
+    chain.add_argument("--where", metavar="CONDITIONS", help="what holds of the others, for --equal: N %% 8 == 0")
     drawing = parser.add_argument_group("a picture")
     drawing.add_argument("--show", action="store_true", help="draw it (always with --format svg or html)")
     drawing.add_argument("--rows", metavar="BEGIN:END", help="draw these rows alone")
@@ -102,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.layout_input import sizes_of, window_of
+    from tilewright.cli.layout_input import facts_of, sizes_of, window_of
     from tilewright.cli.layout_steps import run_chain
 
     if arguments.list is not None:
@@ -111,8 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise TilewrightError(
             f"--element-bytes {arguments.element_bytes}: no size of an element", remedy="give 1 to 16"
         )
-    sizes = sizes_of(arguments.sizes)
-    start, operand, operations = _start(arguments, sizes)
+    sizes = facts_of(arguments.where, sizes_of(arguments.sizes))
+    start, operand, operations = _start(arguments, sizes.values)
     chain = run_chain(start, operations, sizes)
     drawn: Drawable = operand if operand is not None and not chain.steps else chain.result
     window = window_of(arguments.rows, arguments.columns)
@@ -185,8 +186,11 @@ def _must_have_result(chain: Chain) -> None:
     from tilewright.layout.answer import NotDecided, NotExpressible, expect
 
     last = chain.steps[-1].answer if chain.steps else None
-    if isinstance(last, NotExpressible | NotDecided):
-        expect(last)
+    match last:
+        case NotExpressible() | NotDecided():
+            expect(last)
+        case _:
+            return
 
 
 def _picture(drawn: Drawable, window: Window, element_bytes: int) -> Any:

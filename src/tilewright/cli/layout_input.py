@@ -14,6 +14,7 @@ from tilewright.layout.layout_text import parse_layout
 from tilewright.layout.swizzle import Swizzle
 
 if TYPE_CHECKING:
+    from tilewright.cli.layout_steps import Sizes
     from tilewright.driver.layout_picture import Window
     from tilewright.layout.composition import Tiler
     from tilewright.layout.layout import Layout
@@ -64,6 +65,23 @@ def sizes_of(texts: list[str]) -> dict[str, int]:
             raise TilewrightError(f"--sizes {_cut(part)} gives no size a value", remedy="write N=4,M=8")
         found[size[1]] = int(size[2])
     return found
+
+
+def facts_of(text: str | None, values: dict[str, int]) -> Sizes:
+    """What `--sizes` and `--where` say together. Raises TilewrightError for conditions that no sizes satisfy."""
+    from tilewright.cli.layout_steps import Sizes
+    from tilewright.layout.condition import names_of
+    from tilewright.layout.condition_facts import refine
+    from tilewright.layout.condition_parser import parse_where
+    from tilewright.layout.integer_fact import ANY
+
+    if text is None:
+        return Sizes(values)
+    where = parse_where(text, what="--where")
+    facts = refine(where, dict.fromkeys(names_of(where), ANY))
+    if facts is None:
+        raise TilewrightError(f"--where {_cut(text)}: no sizes are so", remedy="give conditions that some sizes meet")
+    return Sizes(values, where, facts)
 
 
 def window_of(rows: str | None, columns: str | None) -> Window:

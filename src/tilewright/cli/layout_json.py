@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cli.layout_lines import properties
 from tilewright.cli.layout_steps import Answer, Chain
 from tilewright.layout.answer import NotDecided, NotExpressible
-from tilewright.layout.coalescing import Difference
+from tilewright.layout.equality import Different, Equal
 from tilewright.layout.hierarchy import Hierarchy
 from tilewright.layout.layout import Layout
 from tilewright.layout.linear import LinearLayout
 from tilewright.layout.nested import Nested
 from tilewright.layout.piecewise import Piecewise
+from tilewright.solve.layout_relation import Relation
 
 if TYPE_CHECKING:
     from tilewright.legal.instruction_layout import InstructionLayout
@@ -91,12 +92,14 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
             return {"kind": "not-expressible", "reason": reason}
         case NotDecided(reason, would_decide):
             return {"kind": "undecided", "reason": reason, "would_decide": would_decide}
-        case Difference(coordinate, left, right, sizes):
+        case Different(coordinate, left, right, sizes):
             return {
                 "kind": "different", "coordinate": coordinate, "left": left, "right": right, "sizes": dict(sizes),
             }  # fmt: skip
-        case None:
-            return {"kind": "equal"}
+        case Equal(by):
+            return {"kind": "equal", "by": by}
+        case Relation():
+            return {"kind": "set", "text": answer.complete, "symbols": dict(answer.symbols)}
         case int() | str():
             return {"kind": "value", "value": answer}
 

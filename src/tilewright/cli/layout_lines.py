@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from tilewright.cli.layout_steps import Chain, Step, Value, kind_words
 from tilewright.layout import linear
 from tilewright.layout.answer import NotDecided, NotExpressible
-from tilewright.layout.coalescing import Difference
+from tilewright.layout.equality import Different, Equal
 from tilewright.layout.hierarchy import Hierarchy
 from tilewright.layout.layout import Layout
 from tilewright.layout.layout_properties import (
@@ -24,6 +24,7 @@ from tilewright.layout.layout_properties import (
 )
 from tilewright.layout.linear import LinearLayout
 from tilewright.layout.piecewise import Piecewise
+from tilewright.solve.layout_relation import Relation
 
 if TYPE_CHECKING:
     from tilewright.legal.instruction_layout import InstructionLayout
@@ -55,10 +56,14 @@ def _answer_lines(step: Step, *, last: bool) -> Iterator[Line]:
             yield "doubt", f"  undecided: {reason}"
             if would_decide:
                 yield "quiet", f"  would decide it: {would_decide}"
-        case Difference() as found:
-            yield "bad", f"  different: {found}"
-        case None:
-            yield "good", "  equal, for all sizes" if step.operation == "equal" else "  equal"
+        case Different() as found:
+            yield "bad", f"  {found}"
+        case Equal() as found:
+            yield "good", f"  {found}"
+        case Relation() as found:
+            yield "heading", f"  {found.complete}"
+            for name, symbol in found.symbols.items():
+                yield "quiet", f"  {symbol} is {name}"
         case int() | str() as value:
             yield "plain", f"  {value}"
         case Layout() | LinearLayout() | Hierarchy() | Piecewise() as value:

@@ -8,14 +8,15 @@ tests/cli/test_layout_command.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.base.error import TilewrightError
 from tilewright.cli.layout_input import layout_of, swizzle_of, tiler_of
 from tilewright.layout import convert, inverses
 from tilewright.layout.answer import NotDecided, NotExpressible, Refusal
-from tilewright.layout.coalescing import Difference, canonical, coalesce, difference, swizzled
+from tilewright.layout.coalescing import canonical, coalesce, swizzled
 from tilewright.layout.composition import Tiler, compose
+from tilewright.layout.condition import Condition, holds, names_of
 from tilewright.layout.division import (
     blocked_product,
     flat_divide,
@@ -28,16 +29,20 @@ from tilewright.layout.division import (
     zipped_divide,
     zipped_product,
 )
-from tilewright.layout.hierarchy import Hierarchy, Level, hierarchy_of, linear_of
-from tilewright.layout.layout import Layout
+from tilewright.layout.equality import NO_FACTS, Different, Equal, Facts
+from tilewright.layout.hierarchy import Hierarchy, hierarchy_of, linear_of
+from tilewright.layout.hierarchy_layout import layout_of as layout_of_hierarchy
+from tilewright.layout.layout import Layout, joined, of_flat
 from tilewright.layout.layout_text import parse_nested
 from tilewright.layout.linear import LinearLayout
 from tilewright.layout.linear_inverse import invert, left_inverse, right_inverse
 from tilewright.layout.piecewise import Piecewise
+from tilewright.solve.layout_relation import Relation, relation_of
+from tilewright.solve.layout_relation import equal as equal_for_all_sizes
 
 Value = Layout | LinearLayout | Hierarchy | Piecewise
-Answer = Value | Refusal | Difference | int | str | None
-"""What an operation gives; None where two layouts are equal."""
+Answer = Value | Refusal | Relation | Equal | Different | int | str
+"""What an operation gives."""
 
 _TILERS: dict[str, Callable[[Layout, Tiler], Layout | Refusal]] = {
     "compose": compose,
@@ -82,7 +87,7 @@ class Chain:
     def exit_code(self) -> int:
         """0 where every step has an answer and nothing differs, 1 for a definite no, 3 for what is undecided."""
         match self.steps[-1].answer if self.steps else None:
-            case NotExpressible() | Difference():
+            case NotExpressible() | Different():
                 return 1
             case NotDecided():
                 return 3
@@ -90,25 +95,36 @@ class Chain:
                 return 0
 
 
-def run_chain(start: Value, operations: Sequence[tuple[str, str]], sizes: dict[str, int]) -> Chain:
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What is said of symbolic sizes: values of some, and conditions on the others with the facts that follow."""
+
+    values: dict[str, int]
+    where: Condition = True
+    facts: Facts = field(default_factory=lambda: NO_FACTS)
+
+
+def run_chain(start: Value, operations: Sequence[tuple[str, str]], sizes: Sizes) -> Chain:
     """Apply operations, each (name, argument), until one has no layout as its answer. Raises TilewrightError."""
     value, steps = start, list[Step]()
     for place, (operation, argument) in enumerate(operations):
         answer = apply_operation(value, operation, argument, sizes)
         steps.append(Step(operation, argument, answer))
-        if isinstance(answer, NotExpressible | NotDecided | Difference):
+        if isinstance(answer, NotExpressible | NotDecided):
             break
         if isinstance(answer, Layout | LinearLayout | Hierarchy | Piecewise):
             value = answer
-        elif place + 1 < len(operations) and operation == "equal":
-            raise TilewrightError("--equal ends the chain", remedy="put it last")
+        elif place + 1 < len(operations):
+            raise TilewrightError(f"--{operation} gives no layout to go on with", remedy="put it last")
     return Chain(start, tuple(steps), value)
 
 
-def apply_operation(value: Value, operation: str, argument: str, sizes: dict[str, int]) -> Answer:
+def apply_operation(value: Value, operation: str, argument: str, sizes: Sizes) -> Answer:
     """What one operation makes of a value. Raises TilewrightError for arguments that are none."""
     if operation == "convert":
         return converted(value, argument)
+    if operation == "equal":
+        return _compared(value, layout_of(argument, sizes.values), sizes)
     if operation in _INVERSES and isinstance(value, LinearLayout):
         return _INVERSES[operation][1](value)
     if not isinstance(value, Layout):
@@ -117,14 +133,14 @@ def apply_operation(value: Value, operation: str, argument: str, sizes: dict[str
             remedy="put --convert cute before it",
         )
     if operation in _TILERS:
-        return _TILERS[operation](value, tiler_of(argument, sizes))
+        return _TILERS[operation](value, tiler_of(argument, sizes.values))
     if operation in _LAYOUTS:
-        return _LAYOUTS[operation](value, layout_of(argument, sizes))
+        return _LAYOUTS[operation](value, layout_of(argument, sizes.values))
     match operation:
         case "inverse" | "left-inverse" | "right-inverse":
             return _INVERSES[operation][0](value)
         case "complement":
-            size = layout_of(argument, sizes).size if argument else 1
+            size = layout_of(argument, sizes.values).size if argument else 1
             return inverses.complement(value, size)
         case "coalesce":
             return coalesce(value)
@@ -137,14 +153,12 @@ def apply_operation(value: Value, operation: str, argument: str, sizes: dict[str
             place = parse_nested(argument if argument.strip().startswith("(") else f"({argument})", what="coordinate")
             found = value(place)
             return found if isinstance(found, int) else str(found)
-        case "equal":
-            return difference(value, layout_of(argument, sizes))
         case _:
             raise TilewrightError(f"no operation {operation!r}")
 
 
 def converted(value: Value, to: str) -> Answer:
-    """The value in another family: cute, linear or affine. Raises TilewrightError for other names."""
+    """The value in another family: cute, linear, affine or set. Raises TilewrightError for other names."""
     match to:
         case "cute":
             return _cute(value)
@@ -152,8 +166,12 @@ def converted(value: Value, to: str) -> Answer:
             return _linear(value)
         case "affine":
             return _affine(value)
+        case "set":
+            plain = _levels_as_parts(value) if isinstance(value, Hierarchy) else value
+            found = relation_of(plain)
+            return relation_of(plain, on_digits=True) if isinstance(found, NotExpressible) else found
         case _:
-            raise TilewrightError(f"no family {to!r}", remedy="cute, linear or affine")
+            raise TilewrightError(f"no family {to!r}", remedy="cute, linear, affine or set")
 
 
 def kind_words(value: Value) -> str:
@@ -209,28 +227,28 @@ def _cute(value: Value) -> Answer:
 def _levels_as_parts(levels: Hierarchy) -> Layout:
     """One part for each level, to the number of the element, the first output fastest. Lanes and what is outside them
     are one part, before the registers, as CuTe's layouts of threads and values have them."""
-    steps: list[int] = []
-    offset, step = 0, 1
-    for (_, size), start in zip(levels.outputs, levels.offsets, strict=True):
-        steps.append(step)
-        offset += start * step
+    strides: dict[str, int] = {}
+    step = 1
+    for name, size in levels.outputs:
+        strides[name] = step
         step *= size
-    parts = [_level_as_part(level, steps) for level in levels.levels]
-    if levels.levels and levels.levels[0].name == "register" and len(parts) > 1:
-        values, *threads = parts
-        joined = tuple(leaf for part in threads for leaf in part)
-        parts = [joined, values]
-    shapes = tuple(_only(tuple(extent for extent, _ in part)) for part in parts)
-    strides = tuple(_only(tuple(stride for _, stride in part)) for part in parts)
-    return Layout(_only(shapes), _only(strides), offset)
+    found = layout_of_hierarchy(levels, strides)
+    names = [level.name for level in levels.levels]
+    if names[:1] != ["register"] or len(names) == 1:
+        return found
+    values, *threads = found.modes
+    leaves = [leaf for part in threads for leaf in part.flat]
+    parts = (of_flat(leaves), values)
+    return joined(parts).with_values(found.offset, None)
 
 
-def _level_as_part(level: Level, steps: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    leaves = [
-        (mode.extent, sum(each * step for each, step in zip(mode.steps, steps, strict=True))) for mode in level.modes
-    ]
-    return tuple(leaves) or ((1, 0),)
-
-
-def _only(parts: tuple[object, ...]) -> object:
-    return parts[0] if len(parts) == 1 else parts
+def _compared(value: Value, other: Layout, sizes: Sizes) -> Answer:
+    """A counterexample must satisfy the conditions themselves, of which the facts are a part."""
+    plain = _levels_as_parts(value) if isinstance(value, Hierarchy) else value
+    found = equal_for_all_sizes(plain, other, sizes.facts)
+    if not isinstance(found, Different):
+        return found
+    known = {**sizes.values, **dict(found.sizes)}
+    if not names_of(sizes.where) <= set(known) or not holds(sizes.where, known):
+        return NotDecided("the sizes that were found to tell them apart are not those of --where", "other conditions")
+    return found
