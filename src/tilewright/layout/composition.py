@@ -25,6 +25,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided, NotExpressible, Refusal
 from tilewright.layout.coalescing import canonical, merged, swizzled
+from tilewright.layout.composition_by_values import by_values, filled
 from tilewright.layout.layout import Layout, joined, made
 from tilewright.layout.nested import Integer, Nested
 from tilewright.layout.swizzle import Swizzle
@@ -35,8 +36,6 @@ Tiler = Layout | int | None | tuple["Tiler", ...]
 
 Runs = list[tuple[Integer, Integer]]
 """(extent, stride) of the leaves that one leaf splits into."""
-
-_MOST_ENUMERATED = 1 << 16
 
 
 def compose(left: Layout, right: Tiler, *, extend: bool = False) -> Layout | Refusal:
@@ -77,6 +76,10 @@ def _composed(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
     return _constant(left, right, extend)
 
 
+def _checked(left: Layout, inner: Layout | Refusal) -> Layout | Refusal:
+    return _behind(left, inner) if isinstance(inner, Layout) else inner
+
+
 def _behind(left: Layout, inner: Layout) -> Layout:
     """`inner`, computed for `left` without its offset and swizzle, with them."""
     return inner.with_values(nested.settled(left.offset + inner.offset), left.swizzle)
@@ -104,11 +107,17 @@ def _constant(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
     used = list(start)
     splits: list[Nested] = []
     strides: list[Nested] = []
-    offset = sum([digit * stride for digit, (_, stride) in zip(start, flat, strict=True)]) if least else 0
+    offset = first = sum([digit * stride for digit, (_, stride) in zip(start, flat, strict=True)]) if least else 0
     for extent, stride in leaves:
         found = _runs(extent, abs(stride), flat, start, used)
         if not isinstance(found, list):
-            return _enumerated(left, right, extend)
+            if found and all(_ends(least, step, length, first, flat) for step, length in found):
+                lengths = " times ".join(str(length) for _, length in found)
+                return NotExpressible(
+                    f"{left} o {right}: along {extent}:{stride} the values are evenly spaced {lengths} at a time, "
+                    f"which does not divide {extent}"
+                )
+            return _checked(left, by_values(left, right, flat))
         if stride < 0:
             offset += sum([(n - 1) * d for n, d in found])
             found = [(n, -d) for n, d in found]
@@ -120,16 +129,8 @@ def _constant(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
             strides.append(tuple([d for _, d in found]))
     for digit, (extent, _) in zip(used, flat, strict=True):
         if digit >= extent:
-            return _enumerated(left, right, extend)
-    return _behind(left, made(_put(splits, right.shape), _put(strides, right.shape), offset))
-
-
-def _put(values: list[Nested], profile: Nested) -> Nested:
-    if not isinstance(profile, tuple):
-        return values[0]
-    if len(values) == len(profile) and not any([isinstance(part, tuple) for part in profile]):
-        return tuple(values)
-    return nested.unflatten(values, profile)
+            return _checked(left, by_values(left, right, flat))
+    return _behind(left, made(filled(splits, right.shape), filled(strides, right.shape), offset))
 
 
 def _digits(value: int, flat: list[tuple[int, int]]) -> list[int]:
@@ -140,13 +141,27 @@ def _digits(value: int, flat: list[tuple[int, int]]) -> list[int]:
     return digits
 
 
+def _value(place: int, flat: list[tuple[int, int]]) -> int:
+    return sum([digit * stride for digit, (_, stride) in zip(_digits(place, flat), flat, strict=True)])
+
+
+def _ends(least: int, step: int, length: int, first: int, flat: list[tuple[int, int]]) -> bool:
+    """Whether a run of `length` values `step` apart, from `least` on, where the value is `first`, really ends there."""
+    return _value(least + length * step, flat) - first != length * (_value(least + step, flat) - first)
+
+
 def _runs(
     extent: int, step: int, flat: list[tuple[int, int]], start: list[int], used: list[int]
-) -> list[tuple[int, int]] | Refusal:
-    """The leaves that `extent` values `step` apart become; `used` grows by the largest digits they need."""
+) -> list[tuple[int, int]] | tuple[tuple[int, int], ...]:
+    """The leaves that `extent` values `step` apart become; `used` grows by the largest digits they need.
+
+    Where there are none, a tuple instead: (step, length) of the runs up to the one that does not divide what is left,
+    or nothing if none starts.
+    """
     if extent == 1:
         return [(1, 0)]
     runs: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []
     left = extent
     while True:
         value, stride, longest = step, 0, left
@@ -160,69 +175,17 @@ def _runs(
                 stride += digit * weight
                 longest = min(longest, (radix - 1 - start[place]) // digit + 1)
         if longest < 2:
-            return NotDecided("a digit overflows at the first step")
+            return ()
         for place, digit in digits:
             used[place] += (longest - 1) * digit
         runs.append((longest, stride))
         if longest == left:
             return runs
+        taken.append((step, longest))
         if left % longest:
-            return NotDecided("a run ends inside a leaf")
+            return tuple(taken)
         left //= longest
         step *= longest
-
-
-def _enumerated(left: Layout, right: Layout, extend: bool) -> Layout | Refusal:
-    """The composition found in its values, exactly; `NotDecided` where they are too many."""
-    size = nested.product(right.shape)
-    assert isinstance(size, int)
-    plain, shown = canonical(left.plain), f"{left} o {right}"
-    if size > _MOST_ENUMERATED:
-        return NotDecided(f"{shown}: {size} elements whose digits overflow", "fewer elements, or a divisible shape")
-    first = plain.at(right.at(0))
-    splits: list[Nested] = []
-    strides: list[Nested] = []
-    place = 1
-    for extent, _ in right.constant_flat():
-        values = [plain.at(right.at(place * step)) - first for step in range(extent)]
-        runs = _recognized(values)
-        if runs is None:
-            return NotExpressible(
-                f"{shown}: along {extent}:{right.at(place) - right.at(0)} the values {_shown(values)} are no layout"
-            )
-        splits.append(runs[0][0] if len(runs) == 1 else tuple(n for n, _ in runs))
-        strides.append(runs[0][1] if len(runs) == 1 else tuple(d for _, d in runs))
-        place *= extent
-    result = made(_put(splits, right.shape), _put(strides, right.shape), first)
-    for index in range(size):
-        wanted = plain.at(right.at(index))
-        if result.at(index) != wanted:
-            return NotExpressible(
-                f"{shown}: by its axes the value at {index} would be {result.at(index)}, and it is {wanted}"
-            )
-    return _behind(left, result)
-
-
-def _recognized(values: list[int]) -> list[tuple[int, int]] | None:
-    """The leaves whose values these are, from 0; None where there are none."""
-    if len(values) == 1:
-        return [(1, 0)]
-    runs: list[tuple[int, int]] = []
-    while len(values) > 1:
-        stride = values[1]
-        run = next((place for place, value in enumerate(values) if value != place * stride), len(values))
-        if len(values) % run:
-            return None
-        heads = values[::run]
-        if any(values[place] != heads[place // run] + place % run * stride for place in range(len(values))):
-            return None
-        runs.append((run, stride))
-        values = heads
-    return runs
-
-
-def _shown(values: list[int]) -> str:
-    return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
 
 
 def _symbolic(left: Layout, right: Layout) -> Layout | Refusal:
@@ -235,7 +198,7 @@ def _symbolic(left: Layout, right: Layout) -> Layout | Refusal:
         return NotDecided(f"{left} o {right}: {found.reason}", found.would_decide)
     splits: list[Nested] = [runs[0][0] if len(runs) == 1 else tuple(n for n, _ in runs) for runs in found]
     strides: list[Nested] = [runs[0][1] if len(runs) == 1 else tuple(d for _, d in runs) for runs in found]
-    return _behind(left, made(_put(splits, right.shape), _put(strides, right.shape)))
+    return _behind(left, made(filled(splits, right.shape), filled(strides, right.shape)))
 
 
 def _past_swizzle(left: Layout, right: Layout, swizzle: Swizzle) -> Layout | Refusal:
