@@ -109,9 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list is not None:
         return _list(arguments)
     if not 0 <= arguments.element_bytes <= 1 << 16:
-        raise TilewrightError(
-            f"--element-bytes {arguments.element_bytes}: no size of an element", remedy="give 1 to 16"
-        )
+        raise TilewrightError(f"--element-bytes {arguments.element_bytes}: no element's size", remedy="give 1 to 16")
     sizes = facts_of(arguments.where, sizes_of(arguments.sizes))
     start, operand, operations = _start(arguments, sizes.values)
     chain = run_chain(start, operations, sizes)
@@ -128,10 +126,12 @@ def run(arguments: argparse.Namespace) -> int:
             _must_have_result(chain)
             print(draw_grid(_picture(drawn, window, arguments.element_bytes), alone=True))
         case "html":
-            from tilewright.cli.layout_page import layout_page
+            from tilewright.cli.layout_lines import chain_lines
+            from tilewright.cli.layout_page import lines_page
 
             _must_have_result(chain)
-            print(layout_page(chain, operand, _picture(drawn, window, arguments.element_bytes)))
+            grid = _picture(drawn, window, arguments.element_bytes)
+            print(lines_page("Tilewright layout", tuple(chain_lines(chain, operand)), (grid,)))
         case _:
             _say(chain, operand, arguments, drawn, window)
     return chain.exit_code
@@ -212,13 +212,10 @@ def _say(
     window: Window,
 ) -> None:
     from tilewright.cli.layout_lines import chain_lines
-    from tilewright.cli.terminal import say, say_grid
+    from tilewright.cli.terminal import say, say_grid, say_lines
     from tilewright.driver.layout_picture import corner
-    from tilewright.report.text import printable
 
-    styles = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
-    for tone, line in chain_lines(chain, operand):
-        say(printable(line), styles[tone])
+    say_lines(chain_lines(chain, operand))
     if arguments.show:
         say("")
         say_grid(_picture(drawn, corner(drawn, window, _TEXT_ROWS), arguments.element_bytes), rows=_TEXT_ROWS)

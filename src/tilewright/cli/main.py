@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "run a compiled program or a PTX kernel on the GPU or on the CPU machine",
     "tensormap": "judge a tensor map, explain it, and find the nearest legal plan",
     "layout": "compute with layouts, compare, convert and draw them",
+    "banks": "count wavefronts of shared memory, and find the layout that takes fewest",
     "reduce": "find the smallest kernel that still shows a finding",
     "demo": "the whole path on a real input, with broken variants refuted",
     "explain": "say what a finding's code means, and what mends it",

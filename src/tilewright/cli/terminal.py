@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.text import Text
 
 from tilewright.report.layout_grid import LayoutGrid
 from tilewright.report.layout_text import grid_lines
+from tilewright.report.text import printable
+
+_STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 
 _COLOURS = tuple(
     f"black on {colour}"
@@ -32,6 +37,12 @@ def console() -> Console:
 def say(words: str, style: str = "") -> None:
     """One line, taken literally."""
     console().print(Text(words, style=style))
+
+
+def say_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Lines with their tones; nothing of a source's control characters reaches the terminal."""
+    for tone, line in lines:
+        say(printable(line), _STYLES[tone])
 
 
 def say_grid(grid: LayoutGrid, rows: int = 64) -> None:
