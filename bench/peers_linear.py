@@ -41,6 +41,17 @@ from tilewright.legal.instruction_layout import instruction_layout, instruction_
 
 SUBJECT = Path(__file__).with_name("peers_linear_subject.py")
 HEADING = "## Linear layouts"
+_WORDS = """
+Triton's linear layouts (wheel 3.9.0), asked through its Python binding, Gluon's layouts of instructions, and the tests
+of facebookexperimental/triton, which holds Triton's own and more: expectations of its unit tests are read from the C++
+where they are no loops. "Also right" counts answers that differ where several are right, each checked on every place;
+the last column has the first that is neither, and for tests all of them. Sizes that are no power of two are no linear
+layouts here: shapes with strides, hierarchies and pieces have them.
+
+    python -m bench.peers_linear --python PYTHON --tests FILE... --page docs/layout-peers.md
+
+writes what follows. `PYTHON` is one that has Triton.
+"""
 _WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f64": 64}
 
 
@@ -192,8 +203,9 @@ def run_tests(path: Path) -> Tally:
     ran = run_python_tests(path) if path.suffix == ".py" else run_unit_tests(path)
     read = len(ran.held) + len(ran.failed)
     others = ", ".join(f"{name}: {why}" for name, why in ran.failed)
-    unread = f"; not read: {len(ran.unread)}" if ran.unread else ""
-    return Tally(f"tests: {path.name}", read, len(ran.held), 0, others + unread)
+    unread = f"not read: {len(ran.unread)}" if ran.unread else ""
+    outside = f"of sizes that are no power of two: {len(ran.outside)}" if ran.outside else ""
+    return Tally(f"tests: {path.name}", read, len(ran.held), 0, "; ".join(filter(None, (others, unread, outside))))
 
 
 def table(tallies: Sequence[Tally]) -> str:
@@ -214,11 +226,7 @@ def write_section(page: Path, tallies: Sequence[Tally]) -> None:
     text = page.read_text("utf-8") if page.exists() else "# Layouts beside their peers\n"
     before, _, rest = text.partition(HEADING + "\n")
     after = rest[rest.index("\n## ") + 1 :] if "\n## " in rest else ""
-    words = (
-        "Triton's linear layouts (wheel 3.9.0), asked through its Python binding; `also right` counts answers that\n"
-        "differ where several are right, each checked on every place. Made by `bench/peers_linear.py`.\n"
-    )
-    section = f"{HEADING}\n\n{words}\n{table(tallies)}\n"
+    section = f"{HEADING}\n{_WORDS}\n{table(tallies)}\n"
     page.write_text(before.rstrip() + "\n\n" + section + ("\n" + after if after else ""), "utf-8")
 
 
