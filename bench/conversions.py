@@ -20,14 +20,20 @@ import statistics
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.record import write
 
+if TYPE_CHECKING:
+    from tilewright.ir.exchange import ExchangePlan
+    from tilewright.layout.linear import LinearLayout
+
 _PTX_VERSION = 88
 _FEW, _MANY = 16, 272
+_PEER_TRIPS = 4
+"""Round trips in the body of the peer's loop; `ptxas` unrolls ours as often where it likes."""
 _WARM_UP = 2
 _FREE_CYCLES = 8.0
 """Round trips of both that take less are equal: they are no instructions, or a few moves."""
@@ -103,6 +109,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             "shape": [pair.rows, 64],
             "element_bytes": pair.element_bytes,
             "ptx_version": _PTX_VERSION,
+            "trips": _PEER_TRIPS,
         }
         theirs_ptx = folder / f"{number}.theirs.json"
         if not theirs_ptx.exists():
@@ -117,9 +124,19 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             "shared_bytes": exchange_kernel_smem_bytes(there, back),
             "entry": ENTRY,
         }
+        other = [_other_kind(*each, pair.element_bytes) for each in ((source, destination), (destination, source))]
         entry: dict[str, object] = {**pair.__dict__, "number": number, "bytes": source.cosize * pair.element_bytes}
         entry |= {"there": there.kind, "back": back.kind, "estimate": there.cost.cycles + back.cost.cycles}
-        for name, side in (("ours", ours), ("theirs", theirs)):
+        sides = {"ours": ours, "theirs": theirs}
+        if other[0] is not None and other[1] is not None:
+            sides["other"] = {
+                "ptx": exchange_kernel_text(source, destination, other[0], other[1]),
+                "shared_bytes": exchange_kernel_smem_bytes(other[0], other[1]),
+                "entry": ENTRY,
+            }
+            entry |= {"other_there": other[0].kind, "other_back": other[1].kind}
+            entry["other_estimate"] = other[0].cost.cycles + other[1].cost.cycles
+        for name, side in sides.items():
             if "error" in side:
                 entry[f"{name}_error"] = side["error"]
                 continue
@@ -130,12 +147,27 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
                 cubin.write_bytes(assembly.cubin)
                 text.write_text(side["ptx"])
             entry |= {f"{name}_shared_bytes": side["shared_bytes"], f"{name}_entry": side["entry"]}
-            entry |= {f"{name}_barriers": side["ptx"].count("bar.sync") + side["ptx"].count("barrier.sync")}
+            # There, back and, after the loop, there once more.
+            trips = _PEER_TRIPS + 0.5 if name == "theirs" else 1.5
+            entry[f"{name}_barriers"] = round(side["ptx"].count("bar.sync") / trips)
         entries.append(entry)
         (folder / "index.json").write_text(json.dumps({"triton": version, "pairs": entries}))
     peer.stdin.close()
     peer.wait()
     print(f"{len(entries)} pairs in {folder}; {sum(1 for each in entries if 'theirs_error' in each)} not by the peer")
+
+
+def _other_kind(source: LinearLayout, destination: LinearLayout, element_bytes: int) -> ExchangePlan | None:
+    """The cheapest plan that shuffles where the chosen one goes through memory, or the other way round: what it takes
+    says whether the estimates choose well."""
+    from tilewright.layout.answer import NotExpressible
+    from tilewright.synth.exchange import candidate_plans
+
+    plans = candidate_plans(source, destination, element_bytes, "sm_90a")
+    if isinstance(plans, NotExpressible):
+        return None
+    shuffles = plans[0].cost.shared_bytes == 0
+    return next((plan for plan in plans if (plan.cost.shared_bytes == 0) != shuffles), None)
 
 
 # ---------------------------------------------------------------- on a GPU
@@ -184,20 +216,22 @@ class Device:
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
         self.call("cuLaunchKernel", function, grid, 1, 1, 128, 1, 1, shared_bytes, None, pointers, None)
 
-    def milliseconds(self, function: ctypes.c_void_p, shared_bytes: int, repeat: int) -> float:
+    def milliseconds(self, function: ctypes.c_void_p, shared_bytes: int, trips: int, repeat: int) -> float:
         self.call("cuEventRecord", self.events[0], None)
-        self.launch(function, shared_bytes, repeat, self.multiprocessors)
+        self.launch(function, shared_bytes, repeat // trips, self.multiprocessors)
         self.call("cuEventRecord", self.events[1], None)
         self.call("cuEventSynchronize", self.events[1])
         elapsed = ctypes.c_float()
         self.call("cuEventElapsedTime", ctypes.byref(elapsed), *self.events)
         return elapsed.value
 
-    def result(self, function: ctypes.c_void_p, shared_bytes: int, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def result(
+        self, function: ctypes.c_void_p, shared_bytes: int, trips: int, given: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
         found = np.full_like(given, 0xA5)
         self.call("cuMemcpyHtoD_v2", self.buffers[0], ctypes.c_void_p(given.ctypes.data), ctypes.c_size_t(given.size))
         self.call("cuMemcpyHtoD_v2", self.buffers[1], ctypes.c_void_p(found.ctypes.data), ctypes.c_size_t(found.size))
-        self.launch(function, shared_bytes, 3, 1)
+        self.launch(function, shared_bytes, 4 // trips, 1)
         self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.ctypes.data), self.buffers[1], ctypes.c_size_t(found.size))
         return found
 
@@ -209,15 +243,17 @@ def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for entry in index["pairs"][::every]:
         row = {name: entry[name] for name in ("source", "destination", "element_bytes", "rows", "there", "back")}
-        row["estimate"] = entry["estimate"]
+        row |= {name: entry[name] for name in ("estimate", "ours_barriers", "theirs_barriers") if name in entry}
+        row |= {name: entry[name] for name in ("ours_shared_bytes", "theirs_shared_bytes") if name in entry}
         given = random.integers(0, 256, entry["bytes"], dtype=np.uint8)
-        kernels: dict[str, tuple[ctypes.c_void_p, int]] = {}
-        for name in ("ours", "theirs"):
-            if f"{name}_error" in entry:
+        kernels: dict[str, tuple[ctypes.c_void_p, int, int]] = {}
+        for name in ("ours", "theirs", "other"):
+            if f"{name}_entry" not in entry:
                 continue
             shared = entry[f"{name}_shared_bytes"]
             cubin = (folder / f"{entry['number']}.{name}.cubin").read_bytes()
-            kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared)
+            trips = _PEER_TRIPS if name == "theirs" else 1
+            kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared, trips)
             row[f"{name}_right"] = bool(np.array_equal(device.result(*kernels[name], given), given))
         taken: dict[str, list[float]] = {name: [] for name in kernels}
         for turn in range(_WARM_UP + turns):
@@ -228,7 +264,8 @@ def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
         for name, cycles in taken.items():
             row[name] = round(statistics.median(cycles), 1)
             row[f"{name}_spread"] = round(max(cycles) - min(cycles), 1)
-        if len(kernels) == 2:
+        row |= {name: entry[name] for name in ("other_there", "other_back", "other_estimate") if name in entry}
+        if "theirs" in kernels:
             free = max(row["ours"], row["theirs"]) < _FREE_CYCLES
             row["ratio"] = 1.0 if free else round(row["theirs"] / max(row["ours"], 1.0), 3)
         rows.append(row)
@@ -240,7 +277,9 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
     compared = [row for row in rows if "ratio" in row]
     kinds: dict[str, list[float]] = {}
     for row in compared:
-        kinds.setdefault(f"{8 * row['element_bytes']:2} bits, {row['rows']:3} rows: {row['there']}", []).append(row["ratio"])
+        kinds.setdefault(f"{8 * row['element_bytes']:2} bits, {row['rows']:3} rows: {row['there']}", []).append(
+            row["ratio"]
+        )
     for kind, ratios in sorted(kinds.items()):
         print(f"{kind:80} {len(ratios):4} pairs, geomean {_geomean(ratios):.3f}, worst {min(ratios):.3f}")
     for row in sorted(compared, key=lambda each: each["ratio"])[:20]:
@@ -249,6 +288,13 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
             f"{row['rows']} rows: {row['ours']} of ours ({row['there']} / {row['back']}, estimate {row['estimate']}), "
             f"{row['theirs']} of theirs"
         )
+    for row in rows:
+        if row.get("other", math.inf) < 0.95 * row["ours"]:
+            print(
+                f"  better otherwise: {row['source']} | {row['destination']}, {8 * row['element_bytes']} bits: "
+                f"{row['other']} by {row['other_there']} / {row['other_back']} (estimate {row['other_estimate']}), "
+                f"{row['ours']} as chosen (estimate {row['estimate']})"
+            )
     ratios = [row["ratio"] for row in compared]
     summary = {
         "pairs": len(rows),

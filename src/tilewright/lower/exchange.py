@@ -215,6 +215,10 @@ def _word(ready: Ready, file: File) -> str:
 def _static_word(ready: Ready, parts: Sequence[Part]) -> str:
     if _is_whole(ready, parts):
         return parts[0][0]
+    if ready.plan.element_bytes * len(parts) == _WORD_BYTES and len(parts) == 2:
+        # The assembler sees through pairs of halves, and not through byte permutes.
+        halves = [_half(ready.text, part) for part in parts]
+        return ready.text.into("b32", "mov.b32", _braces(halves))
     wanted = _bytes(ready, parts)
     registers = _registers(wanted)
     while len(registers) > 2:
@@ -226,6 +230,13 @@ def _static_word(ready: Ready, parts: Sequence[Part]) -> str:
         registers = [*registers[2:], merged]
     first, second = registers[0], registers[-1]
     return _permute(ready.text, first, second, [_nibble(each, first) for each in wanted])
+
+
+def _half(text: Text, part: Part) -> str:
+    register, byte = part
+    halves = [text.register("b16"), text.register("b16")]
+    text.emit("mov.b32", _braces(halves), register)
+    return halves[byte // 2]
 
 
 def _bytes(ready: Ready, parts: Sequence[Part]) -> list[Part]:
