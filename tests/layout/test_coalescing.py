@@ -19,7 +19,7 @@ def _values(layout: Layout) -> list[int]:
     return layout.offsets().tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(swizzled_layouts())
 def test_normal_forms_are_the_same_function(layout: Layout) -> None:
     assert _values(coalesce(layout)) == _values(layout)
@@ -30,13 +30,13 @@ def test_normal_forms_are_the_same_function(layout: Layout) -> None:
     assert [mode.size for mode in parts.modes] == [mode.size for mode in layout.modes]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.one_of(layouts(24), ordered_layouts(24)), st.one_of(layouts(24), ordered_layouts(24)))
 def test_equal_decides(left: Layout, right: Layout) -> None:
     assert equal(left, right) is (_values(left) == _values(right))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(swizzled_layouts(), swizzled_layouts())
 def test_difference_is_a_witness(left: Layout, right: Layout) -> None:
     found = difference(left, right)

@@ -31,7 +31,7 @@ def _values(layout: Layout) -> list[int]:
     return layout.offsets().tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.one_of(layouts(64), ordered_layouts(64)), ordered_layouts(8))
 def test_divide_permutes_the_elements(layout: Layout, tile: Layout) -> None:
     found = logical_divide(layout, tile)

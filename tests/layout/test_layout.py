@@ -36,7 +36,7 @@ def _by_definition(layout: Layout, coordinate: Nested) -> int:
     return total if layout.swizzle is None else layout.swizzle(total)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(swizzled_layouts())
 def test_calls_agree(layout: Layout) -> None:
     values = layout.offsets().tolist()

@@ -14,7 +14,7 @@ from tilewright.layout.layout_text import parse_layout, parse_nested
 from tilewright.layout.nested import nested_text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(swizzled_layouts())
 def test_round_trip(layout: Layout) -> None:
     assert parse_layout(str(layout)) == layout
@@ -37,7 +37,7 @@ def expressions(draw: st.DrawFn, levels: int = 2) -> IntegerExpression:
             return remainder(left, as_expression(draw(st.integers(1, 9))))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(expressions(), expressions(), expressions())
 def test_symbolic_round_trip(extent: IntegerExpression, stride: IntegerExpression, offset: IntegerExpression) -> None:
     layout = Layout((4, (extent + 1, 2)), (stride, (1, stride + 1)), offset)
@@ -123,7 +123,7 @@ def test_bad_texts(text: str) -> None:
     assert len(str(caught.value)) < 500
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.text(alphabet="0123456789(),: oSw<>_MN+-*/%", max_size=40))
 def test_any_text_is_a_layout_or_an_error(text: str) -> None:
     try:

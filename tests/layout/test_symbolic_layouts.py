@@ -50,7 +50,7 @@ def _right(answer: object, left: Layout, right: Layout) -> bool:
     return True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(permuted(), permuted())
 def test_every_answer_holds_at_sizes(left: Layout, right: Layout) -> None:
     assert _right(compose(left, right), left, right)

@@ -26,6 +26,7 @@ from tilewright.layout.nested import Integer, Nested
 from tilewright.layout.swizzle import Swizzle
 
 _MOST_ENUMERATED = 1 << 16
+_WORD = 1 << 62
 _TRIALS = 6
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 
@@ -183,9 +184,14 @@ def difference(left: Layout, right: Layout) -> Difference | NotDecided | None:
         disjoint_bits(one) is not None and disjoint_bits(other) is not None
     ):  # affine over F2: they agree at zero and every digit
         return None
-    if _int(one.size) <= _MOST_ENUMERATED:
-        return _first_difference(one, other, iter(range(_int(one.size))))
+    if _int(one.size) <= _MOST_ENUMERATED and max(*_reach(one), *_reach(other)) < _WORD:
+        places = (one.offsets() != other.offsets()).nonzero()[0]
+        return _first_difference(one, other, iter(places[:1].tolist()))
     return NotDecided(f"{one.size} swizzled elements that are no exclusive or of digits", "fewer elements")
+
+
+def _reach(layout: Layout) -> tuple[int, int]:
+    return abs(layout.least), abs(layout.greatest)
 
 
 def _first_difference(left: Layout, right: Layout, places: Iterator[int]) -> Difference | None:
@@ -253,9 +259,23 @@ def _int(value: Integer) -> int:
 
 
 def swizzled(layout: Layout, swizzle: Swizzle) -> Layout | None:
-    """`swizzle` after the layout; None where that is two different swizzles in a row."""
+    """`swizzle` after the layout; None where that is two swizzles in a row that are not one."""
+    before = layout.swizzle
     if swizzle.is_identity:
         return layout
-    if layout.swizzle is None or layout.swizzle.is_identity:
+    if before is None or before.is_identity:
         return layout.with_values(layout.offset, swizzle)
-    return layout.with_values(layout.offset, None) if layout.swizzle == swizzle else None
+    if before.shift != swizzle.shift:
+        return None
+    reads = ((1 << before.bits) - 1) << before.source, ((1 << swizzle.bits) - 1) << swizzle.source
+    writes = ((1 << before.bits) - 1) << before.target, ((1 << swizzle.bits) - 1) << swizzle.target
+    if reads[0] & writes[1] or reads[1] & writes[0]:
+        return None
+    left = reads[0] ^ reads[1]
+    if left == 0:
+        return layout.with_values(layout.offset, None)
+    low = (left & -left).bit_length() - 1
+    bits = (left >> low).bit_length()
+    if left >> low != (1 << bits) - 1 or bits > abs(swizzle.shift):
+        return None
+    return layout.with_values(layout.offset, Swizzle(bits, low - max(0, swizzle.shift), swizzle.shift))

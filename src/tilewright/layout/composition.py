@@ -8,8 +8,9 @@ the admissibility condition. CuTe's (each stride divides, or is divided by, the 
 without the second, which it does not ask for, its rule gives a wrong layout.
 
 Negative strides are turned round first; an offset is a digit that is always there. A swizzle of the first layout stays
-last. One between the two moves to the front where the first layout keeps the bits it reads and changes together. With
-symbolic sizes the splits are those that divide as polynomials, and disjoint digits are proved by chains of divisors.
+last. One between the two moves to the front where the first layout keeps the bits it reads and changes together, and is
+`NotDecided` otherwise. With symbolic sizes the splits are those that divide as polynomials, and disjoint digits are
+proved by chains of divisors.
 
 The second layout's values must lie in the first one's domain. `extend=True` instead continues the last leaf of the
 first layout, as CuTe does. What is not settled by digits is settled by enumeration up to 2**16 elements, and is
@@ -42,7 +43,10 @@ def compose(left: Layout, right: Tiler, *, extend: bool = False) -> Layout | Ref
     """`left` after `right`: the layout R with R(i) = left(right(i)), whose shape refines `right`'s, leaf by leaf.
 
     right: a layout, a size (the first elements), or a tuple of them for the parts of `left`, None leaving a part.
-    extend: values beyond `left`'s domain continue its last leaf. Raises TilewrightError for more tilers than parts.
+    extend: values beyond `left`'s domain continue its last leaf.
+
+    NotExpressible: values lie outside the domain, or no shape and strides, under `left`'s swizzle, have these values.
+    Raises TilewrightError for more tilers than parts.
     """
     if isinstance(right, Layout):
         return _composed(left, right, extend)
@@ -203,63 +207,67 @@ def _symbolic(left: Layout, right: Layout) -> Layout | Refusal:
 
 def _past_swizzle(left: Layout, right: Layout, swizzle: Swizzle) -> Layout | Refusal:
     """`left` after a swizzled layout: the swizzle, moved to the front of `left`, after their composition."""
-    moved = swizzle_after(left, swizzle)
-    if not isinstance(moved, Swizzle):
-        return moved
-    if right.is_symbolic:
+    if left.is_symbolic or right.is_symbolic:
         return NotDecided(f"which elements of {left} {right} swizzles depends on the sizes", "the sizes")
-    size = nested.product(left.shape)
+    size, end = nested.product(left.shape), right.cosize
     assert isinstance(size, int)
-    if right.cosize > size:
-        return NotExpressible(f"{right} swizzles whole blocks, which end beyond the {size} elements of {left.plain}")
+    if end > size:
+        return _unmoved(f"{right} swizzles whole blocks, which end beyond the {size} elements of {left.plain}")
     inner = _composed(left.with_values(left.offset, None), right.with_values(right.offset, None), False)
     if not isinstance(inner, Layout):
         return inner
-    result = swizzled(inner, moved)
-    assert result is not None
+    moved = swizzle_after(left, swizzle)
+    if not isinstance(moved, Swizzle):
+        reached = _composed(left.with_values(left.offset, None), Layout(end), False)
+        moved = swizzle_after(reached, swizzle) if isinstance(reached, Layout) else moved
+    if not isinstance(moved, Swizzle):
+        return moved
+    result = inner.with_values(inner.offset, moved)
     if left.swizzle is None:
         return result
     both = swizzled(result, left.swizzle)
     if both is None:
-        return NotExpressible(
-            f"two different swizzles in a row, {left.swizzle} after {moved}; a linear layout over F2 expresses them"
-        )
+        return _unmoved(f"{left.swizzle} after {moved} is no single swizzle")
     return both
 
 
-def swizzle_after(layout: Layout, swizzle: Swizzle) -> Swizzle | Refusal:
+def swizzle_after(layout: Layout, swizzle: Swizzle) -> Swizzle | NotDecided:
     """The swizzle T with T(layout(x)) = layout(swizzle(x)), the layout taken without its own swizzle.
 
-    It exists where the bits that `swizzle` reads, and those it changes, are each carried to adjacent bits of the value
-    in the same order, and nothing else reaches the bits up to the highest of them.
+    It is found where the bits that `swizzle` reads, and those it changes, are each carried to adjacent bits of the
+    value in the same order, and nothing else reaches the bits up to the highest of them.
     """
     if swizzle.is_identity:
         return swizzle
     if layout.is_symbolic:
         return NotDecided(f"{swizzle} before {layout}: where its bits go depends on the sizes", "the sizes")
     carried, rest = _binary_digits(layout)
+    if len(carried) < swizzle.top:
+        return _unmoved(f"{swizzle} reads or changes what is no whole binary digit of {layout.plain}")
     source = carried[swizzle.source : swizzle.source + swizzle.bits]
     target = carried[swizzle.target : swizzle.target + swizzle.bits]
-    if len(carried) < swizzle.top:
-        return NotExpressible(f"{swizzle} reads or changes what is no whole binary digit of {layout.plain}")
     for chain in (source, target):
         low = chain[0]
         if low <= 0 or low & (low - 1) or any(image != low << place for place, image in enumerate(chain)):
-            return NotExpressible(f"{layout.plain} does not keep the bits of {swizzle} together")
+            return _unmoved(f"{layout.plain} does not keep the bits of {swizzle} together")
     from_bit, to_bit = source[0].bit_length() - 1, target[0].bit_length() - 1
     if abs(from_bit - to_bit) < swizzle.bits:
-        return NotExpressible(f"{layout.plain} brings the bits of {swizzle} closer than it has bits")
+        return _unmoved(f"{layout.plain} brings the bits of {swizzle} closer than it has bits")
     top = 1 << max(from_bit, to_bit) + swizzle.bits
     taken = 0
     for image in carried:
         if image % top:
             if image < 0 or image & (image - 1) or image & taken:
-                return NotExpressible(f"the stride {image} of {layout.plain} reaches the bits of {swizzle}")
+                return _unmoved(f"the stride {image} of {layout.plain} reaches the bits of {swizzle}")
             taken |= image
     for value in (*rest, layout.offset):
         if not isinstance(value, int) or value % top:
-            return NotExpressible(f"the stride or offset {value} of {layout} reaches the bits of {swizzle}")
+            return _unmoved(f"the stride or offset {value} of {layout} reaches the bits of {swizzle}")
     return Swizzle(swizzle.bits, min(from_bit, to_bit), from_bit - to_bit)
+
+
+def _unmoved(reason: str) -> NotDecided:
+    return NotDecided(reason, "a linear layout over F2, where sizes are powers of two")
 
 
 def _binary_digits(layout: Layout) -> tuple[list[int], list[int]]:

@@ -65,10 +65,8 @@ def logical_product(layout: Layout, tiler: Tiler) -> Layout | Refusal:
     if tiler is None:
         return layout
     tile = tiler if isinstance(tiler, Layout) else Layout(tiler)
-    if layout.swizzle is not None:
-        return NotExpressible(f"the places that {layout} leaves free are no strided set")
-    if tile.swizzle is not None:
-        return NotExpressible(f"copies in the order {tile} are no strided set")
+    if layout.swizzle is not None or tile.swizzle is not None:
+        return NotDecided(f"whether copies of {layout} as {tile} orders them are strided", "a linear layout over F2")
     if layout.is_symbolic or tile.is_symbolic:
         free = _free_symbolic(layout, tile)
     else:

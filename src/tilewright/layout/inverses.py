@@ -20,7 +20,7 @@ from math import prod
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided, NotExpressible, Refusal
-from tilewright.layout.coalescing import equal, merged
+from tilewright.layout.coalescing import canonical, equal, merged
 from tilewright.layout.composition import compose
 from tilewright.layout.layout import Layout, joined, of_flat
 from tilewright.layout.nested import Integer
@@ -42,8 +42,8 @@ def complement(layout: Layout, size: Integer = 1, *, partial: bool = False) -> L
     bound = nested.leaf(size, "size")
     if isinstance(bound, int) and bound < 1:
         raise TilewrightError(f"complement: the size {bound} is not positive")
-    if layout.swizzle is not None:
-        return NotExpressible(f"the places that {layout} leaves free are no strided set")
+    if layout.swizzle is not None and (layout := canonical(layout)).swizzle is not None:
+        return NotDecided(f"whether the places that {layout} leaves free are strided", "a linear layout over F2")
     leaves = _sorted(layout)
     if not isinstance(leaves, list):
         return leaves
@@ -81,10 +81,16 @@ def complement(layout: Layout, size: Integer = 1, *, partial: bool = False) -> L
 def right_inverse(layout: Layout) -> Layout | Refusal:
     """The largest layout R with layout(R(i)) = i for every i below its size; `1:0` where that is 0 alone.
 
-    NotExpressible where 0 is no value of the layout at 0, or a swizzle does not move behind.
+    NotExpressible where 0 is no value of the layout.
     """
+    turned, back = _unflipped(layout)
+    if back is not None:
+        found = right_inverse(turned)
+        return compose(back, found) if isinstance(found, Layout) else found
     if layout.offset != 0:
-        return NotExpressible(f"{layout} is not 0 at 0; a layout is linear up to its offset")
+        if layout.is_symbolic or layout.least < 0:
+            return NotDecided(f"where {layout} is 0 was not looked for", "an offset that makes the least value 0")
+        return NotExpressible(f"0 is no value of {layout}")
     leaves = _leaves(layout)
     result: list[tuple[Integer, Integer]] = []
     reached: Integer = 1
@@ -105,6 +111,15 @@ def left_inverse(layout: Layout) -> Layout | Refusal:
     What L gives for other values is not said; where the complement exists, L is a bijection.
     NotExpressible where the layout overlaps itself or no strides undo it.
     """
+    turned, back = _unflipped(layout)
+    if back is not None:
+        if turned.least < 0:
+            return NotExpressible(f"{layout} has values below 0, which no layout takes")
+        found = left_inverse(turned)
+        if not isinstance(found, Layout):
+            return found
+        undone = compose(back, found, extend=True)
+        return undone if isinstance(undone, Layout) else NotDecided(str(undone))
     plain = layout.plain
     leaves = _sorted(plain)
     if not isinstance(leaves, list):
@@ -149,6 +164,24 @@ def inverse(layout: Layout) -> Layout | Refusal:
     )
 
 
+def _unflipped(layout: Layout) -> tuple[Layout, Layout | None]:
+    """The layout with its negative strides turned round, and what turns its coordinates; (layout, None) without any.
+
+    layout(x) = turned(back(x)), and back is its own inverse.
+    """
+    if layout.is_symbolic or all(stride >= 0 for _, stride in layout.constant_flat()):
+        return layout, None
+    forward: list[tuple[Integer, Integer]] = []
+    back: list[tuple[Integer, Integer]] = []
+    before, turn = 1, 0
+    for extent, stride in layout.constant_flat():
+        forward.append((extent, abs(stride)))
+        back.append((extent, before if stride >= 0 else -before))
+        turn += (extent - 1) * before if stride < 0 else 0
+        before *= extent
+    return of_flat(forward).with_values(layout.least, layout.swizzle), of_flat(back).with_values(turn, None)
+
+
 def _leaves(layout: Layout) -> list[_Leaf]:
     found: list[_Leaf] = []
     before: Integer = 1
@@ -163,7 +196,7 @@ def _sorted(layout: Layout) -> list[_Leaf] | Refusal:
     leaves = _leaves(layout)
     if not layout.is_symbolic:
         if any(isinstance(stride, int) and stride < 0 for stride, _, _ in leaves):
-            return NotExpressible(f"{layout} has a negative stride; it is a layout after a flip")
+            return NotExpressible(f"{layout} has values below that at 0, where copies would have to be")
         return sorted(leaves, key=lambda leaf: (_number(leaf[0]), _number(leaf[1])))
     if not all(never_negative(stride) for stride, _, _ in leaves):
         return NotDecided(f"the strides of {layout} may be negative", "the sizes")
@@ -242,7 +275,8 @@ def _after_swizzle(found: Layout, layout: Layout) -> Layout | Refusal:
     """`found` after the swizzle of `layout`, which undoes itself."""
     if layout.swizzle is None or layout.swizzle.is_identity:
         return found
-    return compose(found, Layout(found.size, 1, 0, layout.swizzle))
+    answer = compose(found, Layout(found.size, 1, 0, layout.swizzle))
+    return NotDecided(answer.reason, "a linear layout over F2") if isinstance(answer, NotExpressible) else answer
 
 
 def _weight(leaf: _Leaf) -> tuple[int, int]:
