@@ -19,7 +19,9 @@ from tilewright.base.plan import LaunchPlan, TensorMapParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.typestate import protocol_claims, verify
+from tilewright.driver.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof import reprove
+from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import Decisions, to_json
@@ -69,7 +71,8 @@ class Compilation:
     """Everything that came of compiling one program.
 
     modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run
-    at a small size; assembly: None where `assemble` was not wanted; seconds: by step, in order.
+    at a small size; staged: whether what the PTX stages for bulk stores lies where their maps expect it, where the text
+    was proved; assembly: None where `assemble` was not wanted; seconds: by step, in order.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Compilation:
     claims: Mapping[str, ProtocolClaims]
     proof: Proven
     text_proof: Proven | None
+    staged: tuple[StagedStore, ...]
     ptx: str
     plan: LaunchPlan
     assembly: Assembly | None
@@ -101,6 +105,7 @@ class Compilation:
             "assumptions": list(self.assumptions),
             "claims": list(self.proof.claims),
             "text": "proven for the small instance" if self.text_proof is not None else "not run",
+            "staged": [str(each) for each in self.staged],
             "seconds": dict(self.seconds),
             "alignment_bytes": alignments_of(self.tile, self.plan),
         }
@@ -160,7 +165,10 @@ def compile_kernel(
         ptx = lower_to_ptx(list(modules.values()), target)
         plan = launch_plan(lowered)
     text_proof: Proven | None = None
+    staged: tuple[StagedStore, ...] = ()
     if rerun:
+        with clock.step("prove addresses"):
+            staged = accept_addresses(staged_stores(read(ptx), plan.launches), kernel.name)
         with clock.step("prove text"):
             verdict = reprove(module, ptx, target, kernel.name)
             text_proof = accept(verdict, f"the emitted text of {kernel.name}")
@@ -169,8 +177,9 @@ def compile_kernel(
         with clock.step("assemble"):
             assembly = assemble(ptx, target, name=kernel.name)
     return Compilation(
-        kernel.name, target, module, decisions, modules, claims, proof, text_proof, ptx, plan, assembly, clock.seconds
-    )
+        kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
+        clock.seconds,
+    )  # fmt: skip
 
 
 def _aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:
@@ -241,6 +250,18 @@ def accept(verdict: Verdict, what: str) -> Proven:
             )
         case Unknown(reasons):
             raise Undecided(f"{what} is not proved: {'; '.join(reasons)}")
+
+
+def accept_addresses(staged: tuple[StagedStore, ...], what: str) -> tuple[StagedStore, ...]:
+    """The verdicts, of which none is a counterexample: it would be a fault of this compiler. Raises TilewrightError."""
+    for each in staged:
+        if isinstance(each.verdict, OtherAddress):
+            raise TilewrightError(
+                f"the text of {what} stages elements where {each.map_name} does not expect them: {each.verdict}",
+                span=each.verdict.span,
+                remedy="this is a fault of the compiler; please report the program",
+            )
+    return staged
 
 
 def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Element]) -> dict[str, Element]:
