@@ -13,11 +13,13 @@
     kernel = tw.compile(matmul, target="sm_90a", M=4096, N=4096, K=4096)
     c = kernel(a, b)
 
-Importing this package loads nothing else: no solver, no IR, no CUDA. Each verb is loaded when it is first asked for.
+Importing this package loads nothing else: no solver, no IR, no CUDA. Each verb is loaded when it is first asked for. In
+a notebook it also says how layouts are drawn.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -122,3 +124,9 @@ def _install_launcher() -> None:
         return launch_kernel(kernel, arguments, keywords)
 
     set_launcher(launch)
+
+
+if "IPython" in sys.modules:
+    from tilewright.integrations.notebook import register_if_running
+
+    register_if_running()

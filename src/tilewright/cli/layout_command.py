@@ -142,15 +142,16 @@ def _start(
 ) -> tuple[Value, InstructionLayout | None, list[tuple[str, str]]]:
     """The value to begin with, the operand that it is of, and the operations."""
     from tilewright.cli.layout_input import layout_of
-    from tilewright.legal.instruction_layout import instruction_layout, operands_of
+    from tilewright.legal.instruction_layout import instruction_layout
 
     given: list[str] = arguments.layouts
     operations: list[tuple[str, str]] = arguments.operations
     if arguments.mma is not None:
         if given:
             raise TilewrightError("a layout and --mma: more than one source", remedy="give one of them")
-        name = arguments.operand or operands_of(arguments.mma)[0]
-        operand = instruction_layout(arguments.mma, name, arguments.target)
+        operand = instruction_layout(
+            arguments.mma, arguments.operand or _first_operand(arguments.mma), arguments.target
+        )
         return operand.layout, operand, operations
     if arguments.operand is not None:
         raise TilewrightError("--operand without --mma", remedy="say of which instruction: --mma wgmma.m64n128k16")
@@ -164,6 +165,16 @@ def _start(
             remedy="give one, such as '(8,16):(16,1)', in quotes; or: equal A B",
         )
     return layout_of(given[0], sizes), None, operations
+
+
+def _first_operand(name: str) -> str:
+    """Of an instruction; empty where there is no such, which `instruction_layout` then says with the nearest name."""
+    from tilewright.legal.instruction_layout import operands_of
+
+    try:
+        return operands_of(name)[0]
+    except TilewrightError:
+        return ""
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -218,4 +229,4 @@ def _say(
     say_lines(chain_lines(chain, operand))
     if arguments.show:
         say("")
-        say_grid(_picture(drawn, corner(drawn, window, _TEXT_ROWS), arguments.element_bytes), rows=_TEXT_ROWS)
+        say_grid(_picture(drawn, corner(window, _TEXT_ROWS), arguments.element_bytes), rows=_TEXT_ROWS)

@@ -59,10 +59,8 @@ def picture(value: Drawable, window: Window = WHOLE, element_bytes: int = 0) -> 
             return _of_map(value, "map", window)
 
 
-def corner(value: Drawable, window: Window, most: int) -> Window:
+def corner(window: Window, most: int) -> Window:
     """The window, cut to `most` rows and four times as many columns where it says nothing: what a terminal shows."""
-    if isinstance(value, LinearLayout | Hierarchy | InstructionLayout):
-        return window
     return Window(window.rows or (0, most), window.columns or (0, 4 * most))
 
 
@@ -132,13 +130,14 @@ def _of_tile(layout: LinearLayout | Hierarchy, title: str, window: Window) -> La
         held.setdefault((row, column), []).append(place)
     letters = _letters(list(inputs))
     order = list(reversed(range(len(letters))))
+    between = " " if any(len(letter) > 1 for letter in letters) else ""
     lane = list(inputs).index("lane") if "lane" in inputs else 0
 
     def cell(row: int, column: int) -> Cell | None:
         places = held.get((row, column))
         if places is None:
             return None
-        labels = ["".join(f"{letters[at]}{place[at]}" for at in order) for place in places[:_MOST_LABELS]]
+        labels = [between.join(f"{letters[at]}{place[at]}" for at in order) for place in places[:_MOST_LABELS]]
         more = f"+{len(places) - _MOST_LABELS}" if len(places) > _MOST_LABELS else ""
         told = "; ".join(", ".join(f"{name} {at}" for name, at in zip(inputs, place, strict=True)) for place in places)
         where = ", ".join(

@@ -34,9 +34,11 @@ def draw_grid(grid: LayoutGrid, *, alone: bool = False) -> str:
     cell = max(cell, _text_width(len(str(grid.first_column + max(0, grid.width - 1)))))
     left = _text_width(max(len(grid.row_name), len(str(grid.first_row + len(grid.cells)))))
     top = 2 * _ROW + (_ROW if alone else 0)
-    words = shown_words(grid)
-    width = round(max(left + cell * grid.width, _text_width(len(grid.title)) if alone else 0.0) + _PADDING)
-    height = top + _ROW * len(grid.cells) + (_ROW if words else 0) + _PADDING
+    below = [f"shown: {words}"] if (words := shown_words(grid)) else []
+    below += [grid.caption] if alone and grid.caption else []
+    texts = [grid.title, *below] if alone else below
+    width = round(max([left + cell * grid.width, *(_text_width(len(text)) for text in texts)]) + _PADDING)
+    height = top + _ROW * (len(grid.cells) + len(below)) + _PADDING
     parts: list[str] = []
     if alone:
         parts += [_STYLE, f'<rect class="ground" width="{width}" height="{height}"/>', _text(4, 15, grid.title, "")]
@@ -58,8 +60,8 @@ def draw_grid(grid: LayoutGrid, *, alone: bool = False) -> str:
                 f'height="{_ROW - 1}"/>'
             )
             parts.append(f"<g>{tooltip}{mark}{_text(begin + cell / 2, above + 15, each.label, '', 'middle')}</g>")
-    if words:
-        parts.append(_text(4, height - _PADDING, f"shown: {words}", "tick"))
+    for place, text in enumerate(below):
+        parts.append(_text(4, top + _ROW * (len(grid.cells) + place) + 15, text, "tick"))
     label = escape(grid.title, quote=True)
     # Alone or wide, a drawing keeps its own size, so that its text stays legible.
     size = f' width="{width}" height="{height}"' + ("" if alone else f' style="width:{width}px;min-width:0"')
