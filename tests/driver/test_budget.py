@@ -18,6 +18,21 @@ def test_an_endless_loop_is_ended() -> None:
     assert time.monotonic() - begin < 5
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_alarm_whose_exception_was_dropped_rings_again() -> None:
+    class Dropped:
+        def __del__(self) -> None:
+            while True:  # the first ring ends this, and nothing else: exceptions of destructors go nowhere
+                pass
+
+    begin = time.monotonic()
+    with pytest.raises(BudgetSpent), bounded(0.1):
+        Dropped()
+        while True:
+            pass
+    assert time.monotonic() - begin < 5
+
+
 def test_work_that_ends_in_time_is_left_alone() -> None:
     with bounded(0.1) as alarmed:
         assert alarmed

@@ -36,13 +36,18 @@ def maps(kind: str, count: int) -> list[AnyMap]:
     return found
 
 
+def copied(map: legal.TensorMap | legal.Im2colMap) -> bool:
+    """Whether the copy engine takes its extents at all: those above 2^31 it does not, though the driver encodes them."""
+    return max(map.dims) <= HOPPER.limit("tensor_copy.extent_max")
+
+
 def modelled(map: plan.TensorMap) -> tuple[int, int]:
     engine = box_of(map) if map.im2col is None else column_of(map)
     return engine.footprint_bytes, engine.transaction_bytes
 
 
 def test_boxes_are_as_large_as_the_engine_makes_them() -> None:
-    some = [map for map in maps("tiled", 1500) if (copy_bytes(map, HOPPER) or (0, 0))[0] < 1 << 18]
+    some = [map for map in maps("tiled", 1500) if copied(map) and (copy_bytes(map, HOPPER) or (0, 0))[0] < 1 << 18]
     assert len(some) > 300 and any(map.interleave != "none" for map in some)
     for map in some:
         assert copy_bytes(map, HOPPER) == modelled(map.to_plan()), map
@@ -51,7 +56,7 @@ def test_boxes_are_as_large_as_the_engine_makes_them() -> None:
 def test_columns_are_as_large_as_the_engine_makes_them() -> None:
     compared = 0
     for map in maps("im2col", 1500):
-        if map.interleave == "none":
+        if map.interleave == "none" and copied(map):
             assert copy_bytes(map, HOPPER) == modelled(map.to_plan()), map
             compared += 1
     assert compared > 50

@@ -1,7 +1,8 @@
 """How is work bounded in time, wherever it hangs? An alarm ends it with `BudgetSpent`.
 
 The alarm is the operating system's interval timer, which interrupts Python code between two instructions of its own, so
-that a loop nobody thought of is ended too. It works in the main thread of a Unix process; elsewhere nothing is bounded
+that a loop nobody thought of is ended too. Where it rings inside a callback whose exceptions Python drops (of the
+garbage collector, or a destructor), it rings again. It works in the main thread of a Unix process; elsewhere nothing is bounded
 but by the limits that the work itself has, and `bounded` says so by its result.
 Checked by: tests/driver/test_budget.py.
 """
@@ -14,6 +15,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
+
+_AGAIN_SECONDS = 0.5
+"""Until the alarm rings again, where its exception was dropped."""
 
 
 class BudgetSpent(Exception):
@@ -40,7 +44,7 @@ def bounded(seconds: float | None) -> Generator[bool, None, None]:
         return
     before = signal.signal(signal.SIGALRM, ring)
     begin = time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), _AGAIN_SECONDS)
     try:
         yield True
     finally:
