@@ -37,7 +37,7 @@ def maps(kind: str, count: int) -> list[AnyMap]:
 
 
 def copied(map: legal.TensorMap | legal.Im2colMap) -> bool:
-    """Whether the copy engine takes its extents at all: those above 2^31 it does not, though the driver encodes them."""
+    """Whether the copy engine takes its extents: those above 2^31 it does not, though the driver encodes them."""
     return max(map.dims) <= HOPPER.limit("tensor_copy.extent_max")
 
 

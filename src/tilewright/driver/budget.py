@@ -2,8 +2,8 @@
 
 The alarm is the operating system's interval timer, which interrupts Python code between two instructions of its own, so
 that a loop nobody thought of is ended too. Where it rings inside a callback whose exceptions Python drops (of the
-garbage collector, or a destructor), it rings again. It works in the main thread of a Unix process; elsewhere nothing is bounded
-but by the limits that the work itself has, and `bounded` says so by its result.
+garbage collector, or a destructor), it rings again. It works in the main thread of a Unix process; elsewhere nothing is
+bounded but by the limits that the work itself has, and `bounded` says so by its result.
 Checked by: tests/driver/test_budget.py.
 """
 
