@@ -12,10 +12,12 @@ from tilewright.driver.run_ptx import PtxRun, buffers_for, run_on_machine
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.layout import bit_matrix
 from tilewright.layout.linear import LinearLayout
-from tilewright.lower.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text
+from tilewright.lower.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text, memory_kernel_text
 
 
-def launch_of(source: LinearLayout, plan: ExchangePlan, back: ExchangePlan | None, repeat: int) -> LaunchFile:
+def launch_of(
+    source: LinearLayout, plan: ExchangePlan, back: ExchangePlan | None = None, repeat: int = 0
+) -> LaunchFile:
     size = source.cosize * plan.element_bytes
     params: list[dict[str, object]] = [
         {"kind": "ptr", "buffer": "tile_in", "bytes": size},
@@ -63,6 +65,15 @@ def ran(
 ) -> PtxRun:
     text = exchange_kernel_text(source, destination, plan, back)
     launch = launch_of(source, plan, back, repeat)
+    buffers = buffers_for(launch, {"tile_in": given}, "the test")
+    return run_on_machine(text, "exchange.ptx", launch, buffers, readings=readings_of("tolerant"))
+
+
+def ran_through(
+    source: LinearLayout, destination: LinearLayout, store: ExchangePlan, load: ExchangePlan, given: NDArray[np.uint8]
+) -> PtxRun:
+    text = memory_kernel_text(source, destination, store, load)
+    launch = launch_of(source, store)
     buffers = buffers_for(launch, {"tile_in": given}, "the test")
     return run_on_machine(text, "exchange.ptx", launch, buffers, readings=readings_of("tolerant"))
 

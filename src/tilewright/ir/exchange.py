@@ -105,7 +105,24 @@ class Stage:
     elements: int
 
 
-Step = Rearrange | Toggle | Shuffle | Cross | Stage
+@dataclass(frozen=True, slots=True)
+class Store:
+    """To shared memory that a layout was given for, of `size_bytes` bytes. Nothing is waited for."""
+
+    access: Access
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """From such memory: a new file of `elements` elements."""
+
+    access: Access
+    size_bytes: int
+    elements: int
+
+
+Step = Rearrange | Toggle | Shuffle | Cross | Stage | Store | Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +142,8 @@ class ExchangeCost:
 
 @dataclass(frozen=True, slots=True)
 class ExchangePlan:
-    """The cheapest known exchange. elements_in, elements_out: of each thread; warps: of the CTA; kind: what the
-    chain does, in words."""
+    """The cheapest known exchange. elements_in, elements_out: of each thread, 0 where the tile comes from or goes to
+    shared memory; warps: of the CTA; kind: what the chain does, in words."""
 
     kind: str
     element_bytes: int

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.ir.exchange import Access, Cross, ExchangePlan, Parity, Rearrange, Shuffle, Stage, Toggle
+from tilewright.ir.exchange import Access, Cross, ExchangePlan, Load, Parity, Rearrange, Shuffle, Stage, Store, Toggle
 from tilewright.lower.emit import Text
 
 _LANE_BITS = 5
@@ -104,7 +104,12 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
                     ready.text.emit("bar.warp.sync", -1)
                 else:
                     ready.text.emit("bar.sync", 0)
-                file = _load(ready, step)
+                file = _load(ready, step.load, step.elements)
+            case Store():
+                _store(ready, step.access, file)
+                file = File(())
+            case Load():
+                file = _load(ready, step.access, step.elements)
     return _packed(ready, file)
 
 
@@ -395,9 +400,9 @@ def _low(ready: Ready, file: File) -> str:
     return ready.text.into("b32", "shr.u32", register, 8 * byte) if byte else register
 
 
-def _load(ready: Ready, step: Stage) -> File:
-    text, width, access = ready.text, ready.plan.element_bytes, step.load
-    file: list[Part] = [("", 0)] * step.elements
+def _load(ready: Ready, access: Access, elements: int) -> File:
+    text, width = ready.text, ready.plan.element_bytes
+    file: list[Part] = [("", 0)] * elements
     for moved, constant in zip(access.elements, access.constants, strict=True):
         address = _place(ready, access, constant)
         size = len(moved) * width

@@ -50,11 +50,38 @@ def exchange_kernel_text(
         memory_back = text.into("b32", "add.u32", memory, _rounded(plan.shared_bytes)) if shared else thread
         words = _round_trips(text, there, prepare(text, back, thread, memory_back), words)
     _global_store(text, destination, plan.element_bytes, thread, emit(there, words))
+    return _entry(text, parameters, plan.warps, shared, target)
+
+
+def memory_kernel_text(
+    source: LinearLayout,
+    destination: LinearLayout,
+    store: ExchangePlan,
+    load: ExchangePlan,
+    *,
+    target: str = "sm_90a",
+) -> str:
+    """PTX of kernel `exchange`, which brings a tile from the source's registers by `store` to shared memory, and by
+    `load`, after a barrier, to the destination's. Parameters: pointers of the array in and of the array out. Dynamic
+    shared memory: `store.shared_bytes`."""
+    text = Text()
+    thread = text.into("b32", "mov.u32", "%tid.x")
+    memory = text.into("b32", "mov.u32", "exchange_smem")
+    words = _global_load(text, source, store.element_bytes, thread)
+    emit(prepare(text, store, thread, memory), words)
+    text.emit("bar.sync", 0)
+    words = emit(prepare(text, load, thread, memory), [])
+    _global_store(text, destination, load.element_bytes, thread, words)
+    parameters = ["\t.param .u64 tile_in", "\t.param .u64 tile_out"]
+    return _entry(text, parameters, store.warps, store.shared_bytes, target)
+
+
+def _entry(text: Text, parameters: Sequence[str], warps: int, shared: int, target: str) -> str:
     text.emit("ret")
     head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
     if shared:
         head += [f".extern .shared .align {_ALIGN_BYTES} .b8 exchange_smem[];", ""]
-    head += [f".visible .entry {ENTRY}(", ",\n".join(parameters), ")", f".reqntid {32 * plan.warps}, 1, 1"]
+    head += [f".visible .entry {ENTRY}(", ",\n".join(parameters), ")", f".reqntid {32 * warps}, 1, 1"]
     return "\n".join([*head, "{", *text.declarations(), "", *text.lines, "}", ""])
 
 

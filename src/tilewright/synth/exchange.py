@@ -19,11 +19,11 @@ from functools import lru_cache
 from itertools import combinations
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.exchange import Cross, ExchangePlan, Rearrange, Stage, Step
+from tilewright.ir.exchange import Cross, ExchangePlan, Rearrange, Step
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.bit_matrix import Columns
 from tilewright.layout.linear import LinearLayout
-from tilewright.synth.exchange_cost import cost_of
+from tilewright.synth.exchange_chain import plan_of_chain
 from tilewright.synth.exchange_held import Held, Pair, extended, pair_of, shared_registers, spans
 from tilewright.synth.exchange_lanes import free_of_copies, lane_steps, rearranged
 from tilewright.synth.exchange_stage import stages
@@ -65,20 +65,8 @@ def candidate_plans(
         return pair
     plans: list[ExchangePlan] = []
     for kind, steps in _chains(pair, _ELEMENT_BITS[element_bytes], facts):
-        short = _shortened(steps, 1 << len(pair.source.register))
-        warps = 1 << len(pair.source.warp)
-        cost = cost_of(short, 1 << len(pair.source.register), element_bytes, warps, facts)
-        plans.append(
-            ExchangePlan(
-                kind if short else "nothing moves",
-                element_bytes,
-                1 << len(pair.source.register),
-                1 << len(pair.destination.register),
-                warps,
-                short,
-                cost,
-            )
-        )
+        counts = (1 << len(pair.source.register), 1 << len(pair.destination.register))
+        plans.append(plan_of_chain(kind, steps, counts, 1 << len(pair.source.warp), element_bytes, facts))
     return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots)))
 
 
@@ -148,24 +136,3 @@ def _swapped(held: Held, lanes: tuple[int, ...], word_bits: int) -> Held:
         bit = word_bits - len(lanes) + at
         register[bit], lane[place] = lane[place], register[bit]
     return Held(tuple(register), tuple(lane), held.warp)
-
-
-def _shortened(steps: tuple[Step, ...], elements: int) -> tuple[Step, ...]:
-    """Rearrangements in a row as one, and none that changes nothing."""
-    short: list[Step] = []
-    for step in steps:
-        if isinstance(step, Rearrange) and short and isinstance(short[-1], Rearrange):
-            before = short.pop()
-            assert isinstance(before, Rearrange)
-            step = Rearrange(tuple(before.elements[each] for each in step.elements))
-        short.append(step)
-    kept: list[Step] = []
-    for step in short:
-        if isinstance(step, Rearrange):
-            if step.elements == tuple(range(elements)):
-                continue
-            elements = len(step.elements)
-        elif isinstance(step, Stage):
-            elements = step.elements
-        kept.append(step)
-    return tuple(kept)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.ir.exchange import Access, Cross, ExchangeCost, Rearrange, Shuffle, Stage, Step, Toggle
+from tilewright.ir.exchange import Access, Cross, ExchangeCost, Load, Rearrange, Shuffle, Stage, Step, Store, Toggle
 from tilewright.targets import Target
 
 _WORD_BYTES = 4
@@ -95,16 +95,24 @@ def _followed(count: _Count, file: _File, step: Step, per_word: int, element_byt
         case Stage():
             _store(count, file, step.store, per_word)
             for access in (step.store, step.load):
-                count.accesses += len(access.elements)
-                count.wavefronts += access.wavefronts * len(access.elements)
-                count.moved_bytes += len(access.elements) * len(access.elements[0]) * element_bytes * 32
+                _count_access(count, access, element_bytes)
             count.latency += target.limit("exchange.trip_latency")
             count.latency += target.limit(
                 "exchange.warp_barrier_cycles" if step.scope == "warp" else "exchange.block_barrier_cycles"
             )
             count.barriers += step.scope == "block"
             count.shared_bytes = max(count.shared_bytes, step.size_bytes)
-            return _loaded(count, step, per_word)
+            return _loaded(count, step.load, step.elements, per_word)
+        case Store():
+            _store(count, file, step.access, per_word)
+            _count_access(count, step.access, element_bytes)
+            count.shared_bytes = max(count.shared_bytes, step.size_bytes)
+            return []
+        case Load():
+            _count_access(count, step.access, element_bytes)
+            count.latency += target.limit("exchange.trip_latency")
+            count.shared_bytes = max(count.shared_bytes, step.size_bytes)
+            return _loaded(count, step.access, step.elements, per_word)
 
 
 def _pack(count: _Count, file: _File, per_word: int) -> int:
@@ -139,9 +147,15 @@ def _store(count: _Count, file: _File, access: Access, per_word: int) -> None:
             _pack_word(count, [file[each] for each in moved[begin : begin + per_word]])
 
 
-def _loaded(count: _Count, step: Stage, per_word: int) -> _File:
-    file = [(0, 0)] * step.elements
-    for moved in step.load.elements:
+def _count_access(count: _Count, access: Access, element_bytes: int) -> None:
+    count.accesses += len(access.elements)
+    count.wavefronts += access.wavefronts * len(access.elements)
+    count.moved_bytes += len(access.elements) * len(access.elements[0]) * element_bytes * 32
+
+
+def _loaded(count: _Count, access: Access, elements: int, per_word: int) -> _File:
+    file = [(0, 0)] * elements
+    for moved in access.elements:
         for at, element in enumerate(moved):
             file[element] = (count.fresh + at // per_word, at % per_word)
         count.fresh += -(-len(moved) // per_word)

@@ -54,8 +54,8 @@ def pair_of(source: LinearLayout, destination: LinearLayout) -> Pair | NotExpres
     Raises TilewrightError for layouts without lanes of 32 places, other inputs of more than one place, or outputs of
     other names; NotExpressible where the source lacks an element or the numbers of warps differ.
     """
-    first = _held(source, "source")
-    second = _held(_aligned(destination, source), "destination")
+    first = held_of(source, "source")
+    second = held_of(aligned(destination, source), "destination")
     if len(first.warp) != len(second.warp):
         return NotExpressible(f"{1 << len(first.warp)} warps hold the source, {1 << len(second.warp)} the destination")
     if not _within(second.columns, first.columns):
@@ -113,7 +113,7 @@ def solved(basis: Columns, vector: int) -> int:
     return found
 
 
-def _held(layout: LinearLayout, which: str) -> Held:
+def held_of(layout: LinearLayout, which: str) -> Held:
     bases: dict[str, Columns] = {}
     at = 0
     for name, bits in layout.input_bits:
@@ -130,7 +130,7 @@ def _held(layout: LinearLayout, which: str) -> Held:
     return Held(bases.get("register", ()), lanes, bases.get("warp", ()))
 
 
-def _aligned(layout: LinearLayout, like: LinearLayout) -> LinearLayout:
+def aligned(layout: LinearLayout, like: LinearLayout) -> LinearLayout:
     """The outputs in the other's order, at the bits that the other gives them. Raises TilewrightError."""
     order = [name for name, _ in like.output_bits]
     if sorted(name for name, _ in layout.output_bits) != sorted(order):

@@ -36,7 +36,7 @@ _MATRICES_BITS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class Side:
     """How one side moves elements. run: of an instruction; bits: log2 of its bytes; word: of matrices, the elements of
     one register; group: what the lanes served together reach besides."""
 
@@ -48,7 +48,7 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Store:
+class Stored:
     """A source without repetitions: `columns` is its element columns that are stored; lanes and warps with a bit under
     the masks do not take part, and have 0 there."""
 
@@ -61,12 +61,12 @@ class _Store:
 def stages(pair: Pair, element_bits: int, *, matrices: bool) -> Iterator[tuple[Step, ...]]:
     """Trips that take the pair's elements of 2^element_bits bytes, and the moves within threads after them. matrices:
     `stmatrix` is there."""
-    store = _stored(pair.source)
+    store = stored_once(pair.source)
     loaded = tuple(pair.destination.register[at] for at in independent(pair.destination.register))
-    seen: set[tuple[_Side, _Side]] = set()
+    seen: set[tuple[Side, Side]] = set()
     for run in _runs(pair, store, loaded, element_bits):
-        for out in _sides(run, store.held, store.columns, element_bits, matrices=matrices and not store.lane_active):
-            for back in _sides(run, pair.destination, loaded, element_bits, matrices=matrices):
+        for out in sides_of(run, store.held, store.columns, element_bits, matrices=matrices and not store.lane_active):
+            for back in sides_of(run, pair.destination, loaded, element_bits, matrices=matrices):
                 if (out, back) not in seen:
                     seen.add((out, back))
                     found = _stage(pair, store, loaded, (out, back), element_bits)
@@ -74,14 +74,14 @@ def stages(pair: Pair, element_bits: int, *, matrices: bool) -> Iterator[tuple[S
                         yield found
 
 
-def _stored(source: Held) -> _Store:
+def stored_once(source: Held) -> Stored:
     order = (*source.lane, *source.warp, *source.register)
     kept = set(independent(order))
     warps = len(source.warp)
     lane = tuple(each if at in kept else 0 for at, each in enumerate(source.lane))
     warp = tuple(each if LANE_BITS + at in kept else 0 for at, each in enumerate(source.warp))
     columns = tuple(each for at, each in enumerate(source.register) if LANE_BITS + warps + at in kept)
-    return _Store(
+    return Stored(
         Held(source.register, lane, warp),
         columns,
         sum([1 << at for at in range(LANE_BITS) if at not in kept]),
@@ -89,7 +89,7 @@ def _stored(source: Held) -> _Store:
     )
 
 
-def _runs(pair: Pair, store: _Store, loaded: Columns, element_bits: int) -> Iterator[Columns]:
+def _runs(pair: Pair, store: Stored, loaded: Columns, element_bits: int) -> Iterator[Columns]:
     """Candidate spaces of at most 16 bytes, in the order of the bytes."""
     most = RUN_BITS - element_bits
     word = WORD_BITS - element_bits
@@ -108,42 +108,44 @@ def _runs(pair: Pair, store: _Store, loaded: Columns, element_bits: int) -> Iter
                 yield run
 
 
-def _sides(run: Columns, held: Held, own: Columns, element_bits: int, *, matrices: bool) -> Iterator[_Side]:
+def sides_of(
+    run: Columns, held: Held, own: Columns, element_bits: int, *, matrices: bool, every_width: bool = False
+) -> Iterator[Side]:
     """How a side with element columns `own` can move this run, or a beginning of it."""
     longest = next((size for size in range(len(run), 0, -1) if spans(own, run[:size])), 0)
     for size in range(longest, -1, -1):
         bits = size + element_bits
-        if size == longest or bits == WORD_BITS:
+        if every_width or size == longest or bits == WORD_BITS:
             served = {RUN_BITS: 3, RUN_BITS - 1: 4}.get(bits, LANE_BITS)
-            yield _Side("vector", bits, run[:size], (), held.lane[:served])
+            yield Side("vector", bits, run[:size], (), held.lane[:served])
     word = WORD_BITS - element_bits
     if not matrices or len(run) != RUN_BITS - element_bits:
         return
     lanes = held.lane
     if run[word:] == lanes[:2] and spans(own, run[:word]):
-        yield _Side("matrix", RUN_BITS, run, run[:word], lanes[2:])
+        yield Side("matrix", RUN_BITS, run, run[:word], lanes[2:])
     if word and run[word - 1 :] == lanes[2:] and spans(own, run[: word - 1]):
         half = extended(run[: word - 1], own, word)
         if len(half) == word:
-            yield _Side("transposed matrix", RUN_BITS, run, half, (half[-1], *lanes[:2]))
+            yield Side("transposed matrix", RUN_BITS, run, half, (half[-1], *lanes[:2]))
 
 
 def _stage(
-    pair: Pair, store: _Store, loaded: Columns, sides: tuple[_Side, _Side], element_bits: int
+    pair: Pair, store: Stored, loaded: Columns, sides: tuple[Side, Side], element_bits: int
 ) -> tuple[Step, ...] | None:
     """None where runs of both sides do not fit, or lanes would meet in one bank."""
     out, back = sides
     memory = _memory(pair, store, loaded, sides, LINE_BITS - element_bits)
     if memory is None:
         return None
-    stored = _access(out, store.held, store.columns, memory, element_bits, store, pair.source.register)
+    stored = access_of(out, store.held, store.columns, memory, element_bits, store, pair.source.register)
     # Where the source's lanes go along a run of the load, what a lane finds first is not its element 0.
     turns = [0] * (LANE_BITS + len(pair.destination.warp))
     if back.form == "vector":
         low = (1 << len(back.run)) - 1
         turns = [bit_matrix.apply(memory, each) & low for each in (*pair.destination.lane, *pair.destination.warp)]
     aligned = _aligned(pair.destination, back.run, turns)
-    fetched = _access(back, aligned, loaded, memory, element_bits, None, None)
+    fetched = access_of(back, aligned, loaded, memory, element_bits, None, None)
     if stored is None or fetched is None:
         return None
     (out_access, _), (back_access, order) = stored, fetched
@@ -162,7 +164,7 @@ def _aligned(held: Held, run: Columns, turns: list[int]) -> Held:
     )
 
 
-def _memory(pair: Pair, store: _Store, loaded: Columns, sides: tuple[_Side, _Side], line: int) -> Columns | None:
+def _memory(pair: Pair, store: Stored, loaded: Columns, sides: tuple[Side, Side], line: int) -> Columns | None:
     """Where coordinates lie: a matrix from coordinates to elements of memory, without conflicts of either side.
 
     The low bits number the longer run. What else that side's threads differ by, `others`, spans the rest of memory, so
@@ -193,7 +195,7 @@ def _memory(pair: Pair, store: _Store, loaded: Columns, sides: tuple[_Side, _Sid
     return tuple(each & (1 << count) - 1 | bit_matrix.apply(inverse, each >> count) << count for each in numbers)
 
 
-def _rest(side: _Side, own: Columns) -> Columns:
+def _rest(side: Side, own: Columns) -> Columns:
     return extended(side.run, own)[len(side.run) :] if side.form == "vector" else ()
 
 
@@ -209,13 +211,13 @@ def _line_and_number(one: Columns, other: Columns, bits: int, space: int) -> tup
     return extended(along, (*one, *units), bits)[len(along) :], along
 
 
-def _access(
-    side: _Side,
+def access_of(
+    side: Side,
     held: Held,
     own: Columns,
     memory: Columns,
     element_bits: int,
-    store: _Store | None,
+    store: Stored | None,
     numbered: Columns | None,
 ) -> tuple[Access, Columns] | None:
     """The access of a side, and what the bits of its file's numbers stand for; None where it is not aligned.

@@ -1,0 +1,40 @@
+"""Which plan does a chain of steps make: without what changes nothing, and priced?
+
+Who checks: tests/synth/test_exchange.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.exchange import ExchangePlan, Load, Rearrange, Stage, Step
+from tilewright.synth.exchange_cost import cost_of
+from tilewright.targets import Target
+
+
+def plan_of_chain(
+    kind: str, steps: tuple[Step, ...], counts: tuple[int, int], warps: int, element_bytes: int, target: Target
+) -> ExchangePlan:
+    """counts: elements of each thread before and after; kind: in words, what the chain does."""
+    short = _shortened(steps, counts[0])
+    cost = cost_of(short, counts[0], element_bytes, warps, target)
+    return ExchangePlan(kind if short else "nothing moves", element_bytes, *counts, warps, short, cost)
+
+
+def _shortened(steps: tuple[Step, ...], elements: int) -> tuple[Step, ...]:
+    """Rearrangements in a row as one, and none that changes nothing."""
+    short: list[Step] = []
+    for step in steps:
+        if isinstance(step, Rearrange) and short and isinstance(short[-1], Rearrange):
+            before = short.pop()
+            assert isinstance(before, Rearrange)
+            step = Rearrange(tuple(before.elements[each] for each in step.elements))
+        short.append(step)
+    kept: list[Step] = []
+    for step in short:
+        if isinstance(step, Rearrange):
+            if step.elements == tuple(range(elements)):
+                continue
+            elements = len(step.elements)
+        elif isinstance(step, Stage | Load):
+            elements = step.elements
+        kept.append(step)
+    return tuple(kept)
