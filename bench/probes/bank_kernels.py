@@ -3,8 +3,11 @@
 A CTA of 16 warps finds its 32 addresses at its index; all warps make the same access over and over, so that what limits
 them is the shared memory's pipe: its cycles over the number of accesses are the access's wavefronts. Eight accesses
 follow one another 128 bytes apart, which is all banks once, and the address goes through an addition of a zero that the
-assembler does not know, so that nothing is hoisted or dropped. Loaded words are XORed and, hardly ever, written. A lane
-whose address has the highest bit set takes no part, in the kernels that are predicated.
+assembler does not know, so that nothing is hoisted or dropped. Loaded words are XORed and, hardly ever, written.
+
+In the masked kernels a lane whose address has the highest bit set takes no part: it branches once, around all accesses.
+Predicates would not do, since assemblers make branches of them, or reuse one register for all loads, and then an access
+of one wavefront costs more than one cycle. How often the accesses repeat is a parameter, so that a profiler counts few.
 
 A multiprocessor holds one CTA, by the shared memory that it asks for. Source: PTX ISA, ld, st, ldmatrix, stmatrix.
 """
@@ -26,7 +29,7 @@ _HEADER = """\
 """
 
 _KERNEL = """\
-.visible .entry {name}(.param .u64 addresses, .param .u64 cycles, .param .u32 zero)
+.visible .entry {name}(.param .u64 addresses, .param .u64 cycles, .param .u32 zero, .param .u32 laps)
 .reqntid {threads}
 {{
     .reg .pred %p<4>;
@@ -45,12 +48,12 @@ _KERNEL = """\
     mul.wide.u32 %rd2, %r3, 4;
     add.s64 %rd2, %rd0, %rd2;
     ld.global.u32 %r5, [%rd2];
-    setp.ge.s32 %p1, %r5, 0;
+    setp.lt.s32 %p1, %r5, 0;
     and.b32 %r5, %r5, 0x7FFFFFFF;
     mov.u32 %r6, window;
     add.u32 %r5, %r5, %r6;
     mov.u32 %r7, 0;
-    mov.u32 %r8, {laps};
+    ld.param.u32 %r8, [laps];
     mov.u32 %a0, %r0;
     mov.u32 %a1, %r1;
     mov.u32 %a2, %r0;
@@ -58,13 +61,14 @@ _KERNEL = """\
     cvt.u16.u32 %h0, %r0;
     bar.sync 0;
     mov.u64 %rd3, %clock64;
-again:
+{around}again:
+    .pragma "nounroll";
 {body}
     add.u32 %r5, %r5, %r2;
     sub.u32 %r8, %r8, 1;
     setp.ne.u32 %p0, %r8, 0;
     @%p0 bra again;
-    bar.sync 0;
+{together}    bar.sync 0;
     mov.u64 %rd4, %clock64;
     setp.eq.u32 %p2, %r7, 0x5A5A1234;
     @%p2 st.global.u32 [%rd1], %r7;
@@ -103,13 +107,15 @@ def module_text() -> str:
     """All kernels in one module."""
     text = _HEADER
     for name, (kind, masked) in kernel_names().items():
-        body = "".join(_access(kind, masked, 128 * place) for place in range(UNROLLED))
-        text += _KERNEL.format(name=name, threads=THREADS, laps=LAPS, body=body.rstrip("\n"))
+        body = "".join(_access(kind, 128 * place) for place in range(UNROLLED))
+        around, together = (
+            ("    @%p1 bra together;\n", "together:\n    bar.warp.sync 0xFFFFFFFF;\n") if masked else ("", "")
+        )
+        text += _KERNEL.format(name=name, threads=THREADS, body=body.rstrip("\n"), around=around, together=together)
     return text
 
 
-def _access(kind: str, masked: bool, offset: int) -> str:
-    guard = "@%p1 " if masked else ""
+def _access(kind: str, offset: int) -> str:
     place = f"[%r5+{offset}]"
     operation = kind.partition(".")[0]
     if operation in ("ldmatrix", "stmatrix"):
@@ -123,13 +129,13 @@ def _access(kind: str, masked: bool, offset: int) -> str:
     width = int(kind.rsplit("b", 1)[1]) // 8
     if width < 4:
         if operation == "st":
-            return f"    {guard}st.shared.u{8 * width} {place}, %h0;\n"
-        return f"    {guard}ld.shared.u{8 * width} %h0, {place};\n    cvt.u32.u16 %a0, %h0;\n" + _kept(["%a0"])
+            return f"    st.shared.u{8 * width} {place}, %h0;\n"
+        return f"    ld.shared.u{8 * width} %h0, {place};\n    cvt.u32.u16 %a0, %h0;\n" + _kept(["%a0"])
     suffix, registers = _VECTORS[width]
     several = registers[0] if len(registers) == 1 else "{" + ", ".join(registers) + "}"
     if operation == "st":
-        return f"    {guard}st.shared.{suffix} {place}, {several};\n"
-    return f"    {guard}ld.shared.{suffix} {several}, {place};\n" + _kept(registers)
+        return f"    st.shared.{suffix} {place}, {several};\n"
+    return f"    ld.shared.{suffix} {several}, {place};\n" + _kept(registers)
 
 
 def _kept(registers: list[str] | tuple[str, ...]) -> str:

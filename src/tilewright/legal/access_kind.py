@@ -123,7 +123,7 @@ def lane_groups(kind: AccessKind, target: Target) -> tuple[tuple[int, ...], ...]
 
 
 def pair_distances(kind: AccessKind, target: Target) -> tuple[int, ...]:
-    """Lane distances at which equal addresses, all through the warp, let twice as many lanes be served together."""
+    """Lane distances at which equal addresses of all active lanes of the warp let twice as many be served together."""
     wide = kind.lane_bytes > target.limit("multiprocessor.shared_bank_bytes")
     if kind.operation != "load" or not wide or not target.supports("paired_loads"):
         return ()

@@ -8,15 +8,20 @@ rows of one matrix for `ldmatrix` and `stmatrix`; AMD's groups are not all conse
 of 8 or 16 bytes serves twice as many lanes together where all through the warp lanes n and n ^ 1 ask for the same
 address, or all through it lanes n and n ^ 2.
 
+Lanes that take no part ask for nothing: they add no words, and agree with any partner in that exception, so that lanes
+0, 2, 4, ... alone are served like pairs. A group without active lanes takes no wavefront, but it takes time: measured,
+no access is through in fewer cycles than it has groups (half as many where pairs agree), since data of all lanes moves
+between registers and pipe. `access_cycles` is the larger of the two, and differs from `wavefronts` only where groups
+are idle.
+
 Since addresses are aligned to what a lane moves, the words of one lane fall into banks of their own, and counting units
 of `lane_bytes` in groups of banks counts the same as counting words in banks.
 
 sm_90a was measured; sm_100a is taken to follow the same rules, which nobody has measured; gfx942 and gfx950 are from
 public documents, in which a wavefront is called a pass or a cycle.
 
-Not handled: atomics, and the asynchronous engines, which do not conflict this way. Groups in which no lane is active
-count nothing. Checked by tests/legal/test_banks.py against wavefronts measured on an H200, and by
-bench/probes/banks.py on fresh ones.
+Not handled: atomics, and the asynchronous engines, which do not conflict this way. Checked by tests/legal/test_banks.py
+and test_bank_masks.py against wavefronts measured on an H200, and by bench/probes/banks.py on fresh ones.
 """
 
 from __future__ import annotations
@@ -50,6 +55,29 @@ def wavefronts(
     ignored. active: same shape, false for lanes that take no part. Raises TilewrightError for other shapes, a
     misaligned or negative address of an active lane, and kinds that the target lacks.
     """
+    return _counted(kind, addresses, target, active, False)
+
+
+def access_cycles(
+    kind: int | str | Sequence[int | str] | NDArray[np.integer],
+    addresses: ArrayLike,
+    target: Target | str,
+    active: ArrayLike | None = None,
+) -> Integers:
+    """Cycles for which each of n accesses occupies the shared memory's pipe: its wavefronts, or more where groups of
+    lanes are idle and the target counts them; 0 where no lane is active. Arguments and errors as for `wavefronts`.
+    """
+    return _counted(kind, addresses, target, active, True)
+
+
+def _counted(
+    kind: int | str | Sequence[int | str] | NDArray[np.integer],
+    addresses: ArrayLike,
+    target: Target | str,
+    active: ArrayLike | None,
+    idle: bool,
+) -> Integers:
+    """Wavefronts, and where `idle` also the cycles of idle groups."""
     facts = target_by_name(target) if isinstance(target, str) else target
     lanes = facts.limit("warp.threads")
     given = np.asarray(addresses)
@@ -62,7 +90,7 @@ def wavefronts(
         raise TilewrightError(f"active lanes of shape {taking_part.shape} for addresses of shape {given.shape}")
     if isinstance(kind, int | str | np.integer):
         chosen = access_kind(kind if isinstance(kind, str) else int(kind))
-        return _of_kind(chosen, given, taking_part, facts)
+        return _of_kind(chosen, given, taking_part, facts, idle)
     kinds = [each if isinstance(each, str) else int(each) for each in kind]
     if len(kinds) != len(given):
         raise TilewrightError(f"{len(kinds)} kinds for {len(given)} accesses")
@@ -72,7 +100,7 @@ def wavefronts(
     for each, number in numbers.items():
         rows = np.flatnonzero(numbered == number)
         part = None if taking_part is None else taking_part[rows]
-        found[rows] = _of_kind(access_kind(each), given[rows], part, facts)
+        found[rows] = _of_kind(access_kind(each), given[rows], part, facts, idle)
     return found
 
 
@@ -83,7 +111,7 @@ def ideal_wavefronts(kind: int | str, target: Target | str) -> int:
 
 
 def _of_kind(
-    kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target
+    kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target, idle: bool
 ) -> Integers:
     groups = lane_groups(kind, target)
     lanes = len(groups) * len(groups[0])
@@ -95,6 +123,7 @@ def _of_kind(
                 addresses[begin : begin + _ROWS_AT_ONCE, :lanes],
                 None if active is None else active[begin : begin + _ROWS_AT_ONCE, :lanes],
                 target,
+                idle,
             )
             for begin in range(0, len(addresses), _ROWS_AT_ONCE)
         ]
@@ -102,7 +131,7 @@ def _of_kind(
 
 
 def _of_rows(
-    kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target
+    kind: AccessKind, addresses: NDArray[np.integer], active: NDArray[np.bool_] | None, target: Target, idle: bool
 ) -> Integers:
     """Of few enough accesses of one kind that the temporaries stay small."""
     units = _units(kind, addresses, active, target)
@@ -110,16 +139,30 @@ def _of_rows(
     served_bytes = max(kind.lane_bytes, target.limit("multiprocessor.shared_bank_bytes"))
     row_bytes = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
     places = row_bytes // served_bytes
-    paired = np.zeros(len(units), np.bool_)
-    for distance in pair_distances(kind, target):
-        # Equal addresses of lanes n and n ^ distance: halves of every aligned block of 2 * distance lanes agree.
-        blocks = units.reshape(len(units), -1, 2, distance)
-        paired |= (blocks[:, :, 0] == blocks[:, :, 1]).all(axis=(1, 2))
+    paired = _paired(units, pair_distances(kind, target), active is not None)
     if not paired.any():
-        return _busiest(units[:, groups], places)
-    found = np.empty(len(units), np.int64)
-    found[~paired] = _busiest(units[~paired][:, groups], places)
-    found[paired] = _busiest(units[paired][:, groups.reshape(len(groups) // 2, -1)], places)
+        found = _busiest(units[:, groups], places)
+    else:
+        found = np.empty(len(units), np.int64)
+        found[~paired] = _busiest(units[~paired][:, groups], places)
+        found[paired] = _busiest(units[paired][:, groups.reshape(len(groups) // 2, -1)], places)
+    if idle and active is not None and target.supports("idle_lanes_take_cycles"):
+        least = np.where(paired, len(groups) // 2, len(groups))
+        found = np.where(active.any(axis=1), np.maximum(found, least), 0)
+    return found
+
+
+def _paired(units: NDArray[np.integer], distances: Sequence[int], masked: bool) -> NDArray[np.bool_]:
+    """Which accesses have equal units in all lanes n and n ^ distance that are both active, at one of the distances."""
+    found = np.zeros(len(units), np.bool_)
+    for distance in distances:
+        # Lanes n and n ^ distance are the halves of every aligned block of 2 * distance lanes.
+        blocks = units.reshape(len(units), -1, 2, distance)
+        one, other = blocks[:, :, 0], blocks[:, :, 1]
+        agree = one == other
+        if masked:
+            agree |= (one < 0) | (other < 0)
+        found |= agree.all(axis=(1, 2))
     return found
 
 
