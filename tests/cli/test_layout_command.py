@@ -88,6 +88,12 @@ def test_operations_apply_from_left_to_right(tilewright: Tilewright) -> None:
     assert document["result"]["text"] == "32:1"
 
 
+def test_a_composition_past_the_domain_is_refused_unless_it_may_go_on(tilewright: Tilewright) -> None:
+    refused = tilewright("layout", "(4,8):(8,1)", "--compose", "64:1")
+    assert refused.code == 1 and "not expressible" in refused.out
+    assert result(tilewright, "(4,8):(8,1)", "--compose", "64:1", "--extend")["result"]["text"] == "(4,16):(8,1)"
+
+
 def test_values_at_coordinates(tilewright: Tilewright) -> None:
     assert result(tilewright, "(8,16):(16,1)", "--at", "3,5")["steps"][0]["answer"] == {"kind": "value", "value": 53}
     assert result(tilewright, "(8,16):(16,1)", "--at", "9")["steps"][0]["answer"]["value"] == 17

@@ -93,6 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chain.add_argument(
         "--convert", action=_Append, dest="operations", choices=_FAMILIES, help="write it in another family"
     )
+    chain.add_argument(
+        "--extend", action="store_true", help="compose and divide past the domain, along the last leaf, as CuTe does"
+    )
     chain.add_argument("--sizes", action="append", default=[], metavar="N=4,...", help="values of named sizes")
     chain.add_argument("--where", metavar="CONDITIONS", help="what holds of the others, for --equal: N %% 8 == 0")
     drawing = parser.add_argument_group("a picture")
@@ -112,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise TilewrightError(f"--element-bytes {arguments.element_bytes}: no element's size", remedy="give 1 to 16")
     sizes = facts_of(arguments.where, sizes_of(arguments.sizes))
     start, operand, operations = _start(arguments, sizes.values)
-    chain = run_chain(start, operations, sizes)
+    chain = run_chain(start, operations, sizes, extend=arguments.extend)
     drawn: Drawable = operand if operand is not None and not chain.steps else chain.result
     window = window_of(arguments.rows, arguments.columns)
     match arguments.format:

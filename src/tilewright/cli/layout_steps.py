@@ -44,12 +44,14 @@ Value = Layout | LinearLayout | Hierarchy | Piecewise
 Answer = Value | Refusal | Relation | Equal | Different | int | str
 """What an operation gives."""
 
+_EXTENDING: dict[str, Callable[[Layout, Tiler, bool], Layout | Refusal]] = {
+    "compose": lambda layout, tiler, extend: compose(layout, tiler, extend=extend),
+    "divide": lambda layout, tiler, extend: logical_divide(layout, tiler, extend=extend),
+    "zipped-divide": lambda layout, tiler, extend: zipped_divide(layout, tiler, extend=extend),
+    "tiled-divide": lambda layout, tiler, extend: tiled_divide(layout, tiler, extend=extend),
+    "flat-divide": lambda layout, tiler, extend: flat_divide(layout, tiler, extend=extend),
+}
 _TILERS: dict[str, Callable[[Layout, Tiler], Layout | Refusal]] = {
-    "compose": compose,
-    "divide": logical_divide,
-    "zipped-divide": zipped_divide,
-    "tiled-divide": tiled_divide,
-    "flat-divide": flat_divide,
     "product": logical_product,
     "zipped-product": zipped_product,
     "tiled-product": tiled_product,
@@ -104,11 +106,14 @@ class Sizes:
     facts: Facts = field(default_factory=lambda: NO_FACTS)
 
 
-def run_chain(start: Value, operations: Sequence[tuple[str, str]], sizes: Sizes) -> Chain:
-    """Apply operations, each (name, argument), until one has no layout as its answer. Raises TilewrightError."""
+def run_chain(start: Value, operations: Sequence[tuple[str, str]], sizes: Sizes, *, extend: bool = False) -> Chain:
+    """Apply operations, each (name, argument), until one has no layout as its answer.
+
+    extend: compose and divide go on past a layout's domain along its last leaf, as CuTe does. Raises TilewrightError.
+    """
     value, steps = start, list[Step]()
     for place, (operation, argument) in enumerate(operations):
-        answer = apply_operation(value, operation, argument, sizes)
+        answer = apply_operation(value, operation, argument, sizes, extend=extend)
         steps.append(Step(operation, argument, answer))
         if isinstance(answer, NotExpressible | NotDecided):
             break
@@ -119,7 +124,7 @@ def run_chain(start: Value, operations: Sequence[tuple[str, str]], sizes: Sizes)
     return Chain(start, tuple(steps), value)
 
 
-def apply_operation(value: Value, operation: str, argument: str, sizes: Sizes) -> Answer:
+def apply_operation(value: Value, operation: str, argument: str, sizes: Sizes, *, extend: bool = False) -> Answer:
     """What one operation makes of a value. Raises TilewrightError for arguments that are none."""
     if operation == "convert":
         return converted(value, argument)
@@ -132,6 +137,8 @@ def apply_operation(value: Value, operation: str, argument: str, sizes: Sizes) -
             f"--{operation} takes a layout of shape and strides, and here is {kind_words(value)}",
             remedy="put --convert cute before it",
         )
+    if operation in _EXTENDING:
+        return _EXTENDING[operation](value, tiler_of(argument, sizes.values), extend)
     if operation in _TILERS:
         return _TILERS[operation](value, tiler_of(argument, sizes.values))
     if operation in _LAYOUTS:
