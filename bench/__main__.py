@@ -19,6 +19,7 @@ from bench import (
     layouts,
     mutants,
     operand_suite,
+    ragged,
     sanitizers,
 )
 
@@ -36,6 +37,7 @@ _BENCHES = {
     "layouts": layouts,
     "mutants": mutants,
     "operands": operand_suite,
+    "ragged": ragged,
     "sanitizers": sanitizers,
 }
 
