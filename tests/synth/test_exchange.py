@@ -179,6 +179,20 @@ def test_layouts_of_any_columns(seed: int, free: int, element_bytes: int, warps:
         assert np.array_equal(follow(holding(source), plan, "sm_90a"), holding(destination)), plan.kind
 
 
+@pytest.mark.parametrize("element_bytes", [1, 2, 4])
+@pytest.mark.parametrize("registers", [0, 1, 2])
+def test_files_of_a_word_and_less(registers: int, element_bytes: int) -> None:
+    generator = random.Random(registers)
+    for _ in range(4):
+        source, destination = (random_layout(generator, registers, 0, 0) for _ in range(2))
+        plans = candidate_plans(source, destination, element_bytes, "sm_90a")
+        assert not isinstance(plans, NotExpressible)
+        for plan in plans:
+            assert np.array_equal(follow(holding(source), plan, "sm_90a"), holding(destination)), plan.kind
+        if not registers:
+            assert plans[0].kind == "shuffles" and plans[0].cost.shuffles == 1
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([1, 2, 4]))
 def test_lanes_exchange_words_of_layouts_that_differ_within_warps(seed: int, element_bytes: int) -> None:

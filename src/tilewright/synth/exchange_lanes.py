@@ -40,6 +40,8 @@ def lane_steps(pair: Pair, word_bits: int) -> tuple[Step, ...] | None:
     found = _within_lanes(pair)
     if found is not None:
         return found
+    # A file of less than a word is one word.
+    word_bits = min(word_bits, max(len(pair.source.register), len(pair.destination.register)))
     words = shared_registers(pair)[:word_bits]
     if len(words) < word_bits:
         return None
