@@ -27,6 +27,7 @@ from tilewright.layout.nested import Integer
 from tilewright.layout.overlap import overlaps
 from tilewright.layout.symbolic_composition import exact_quotient, never_negative
 
+_MOST_SYMBOLIC = 32
 _Leaf = tuple[Integer, Integer, Integer]
 """stride, extent, and the product of the extents before it."""
 
@@ -200,6 +201,8 @@ def _sorted(layout: Layout) -> list[_Leaf] | Refusal:
         return sorted(leaves, key=lambda leaf: (_number(leaf[0]), _number(leaf[1])))
     if not all(never_negative(stride) for stride, _, _ in leaves):
         return NotDecided(f"the strides of {layout} may be negative", "the sizes")
+    if len(leaves) > _MOST_SYMBOLIC:
+        return NotDecided(f"{len(leaves)} leaves with symbolic strides", f"{_MOST_SYMBOLIC} or fewer, or the sizes")
     waiting: list[_Leaf] = leaves
     ordered: list[_Leaf] = []
     while waiting:

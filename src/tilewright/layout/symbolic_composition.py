@@ -18,12 +18,16 @@ from tilewright.layout.integer_expression import IntegerExpression, Monomial, as
 from tilewright.layout.layout import Flat
 from tilewright.layout.nested import Integer
 
+_MOST_LEAVES = 128
+
 
 def symbolic_runs(left: Flat, right: Flat) -> list[list[tuple[Integer, Integer]]] | NotDecided:
     """For each leaf of `right` the (extent, stride) of the leaves of `left` after it.
 
     left: coalesced leaves; right: leaves as they are. Each answer holds for all positive sizes.
     """
+    if len(left) + len(right) > _MOST_LEAVES:
+        return NotDecided(f"{len(left)} and {len(right)} leaves with symbolic sizes", f"{_MOST_LEAVES} or fewer in all")
     taken: list[list[tuple[Integer, Integer]]] = [[] for _ in left]
     result: list[list[tuple[Integer, Integer]]] = []
     for extent, stride in right:
