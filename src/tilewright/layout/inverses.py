@@ -7,8 +7,12 @@ leaves are then tractable: each gap is a whole factor). The right inverse R, lay
 of the layout with its complement; where there is no complement, rows that are padded are taken as longer rows: each
 stride a multiple of the one below, and large enough. A bijection of its size has one inverse, on both sides.
 
-A swizzle is its own inverse; it is moved behind the inverse of the rest where that is expressible. Symbolic sizes: the
-complement and the inverses where strides divide as polynomials in an order that all positive sizes share.
+A swizzle is its own inverse; it is moved behind the inverse of the rest where `layout.composition` can. Negative
+strides are turned round first. Symbolic sizes: where strides divide as polynomials, in an order for all positive sizes.
+
+`NotExpressible` is said only where no layout is the answer. `NotDecided`: left inverses of layouts without overlap
+whose strides are not in rows (`(3,2):(2,3)`), offsets that overflow a digit, swizzles that do not move, more than 32
+leaves with symbolic sizes.
 Checked by tests/layout/test_inverses.py against enumeration.
 """
 
