@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.exchange import Access, Cross, ExchangePlan, Rearrange, Shuffle, Stage, Step, Toggle
+from tilewright.ir.exchange import Access, Cross, ExchangePlan, Load, Rearrange, Shuffle, Stage, Step, Store, Toggle
 from tilewright.layout import bit_matrix
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, images, linear_layout
@@ -63,6 +63,8 @@ def after(files: Files, step: Step, element_bytes: int, target: str | None) -> F
             return files[warp, lane ^ differ << lane_bit, number ^ differ << element_bit]
         case Stage():
             return through_memory(files, step, element_bytes, target)
+        case Store() | Load():
+            raise AssertionError("an exchange between registers has no memory of its caller")
 
 
 def sum_of_images(columns: tuple[int, ...], numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,7 +19,8 @@ from tilewright.layout import bit_matrix
 from tilewright.layout.linear import LinearLayout
 from tilewright.lower.ac_to_ptx import PTX_VERSION
 from tilewright.lower.emit import Text
-from tilewright.lower.exchange import Ready, emit, linear_bytes, prepare
+from tilewright.lower.exchange import emit, prepare
+from tilewright.lower.exchange_words import Ready, linear_bytes
 
 _LANE_BITS = 5
 _ALIGN_BYTES = 128
