@@ -2,7 +2,7 @@
 
 Two parts. `--prepare` needs no GPU: plans and lowers every pair, has the peer compile the same conversion
 (`peer_conversions`, in an environment that has Triton: `--peer-python`), and assembles both by one `ptxas` into
-`--folder`. Without it the kernels of that folder are launched, ours and theirs in turn, and a table and
+`kernels.zip` of `--folder`. Without it those kernels are launched, ours and theirs in turn, and a table and
 `conversions.json` come out.
 
 Each kernel takes its tile there and back `repeat` times, one CTA of four warps on every multiprocessor. Time is that of
@@ -18,6 +18,7 @@ import json
 import math
 import statistics
 import subprocess
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tilewright.layout.linear import LinearLayout
 
 _PTX_VERSION = 88
+_ARCHIVE = "kernels.zip"
 _FEW, _MANY = 16, 272
 _PEER_TRIPS = 4
 """Round trips in the body of the peer's loop; `ptxas` unrolls ours as often where it likes."""
@@ -90,7 +92,9 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
     from tilewright.runtime.assemble import assemble
     from tilewright.synth.exchange import plan_exchange
 
-    folder.mkdir(parents=True, exist_ok=True)
+    texts, kernels = folder / "text", folder / "kernels"
+    for each in (texts, kernels):
+        each.mkdir(parents=True, exist_ok=True)
     layouts = {rows: register_layouts(rows) for rows in (64, 128)}
     peer = subprocess.Popen(
         [peer_python, str(Path(__file__).with_name("peer_conversions.py"))],
@@ -111,7 +115,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             "ptx_version": _PTX_VERSION,
             "trips": _PEER_TRIPS,
         }
-        theirs_ptx = folder / f"{number}.theirs.json"
+        theirs_ptx = texts / f"{number}.theirs.json"
         if not theirs_ptx.exists():
             print(json.dumps(job), file=peer.stdin, flush=True)
             theirs_ptx.write_text(peer.stdout.readline())
@@ -140,8 +144,8 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             if "error" in side:
                 entry[f"{name}_error"] = side["error"]
                 continue
-            cubin = folder / f"{number}.{name}.cubin"
-            text = folder / f"{number}.{name}.ptx"
+            cubin = kernels / f"{number}.{name}.cubin"
+            text = texts / f"{number}.{name}.ptx"
             if not cubin.exists() or not text.exists() or text.read_text() != side["ptx"]:
                 assembly = assemble(side["ptx"], "sm_90a", name=f"{number}.{name}")
                 cubin.write_bytes(assembly.cubin)
@@ -151,10 +155,17 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             trips = _PEER_TRIPS + 0.5 if name == "theirs" else 1.5
             entry[f"{name}_barriers"] = round(side["ptx"].count("bar.sync") / trips)
         entries.append(entry)
-        (folder / "index.json").write_text(json.dumps({"triton": version, "pairs": entries}))
+    with zipfile.ZipFile(folder / _ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("index.json", json.dumps({"triton": version, "pairs": entries}))
+        for entry in entries:
+            for name in ("ours", "theirs", "other"):
+                if f"{name}_entry" in entry:
+                    archive.write(kernels / f"{entry['number']}.{name}.cubin", f"{entry['number']}.{name}.cubin")
     peer.stdin.close()
     peer.wait()
-    print(f"{len(entries)} pairs in {folder}; {sum(1 for each in entries if 'theirs_error' in each)} not by the peer")
+    print(
+        f"{len(entries)} pairs in {folder / _ARCHIVE}; {sum(1 for each in entries if 'theirs_error' in each)} not by the peer"
+    )
 
 
 def _other_kind(source: LinearLayout, destination: LinearLayout, element_bytes: int) -> ExchangePlan | None:
@@ -238,7 +249,8 @@ class Device:
 
 def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
     device = Device()
-    index = json.loads((folder / "index.json").read_text())
+    archive = zipfile.ZipFile(folder / _ARCHIVE)
+    index = json.loads(archive.read("index.json"))
     random = np.random.default_rng(3)
     rows: list[dict[str, Any]] = []
     for entry in index["pairs"][::every]:
@@ -251,7 +263,7 @@ def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
             if f"{name}_entry" not in entry:
                 continue
             shared = entry[f"{name}_shared_bytes"]
-            cubin = (folder / f"{entry['number']}.{name}.cubin").read_bytes()
+            cubin = archive.read(f"{entry['number']}.{name}.cubin")
             trips = _PEER_TRIPS if name == "theirs" else 1
             kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared, trips)
             row[f"{name}_right"] = bool(np.array_equal(device.result(*kernels[name], given), given))
@@ -296,7 +308,7 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
                 f"{row['ours']} as chosen (estimate {row['estimate']})"
             )
     ratios = [row["ratio"] for row in compared]
-    summary = {
+    summary: dict[str, Any] = {
         "pairs": len(rows),
         "compared": len(compared),
         "ours_right": sum(bool(row["ours_right"]) for row in rows),
