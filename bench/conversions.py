@@ -37,6 +37,7 @@ _FEW, _MANY = 16, 272
 _PEER_TRIPS = 4
 """Round trips in the body of the peer's loop; `ptxas` unrolls ours as often where it likes."""
 _WARM_UP = 2
+_WARMING_LAUNCHES = 8000
 _FREE_CYCLES = 8.0
 """Round trips of both that take less are equal: they are no instructions, or a few moves."""
 
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peer-python", default="python3", help="a Python that has Triton (for --prepare)")
     parser.add_argument("--folder", type=Path, default=Path("out/conversions"), help="where the kernels are")
     parser.add_argument("--every", type=int, default=1, help="take every n-th pair only")
-    parser.add_argument("--turns", type=int, default=7, help="timed turns of each kernel (default 7)")
+    parser.add_argument("--turns", type=int, default=11, help="timed turns of each kernel (default 11)")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
@@ -163,9 +164,8 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
                     archive.write(kernels / f"{entry['number']}.{name}.cubin", f"{entry['number']}.{name}.cubin")
     peer.stdin.close()
     peer.wait()
-    print(
-        f"{len(entries)} pairs in {folder / _ARCHIVE}; {sum(1 for each in entries if 'theirs_error' in each)} not by the peer"
-    )
+    refused = sum("theirs_error" in each for each in entries)
+    print(f"{len(entries)} pairs in {folder / _ARCHIVE}; {refused} not by the peer")
 
 
 def _other_kind(source: LinearLayout, destination: LinearLayout, element_bytes: int) -> ExchangePlan | None:
@@ -204,6 +204,7 @@ class Device:
         for buffer in self.buffers:
             self.call("cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(1 << 16))
         self.scratch = ctypes.c_uint64(0)
+        self.modules: list[ctypes.c_void_p] = []
 
     def call(self, name: str, *arguments: object) -> None:
         status = getattr(self.cuda, name)(*arguments)
@@ -218,9 +219,16 @@ class Device:
     def kernel(self, cubin: bytes, entry: str, shared_bytes: int) -> ctypes.c_void_p:
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), cubin)
+        self.modules.append(module)
         self.call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
         self.call("cuFuncSetAttribute", function, 8, shared_bytes)
         return function
+
+    def forget(self) -> None:
+        """Unloads every kernel."""
+        for module in self.modules:
+            self.call("cuModuleUnload", module)
+        self.modules.clear()
 
     def launch(self, function: ctypes.c_void_p, shared_bytes: int, repeat: int, grid: int) -> None:
         values = [*self.buffers, ctypes.c_int(repeat), self.scratch, self.scratch]
@@ -267,6 +275,10 @@ def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
             trips = _PEER_TRIPS if name == "theirs" else 1
             kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared, trips)
             row[f"{name}_right"] = bool(np.array_equal(device.result(*kernels[name], given), given))
+        if not rows:
+            # The clocks rise in the first half second of work.
+            for _ in range(_WARMING_LAUNCHES):
+                device.milliseconds(*kernels["ours"], _MANY)
         taken: dict[str, list[float]] = {name: [] for name in kernels}
         for turn in range(_WARM_UP + turns):
             for name, kernel in kernels.items():
@@ -281,6 +293,7 @@ def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
             free = max(row["ours"], row["theirs"]) < _FREE_CYCLES
             row["ratio"] = 1.0 if free else round(row["theirs"] / max(row["ours"], 1.0), 3)
         rows.append(row)
+        device.forget()
     return rows
 
 
