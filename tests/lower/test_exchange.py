@@ -15,7 +15,8 @@ from tests.lower.exchange_runs import expected, ran, tile, verdict
 
 from tilewright.ir.exchange import Cross, ExchangePlan, Shuffle, Stage
 from tilewright.layout.answer import NotExpressible
-from tilewright.layout.linear import LinearLayout
+from tilewright.layout.linear import LinearLayout, equal
+from tilewright.legal.instruction_layout import instruction_layout
 from tilewright.synth.exchange import candidate_plans, plan_exchange
 
 LAYOUTS = register_layouts(64)
@@ -82,3 +83,10 @@ def test_all_pairs(element_bytes: int) -> None:
     for first, second in PAIRS:
         plan = plan_of(LAYOUTS[first], LAYOUTS[second], element_bytes)
         arrives(first, second, element_bytes, plan)
+
+
+def test_the_thirty_layouts_differ_and_an_accumulator_is_the_instruction_s() -> None:
+    for rows in (64, 128):
+        assert len(set(register_layouts(rows).values())) == 30
+    fragment = instruction_layout("wgmma.m64n64k16", "D").layout
+    assert isinstance(fragment, LinearLayout) and equal(LAYOUTS["wgmma D"], fragment)
