@@ -104,7 +104,7 @@ def test_values_at_coordinates(tilewright: Tilewright) -> None:
 @pytest.mark.parametrize(
     ("left", "right", "options", "code", "words"),
     [
-        ("(8,(4,N)):(1,(8,32))", "(32,N):(1,32)", (), 0, "equal, by normal forms"),
+        ("(8,(4,N)):(1,(8,32))", "(32,N):(1,32)", (), 0, "equal for all sizes, by normal forms"),
         ("(8,N//8):(1,8)", "N:1", ("--where", "N % 8 == 0, N > 0"), 0, "equal"),
         ("(8,N//8):(1,8)", "N:1", ("--where", "N % 4 == 0, N > 0"), 1, "the sizes are"),
         ("(4,8):(8,1)", "(4,8):(1,4)", (), 1, "different: at 1 the values are 8 and 1"),

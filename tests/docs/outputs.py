@@ -68,6 +68,10 @@ _PACKED_ROWS = ("--dtype", "bf16", "--dims", "100,4096", "--strides", "200", "--
 _FULL_ROWS = ("--dtype", "bf16", "--dims", "4096,100", "--strides", "8192", "--box", "64,100", "--swizzle", "128B")
 
 
+_FRAGMENT = ("--mma", "mma.m16n8k16.bf16", "--operand", "A")
+_TRANSPOSE = ("--layout", "(32,32):(32,1)", "--access", "st.shared.b32:rows", "--access", "ld.shared.b32:columns")
+
+
 def _judged_map(*arguments: str, code: int = 0) -> Callable[[], str]:
     return lambda: command("tensormap", *arguments, code=code)
 
@@ -129,6 +133,35 @@ OUTPUTS: dict[str, Callable[[], str]] = {
         "--where",
         "1 <= K <= 65536, 1 <= M <= 65536",
         code=3,
+    ),
+    "layout-compose": lambda: command("layout", "(8,16):(16,1)", "--compose", "(4,32):(32,1)"),
+    "layout-refused": lambda: command("layout", "(4,4):(1,8)", "--inverse", code=1),
+    "layout-equal": lambda: command("layout", "equal", "(8,(4,N)):(1,(8,32))", "(32,N):(1,32)"),
+    "layout-different": lambda: command("layout", "equal", "(4,N):(N,1)", "(4,N):(1,4)", code=1),
+    "layout-where": lambda: command("layout", "equal", "(8,N//8):(1,8)", "N:1", "--where", "N > 0, N % 8 == 0"),
+    "layout-linear": lambda: command("layout", "Sw<2,1,3> o 0 o (8,8):(8,1)", "--convert", "linear"),
+    "layout-fragment": lambda: command("layout", *_FRAGMENT, "--show"),
+    "layout-fragment-cute": lambda: command("layout", *_FRAGMENT, "--convert", "cute"),
+    "layout-swizzled": lambda: command("layout", "(8,8):(8,1)", "--swizzle", "3,0,3", "--show"),
+    "banks-tile": lambda: command("banks", *_TRANSPOSE, code=1),
+    "banks-plan": lambda: command("banks", *_TRANSPOSE, "--synthesize"),
+    "banks-engine": lambda: command(
+        "banks",
+        "--layout",
+        "(64,128):(128,1)",
+        "--element-bytes",
+        "2",
+        "--access",
+        "ldmatrix.x4",
+        "--engine",
+        "tma",
+        "--synthesize",
+    ),  # fmt: skip
+    "banks-picture": lambda: command(
+        "banks", "--layout", "(8,4):(32,1)", "--access", "st.shared.b32:lanes", "--show", code=1
+    ),
+    "banks-kernel": lambda: command(
+        "banks", "examples/transpose.ptx", "--launch", "examples/transpose.launch.json", code=1
     ),
     "run-ring": lambda: command("run", "examples/ring.ptx", "--launch", "examples/ring.launch.json"),
 }

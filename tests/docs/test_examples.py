@@ -9,16 +9,20 @@ import pytest
 from tests.docs.pages import ROOT
 
 from tilewright.cli.main import main
+from tilewright.driver.bank_report import bank_report_of_ptx
 from tilewright.driver.check import CheckOptions, check_file, check_text
 from tilewright.driver.launch_file import read_launch_file
 
 EXAMPLES = ROOT / "examples"
 RING = EXAMPLES / "ring.ptx"
 LAUNCH = EXAMPLES / "ring.launch.json"
+TRANSPOSE = EXAMPLES / "transpose.ptx"
+TRANSPOSE_LAUNCH = EXAMPLES / "transpose.launch.json"
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.iterdir()} == {"ring.ptx", "ring.launch.json", "README.md"}
+    kernels = {"ring.ptx", "ring.launch.json", "transpose.ptx", "transpose.launch.json"}
+    assert {path.name for path in EXAMPLES.iterdir()} == {*kernels, "README.md"}
 
 
 @pytest.mark.parametrize("isa", ["tolerant", "strict"])
@@ -57,3 +61,33 @@ def test_ring_adds_up(tmp_path: Path) -> None:
     assert main(["run", str(RING), *arguments]) == 0
     sums = np.load(tmp_path / "out.npz")["sums"].view(np.uint32)
     assert (sums == tiles[::8].sum(axis=0)).all()  # a lane reads its column of a tile's first row
+
+
+def mended_transpose() -> str:
+    """The transpose with the swizzle that docs/how-to/lay-out-a-tile.md finds: word ^ row."""
+    text = TRANSPOSE.read_text("utf-8")
+    for old, new in (
+        ("st.shared.u32 [%r2], %r5;", "shl.b32 %r6, %r4, 2; xor.b32 %r6, %r6, %r2; st.shared.u32 [%r6], %r5;"),
+        ("ld.shared.u32 %r5, [%r3];", "shl.b32 %r6, %r0, 2; xor.b32 %r6, %r6, %r3; ld.shared.u32 %r5, [%r6];"),
+        (".align 128", ".align 4096"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_transpose_is_proven_and_transposes(tmp_path: Path, mended: bool) -> None:
+    text = mended_transpose() if mended else TRANSPOSE.read_text("utf-8")
+    (kernel,) = check_text(text).kernels
+    assert (kernel.verdict, kernel.scope) == ("proven", "all trip counts")
+    launch = read_launch_file(str(TRANSPOSE_LAUNCH))
+    report = bank_report_of_ptx(text, "transpose.ptx", launch)
+    assert (report.wavefronts, report.ideal) == (64 if mended else 1056, 64)
+    (tmp_path / "kernel.ptx").write_text(text, "utf-8")
+    source = np.arange(1024, dtype=np.uint32).reshape(32, 32)
+    np.savez(tmp_path / "in.npz", source=source)
+    arguments = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+    assert main(["run", str(tmp_path / "kernel.ptx"), "--launch", str(TRANSPOSE_LAUNCH), *arguments]) == 0
+    found = np.load(tmp_path / "out.npz")["destination"].view(np.uint32).reshape(32, 32)
+    assert (found == source.T).all()

@@ -45,10 +45,11 @@ def chain_lines(chain: Chain, operand: InstructionLayout | None) -> Iterator[Lin
         yield "quiet", f"  {property_words(chain.start)}"
     for place, step in enumerate(chain.steps):
         yield "quiet", f"--{step.operation} {step.argument}".rstrip()
-        yield from _answer_lines(step, last=place + 1 == len(chain.steps))
+        symbolic = isinstance(chain.start, Layout) and chain.start.is_symbolic
+        yield from _answer_lines(step, last=place + 1 == len(chain.steps), symbolic=symbolic)
 
 
-def _answer_lines(step: Step, *, last: bool) -> Iterator[Line]:
+def _answer_lines(step: Step, *, last: bool, symbolic: bool) -> Iterator[Line]:
     match step.answer:
         case NotExpressible(reason):
             yield "bad", f"  not expressible: {reason}"
@@ -58,8 +59,8 @@ def _answer_lines(step: Step, *, last: bool) -> Iterator[Line]:
                 yield "quiet", f"  would decide it: {would_decide}"
         case Different() as found:
             yield "bad", f"  {found}"
-        case Equal() as found:
-            yield "good", f"  {found}"
+        case Equal(by):
+            yield "good", f"  equal{' for all sizes' if symbolic else ''}, by {by}"
         case Relation() as found:
             yield "heading", f"  {found.complete}"
             for name, symbol in found.symbols.items():
