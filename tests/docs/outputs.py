@@ -156,7 +156,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
         "--engine",
         "tma",
         "--synthesize",
-    ),  # fmt: skip
+    ),
     "banks-picture": lambda: command(
         "banks", "--layout", "(8,4):(32,1)", "--access", "st.shared.b32:lanes", "--show", code=1
     ),
