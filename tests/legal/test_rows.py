@@ -103,3 +103,25 @@ def test_what_is_no_column_is_one_clear_error(change: dict[str, np.ndarray | Non
     columns = {name: column for name, column in (tiled_rows(np.random.default_rng(9), 10) | change).items()}
     with pytest.raises(TilewrightError, match=complaint):
         legal.check_rows({name: column for name, column in columns.items() if column is not None})
+
+
+def test_columns_as_lists() -> None:
+    columns = tiled_rows(np.random.default_rng(9), 200)
+    assert legal.check_rows({name: column.tolist() for name, column in columns.items()}).tolist() == (
+        legal.check_rows(columns).tolist()
+    )
+    assert legal.check_rows({name: [] for name in COLUMNS}).tolist() == []
+    with pytest.raises(TilewrightError, match="column 's1' is not of integers: row 1 is 1.5"):
+        legal.check_rows({name: column.tolist() for name, column in columns.items()} | {"s1": [16, 1.5] + [16] * 198})
+    with pytest.raises(TilewrightError, match="columns are 3"):
+        legal.check_rows(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_negative_corners_of_any_make_are_the_same() -> None:
+    columns = im2col_rows(np.random.default_rng(9), 3000)
+    signed_columns = {name: column.view(np.int64) for name, column in columns.items()}
+    assert min(signed_columns["lo0"].min(), signed_columns["up0"].min()) < -1
+    found = legal.check_im2col_rows(signed_columns)
+    as_objects = {name: column.astype(object) for name, column in signed_columns.items()}
+    assert found.any() and (found == legal.check_im2col_rows(as_objects)).all()
+    assert (found == legal.check_im2col_rows({n: column.tolist() for n, column in signed_columns.items()})).all()

@@ -93,7 +93,7 @@ def test_a_map_of_a_plan_and_a_described_one_are_one() -> None:
         ({"dims": (64, 2**31 + 1)}, (0, 0), 1024, "an extent of 2147483649 is beyond a copy's 2147483648"),
         ({"strides": (-16,)}, (0, 0), 1024, "a stride of -16 bytes is no tensor map's"),
         ({}, (0, 2**31), 1024, "coordinate 2147483648 is no signed 32-bit number"),
-        ({}, (0.5, 0), 1024, "coordinates are integers"),
+        ({}, (0.5, 0), 1024, "coords[0] is 0.5, not an integer"),
     ],
 )  # fmt: skip
 def test_misuse_is_one_line(fields: dict[str, object], coords: tuple[int, ...], size: int, message: str) -> None:
@@ -109,7 +109,7 @@ def test_memory_is_one_dimension_of_bytes() -> None:
 
 
 def test_what_is_no_map_and_no_memory() -> None:
-    with pytest.raises(TilewrightError, match="str is no tensor map"):
+    with pytest.raises(TilewrightError, match="'map' is no tensor map"):
         copy_box("map", np.zeros(16, np.uint8), (0, 0))  # pyright: ignore[reportArgumentType]
     with pytest.raises(TilewrightError, match="memory is no array"):
         copy_box(matrix(), [1, 2], (0, 0))  # pyright: ignore[reportArgumentType]

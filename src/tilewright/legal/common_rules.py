@@ -11,11 +11,13 @@ tests/legal/test_tensormap_driver.py, against a driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from re import fullmatch
+from typing import SupportsIndex
 
 from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import integer, shown
 from tilewright.legal.enumerations import (
     DATA_TYPES,
     FILL_NAN,
@@ -34,10 +36,13 @@ Driver = tuple[int, int]
 
 
 def driver_version(driver: object) -> Driver | None:
-    """`driver` as (major, minor): None, a pair, or the number that `cuDriverGetVersion` answers, such as 12080.
+    """`driver` as (major, minor): None, a pair, the number that `cuDriverGetVersion` answers, such as 12080, or what
+    people write, 12.8 or "12.8".
 
     Raises TilewrightError for anything else.
     """
+    if not isinstance(driver, int) and isinstance(driver, SupportsIndex) and not isinstance(driver, Iterable):
+        driver = integer("driver", driver, "check")
     match driver:
         case None:
             return None
@@ -45,12 +50,16 @@ def driver_version(driver: object) -> Driver | None:
             pass
         case int() if 1000 <= driver < 1000000:
             return driver // 1000, driver % 1000 // 10
-        case (int() as major, int() as minor) if major > 0 and 0 <= minor < 100:
+        case (int() as major, int() as minor) if 0 < major < 1000 and 0 <= minor < 100:
             return major, minor
+        case float() | str():
+            written = fullmatch(r"(\d{1,3})\.(\d{1,2})", str(driver))
+            if written is not None and int(written[1]) > 0:
+                return int(written[1]), int(written[2])
         case _:
             pass
     raise TilewrightError(
-        f"driver version {driver!r} is not understood", remedy="give (major, minor), or a number such as 13000"
+        f"driver version {shown(driver)} is not understood", remedy="give (major, minor), or a number such as 13000"
     )
 
 

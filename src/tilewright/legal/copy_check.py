@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
 from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import integer, integers, shown
 from tilewright.legal.enumerations import DATA_TYPES, INTERLEAVE_NONE, PADDED_TYPES
 from tilewright.legal.im2col_map import AnyMap, Im2colMap, Im2colWideMap
 from tilewright.legal.legality import Legality, check
-from tilewright.legal.tensor_map import TensorMap, integer, integers
+from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.violation import Violation
 from tilewright.targets import Target
 
@@ -142,6 +143,7 @@ def check_copy(
     TilewrightError for unknown modes, directions, operations and for what is no integer.
     """
     legality = check(map, target, driver)
+    map = legality.map
     copy = _Copy(
         map=map,
         mode=_mode(mode, map),
@@ -174,7 +176,7 @@ def check_copy(
     )
 
 
-def _mode(mode: str | None, map: AnyMap) -> Mode:
+def _mode(mode: object, map: AnyMap) -> Mode:
     if mode is None:
         match map:
             case TensorMap():
@@ -184,14 +186,16 @@ def _mode(mode: str | None, map: AnyMap) -> Mode:
             case Im2colWideMap():
                 return "im2col::w::128" if map.mode == "w128" else "im2col::w"
     short = {"gather4": "tile::gather4", "scatter4": "tile::scatter4"}
-    return _one_of("mode", short.get(mode, mode), get_args(Mode))
+    return _one_of("mode", short.get(mode, mode) if isinstance(mode, str) else mode, get_args(Mode))
 
 
-def _one_of(field: str, value: str, names: tuple[Name, ...]) -> Name:
+def _one_of(field: str, value: object, names: tuple[Name, ...]) -> Name:
     for name in names:
-        if name == value:
+        if isinstance(value, str) and name == value:
             return name
-    raise TilewrightError(f"tensor copy: {field} has no value {value!r}", remedy=f"the values are {', '.join(names)}")
+    raise TilewrightError(
+        f"tensor copy: {field} has no value {shown(value)}", remedy=f"the values are {', '.join(names)}"
+    )
 
 
 def _violation(

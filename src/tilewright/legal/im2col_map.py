@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from tilewright.base import plan
 from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import integer, integers, shown
 from tilewright.legal.enumerations import (
     DATA_TYPE_NAMES,
     DATA_TYPES,
@@ -33,8 +34,6 @@ from tilewright.legal.tensor_map import (
     dtype_of_plan,
     enumerated,
     enumeration_number,
-    integer,
-    integers,
     normalize_enumerations,
     plan_element,
     plan_name,
@@ -188,6 +187,22 @@ def any_from_plan(map: plan.TensorMap, address: int = 0) -> AnyMap:
     if map.im2col.mode == "im2col":
         return Im2colMap.from_plan(map, address)
     return Im2colWideMap.from_plan(map, address)
+
+
+def map_of(map: object) -> AnyMap:
+    """A tensor map as a caller gives it: of this package, or of a launch plan, whose buffer is at address 0.
+
+    Raises TilewrightError for anything else.
+    """
+    match map:
+        case TensorMap() | Im2colMap() | Im2colWideMap():
+            return map
+        case plan.TensorMap():
+            return any_from_plan(map)
+        case _:
+            raise TilewrightError(
+                f"not a tensor map: {shown(map)}", remedy="give a TensorMap, an Im2colMap or an Im2colWideMap"
+            )
 
 
 def _normalize(values: dict[str, object]) -> int:

@@ -20,19 +20,18 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.base import plan
-from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import target_of
 from tilewright.legal.cautions import cautions_of
 from tilewright.legal.common_rules import Driver, driver_version
 from tilewright.legal.conflicts import Conflict, find_conflicts
 from tilewright.legal.footprint import copy_bytes
-from tilewright.legal.im2col_map import AnyMap, Im2colMap, Im2colWideMap, any_from_plan
+from tilewright.legal.im2col_map import AnyMap, Im2colMap, Im2colWideMap, map_of
 from tilewright.legal.im2col_rules import im2col_rules, im2col_wide_rules
 from tilewright.legal.rule import DISCRETE, Fields, Rule, Truth, always, never
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.tiled_rules import tiled_rules
 from tilewright.legal.violation import Violation
 from tilewright.targets import Target
-from tilewright.targets import target as target_named
 
 RuleSet = Callable[[Target, Driver | None], tuple[Rule, ...]]
 
@@ -121,17 +120,11 @@ def check(map: AnyMap | plan.TensorMap, target: str | Target = "sm_90a", driver:
     version that is none, and what is no map.
     """
     if not isinstance(map, TensorMap | Im2colMap | Im2colWideMap):
-        map = _of_plan(map)
-    facts = target_named(target) if isinstance(target, str) else target
+        map = map_of(map)
+    facts = target_of(target)
     version = None if driver is None else driver_version(driver)
     broken = judge(map.fields, rules_of(map), facts, version)
     return Legality(map, facts, version, broken, not broken)
-
-
-def _of_plan(map: object) -> AnyMap:
-    if isinstance(map, plan.TensorMap):
-        return any_from_plan(map)
-    raise TilewrightError(f"not a tensor map: {map!r}", remedy="give a TensorMap, an Im2colMap or an Im2colWideMap")
 
 
 def rules_of(map: AnyMap) -> RuleSet:

@@ -20,6 +20,7 @@ from functools import lru_cache
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.layout.strided_view import StridedView
+from tilewright.legal.argument import target_of
 from tilewright.legal.box_choice import choices
 from tilewright.legal.costs import Cost
 from tilewright.legal.engines import ALL_ENGINES, Engines
@@ -42,7 +43,6 @@ from tilewright.legal.repair_plan import Kind, Repair
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.want import Consumer, Want
 from tilewright.targets import Target
-from tilewright.targets import target as target_named
 
 _WHOLE_ROWS = ("128B", "64B", "32B")
 
@@ -112,7 +112,7 @@ def plan_operand(
     where it stands are left out: a compiler does not allocate it. Raises TilewrightError where the tile does not fit
     the view's rank or is not positive, for a negative stride or address, and where the element has another width.
     """
-    hardware = target_named(target) if isinstance(target, str) else target
+    hardware = target_of(target)
     answer = _plans if engines.memo else _plans.__wrapped__
     want = Want(copy_allowed=copy_allowed, store=store, consumer=consumer)
     return list(answer(view, tuple(tile), element, want, hardware, inner, swizzle, engines))

@@ -16,16 +16,17 @@ tests/legal/test_repairs.py, element by element, and tests/legal/test_repair_exh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
 from tilewright.base import plan
 from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import target_of
 from tilewright.legal.box_choice import BoxChoice
 from tilewright.legal.engines import ALL_ENGINES, Engines
-from tilewright.legal.im2col_map import AnyMap, any_from_plan
+from tilewright.legal.im2col_map import AnyMap, map_of
 from tilewright.legal.map_limits import MapLimits, map_limits
 from tilewright.legal.plan_search import (
     RANK_SEARCHED,
@@ -45,30 +46,27 @@ from tilewright.legal.reading import Reading
 from tilewright.legal.reading_search import Chain, first_fault
 from tilewright.legal.repair_plan import Part, Repair
 from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.want import Want
+from tilewright.legal.want import Want, want_of
 from tilewright.targets import Target
-from tilewright.targets import target as target_named
-
-_ANYTHING = Want()
 
 
 def repair(
     map: AnyMap | plan.TensorMap,
-    want: Want | None = None,
+    want: Want | Mapping[str, object] | None = None,
     target: str | Target = "sm_90a",
     *,
     engines: Engines = ALL_ENGINES,
 ) -> list[Repair]:
     """Plans that copy the boxes of `map` legally, the cheapest first; `map` itself where it is legal.
 
-    map: tiled, im2col, or a launch plan's; want: what must stay and what is needed (`Want`). Empty only where there is
-    nothing to copy (see above). Raises TilewrightError for an unknown target and for a wanted box of another rank.
+    map: tiled, im2col, or a launch plan's; want: what must stay and what is needed (`Want`, or its fields by
+    name). Empty only where there is nothing to copy (see above).
+    Raises TilewrightError for an unknown target and for a wanted box of another rank.
     """
-    hardware = target_named(target) if isinstance(target, str) else target
-    if isinstance(map, plan.TensorMap):
-        map = any_from_plan(map)
+    hardware = target_of(target)
+    map = map_of(map)
     answer = _repairs if engines.memo else _repairs.__wrapped__
-    return list(answer(map, want or _ANYTHING, hardware, engines))
+    return list(answer(map, want_of(want), hardware, engines))
 
 
 @lru_cache(maxsize=4096)

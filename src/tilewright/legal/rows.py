@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import integer, shown, target_of
 from tilewright.legal.common_rules import driver_version
 from tilewright.legal.im2col_rules import im2col_rules
 from tilewright.legal.rule import Fields, Rule
 from tilewright.legal.tiled_rules import tiled_rules
 from tilewright.targets import Target
-from tilewright.targets import target as target_named
 
 _LISTS = (("d", 5), ("s", 4), ("b", 5), ("e", 5))
 _SCALARS = ("dtype", "rank", "addr", "interleave", "swizzle", "l2", "oob")
@@ -50,10 +50,10 @@ def check_rows(
 ) -> NDArray[np.bool_]:
     """Of each row, whether `cuTensorMapEncodeTiled` accepts it. [rows]
 
-    columns: one-dimensional integer arrays of one length, by the names in `COLUMNS`; object arrays may hold integers of
-    any size. Raises TilewrightError for a missing column, unequal lengths, and values that are no integers.
+    columns: one-dimensional integer arrays of one length, by the names in `COLUMNS`; lists and object arrays may hold
+    integers of any size. Raises TilewrightError for a missing column, unequal lengths, and values that are no integers.
     """
-    facts = target if isinstance(target, Target) else target_named(target)
+    facts = target_of(target)
     return _check(columns, COLUMNS, tiled_rules(facts, driver_version(driver)), facts)
 
 
@@ -65,13 +65,15 @@ def check_im2col_rows(
     columns: as for `check_rows`, by the names in `IM2COL_COLUMNS`; corners are signed, as they are or in unsigned words
     of 64 bits. Raises TilewrightError as `check_rows` does.
     """
-    facts = target if isinstance(target, Target) else target_named(target)
+    facts = target_of(target)
     return _check(columns, IM2COL_COLUMNS, im2col_rules(facts, driver_version(driver)), facts)
 
 
 def _check(
     columns: Mapping[str, NDArray[Any]], names: tuple[str, ...], rules: tuple[Rule, ...], facts: Target
 ) -> NDArray[np.bool_]:
+    if not isinstance(cast("object", columns), Mapping):
+        raise TilewrightError(f"columns are {shown(columns)}", remedy="give a dict of arrays, by the columns' names")
     taken = {name: _column(columns, name, names) for name in names}
     count = taken["rank"].size
     for name, column in taken.items():
@@ -88,7 +90,7 @@ def _check(
 def _column(columns: Mapping[str, NDArray[Any]], name: str, names: tuple[str, ...]) -> Column:
     if name not in columns:
         raise TilewrightError(f"no column {name!r}", remedy=f"the columns are {', '.join(names)}")
-    column = np.asarray(columns[name])
+    column = _array(name, columns[name])
     if column.ndim != 1:
         raise TilewrightError(f"column {name!r} has {column.ndim} dimensions, not 1")
     match column.dtype.kind:
@@ -98,12 +100,28 @@ def _column(columns: Mapping[str, NDArray[Any]], name: str, names: tuple[str, ..
             return column.astype(np.uint64, copy=False).view(np.int64)
         case "O":
             values = cast("list[object]", column.tolist())
-            if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-                clipped = [max(-1, min(value, _LARGEST)) for value in cast("list[int]", values)]
-                return np.array(clipped, np.int64)
+            try:
+                numbers = [integer(f"row {row}", value, "column") for row, value in enumerate(values)]
+            except TilewrightError as error:
+                fault = error.message.removeprefix("column: ")
+                raise TilewrightError(f"column {name!r} is not of integers: {fault}") from None
+            return np.array([max(-_LARGEST - 1, min(number, _LARGEST)) for number in numbers], np.int64)
         case _:
             pass
     raise TilewrightError(f"column {name!r} is of type {column.dtype}, not of integers")
+
+
+def _array(name: str, values: object) -> NDArray[Any]:
+    """A column as a caller gives it; a list's integers stay what they are, whatever their size."""
+    if isinstance(values, np.ndarray):
+        return cast("NDArray[Any]", values)
+    fault = f"column {name!r} is {shown(values)}, not one list of integers"
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise TilewrightError(fault)
+    try:
+        return np.asarray(values, dtype=getattr(values, "dtype", object))
+    except (TypeError, ValueError):  # lists of unequal lengths, and what only looks like a list
+        raise TilewrightError(fault) from None
 
 
 def _check_chunk(chunk: dict[str, Column], rules: tuple[Rule, ...], facts: Target) -> NDArray[np.bool_]:

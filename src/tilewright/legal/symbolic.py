@@ -23,6 +23,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.layout.condition import Comparison, Condition, Either, Every, names_of, parts_of
 from tilewright.layout.condition_facts import refine, simplify
 from tilewright.layout.integer_fact import IntegerFact, Truth
+from tilewright.legal.argument import target_of
 from tilewright.legal.common_rules import Driver, driver_version
 from tilewright.legal.guard import Guard
 from tilewright.legal.rule import Fields, Rule, always, implies
@@ -30,7 +31,6 @@ from tilewright.legal.symbolic_map import SymbolicMap, fields_of
 from tilewright.legal.symbolic_term import FactTerm
 from tilewright.legal.tiled_rules import tiled_rules
 from tilewright.targets import Target
-from tilewright.targets import target as target_named
 
 Answer = Literal["legal", "illegal", "maybe"]
 
@@ -75,7 +75,7 @@ def prove(map: SymbolicMap, target: str | Target = "sm_90a", driver: object = No
     driver: as for `legal.check`. Raises TilewrightError for an unknown target or driver, and where no sizes satisfy
     what is declared.
     """
-    chip = target_named(target) if isinstance(target, str) else target
+    chip = target_of(target)
     return _proved(map, chip, driver_version(driver))
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from operator import index
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from tilewright.base import plan
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import integer, integers
 from tilewright.legal.enumerations import (
     DATA_TYPE_NAMES,
     DATA_TYPES,
@@ -45,25 +45,6 @@ _ENUMERATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 Name = TypeVar("Name", bound=str)
 VARIANTS: tuple[plan.ElementVariant, ...] = get_args(plan.ElementVariant)
-
-
-def integers(field: str, values: object) -> tuple[int, ...]:
-    """`values` as a tuple of integers. Raises TilewrightError, naming the entry, where it is no list of them."""
-    if type(values) is tuple and all(type(value) is int for value in cast("tuple[object, ...]", values)):
-        return cast("tuple[int, ...]", values)
-    if isinstance(values, str | bytes) or not hasattr(cast("object", values), "__iter__"):
-        raise TilewrightError(f"tensor map: {field} is {values!r}, not a list of integers")
-    entries = tuple(cast("Iterable[object]", values))
-    return tuple(integer(f"{field}[{at}]", value) for at, value in enumerate(entries))
-
-
-def integer(field: str, value: object) -> int:
-    """`value` as an integer. Raises TilewrightError where it is none: a bool, a float such as NaN, a text, nothing."""
-    if type(value) is int:
-        return value
-    if not isinstance(value, bool) and hasattr(value, "__index__"):
-        return index(cast("int", value))
-    raise TilewrightError(f"tensor map: {field} is {value!r}, not an integer")
 
 
 def enumerated(field: str, value: object, names: Sequence[str]) -> str | int:
@@ -185,7 +166,7 @@ def normalize_enumerations(values: dict[str, object]) -> None:
     """Names for the enumerations among a map's `values`, in place. Raises TilewrightError for unknown names."""
     for field, names in _ENUMERATIONS:
         value = values[field]
-        if value not in names:
+        if type(value) is not str or value not in names:
             values[field] = enumerated(field, value, names)
 
 

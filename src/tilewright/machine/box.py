@@ -115,6 +115,8 @@ def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
     if min(strides) < 1 or min(tensor_map.dims) < 1:
         raise EngineFault("MF007", "tensor-map", "an extent of the tensor or of the element strides is below 1")
+    if max(strides) > target("sm_90a").limit("tensor_map.element_stride_max"):
+        raise EngineFault("MF007", "tensor-map", f"an element stride of {max(strides)} is no tensor map's")
     for stride in tensor_map.strides_bytes:
         if not 0 <= stride < target("sm_90a").limit("tensor_map.stride_limit_bytes"):
             raise EngineFault("MF007", "tensor-map", f"a stride of {stride} bytes is no tensor map's")

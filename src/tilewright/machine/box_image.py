@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import index
 from typing import Protocol, SupportsIndex
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import TensorMap
+from tilewright.legal.argument import integers, shown
 from tilewright.machine.copy_engine import CopyMode, footprint_bytes, load_box
 from tilewright.machine.engine_fault import EngineFault
 
@@ -65,18 +65,15 @@ def copy_box(
     if dtype != np.uint8 or dimensions != 1:
         kind = "no array" if dtype is None else f"an array of {dtype} with {dimensions} dimensions"
         raise TilewrightError(f"memory is {kind}", remedy="give global memory as one dimension of uint8")
-    try:
-        at = tuple(index(coordinate) for coordinate in coords)
-        taps = tuple(index(offset) for offset in offsets or ())
-    except TypeError as error:
-        raise TilewrightError(f"coordinates are integers: {error}", remedy="give one integer a dimension") from error
+    at = integers("coords", coords, "copy")
+    taps = () if offsets is None else integers("offsets", offsets, "copy")
     for coordinate in at:
         if not -(1 << 31) <= coordinate < 1 << 31:
             raise TilewrightError(
                 f"coordinate {coordinate} is no signed 32-bit number", remedy="start nearer to the tensor"
             )
     if not isinstance(map, TensorMap) and not hasattr(map, "to_plan"):
-        raise TilewrightError(f"{type(map).__name__} is no tensor map", remedy="give one of tilewright.legal")
+        raise TilewrightError(f"{shown(map)} is no tensor map", remedy="give one of tilewright.legal")
     plan = map if isinstance(map, TensorMap) else map.to_plan()
     begin = map.offset_bytes if isinstance(map, TensorMap) else map.address
     if not 0 <= begin <= memory.size:
