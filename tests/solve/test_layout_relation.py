@@ -152,3 +152,20 @@ def test_the_budget_is_kept() -> None:
     linear = LinearLayout((("i", 30),), (("o", 30),), tuple((1 << 30) - (1 << at) for at in range(30)))
     other = LinearLayout((("i", 30),), (("o", 30),), (*linear.columns[:-1], 1))
     assert isinstance(equal(linear, other), Different)
+
+
+def test_questions_that_isl_would_take_long_over_are_not_asked() -> None:
+    columns = tuple((0x9E3779B97F4A7C15 * (at + 1)) % (1 << 60) for at in range(60))
+    linear = LinearLayout((("i", 60),), (("o", 60),), columns)
+    relation = relation_of(linear)
+    assert isinstance(relation, NotExpressible) and "too many" in relation.reason
+    cases: list[tuple[AnyLayout, AnyLayout]] = [
+        (linear, pw.identity((1 << 60,))),
+        (linear, Layout((2,) * 60)),
+        (pw.affine((1000003, 7), [[1, 1000003]]), pw.affine((7, 1000003), [[1, 7]])),
+        (Layout((N,), (1,), 0, Swizzle(8, 0, 16)), Layout(N)),
+    ]
+    for left, right in cases:
+        start = time.perf_counter()
+        assert isinstance(equal(left, right, {"N": IntegerFact(1, 1 << 16)}), Equal | Different | NotDecided)
+        assert time.perf_counter() - start < 5

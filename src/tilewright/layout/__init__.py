@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         zipped_divide,
         zipped_product,
     )
+    from tilewright.layout.equality import Different, Equal, compare
     from tilewright.layout.hierarchy import Hierarchy
     from tilewright.layout.inverses import complement, inverse, left_inverse, right_inverse
     from tilewright.layout.layout import Layout
@@ -40,21 +41,26 @@ if TYPE_CHECKING:
     )
     from tilewright.layout.layout_text import parse_layout, parse_nested
     from tilewright.layout.linear import LinearLayout, linear_layout
+    from tilewright.layout.piecewise import Piecewise
     from tilewright.layout.swizzle import Swizzle
     from tilewright.layout.wreath import Wreath
 
 _HOMES = {
     "Difference": "tilewright.layout.coalescing",
+    "Different": "tilewright.layout.equality",
+    "Equal": "tilewright.layout.equality",
     "Hierarchy": "tilewright.layout.hierarchy",
     "Layout": "tilewright.layout.layout",
     "LinearLayout": "tilewright.layout.linear",
     "NotDecided": "tilewright.layout.answer",
     "NotExpressible": "tilewright.layout.answer",
+    "Piecewise": "tilewright.layout.piecewise",
     "Swizzle": "tilewright.layout.swizzle",
     "Wreath": "tilewright.layout.wreath",
     "blocked_product": "tilewright.layout.division",
     "canonical": "tilewright.layout.coalescing",
     "coalesce": "tilewright.layout.coalescing",
+    "compare": "tilewright.layout.equality",
     "complement": "tilewright.layout.inverses",
     "compose": "tilewright.layout.composition",
     "difference": "tilewright.layout.coalescing",
@@ -86,16 +92,20 @@ _HOMES = {
 
 __all__ = [
     "Difference",
+    "Different",
+    "Equal",
     "Hierarchy",
     "Layout",
     "LinearLayout",
     "NotDecided",
     "NotExpressible",
+    "Piecewise",
     "Swizzle",
     "Wreath",
     "blocked_product",
     "canonical",
     "coalesce",
+    "compare",
     "complement",
     "compose",
     "difference",

@@ -97,6 +97,14 @@ def compare(left: AnyLayout, right: AnyLayout, facts: Facts = NO_FACTS) -> Verdi
             found = convert.linear_of_layout(right)
             if isinstance(found, LinearLayout):
                 return _linear(left, found)
+        case LinearLayout(), Piecewise():
+            found = convert.linear_of_piecewise(right)
+            if isinstance(found, LinearLayout):
+                return _linear(left, found)
+        case Piecewise(), LinearLayout():
+            found = convert.linear_of_piecewise(left)
+            if isinstance(found, LinearLayout):
+                return _linear(found, right)
         case _:
             pass
     sizes = [each.size for each in (left, right)]
@@ -201,6 +209,10 @@ def _by_values(left: AnyLayout, right: AnyLayout) -> Verdict:
     if size != other:
         return Different(None, _int(size), _int(other))
     if _int(size) > _MOST_ENUMERATED:
+        for index in (*(1 << bit for bit in range(_int(size).bit_length() - 1)), _int(size) - 1):
+            one, two = value_at(left, index), value_at(right, index)
+            if one != two:
+                return Different(index, one, two)
         return NotDecided(f"{size} elements with no common form of few pieces", "fewer elements")
     for index in range(_int(size)):
         one, two = value_at(left, index), value_at(right, index)

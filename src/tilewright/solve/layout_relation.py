@@ -38,9 +38,16 @@ from tilewright.layout.linear import LinearLayout
 from tilewright.layout.nested import Integer
 from tilewright.layout.piecewise import MOST_PIECES, Piece, Piecewise
 from tilewright.layout.swizzle import Swizzle
-from tilewright.solve.bounded import DEFAULT_EFFORT, Effort
+from tilewright.solve.bounded import Effort
+
+ONE_SECOND = Effort(set_operations=100_000)
+"""About what isl does in a second on such relations; an answer hangs on the count alone."""
 
 _LIMIT_MET = "maximal number of operations"
+_MOST_EXCLUSIVE_OR = 6
+_MOST_DIGITS = 48
+_MOST_PARTS = 128
+"""isl's count of operations does not bound the time of one: its questions are kept small as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +69,12 @@ def relation_of(
 ) -> Relation | NotExpressible:
     """The layout as a relation between its integer, or its digits, and its value. names: more symbols to declare.
 
-    Domain: numbers for strides and, but for the last digit, extents; with `on_digits` (of a `Layout`'s leaves, or a
-    `Piecewise`'s coordinates) any extents that are linear in the sizes. One output; a linear layout's are packed.
+    Domain: at most 48 digits, 6 exclusive ors and 128 pieces; numbers for strides and, but for the last digit, extents;
+    with `on_digits` (of a `Layout`'s leaves, or a `Piecewise`'s coordinates) any extents that are linear in the sizes.
+    One output; a linear layout's are packed.
     """
     try:
+        _small(layout)
         match layout:
             case Layout():
                 return _of_layout(layout, _Symbols(names | layout.names), on_digits)
@@ -77,7 +86,7 @@ def relation_of(
         return NotExpressible(str(error))
 
 
-def equal(left: AnyLayout, right: AnyLayout, facts: Facts = NO_FACTS, effort: Effort = DEFAULT_EFFORT) -> Verdict:
+def equal(left: AnyLayout, right: AnyLayout, facts: Facts = NO_FACTS, effort: Effort = ONE_SECOND) -> Verdict:
     """Whether both are one function of an integer, for all sizes that the facts admit and every extent positive.
 
     Normal forms first, then isl within `effort.set_operations`. Raises TilewrightError where the numbers of outputs
@@ -97,7 +106,7 @@ def equal(left: AnyLayout, right: AnyLayout, facts: Facts = NO_FACTS, effort: Ef
 
 
 def piecewise_of_relation(
-    text: str, extents: tuple[int, ...], effort: Effort = DEFAULT_EFFORT
+    text: str, extents: tuple[int, ...], effort: Effort = ONE_SECOND
 ) -> Piecewise | NotExpressible | NotDecided:
     """The pieces of a relation given in isl's syntax, `{ [i, j] -> [v] : ... }`.
 
@@ -132,6 +141,23 @@ def piecewise_of_relation(
 
 class _NotLinear(Exception):
     pass
+
+
+def _small(layout: AnyLayout) -> None:
+    """Raises _NotLinear for a relation with which isl may take long over one operation."""
+    match layout:
+        case Layout():
+            digits, exclusive_or, parts = len(layout.flat), layout.swizzle.bits if layout.swizzle else 0, 1
+        case LinearLayout():
+            digits, parts = len(layout.columns), 1
+            once = twice = 0
+            for column in layout.columns:
+                once, twice = once | column, twice | once & column
+            exclusive_or = twice.bit_count()
+        case Piecewise():
+            digits, exclusive_or, parts = len(layout.extents), 0, len(layout.pieces)
+    if digits > _MOST_DIGITS or exclusive_or > _MOST_EXCLUSIVE_OR or parts > _MOST_PARTS:
+        raise _NotLinear(f"{digits} digits, {exclusive_or} exclusive ors and {parts} pieces are too many")
 
 
 class _Symbols:
@@ -257,7 +283,7 @@ def _by_relation(left: AnyLayout, right: AnyLayout, facts: Facts, effort: Effort
     for each in (left, right):
         relation = relation_of(each, on_digits=on_digits, names=names)
         if isinstance(relation, NotExpressible):
-            return NotDecided(f"not a question of linear arithmetic: {relation.reason}", "the sizes")
+            return NotDecided(f"no small question of linear arithmetic: {relation.reason}", "the sizes")
         relations.append(relation)
     symbols = _Symbols(names)
     admitted = [part for name in sorted(names) for part in _fact_texts(symbols.names[name], facts.get(name, ANY))]
