@@ -336,3 +336,9 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _geomean(ratios: list[float]) -> float:
     return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.conversions", description=__doc__)
+    add_arguments(parser)
+    raise SystemExit(run(parser.parse_args()))
