@@ -176,6 +176,7 @@ def test_accesses_as_they_are_written(text: str, asked: tuple[str, str, int]) ->
         ("--layout", "(64,64):(64,1)", "--access", "ldmatrix.x4", "--engine", "tcgen05", "--synthesize"),
         ("--layout", "32:2", "--access", "ld.shared.b32:lanes", "--synthesize"),
         ("--layout", "(1048577,1048575):(1048575,1)", "--access", "ld.shared.b32"),
+        ("--layout", "(16,1024,(1000,1099511627776,7),(257,3))", "--access", "ld.shared.b32:columns"),
         ("examples/ring.ptx",),
         ("nothing.ptx", "--launch", "nothing.json"),
         ("examples/ring.ptx", "--launch", "examples/ring.launch.json", "--clusters", "0"),

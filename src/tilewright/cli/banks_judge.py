@@ -24,6 +24,7 @@ from tilewright.legal.tile_access import AccessOrder, TileAccess, access_layout,
 from tilewright.targets import Target
 
 LANES = "lanes"
+_MOST_ELEMENTS = 1 << 48
 _ORDERS = (*get_args(AccessOrder), LANES)
 
 
@@ -115,6 +116,8 @@ def judge_tile(
 
     Raises TilewrightError for layouts that have no such accesses, and whatever `legal` raises it for.
     """
+    if not layout.is_symbolic and max(abs(layout.least), layout.greatest) >= _MOST_ELEMENTS:
+        raise TilewrightError(f"{layout} reaches beyond 2**48 elements", remedy="give a tile of shared memory")
     costs = tuple(_cost(layout, each, element_bytes, target) for each in accesses)
     if not synthesize:
         return TileJudged(layout, element_bytes, target, costs)
