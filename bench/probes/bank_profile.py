@@ -41,9 +41,8 @@ class Counted:
 
     @property
     def wavefronts(self) -> NDArray[np.float64]:
-        """Of shared memory: the counter of all operations, or where it is not listed those of loads and of stores."""
-        if _WAVEFRONTS in self.counters:
-            return self.counters[_WAVEFRONTS]
+        """Of loads and of stores, whose counters count the accesses alone. The counter of all operations has more for
+        every load that returns to registers, of whatever memory."""
         return self.counters[f"{_WAVEFRONTS}_op_ld"] + self.counters[f"{_WAVEFRONTS}_op_st"]
 
     def row(self, number: int) -> dict[str, float]:
@@ -88,7 +87,7 @@ def _metrics(profiler: str) -> tuple[str, ...]:
         listed = ""
     known = {line.split()[0] for line in listed.splitlines() if line.strip()}
     found = tuple(name for name in _WISHED if name in known)
-    return found if any(name.startswith(_WAVEFRONTS) for name in found) else _WISHED[:3]
+    return found if set(_WISHED[1:3]) <= set(found) else _WISHED[1:3]
 
 
 def _parsed(lines: list[str], metrics: tuple[str, ...]) -> dict[str, NDArray[np.float64]] | None:
@@ -103,8 +102,7 @@ def _parsed(lines: list[str], metrics: tuple[str, ...]) -> dict[str, NDArray[np.
         texts = [(row.get(f"{name}.sum") or "").replace(",", "") for row in launches]
         if all(_is_number(text) for text in texts):
             found[name] = np.array([float(text) for text in texts]) / (WARPS * UNROLLED)
-    whole = _WAVEFRONTS in found or {f"{_WAVEFRONTS}_op_ld", f"{_WAVEFRONTS}_op_st"} <= found.keys()
-    return found if whole else None
+    return found if set(_WISHED[1:3]) <= found.keys() else None
 
 
 def _is_number(text: str) -> bool:
