@@ -125,7 +125,7 @@ def test_a_kernel_s_accesses_at_their_lines(tilewright: Tilewright, strided: tup
                   "st.shared.b32 [%r2], %r0;", "compiled from strided.py:7", "1 line without conflicts"):  # fmt: skip
         assert words in answer.out
     assert "strided.ptx:15" in tilewright("banks", *strided, "--all").out
-    document = tilewright("banks", *strided, "--format", "json").document
+    (document,) = tilewright("banks", *strided, "--format", "json").document["kernels"]
     assert [line["line"] for line in document["lines"]] == [13, 15]
     assert document["lines"][0]["origin"]["file"] == "strided.py"
     assert np.diff(document["lines"][0]["worst_addresses"]).tolist() == [128] * 31
@@ -137,6 +137,24 @@ def test_a_kernel_without_conflicts(tilewright: Tilewright, monkeypatch: pytest.
     monkeypatch.chdir(ROOT)
     answer = tilewright("banks", *RING)
     assert answer.code == 0 and "no conflicts" in answer.out
+
+
+def test_a_bundle_is_run_on_zeros(tilewright: Tilewright, small_bundle: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "scale.twb"
+    path.write_bytes(small_bundle)
+    answer = tilewright("banks", str(path))
+    assert answer.code == 0 and "wavefronts, no conflicts" in answer.out
+    answer = tilewright("banks", str(path), "--launch", "launch.json")
+    assert answer.code == 2 and "a bundle has its launches in it" in answer.err
+
+
+def test_a_part_of_the_clusters_leaves_the_rest_open(
+    tilewright: Tilewright, strided: tuple[str, str, str], tmp_path: Path
+) -> None:
+    launch = {"entry": "strided", "grid": [4, 1, 1], "block": [32, 1, 1], "params": []}
+    (tmp_path / "launch.json").write_text(json.dumps(launch), encoding="utf-8")
+    answer = tilewright("banks", *strided, "--clusters", "2")
+    assert answer.code == 1 and "of 2 of the launch's 4 clusters" in answer.out and "66 wavefronts" in answer.out
 
 
 @pytest.mark.parametrize(

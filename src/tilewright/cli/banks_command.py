@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from tilewright.base.error import TilewrightError
@@ -24,6 +25,7 @@ EXAMPLES = """examples:
   tilewright banks --layout '(64,32):(32,1)' --element-bytes 2 --access ds_read_b128 --target gfx942
   tilewright banks --layout '32:2' --access ld.shared.b32:lanes --show
   tilewright banks kernel.ptx --launch launch.json
+  tilewright banks gemm.twb
 
 An access is KIND[:ORDER[:WEIGHT]]: lanes take the tile's vectors in the layout's order, along rows or along columns;
 with :lanes the layout says where each lane's element is. Exit codes: 0 no conflicts, or a placement was asked for; 1
@@ -34,7 +36,9 @@ _MOST_BYTES = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel", nargs="?", metavar="FILE.ptx", help="count every access of a kernel (- for stdin)")
+    parser.add_argument(
+        "kernel", nargs="?", metavar="FILE", help="count every access of a PTX kernel (- for stdin) or of a bundle"
+    )
     tile = parser.add_argument_group("a tile")
     tile.add_argument("--layout", metavar="LAYOUT", help="of the tile in shared memory, in elements")
     tile.add_argument("--access", action="append", default=[], metavar="KIND[:ORDER[:WEIGHT]]", help="who accesses it")
@@ -124,28 +128,46 @@ def _kernel(arguments: argparse.Namespace) -> int:
 
     if arguments.layout is not None or arguments.access:
         raise TilewrightError("a kernel and a layout: more than one source", remedy="give one of them")
-    report = _reported(arguments)
+    if arguments.clusters is not None and arguments.clusters < 1:
+        raise TilewrightError(f"--clusters {arguments.clusters}: nothing would run", remedy="give 1 or more")
+    reports = _of_bundle(arguments) if Path(arguments.kernel).suffix == ".twb" else (_of_ptx(arguments),)
+    lines = [line for report in reports for line in kernel_lines(report, all_lines=arguments.all)]
     match arguments.format:
         case "json":
-            from tilewright.cli.banks_json import kernel_to_json
+            from tilewright.cli.banks_json import kernels_to_json
 
-            print(json.dumps(kernel_to_json(report), indent=2))
+            print(json.dumps(kernels_to_json(reports), indent=2))
         case "html":
             from tilewright.cli.layout_page import lines_page
 
-            print(lines_page("Tilewright banks", tuple(kernel_lines(report, all_lines=arguments.all)), ()))
+            print(lines_page("Tilewright banks", lines, ()))
         case "svg":
             raise TilewrightError("--format svg draws one access of a layout", remedy="use text, json or html")
         case _:
             from tilewright.cli.terminal import say_lines
 
-            say_lines(kernel_lines(report, all_lines=arguments.all))
-    if report.wavefronts > report.ideal or report.ending is not None:
+            say_lines(lines)
+    if any(report.wavefronts > report.ideal or report.ending is not None for report in reports):
         return 1
-    return 3 if report.uncounted or report.clusters < report.clusters_of_launch else 0
+    left = any(report.uncounted or report.clusters < report.clusters_of_launch for report in reports)
+    return 3 if left else 0
 
 
-def _reported(arguments: argparse.Namespace) -> BankReport:
+def _of_bundle(arguments: argparse.Namespace) -> tuple[BankReport, ...]:
+    from tilewright.cli.progress import Progress
+    from tilewright.cli.run_command import load_bundle, require_machine_target
+    from tilewright.driver.bank_report import bank_reports_of_bundle
+
+    if arguments.launch or arguments.inputs:
+        raise TilewrightError("a bundle has its launches in it, and runs on zeros", remedy="give the bundle alone")
+    bundle = load_bundle(arguments.kernel)
+    require_machine_target(bundle)
+    with Progress(wanted=arguments.format == "text", after_seconds=2.0) as progress:
+        progress.step(f"running {bundle.name} on the CPU machine")
+        return bank_reports_of_bundle(bundle, {}, clusters=arguments.clusters)
+
+
+def _of_ptx(arguments: argparse.Namespace) -> BankReport:
     from tilewright.cli.progress import Progress
     from tilewright.driver.bank_report import bank_report_of_ptx
     from tilewright.driver.check import decode_text, read_text
@@ -156,8 +178,6 @@ def _reported(arguments: argparse.Namespace) -> BankReport:
         raise TilewrightError(
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"
         )
-    if arguments.clusters is not None and arguments.clusters < 1:
-        raise TilewrightError(f"--clusters {arguments.clusters}: nothing would run", remedy="give 1 or more")
     launch = read_launch_file(arguments.launch)
     if path == "-":
         text, file = decode_text(sys.stdin.buffer.read(), "standard input"), "<stdin>"

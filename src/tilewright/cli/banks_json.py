@@ -1,11 +1,12 @@
 """What does `tilewright banks` say as JSON? Stable within `version`.
 
-A tile gives `accesses` with what they cost as it stands and, with `--synthesize`, `best` and `families`; a kernel gives
+A tile gives `accesses` with what they cost as it stands and, with `--synthesize`, `best` and `families`; kernels give
 `lines`, in the text's order. Checked by: tests/cli/test_banks_command.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.base.span import Span
@@ -68,10 +69,13 @@ def _placement_to_json(judged: TileJudged, each: Judged) -> dict[str, Any]:
     }
 
 
-def kernel_to_json(report: BankReport) -> dict[str, Any]:
-    """The whole of what is printed of a kernel's launch."""
+def kernels_to_json(reports: Sequence[BankReport]) -> dict[str, Any]:
+    """The whole of what is printed of kernels' launches."""
+    return {"version": VERSION, "kernels": [_kernel_to_json(report) for report in reports]}
+
+
+def _kernel_to_json(report: BankReport) -> dict[str, Any]:
     return {
-        "version": VERSION,
         "kernel": report.entry,
         "wavefronts": report.wavefronts,
         "ideal": report.ideal,
