@@ -65,7 +65,16 @@ def test_each_kind_of_step(first: str, second: str, element_bytes: int, step: ty
 
 @pytest.mark.parametrize(
     ("first", "second", "element_bytes"),
-    [("row8", "column8", 2), ("wgmma D", "row8", 2), ("square2", "slice, warps repeat", 4), ("row1", "row16", 1)],
+    [
+        ("row8", "column8", 2),
+        ("wgmma D", "row8", 2),
+        ("square2", "slice, warps repeat", 4),
+        ("row1", "row16", 1),
+        # Matrices stored by some of the warps.
+        ("dot B, 16 bits", "dot B, 8 bits", 1),
+        # One way within warps, the other through all of them.
+        ("column4 lanes across", "dot A, 16 bits", 2),
+    ],
 )
 def test_the_judge_proves_the_kernel_there_and_back(first: str, second: str, element_bytes: int) -> None:
     source, destination = LAYOUTS[first], LAYOUTS[second]
@@ -81,8 +90,10 @@ def test_the_judge_proves_the_kernel_there_and_back(first: str, second: str, ele
 @pytest.mark.parametrize("element_bytes", [1, 2, 4])
 def test_all_pairs(element_bytes: int) -> None:
     for first, second in PAIRS:
-        plan = plan_of(LAYOUTS[first], LAYOUTS[second], element_bytes)
-        arrives(first, second, element_bytes, plan)
+        source, destination = LAYOUTS[first], LAYOUTS[second]
+        there = plan_of(source, destination, element_bytes)
+        arrives(first, second, element_bytes, there)
+        assert verdict(source, destination, there, plan_of(destination, source, element_bytes)) == "proven"
 
 
 def test_the_thirty_layouts_differ_and_an_accumulator_is_the_instruction_s() -> None:

@@ -177,7 +177,8 @@ def _store(ready: Ready, access: Access, file: File) -> None:
         else:
             turned = ".trans" if access.form == "transposed matrix" else ""
             opcode = f"stmatrix.sync.aligned.m8n8.{_MATRIX_COUNTS[len(words)]}{turned}.shared.b16"
-            text.emit(opcode, address, braces(words))
+            # No lane of a warp that takes part stands aside, so that the guard is the same in all of them.
+            text.emit(opcode, address, braces(words), guard=guard)
 
 
 def _low(ready: Ready, file: File) -> str:

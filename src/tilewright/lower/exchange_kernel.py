@@ -4,7 +4,8 @@ does.
 For tests, which compare the array that comes out with the one that went in, and for measurement: with a plan for the
 way back, the tile goes there and back `repeat` times before, and no assembler can leave that out. There and back have
 memory of their own, so that one barrier between store and load is enough: a thread stores again only after the other
-exchange's barrier, which every thread reached after its loads.
+exchange's barrier, which every thread reached after its loads. Where the other has none of that scope there is one more
+at the end of a trip.
 
 In global memory elements stand in the order of the layouts' packed outputs, the first output's places next to each
 other. Not handled: plans back that need other memory than the plan there. Who checks: tests/lower/test_exchange.py.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir.exchange import ExchangePlan
+from tilewright.ir.exchange import ExchangePlan, Stage
 from tilewright.layout import bit_matrix
 from tilewright.layout.linear import LinearLayout
 from tilewright.lower.ac_to_ptx import PTX_VERSION
@@ -103,10 +104,25 @@ def _round_trips(text: Text, there: Ready, back: Ready, words: Sequence[str]) ->
     text.place(begin)
     for kept, each in zip(carried, emit(back, emit(there, carried)), strict=True):
         text.emit("mov.b32", kept, each)
+    _meet(text, there.plan, back.plan)
     text.emit("sub.u32", count, count, 1)
     text.emit("bra", begin, guard=text.into("pred", "setp.ne.u32", count, 0))
     text.place(end)
     return carried
+
+
+def _meet(text: Text, there: ExchangePlan, back: ExchangePlan) -> None:
+    """Waits for the threads that load what a plan's next stores overwrite, unless the other plan waits for them."""
+    scopes = {_scope(there), _scope(back)}
+    if "block" in scopes and len(scopes) == 2:
+        text.emit("bar.sync", 0)
+    elif scopes == {"warp", ""}:
+        text.emit("bar.warp.sync", -1)
+
+
+def _scope(plan: ExchangePlan) -> str:
+    """Who waits for each other in the plan's trip through memory: those of a block, of a warp, or none."""
+    return next((step.scope for step in plan.steps if isinstance(step, Stage)), "")
 
 
 def _global_load(text: Text, layout: LinearLayout, element_bytes: int, thread: str) -> list[str]:
