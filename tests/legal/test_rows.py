@@ -1,6 +1,5 @@
 """Rows judged in columns: as one by one, on random rows near the limits; hostile columns; a million a second."""
 
-
 import numpy as np
 import pytest
 from bench.probes.tensormap_rows import im2col_rows, tiled_rows
@@ -111,7 +110,7 @@ def test_columns_as_lists() -> None:
         legal.check_rows(columns).tolist()
     )
     assert legal.check_rows({name: [] for name in COLUMNS}).tolist() == []
-    with pytest.raises(TilewrightError, match="column 's1' is not of integers: row 1 is 1.5"):
+    with pytest.raises(TilewrightError, match=r"column 's1' is not of integers: row 1 is 1\.5"):
         legal.check_rows({name: column.tolist() for name, column in columns.items()} | {"s1": [16, 1.5] + [16] * 198})
     with pytest.raises(TilewrightError, match="columns are 3"):
         legal.check_rows(3)  # pyright: ignore[reportArgumentType]

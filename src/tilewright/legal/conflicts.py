@@ -65,8 +65,11 @@ def find_conflicts(
     conflicts: list[frozenset[str]] = [search.shrunk(_may_change(rule)) for rule in broken]
     conflicts = _minimal(conflict for conflict in conflicts if conflict)
     changes: list[frozenset[str]] = []
+    hitting: list[frozenset[str]] = [frozenset()]
+    for conflict in conflicts:
+        hitting = _touching(hitting, conflict)
     for _ in range(_MOST_ROUNDS):
-        candidate = next((each for each in _hitting_sets(conflicts) if each not in changes), None)
+        candidate = next((each for each in hitting if each not in changes), None)
         if candidate is None:
             break
         if search.suffices(candidate):
@@ -75,7 +78,9 @@ def find_conflicts(
             conflict = search.shrunk(search.names - candidate)
             if not conflict:  # nothing suffices: no map of this kind is legal on the target
                 break
-            conflicts = _minimal((*conflicts, conflict))
+            # None of them holds another: each is minimal, and the candidate touches all but the new one.
+            conflicts.append(conflict)
+            hitting = _touching(hitting, conflict)
     changes = [change for change in changes if not any(other < change for other in changes)]
     named = tuple(Conflict(conflict, search.codes(conflict)) for conflict in conflicts)
     order = sorted(changes, key=lambda change: (len(change), sorted(change)))
@@ -95,17 +100,13 @@ def _minimal(sets: Iterable[frozenset[str]]) -> list[frozenset[str]]:
     return kept
 
 
-def _hitting_sets(conflicts: list[frozenset[str]]) -> list[frozenset[str]]:
-    """All minimal sets of fields that touch each conflict, smallest first."""
-    found: list[frozenset[str]] = [frozenset()]
-    for conflict in conflicts:
-        extended: list[frozenset[str]] = []
-        for each in found:
-            extended += [each] if each & conflict else [each | {name} for name in conflict]
-        found = _minimal(extended)
-        # A hostile map breaks so many rules that their combinations explode: the smallest are kept.
-        del found[_MOST_ROUNDS:]
-    return found
+def _touching(found: list[frozenset[str]], conflict: frozenset[str]) -> list[frozenset[str]]:
+    """The minimal sets of fields that touch each conflict so far, `found`, and one more; smallest first."""
+    extended: list[frozenset[str]] = []
+    for each in found:
+        extended += [each] if each & conflict else [each | {name} for name in conflict]
+    # A hostile map breaks so many rules that their combinations explode: the smallest are kept.
+    return _minimal(extended)[:_MOST_ROUNDS]
 
 
 class _Search:
@@ -120,17 +121,20 @@ class _Search:
         floats = {each.global_bits: number for number, each in reversed(types) if each.is_float}
         # One type of each width, a float where there is one: all rules see of a type is its width and its kind.
         self._types = tuple(sorted((widths | floats).values()))
-        self._known: dict[frozenset[str], bool] = {}
+        self._sufficient: list[frozenset[str]] = []
+        self._insufficient: list[frozenset[str]] = []
         named = frozenset(name for rule in rules for name in rule.reads)
         self.names = frozenset(name for name in named if _exists(fields, name)) | {"rank"}
 
     def suffices(self, free: frozenset[str]) -> bool:
         """Whether values of `free` exist under which the map is legal, all else as it is."""
-        known = self._known.get(free)
-        if known is None:
-            known = any(not self._broken_by(fields) for fields in self._assignments(free))
-            self._known[free] = known
-        return known
+        if any(known <= free for known in self._sufficient):
+            return True
+        if any(free <= known for known in self._insufficient):
+            return False
+        found = any(not self._broken_by(fields) for fields in self._assignments(free))
+        (self._sufficient if found else self._insufficient).append(free)
+        return found
 
     def shrunk(self, fixed: frozenset[str]) -> frozenset[str]:
         """A minimal part of `fixed` that already conflicts; empty where nothing suffices, whatever is changed."""
