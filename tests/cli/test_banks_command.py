@@ -214,3 +214,26 @@ def test_what_is_no_question_ends_in_one_message(
 def test_a_tile_of_a_million_million_elements_takes_no_time(tilewright: Tilewright) -> None:
     answer = tilewright("banks", "--layout", "(1048576,1048576):(1048576,1)", "--access", "ld.shared.b32")
     assert answer.code == 1 and "34359738368 accesses" in answer.out
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "gfx942"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "element_bytes", "order"),
+    [(32, 32, 4, "rows"), (64, 64, 2, "rows"), (128, 24, 4, "layout"), (64, 96, 2, "layout")],
+)
+def test_printed_layouts_cost_what_is_said_of_them(
+    tilewright: Tilewright, rows: int, columns: int, element_bytes: int, order: str, target: str
+) -> None:
+    """Every family's best that is a layout is counted again, as a layout."""
+    read, write = ("ds_read_b64", "ds_write_b64") if target == "gfx942" else ("ld.shared.b64", "st.shared.b64")
+    rest = ("--element-bytes", str(element_bytes), "--access", f"{read}:columns", "--access", f"{write}:{order}",
+            "--target", target, "--format", "json")  # fmt: skip
+    given = tilewright("banks", "--layout", f"({rows},{columns}):({columns},1)", *rest, "--synthesize").document
+    choice, seen = given["choice"], 0
+    for judged in choice["families"]:
+        assert judged["wavefronts"] >= choice["best"]["wavefronts"] >= choice["bound"]
+        if judged["layout"] is not None:
+            again = tilewright("banks", "--layout", judged["layout"], *rest).document
+            assert [each["wavefronts"] for each in again["accesses"]] == judged["by_access"]
+            seen += 1
+    assert seen >= 2

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast, get_args
+from typing import TypeVar, cast, get_args
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.answer import NotExpressible, expect
+from tilewright.layout.answer import NotExpressible
 from tilewright.layout.layout import Layout
 from tilewright.legal.access_kind import access_kind
 from tilewright.legal.bank_linear import lane_count, layout_wavefronts
@@ -24,6 +24,7 @@ from tilewright.legal.tile_access import AccessOrder, TileAccess, access_layout,
 from tilewright.targets import Target
 
 LANES = "lanes"
+Found = TypeVar("Found")
 _MOST_ELEMENTS = 1 << 48
 _ORDERS = (*get_args(AccessOrder), LANES)
 
@@ -121,12 +122,25 @@ def judge_tile(
     costs = tuple(_cost(layout, each, element_bytes, target) for each in accesses)
     if not synthesize:
         return TileJudged(layout, element_bytes, target, costs)
-    buffer = expect(tile_buffer(layout, [each.of_tile for each in accesses], element_bytes, target, engines))
+    buffer = _found(
+        tile_buffer(layout, [each.of_tile for each in accesses], element_bytes, target, engines),
+        "give another order of the lanes, or extents that are multiples of them; without --synthesize it is counted",
+    )
     return TileJudged(layout, element_bytes, target, costs, choose_placement(buffer, target), buffer)
 
 
+def _found(answer: Found | NotExpressible, remedy: str) -> Found:
+    if isinstance(answer, NotExpressible):
+        raise TilewrightError(answer.reason, remedy=remedy)
+    return answer
+
+
 def _cost(layout: Layout, asked: Asked, element_bytes: int, target: Target) -> AccessCost:
-    walked = layout if asked.order == LANES else expect(access_layout(layout, asked.of_tile, element_bytes))
+    walked = layout
+    if asked.order != LANES:
+        walked = _found(
+            access_layout(layout, asked.of_tile, element_bytes), f"say where the lanes are: {asked.kind}:{LANES}"
+        )
     lanes = lane_count(asked.kind, target)
     found = layout_wavefronts(asked.kind, walked, target, element_bytes)
     size = walked.size
