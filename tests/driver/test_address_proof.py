@@ -10,8 +10,10 @@ import pytest
 from tests.lower import lowered_programs as programs
 
 from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, PointerParam
 from tilewright.driver.address_proof import OtherAddress, SameAddresses, StagedStore, staged_stores
+from tilewright.driver.compile import accept_addresses
 from tilewright.driver.thread_form import NoForm, ThreadForm, ThreadForms
 from tilewright.frontends.ptx.reader import read
 from tilewright.layout.answer import NotDecided
@@ -84,6 +86,16 @@ def test_mutated_address_arithmetic_is_refuted(element: str, opcode: str, old: s
             assert found.layout(found.row, found.column) == found.wanted
             assert "stmatrix" in changed[found.span.line - 1] or "st.shared" in changed[found.span.line - 1]
     assert refuted, "no mutation was refuted"
+
+
+def test_a_compilation_with_a_counterexample_is_not_handed_out() -> None:
+    text, launches = lowered("matmul", "bf16", 256)
+    accept_addresses(verdicts(text, launches), "matmul")
+    lines, begin, end = staging(text)
+    at = next(at for at in range(begin, end) if "xor.b32 %" in lines[at] and ", 32;" in lines[at])
+    lines[at] = lines[at].replace(", 32;", ", 96;")
+    with pytest.raises(TilewrightError, match="stages elements where c_map_param does not expect them: thread"):
+        accept_addresses(verdicts("\n".join(lines), launches), "matmul")
 
 
 def test_swapped_data_is_refuted() -> None:
@@ -183,3 +195,28 @@ def test_what_is_not_understood_has_no_form() -> None:
     twice = chain(1, 3).replace("shr.u32 %r3", "add.u32 %r0, %r0, 1;\n\tshr.u32 %r3")
     forms = ThreadForms(read(twice).kernels[0], THREADS, {})
     assert isinstance(forms.of_register("%r3", 8), NoForm)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mov.b32 {%h0, %r3}, %r0;",
+        "setp.eq.u32 %p0|%r3, %r0, 0;",
+        "@%p0 mov.u32 %r3, %r0;",
+        "mul.hi.u32 %r3, %r0, 4;",
+        "mul.wide.u16 %r3, %h0, 4;",
+        "add.cc.u32 %r3, %r0, %r0;",
+        "shr.s32 %r3, %r9, 3;",
+        "cvt.u32.u64 %r3, %rd0;",
+        "ld.param.u32 %r3, [out];",
+        "shfl.sync.bfly.b32 %r3, %r0, 1, 31, -1;",
+    ],
+)
+def test_other_instructions_have_no_form(line: str) -> None:
+    head = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry odd(.param .u64 out)\n{\n"
+    declared = "\t.reg .b32 %r<10>;\n\t.reg .b16 %h<2>;\n\t.reg .b64 %rd<1>;\n\t.reg .pred %p<1>;\n"
+    first = "\tmov.u32 %r0, %tid.x;\n\tsub.u32 %r9, %r0, 40;\n"
+    text = f"{head}{declared}{first}\t{line}\n\tst.global.b32 [%rd0], %r3;\n\tret;\n}}\n"
+    forms = ThreadForms(read(text, tolerant=True).kernels[0], THREADS, {})
+    assert isinstance(forms.of_register("%r9", 2), ThreadForm)
+    assert isinstance(forms.of_register("%r3", 3), NoForm)

@@ -22,7 +22,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Negated, Operand, Register, Symbol
+from tilewright.frontends.ptx.ast import (
+    Immediate,
+    Instruction,
+    Kernel,
+    Negated,
+    Operand,
+    Register,
+    RegisterPart,
+    Symbol,
+)
 from tilewright.machine.slice import Text, text_of
 
 Numbers: TypeAlias = "NDArray[np.int64]"
@@ -81,6 +90,8 @@ class ThreadForms:
             case Negated(register):
                 found = self.of_register(register.name, position)
                 return Truths(~found.numbers) if isinstance(found, Truths) else NoForm("negates no known predicate")
+            case RegisterPart():
+                return NoForm("a part of a register")
             case Register(name):
                 return self.of_register(name, position)
             case Symbol(name) if name in self.alignments:
@@ -154,6 +165,8 @@ class ThreadForms:
     def _result(self, item: Instruction, at: int) -> Value:
         if item.guard is not None:
             return NoForm(f"{item.opcode} is guarded")
+        if type(item.operands[0]) is not Register:
+            return NoForm(f"{item.opcode} writes more, or less, than one register")
         operands = [self.of_operand(operand, at) for operand in item.operands[1:]]
         if item.row == "shfl.sync":
             return self._shuffled(item, operands)
