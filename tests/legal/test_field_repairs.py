@@ -51,6 +51,13 @@ def test_strides_grow_least() -> None:
     assert first.title == "strides 32,1600 instead of 24,1600"
 
 
+@pytest.mark.parametrize("dtype", ["u4x16_align16", "u6x16_align16"])
+def test_nothing_but_threads_pads_groups_without_a_map(dtype: str) -> None:
+    # Groups of 8 or 12 bytes become 16 in shared memory: a bulk copy or one of 16 bytes moves them as they lie.
+    packed = TensorMap(dtype, (256, 64), (192,), (128, 16), swizzle="64B")
+    assert {each.kind for each in repair(packed, target="sm_100a") if not each.maps} == {"loads"}
+
+
 def test_kept_fields_and_an_absent_solver_leave_loads() -> None:
     map = ILLEGAL[0][0]
     assert {each.kind for each in repair(map, Want(keep=frozenset({"strides"})))} == {"loads"}

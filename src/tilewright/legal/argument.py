@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NUMBER_BITS_MAX = 4096
 """Far above every word that a tensor map has, and far below what Python prints at once."""
-ENTRIES_MAX = 1024
+ENTRIES_MAX = 1 << 16
 
 _GIVE_INTEGERS = "give whole numbers"
 _GIVE_LIST = "give one integer for each entry, in a list or a tuple"

@@ -16,6 +16,7 @@ from typing import get_args
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Interleave, L2Promotion, OutOfBounds, Swizzle
+from tilewright.legal.argument import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,6 @@ def number_of(name: str, names: tuple[str, ...], field: str) -> int:
         near = get_close_matches(name, names, n=1, cutoff=0.5)
         known = ", ".join(names)
         raise TilewrightError(
-            f"tensor map: {field} has no value {name!r}",
+            f"tensor map: {field} has no value {shown(name)}",
             remedy=f"did you mean {near[0]!r}?" if near else f"the values are {known}",
         ) from None

@@ -94,8 +94,9 @@ def _repairs(map: AnyMap, want: Want, hardware: Target, engines: Engines) -> tup
         from tilewright.legal.field_repairs import field_repairs
 
         found = [*field_repairs(question, map)]
-    if map.interleave != "none":
-        # Where its elements stand, a copy engine knows; threads reckon it, one element at a time.
+    padded = data_type is not None and data_type.is_packed and not plain
+    if map.interleave != "none" or padded:
+        # Where elements stand in slices or padded groups, a tensor copy knows; threads reckon it, one at a time.
         others = [each for each in others if each.kind == "loads"]
     return tuple(ranked([*found, *others]))
 
