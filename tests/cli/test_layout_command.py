@@ -202,6 +202,27 @@ def test_an_instruction_is_found_listed_and_drawn(tilewright: Tilewright) -> Non
     assert tilewright("layout", "--list", "nothing").code == 2
 
 
+def test_what_it_costs_to_bring_accumulators_to_operands(tilewright: Tilewright) -> None:
+    """Of 16-bit elements accumulators are the next A as they are; of 8-bit ones lanes must exchange them."""
+    answer = tilewright("layout", "--mma", "wgmma.m64n16k16", "--operand", "C", "--exchange", "wgmma.m64n16k16:A")
+    assert answer.code == 0 and answer.out.splitlines()[-1] == "  nothing moves: no instruction"
+    arguments = (
+        "--mma",
+        "wgmma.m64n32k32",
+        "--operand",
+        "C",
+        "--exchange",
+        "wgmma.m64n32k32:A",
+        "--element-bytes",
+        "1",
+    )
+    plans = tilewright("layout", *arguments, "--format", "json").document["exchange"]["plans"]
+    assert plans[0]["kind"] == "shuffles" and plans[0]["cost"]["shared_bytes"] == 0
+    cycles = [plan["cost"]["cycles"] for plan in plans]
+    assert cycles == sorted(cycles) and len({plan["kind"] for plan in plans}) == len(plans) > 1
+    assert "of them shuffles" in tilewright("layout", *arguments).out
+
+
 def test_pictures(tilewright: Tilewright) -> None:
     answer = tilewright("layout", "(2,4):(4,1)", "--show")
     assert answer.out.splitlines()[3:6] == ["  j", "i 0 1 2 3", "0 0 1 2 3"]
@@ -251,6 +272,14 @@ def test_what_is_no_layout_ends_in_one_message(tilewright: Tilewright, text: str
         ("--mma", "wgmma.m64n16k16", "--target", "sm_00"),
         ("--mma", "wgmma.m64n16k16", "--target", "sm_100a"),
         ("--mma", "wgmma.m64n16k16", "--compose", "8"),
+        ("8", "--exchange", "wgmma.m64n16k16:A"),
+        ("--mma", "wgmma.m64n16k16", "--operand", "C", "--exchange", "wgmma.m64n16k16"),
+        ("--mma", "wgmma.m64n16k16", "--operand", "C", "--exchange", "wgmma.m64n16k16:Z"),
+        ("--mma", "wgmma.m64n16k16", "--operand", "C", "--exchange", "wgmma.m64n16k16:A.K.128B"),
+        ("--mma", "wgmma.m64n16k16", "--operand", "C", "--exchange", "wgmma.m64n16k8:A"),
+        ("--mma", "wgmma.m64n24k16", "--operand", "C", "--exchange", "wgmma.m64n24k16:C"),
+        ("--mma", "wgmma.m64n16k16", "--operand", "C", "--exchange", "wgmma.m64n16k16:A", "--element-bytes", "8"),
+        ("--mma", "wgmma.m64n16k16", "--operand", "C", "--exchange", "wgmma.m64n16k16:A", "--inverse"),
         ("8", "--swizzle", "3,4"),
         ("8", "--swizzle", "x"),
         ("8", "--divide", "<4"),

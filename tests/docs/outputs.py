@@ -69,6 +69,8 @@ _FULL_ROWS = ("--dtype", "bf16", "--dims", "4096,100", "--strides", "8192", "--b
 
 
 _FRAGMENT = ("--mma", "mma.m16n8k16.bf16", "--operand", "A")
+_FP8 = "wgmma.m64n32k32"
+_ACCUMULATORS = ("--mma", _FP8, "--operand", "C", "--exchange", f"{_FP8}:A", "--element-bytes", "1")
 _TRANSPOSE = ("--layout", "(32,32):(32,1)", "--access", "st.shared.b32:rows", "--access", "ld.shared.b32:columns")
 
 
@@ -143,6 +145,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "layout-fragment": lambda: command("layout", *_FRAGMENT, "--show"),
     "layout-fragment-cute": lambda: command("layout", *_FRAGMENT, "--convert", "cute"),
     "layout-swizzled": lambda: command("layout", "(8,8):(8,1)", "--swizzle", "3,0,3", "--show"),
+    "layout-exchange": lambda: command("layout", *_ACCUMULATORS),
     "banks-tile": lambda: command("banks", *_TRANSPOSE, code=1),
     "banks-plan": lambda: command("banks", *_TRANSPOSE, "--synthesize"),
     "banks-engine": lambda: command(

@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   tilewright layout --mma wgmma.m64n128k16 --operand C --show
   tilewright layout --mma wgmma.m64n128k16 --operand C --show --format svg > fragment.svg
   tilewright layout --mma mma.m16n8k16.bf16 --operand A --convert cute
+  tilewright layout --mma wgmma.m64n32k32 --operand C --exchange wgmma.m64n32k32:A --element-bytes 1
   tilewright layout --list tcgen05.ld
 
 A layout is [swizzle o] [offset o] shape[:stride]; sizes may be names. Operations apply from left to right. A tiler for
@@ -58,6 +59,7 @@ _WITH_ARGUMENT = {
 }
 _FAMILIES = ("cute", "linear", "affine", "set")
 _TEXT_ROWS = 64
+_EXCHANGED_BYTES = 2
 
 
 class _Append(argparse.Action):
@@ -83,6 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     instruction.add_argument("--operand", metavar="NAME", help="such as A, C, fragment, B.K.128B (default: the first)")
     instruction.add_argument("--target", metavar="NAME", help="whose facts (default: the first that has it)")
     instruction.add_argument(
+        "--exchange", metavar="NAME:OPERAND", help="what it costs to bring the tile to that operand's registers"
+    )
+    instruction.add_argument(
         "--list", nargs="?", const="", metavar="PREFIX", help="list the instructions whose names begin so"
     )
     chain = parser.add_argument_group("operations, from left to right")
@@ -102,7 +107,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     drawing.add_argument("--show", action="store_true", help="draw it (always with --format svg or html)")
     drawing.add_argument("--rows", metavar="BEGIN:END", help="draw these rows alone")
     drawing.add_argument("--columns", metavar="BEGIN:END", help="draw these columns alone")
-    drawing.add_argument("--element-bytes", type=int, default=0, metavar="N", help="colour by 16 bytes of a line")
+    drawing.add_argument(
+        "--element-bytes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="colour by 16 bytes of a line; for --exchange: 1, 2 or 4 (default: 2)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -115,6 +126,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise TilewrightError(f"--element-bytes {arguments.element_bytes}: no element's size", remedy="give 1 to 16")
     sizes = facts_of(arguments.where, sizes_of(arguments.sizes))
     start, operand, operations = _start(arguments, sizes.values)
+    if arguments.exchange is not None:
+        return _exchange(arguments, operand)
     chain = run_chain(start, operations, sizes, extend=arguments.extend)
     drawn: Drawable = operand if operand is not None and not chain.steps else chain.result
     window = window_of(arguments.rows, arguments.columns)
@@ -168,6 +181,25 @@ def _start(
             remedy="give one, such as '(8,16):(16,1)', in quotes; or: equal A B",
         )
     return layout_of(given[0], sizes), None, operations
+
+
+def _exchange(arguments: argparse.Namespace, operand: InstructionLayout | None) -> int:
+    from tilewright.cli.layout_exchange import exchange_lines, exchange_plans, exchange_to_json
+    from tilewright.cli.terminal import say, say_lines
+    from tilewright.layout.answer import NotExpressible
+
+    if operand is None:
+        raise TilewrightError("--exchange without --mma", remedy="say from which operand: --mma NAME --operand C")
+    if arguments.operations or arguments.format in ("svg", "html"):
+        raise TilewrightError("--exchange lists plans, as text or JSON", remedy="give it without other operations")
+    target = arguments.target or operand.targets[0]
+    plans = exchange_plans(operand, arguments.exchange, arguments.element_bytes or _EXCHANGED_BYTES, target)
+    if arguments.format == "json":
+        print(json.dumps({"version": 1, "exchange": exchange_to_json(plans)}, indent=2))
+    else:
+        say(f"{operand.name}, operand {operand.operand}", "bold")
+        say_lines(exchange_lines(plans, arguments.exchange))
+    return 1 if isinstance(plans, NotExpressible) else 0
 
 
 def _first_operand(name: str) -> str:
