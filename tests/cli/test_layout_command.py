@@ -82,6 +82,10 @@ def test_operations(tilewright: Tilewright, arguments: tuple[str, ...], text: st
     assert result(tilewright, *arguments)["result"]["text"] == text
 
 
+def test_an_abbreviated_option_is_the_option(tilewright: Tilewright) -> None:
+    assert result(tilewright, "(4,8):(8,1)", "--inv")["result"]["text"] == "(8,4):(4,1)"
+
+
 def test_operations_apply_from_left_to_right(tilewright: Tilewright) -> None:
     document = result(tilewright, "(4,8):(8,1)", "--inverse", "--compose", "(4,8):(8,1)", "--coalesce")
     assert [step["operation"] for step in document["steps"]] == ["inverse", "compose", "coalesce"]

@@ -48,9 +48,9 @@ _WITH_ARGUMENT = {
     "tiled-divide": ("L", "all tiles, then each rest"),
     "flat-divide": ("L", "each tile, then each rest"),
     "product": ("L", "logical product: layout and copies"),
-    "zipped-product": ("L", ""),
-    "tiled-product": ("L", ""),
-    "flat-product": ("L", ""),
+    "zipped-product": ("L", "all of the layout, all of the copies"),
+    "tiled-product": ("L", "all of the layout, then each part of the copies"),
+    "flat-product": ("L", "each part of the layout, then of the copies"),
     "blocked-product": ("L", "copies of it as blocks, part by part"),
     "raked-product": ("L", "copies of it interleaved, part by part"),
     "swizzle": ("B,M,S", "a swizzle after it"),
@@ -73,7 +73,7 @@ class _Append(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         operations: list[tuple[str, str]] = namespace.operations
-        name = (option_string or "").removeprefix("--")
+        name = self.option_strings[0].removeprefix("--")  # also where the option is abbreviated
         namespace.operations = [*operations, (name, values if isinstance(values, str) else "")]
 
 

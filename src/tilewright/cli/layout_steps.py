@@ -147,8 +147,7 @@ def apply_operation(value: Value, operation: str, argument: str, sizes: Sizes, *
         case "inverse" | "left-inverse" | "right-inverse":
             return _INVERSES[operation][0](value)
         case "complement":
-            size = layout_of(argument, sizes.values).size if argument else 1
-            return inverses.complement(value, size)
+            return inverses.complement(value, layout_of(argument, sizes.values).size)
         case "coalesce":
             return coalesce(value)
         case "canonical":
