@@ -122,3 +122,10 @@ def test_lanes_that_take_no_part_ask_nothing() -> None:
     grid = bank_picture("ld.shared.b32", [-1] * 31 + [4], target("sm_90a"))
     assert [label for label in labels(grid)[0] if label] == ["1"]
     assert grid.cells[0][1] is not None and grid.cells[0][1].detail == "bank 1: byte 4: lane 31"
+
+
+def test_loads_in_pairs_say_that_two_groups_are_one() -> None:
+    alone = [lane * 8 for lane in range(32)]
+    pairs = [lane // 2 * 8 for lane in range(32)]
+    captions = [bank_picture("ld.shared.b64", each, target("sm_90a")).caption for each in (alone, pairs)]
+    assert "served as one" not in captions[0] and "served as one" in captions[1]

@@ -3,15 +3,15 @@
 A grid with a row for each group of lanes that is served together and a column for each bank. A cell says how many
 distinct words the group asks of the bank; the largest number of a row is the wavefronts that the group takes.
 
-Not handled: loads in pairs, where two groups are served as one (`legal.banks`); the rows are then more than the
-wavefronts. Checked by tests/driver/test_layout_picture.py.
+Not handled: loads in pairs, where two groups are served as one (`legal.banks`); the rows then tell more than the
+wavefronts, and the caption says so. Checked by tests/driver/test_layout_picture.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.legal.access_kind import access_kind, lane_groups
+from tilewright.legal.access_kind import access_kind, lane_groups, pair_distances
 from tilewright.report.layout_grid import Cell, LayoutGrid
 from tilewright.targets import Target
 
@@ -35,7 +35,16 @@ def bank_picture(kind: str, addresses: Sequence[int], target: Target) -> LayoutG
                 asked.setdefault(word % banks, {}).setdefault(word, []).append(lane)
         rows.append(tuple(_cell(bank, asked.get(bank, {}), bank_bytes) for bank in range(banks)))
     caption = "A cell says how many words a group of lanes asks of a bank; the most of a row is the group's wavefronts."
+    if any(_in_pairs(addresses, apart) for apart in pair_distances(chosen, target)):
+        caption = (
+            "A cell says how many words a group of lanes asks of a bank; lanes ask alike in pairs, so that two groups "
+            "are served as one."
+        )
     return LayoutGrid(f"{kind}: one access", "group", "bank", tuple(rows), caption)
+
+
+def _in_pairs(addresses: Sequence[int], apart: int) -> bool:
+    return all(begin == addresses[lane ^ apart] for lane, begin in enumerate(addresses))
 
 
 def _cell(bank: int, words: dict[int, list[int]], bank_bytes: int) -> Cell | None:
