@@ -9,6 +9,7 @@ from tilewright.legal.enumerations import DATA_TYPES
 from tilewright.legal.footprint import copy_bytes
 from tilewright.legal.im2col_map import AnyMap
 from tilewright.machine.box import box_of
+from tilewright.machine.copy_engine import footprint_bytes
 from tilewright.machine.im2col import column_of
 from tilewright.targets import target
 
@@ -43,7 +44,7 @@ def copied(map: legal.TensorMap | legal.Im2colMap) -> bool:
 
 def modelled(map: plan.TensorMap) -> tuple[int, int]:
     engine = box_of(map) if map.im2col is None else column_of(map)
-    return engine.footprint_bytes, engine.transaction_bytes
+    return footprint_bytes(map), engine.transaction_bytes
 
 
 def test_boxes_are_as_large_as_the_engine_makes_them() -> None:

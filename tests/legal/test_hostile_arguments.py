@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright import legal, machine
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.layout.strided_view import StridedView
 from tilewright.legal.argument import ENTRIES_MAX, NUMBER_BITS_MAX, integer, integers, shown, target_of
 
 GOOD = legal.TensorMap("bf16", (64, 64), (128,), (64, 64), swizzle="128B")
@@ -102,6 +104,12 @@ def test_anything_in_any_argument(value: Any) -> None:
         lambda: legal.check_rows(value),
         lambda: legal.check_rows({}, value),
         lambda: legal.Im2colMap("bf16", (64, 8, 8, 2), (128, 1024, 8192), value, value, 64, value),
+        lambda: legal.read_map(value),
+        lambda: legal.encode_map(value),
+        lambda: legal.decode_wgmma(value, "sm_90a"),
+        lambda: legal.decode_tcgen05(value, "sm_100a"),
+        lambda: legal.SymbolicMap("bf16", ("K", 64), ("2*K",), (64, 64), sizes=value),
+        lambda: legal.plan_operand(StridedView((64, 64), (128, 2), 0, 2), value, Element.BF16),
         lambda: machine.copy_box(value, np.zeros(4096, np.uint8), (0, 0)),
         lambda: machine.copy_box(GOOD, value, (0, 0)),
         lambda: machine.copy_box(GOOD, np.zeros(8192, np.uint8), (0, 0), value),
@@ -160,3 +168,24 @@ def test_a_want_by_the_names_of_its_fields() -> None:
     ):
         with pytest.raises(TilewrightError, match=message):
             legal.repair(ODD, want)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("rank", range(8))
+@pytest.mark.parametrize("wide", [False, True])
+def test_im2col_maps_of_any_rank_are_explained(rank: int, wide: bool) -> None:
+    dims, strides = (64,) * rank, (128,) * max(rank - 1, 0)
+    for pixels in (0, 64, 2**40):
+        map = (
+            legal.Im2colWideMap("bf16", dims, strides, 0, 0, 64, pixels)
+            if wide
+            else legal.Im2colMap("bf16", dims, strides, (0,) * max(rank - 2, 0), (0,) * max(rank - 2, 0), 64, pixels)
+        )
+        verdict = legal.check(map, "sm_100a")
+        assert verdict.legal == (3 <= rank <= 5 and pixels == 64)
+        assert bool(verdict.minimal_changes) == bool(verdict.violations) == (not verdict.legal)
+
+
+def test_columns_of_more_pixels_than_a_map_has_are_refused() -> None:
+    map = legal.Im2colMap("u8", (64, 8, 8), (64, 512), (0,), (0,), 16, 1025)
+    with pytest.raises(TilewrightError, match="1025 pixels are above a column's 1024"):
+        machine.copy_box(map, np.zeros(4096, np.uint8), (0, 0, 0))

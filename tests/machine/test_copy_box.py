@@ -13,6 +13,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Im2col
 from tilewright.base.plan import TensorMap as PlanMap
+from tilewright.legal.legality import check
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.machine import BoxImage, copy_box
 
@@ -150,3 +151,15 @@ def test_a_map_without_images_is_no_column() -> None:
 def test_importing_the_machine_stays_light() -> None:
     code = "import sys, tilewright.machine; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("swizzle", "footprint"), [("none", 288), ("32B", 288), ("64B", 320), ("128B", 384)])
+def test_slices_that_end_inside_a_span_take_all_of_it(swizzle: str, footprint: int) -> None:
+    # 18 slices of 16 bytes: the last two stand in line 2, where the swizzles of 64 and 128 bytes turn by 2 chunks.
+    map = TensorMap("f64", (64, 64, 16), (1024, 65536), (2, 1, 9), interleave="16B", swizzle=swizzle)
+    image = copy_box(map, np.full(1 << 21, 7, np.uint8), (0, 0, 0))
+    assert image.footprint_bytes == footprint == check(map).footprint_bytes
+    assert image.transaction_bytes == image.written.sum() == 288 == check(map).transaction_bytes
+    turned = swizzle in ("64B", "128B")
+    assert np.flatnonzero(image.written)[-1] + 1 == (320 if turned else 288)
+    assert ("TM034" in {warning.code for warning in check(map).warnings}) == turned

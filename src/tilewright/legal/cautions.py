@@ -112,7 +112,15 @@ def _shared_memory(map: AnyMap, target: Target) -> Iterator[Violation]:
             f"one copy of {transaction_bytes} bytes is more than the {most} that an mbarrier's phase counts",
             target.fact("mbarrier.transaction_bytes_max").source,
         )  # fmt: skip
-    if footprint_bytes > transaction_bytes:
+    interleave: int = map.fields.interleave
+    if footprint_bytes > transaction_bytes and interleave != INTERLEAVE_NONE:
+        yield _caution(
+            "TM034", "row-pitch", field, 0, footprint_bytes, transaction_bytes,
+            f"the slices end inside a span of the swizzle, over which it spreads them: the buffer needs "
+            f"{footprint_bytes} bytes, the barrier counts {transaction_bytes}",
+            "PTX ISA 5.5.7 (swizzling modes): the pattern is one of addresses",
+        )  # fmt: skip
+    elif footprint_bytes > transaction_bytes:
         yield _caution(
             "TM034", "row-pitch", field, 0, footprint_bytes, transaction_bytes,
             f"rows are narrower than the swizzle and stand a whole span apart: the buffer needs {footprint_bytes} "

@@ -124,6 +124,7 @@ class _Search:
         self._sufficient: list[frozenset[str]] = []
         self._insufficient: list[frozenset[str]] = []
         named = frozenset(name for rule in rules for name in rule.reads)
+        self._is_tiled = any(name.startswith("box[") for name in named)
         self.names = frozenset(name for name in named if _exists(fields, name)) | {"rank"}
 
     def suffices(self, free: frozenset[str]) -> bool:
@@ -159,7 +160,7 @@ class _Search:
     def _assignments(self, free: frozenset[str]) -> Iterator[Fields]:
         """The maps in which `free` has its most permissive values, one for each choice of the enumerations."""
         for rank in self._ranks() if "rank" in free else (self._fields.rank,):
-            start = self._fields if rank == self._fields.rank else _with_rank(self._fields, rank)
+            start = self._fields if rank == self._fields.rank else _with_rank(self._fields, rank, self._is_tiled)
             names = sorted(name for name in free if name != "rank" and _exists(start, name))
             choices = [name for name in names if name in _CHOICES]
             for chosen in product(*(self._choices(name) for name in choices)):
@@ -242,10 +243,9 @@ def _with(fields: Fields, values: dict[str, int]) -> Fields:
     return replace(fields, **changed)
 
 
-def _with_rank(fields: Fields, rank: int) -> Fields:
+def _with_rank(fields: Fields, rank: int, is_tiled: bool) -> Fields:
     """The map with outer dimensions of extent 1 added, or its outermost dropped."""
     changed: dict[str, Any] = {"rank": rank}
-    is_tiled = bool(fields.box) or not fields.pixels_per_column
     for name in _LISTS:
         entries = tuple(getattr(fields, name))
         length = {"strides": rank - 1, "lower_corner": rank - 2, "upper_corner": rank - 2}.get(name, rank)

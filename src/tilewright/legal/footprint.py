@@ -4,7 +4,8 @@ The transaction is what the copy adds to its mbarrier: the full box or column, w
 footprint is what the destination needs: under a swizzle whose span is wider than the inner row, rows stand a whole span
 apart, and the swizzle spreads even the last row over its span. Packed values that are padded in shared memory count
 padded. With interleave a unit is one slice of 16 or 32 bytes, and of the channel groups one is taken, whatever the box
-says. All this is as an H200 does it (oracle rows of `tma_load`); `machine.box` moves the bytes and agrees.
+says; what of the last span its slices leave empty is part of the footprint, since the swizzle may put some of them
+there. All this is as an H200 does it (oracle rows of `tma_load`); `machine.box` moves the bytes and agrees.
 
 Not handled: the slices of a multicast. Checked by: tests/legal/test_footprint.py, against the copy engine's model.
 """
@@ -48,7 +49,8 @@ def copy_bytes(map: AnyMap, target: Target) -> tuple[int, int] | None:
         row_bytes = row_bits // 8
         pitch_bytes = max(row_bytes, spans[swizzle])
     rows = prod(counts[1:])
-    return rows * pitch_bytes, rows * row_bytes
+    span = max(spans[swizzle], 1)
+    return -(-rows * pitch_bytes // span) * span, rows * row_bytes
 
 
 def _counts(map: AnyMap, interleave: int) -> list[int]:

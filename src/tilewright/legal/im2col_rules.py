@@ -25,6 +25,7 @@ from tilewright.legal.common_rules import (
     enumeration_rules,
     extent_rules,
     fact_rule,
+    in_rank,
     packed_format_rules,
     packed_swizzle_rule,
     range_rules,
@@ -220,10 +221,12 @@ def _areas(target: Target, index: int, rank: int | None) -> tuple[Rule, Rule]:
     exists = _rank_is(rank)
 
     def plain(fields: Fields) -> Truth:
-        return each((exists(fields), fields.interleave == INTERLEAVE_NONE))
+        return each((exists(fields), in_rank(index + 1, fields), fields.interleave == INTERLEAVE_NONE))
 
     def interleaved(fields: Fields) -> Truth:
-        return each((exists(fields), one_of(fields.interleave, (INTERLEAVE_16B, INTERLEAVE_32B))))
+        return each(
+            (exists(fields), in_rank(index, fields), one_of(fields.interleave, (INTERLEAVE_16B, INTERLEAVE_32B)))
+        )
 
     return _area(target, index, index + 1, plain), _area(target, index, index, interleaved)
 

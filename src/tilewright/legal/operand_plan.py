@@ -20,7 +20,7 @@ from functools import lru_cache
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.layout.strided_view import StridedView
-from tilewright.legal.argument import target_of
+from tilewright.legal.argument import integers, shown, target_of
 from tilewright.legal.box_choice import choices
 from tilewright.legal.costs import Cost
 from tilewright.legal.engines import ALL_ENGINES, Engines
@@ -114,8 +114,9 @@ def plan_operand(
     """
     hardware = target_of(target)
     answer = _plans if engines.memo else _plans.__wrapped__
+    tile = integers("tile", tile, "operand")
     want = Want(copy_allowed=copy_allowed, store=store, consumer=consumer)
-    return list(answer(view, tuple(tile), element, want, hardware, inner, swizzle, engines))
+    return list(answer(view, tile, element, want, hardware, inner, swizzle, engines))
 
 
 @lru_cache(maxsize=4096)
@@ -167,7 +168,7 @@ def _inner(view: StridedView, tile: tuple[int, ...]) -> tuple[int, ...]:
 
 def _check(view: StridedView, tile: tuple[int, ...], element: Element) -> None:
     if len(tile) != view.rank or not view.rank or min(tile) < 1:
-        raise TilewrightError(f"a tile of {tile} does not fit a view of {view.rank} dimensions")
+        raise TilewrightError(f"a tile of {shown(tile)} does not fit a view of {view.rank} dimensions")
     if min(view.strides_bytes) < 0 or view.offset_bytes < 0:
         raise TilewrightError("a view with negative strides or before address 0 has no plan", remedy="flip it first")
     if view.element_bytes != element.bytes:

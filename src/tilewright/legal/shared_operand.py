@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
+from tilewright.legal.argument import integer, shown, target_of
 from tilewright.legal.matrix_descriptor import Major
 from tilewright.legal.swizzle_code import code_of, operand_swizzles, row_bytes, swizzle_of, swizzled
 from tilewright.legal.tensor_core_descriptor import SharedDescriptor, decode_shared, encode_shared, shared_problems
@@ -58,14 +59,16 @@ class OperandDescriptor:
     base_offset: int = 0
 
 
-def encode_wgmma(descriptor: OperandDescriptor, target: Target) -> int:
+def encode_wgmma(descriptor: OperandDescriptor, target: str | Target) -> int:
     """The 64 bits that wgmma takes. Raises TilewrightError where a field does not hold its value."""
+    target = target_of(target)
     code = code_of(descriptor.swizzle, "wgmma", target)
     return _encoded(descriptor, "wgmma", target) | code << 62
 
 
-def encode_tcgen05(descriptor: OperandDescriptor, target: Target) -> int:
+def encode_tcgen05(descriptor: OperandDescriptor, target: str | Target) -> int:
     """The 64 bits that tcgen05 takes. Raises TilewrightError where a field does not hold its value."""
+    target = target_of(target)
     code = code_of(descriptor.swizzle, "tcgen05", target)
     return _encoded(descriptor, "tcgen05", target) | 1 << 46 | code << 61
 
@@ -77,9 +80,9 @@ def encode(descriptor: OperandDescriptor, target: Target) -> int:
     return encode_tcgen05(descriptor, target)
 
 
-def decode_wgmma(bits: int, target: Target) -> OperandDescriptor:
+def decode_wgmma(bits: int, target: str | Target) -> OperandDescriptor:
     """What a wgmma descriptor says. Raises TilewrightError, naming them, for bits that no such descriptor has."""
-    _check_width(bits)
+    bits, target = _word(bits), target_of(target)
     if bits & _WGMMA_RESERVED:
         hint = "a descriptor of tcgen05 has bit 46 set" if bits >> 46 & 7 == 1 else ""
         raise TilewrightError(
@@ -90,9 +93,9 @@ def decode_wgmma(bits: int, target: Target) -> OperandDescriptor:
     return OperandDescriptor(*_offsets(bits), swizzle, bits >> 49 & 7)
 
 
-def decode_tcgen05(bits: int, target: Target) -> OperandDescriptor:
+def decode_tcgen05(bits: int, target: str | Target) -> OperandDescriptor:
     """What a tcgen05 descriptor says. Raises TilewrightError, naming them, for bits that no such descriptor has."""
-    _check_width(bits)
+    bits, target = _word(bits), target_of(target)
     fields = decode_shared(bits)
     problems = (*shared_problems(fields), *(("bit 52, an absolute leading offset, is of sm_103a",) * _absolute(fields)))
     if problems:
@@ -240,6 +243,9 @@ def _offsets(bits: int) -> tuple[int, int, int]:
     return (bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4
 
 
-def _check_width(bits: int) -> None:
-    if not 0 <= bits < 1 << 64:
-        raise TilewrightError(f"a matrix descriptor has 64 bits; {bits:#x} does not fit")
+def _word(bits: object) -> int:
+    """`bits` as 64 of them. Raises TilewrightError where it is no number, or none of that width."""
+    number = integer("bits", bits, "matrix descriptor")
+    if not 0 <= number < 1 << 64:
+        raise TilewrightError(f"a matrix descriptor has 64 bits; {shown(number)} does not fit")
+    return number

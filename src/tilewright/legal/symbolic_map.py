@@ -6,7 +6,7 @@ numbers. Not handled: im2col maps. Checked by tests/legal/test_symbolic_map.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
@@ -16,9 +16,10 @@ from tilewright.layout.condition import Condition, names_of
 from tilewright.layout.condition_parser import parse_expression, parse_where
 from tilewright.layout.integer_expression import IntegerExpression, as_expression, variable
 from tilewright.layout.integer_fact import IntegerFact
+from tilewright.legal.argument import integer, shown
 from tilewright.legal.rule import Fields
 from tilewright.legal.symbolic_term import FactTerm, Term
-from tilewright.legal.tensor_map import TensorMap, integer
+from tilewright.legal.tensor_map import TensorMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class SymbolicMap:
                 values[name] = (1,) * len(self.dims)
                 continue
             if isinstance(entries, str | bytes) or not hasattr(entries, "__iter__"):
-                raise TilewrightError(f"tensor map: {name} is {entries!r}, not a list of sizes")
+                raise TilewrightError(f"tensor map: {name} is {shown(entries)}, not a list of sizes")
             entries = tuple(cast("Iterable[Symbolic]", entries))
             _declare(declared, (entry for entry in entries if isinstance(entry, Dim)))
             values[name] = tuple(_number(f"{name}[{index}]", entry) for index, entry in enumerate(entries))
@@ -236,7 +237,11 @@ def _symbolic(value: Symbolic) -> IntegerExpression:
 
 
 def _declare(declared: dict[str, Dim], sizes: Iterable[Dim]) -> None:
+    if isinstance(sizes, str) or not isinstance(cast("object", sizes), Sequence | Set | Iterator):
+        raise TilewrightError(f"tensor map: sizes are {shown(sizes)}, not a list of Dim")
     for size in sizes:
+        if not isinstance(cast("object", size), Dim):
+            raise TilewrightError(f"tensor map: {shown(size)} is no Dim", remedy='declare a size as Dim("N")')
         if declared.setdefault(size.name, size) != size:
             raise TilewrightError(f"tensor map: the size {size.name} is declared twice, differently")
 

@@ -32,6 +32,7 @@ from math import prod
 from typing import cast
 
 from tilewright.base.error import TilewrightError
+from tilewright.legal.argument import shown
 from tilewright.legal.enumerations import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES
 from tilewright.legal.im2col_map import Im2colMap
 from tilewright.legal.tensor_map import TensorMap
@@ -136,6 +137,9 @@ def read_map(content: bytes) -> DecodedMap:
 
     Raises TilewrightError where they are no tensor map: another length, all zeros, bits that no map has.
     """
+    if not isinstance(cast("object", content), bytes | bytearray | memoryview):
+        raise TilewrightError(f"a tensor map is read from {SIZE_BYTES} bytes, not from {shown(content)}")
+    content = bytes(content)
     if len(content) != SIZE_BYTES:
         what = "is empty" if not content else f"has {len(content)} bytes"
         raise TilewrightError(f"a tensor map has {SIZE_BYTES} bytes; this {what}")
@@ -228,6 +232,8 @@ def encode_map(map: TensorMap | Im2colMap) -> bytes:
     Raises TilewrightError where a field does not hold its number. Whether a driver would make the map at all is for
     `check` to say.
     """
+    if not isinstance(cast("object", map), TensorMap | Im2colMap):
+        raise TilewrightError(f"{shown(map)} has no known bytes", remedy="give a TensorMap or an Im2colMap")
     rank, fields, im2col = map.rank, map.fields, isinstance(map, Im2colMap)
     if not (_IM2COL_RANK_LEAST if im2col else 1) <= rank <= _RANK_MOST:
         raise TilewrightError(f"no {'im2col' if im2col else 'tensor'} map has rank {rank}")

@@ -65,7 +65,7 @@ class Box:
     coordinates from one to the next; strides_bytes: of each dimension in the tensor, of dimension 0 those of a unit;
     transaction_bytes: what one copy adds to its barrier;
     global_bytes: of each byte of the box, its distance in the tensor from the box's first, in shared-memory order;
-    global_ranges: the same as merged ranges; footprint_bytes: from the destination to past the last row.
+    global_ranges: the same as merged ranges; footprint_bytes: see `footprint_of`.
     """
 
     row: Row
@@ -128,6 +128,12 @@ def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
     return strides
 
 
+def footprint_of(row: Row, row_count: int, swizzle: Swizzle) -> int:
+    """Bytes from the destination to past the last row: whole spans, over which a swizzle spreads what is in them."""
+    span = max(SPAN_BYTES[swizzle], 1)
+    return -(-row_count * row.pitch_bytes // span) * span
+
+
 def check_size(row: Row, row_count: int) -> None:
     """Raises EngineFault `tensor-map` for a box that no shared memory holds: nothing of that size is worked out."""
     if row_count * row.pitch_bytes > _MOST_BYTES:
@@ -170,7 +176,7 @@ def box_of(tensor_map: TensorMap) -> Box:
         steps=tuple(steps),
         strides_bytes=strides_bytes,
         transaction_bytes=row_count * row.shared_bytes,
-        footprint_bytes=row_count * row.pitch_bytes,
+        footprint_bytes=footprint_of(row, row_count, tensor_map.swizzle),
         global_bytes=_frozen(global_bytes),
         global_ranges=merged(global_bytes),
     )

@@ -34,6 +34,7 @@ from tilewright.machine.box import (
     box_inside,
     box_of,
     extents_of,
+    footprint_of,
     inside,
     merged,
     shared_addresses,
@@ -98,7 +99,7 @@ def transaction_bytes(tensor_map: TensorMap) -> int:
 def footprint_bytes(tensor_map: TensorMap) -> int:
     """Bytes of shared memory that a copy takes: more than the transaction where rows are narrower than the swizzle."""
     row, row_count = _rows(tensor_map)
-    return row_count * row.pitch_bytes
+    return footprint_of(row, row_count, tensor_map.swizzle)
 
 
 def load_box(

@@ -52,10 +52,6 @@ class Column:
     def transaction_bytes(self) -> int:
         return self.row_count * self.row.shared_bytes
 
-    @property
-    def footprint_bytes(self) -> int:
-        return self.row_count * self.row.pitch_bytes
-
 
 @lru_cache(maxsize=256)
 def column_of(tensor_map: TensorMap) -> Column:
@@ -75,6 +71,9 @@ def column_of(tensor_map: TensorMap) -> Column:
         )
     if im2col.channels_per_pixel < 1 or im2col.pixels_per_column < 1:
         raise EngineFault("MF007", "tensor-map", "a column has no pixels, or a pixel no channels")
+    most = target("sm_90a").limit("tensor_map.im2col_pixels_max")
+    if im2col.pixels_per_column > most:
+        raise EngineFault("MF007", "tensor-map", f"{im2col.pixels_per_column} pixels are above a column's {most}")
     interleaved = SLICE_BYTES[tensor_map.interleave] > 0
     row = row_of(tensor_map, 1 if interleaved else im2col.channels_per_pixel)
     check_size(row, im2col.pixels_per_column)
