@@ -308,3 +308,12 @@ def test_absurd_numbers_are_illegal_and_no_more(
     assert answer.code == 1 and code in codes(answer.document)
     assert tilewright("tensormap", *given).code == 1
     assert tilewright("tensormap", *given, "--synthesize").code in (0, 1)
+
+
+def test_channels_and_pixels_are_numbers_like_others(tilewright: Tilewright) -> None:
+    given = ("--dtype", "bf16", "--dims", "64,8,8,2", "--strides", "128,1024,8192", "--lower-corner=0,0",
+             "--upper-corner=0,0", "--channels-per-pixel")  # fmt: skip
+    assert tilewright("tensormap", *given, "0x40", "--pixels-per-column", "64").code == 0
+    for text in ("x", "1,2", "", "9" * 5000):
+        answer = tilewright("tensormap", *given, text, "--pixels-per-column", "64")
+        assert answer.code == 2 and answer.err.count("error:") == 1 and "--channels-per-pixel" in answer.err

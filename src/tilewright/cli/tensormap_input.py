@@ -140,7 +140,7 @@ def _im2col_of_options(arguments: argparse.Namespace, values: dict[str, Any], sy
         raise TilewrightError(f"{' and '.join(map(_flag, absent))} missing", remedy="an im2col map needs all four")
     del values["box"]
     lower, upper = (numbers(name, getattr(arguments, name)) for name in _CONVOLUTION[:2])
-    counts = {name: getattr(arguments, name) for name in _CONVOLUTION[2:]}
+    counts: dict[str, Any] = {name: number(name, getattr(arguments, name)) for name in _CONVOLUTION[2:]}
     if arguments.wide_mode is None:
         return Im2colMap(**values, lower_corner=lower, upper_corner=upper, **counts)
     if len(lower) != 1 or len(upper) != 1:
