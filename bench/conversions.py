@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 _PTX_VERSION = 88
 _ARCHIVE = "kernels.zip"
 _FEW, _MANY = 16, 272
-_PEER_TRIPS = 4
-"""Round trips in the body of the peer's loop; `ptxas` unrolls ours as often where it likes."""
+_TRIPS = 4
+"""Round trips in the body of either side's loop: between them the assembler folds how words are packed."""
 _WARM_UP = 2
 _WARMING_LAUNCHES = 8000
 _FREE_CYCLES = 8.0
@@ -114,7 +114,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             "shape": [pair.rows, 64],
             "element_bytes": pair.element_bytes,
             "ptx_version": _PTX_VERSION,
-            "trips": _PEER_TRIPS,
+            "trips": _TRIPS,
         }
         theirs_ptx = texts / f"{number}.theirs.json"
         if not theirs_ptx.exists():
@@ -125,7 +125,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
         back = plan_exchange(destination, source, pair.element_bytes, "sm_90a")
         assert isinstance(there, ExchangePlan) and isinstance(back, ExchangePlan)
         ours = {
-            "ptx": exchange_kernel_text(source, destination, there, back),
+            "ptx": exchange_kernel_text(source, destination, there, back, trips=_TRIPS),
             "shared_bytes": exchange_kernel_smem_bytes(there, back),
             "entry": ENTRY,
         }
@@ -135,7 +135,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
         sides = {"ours": ours, "theirs": theirs}
         if other[0] is not None and other[1] is not None:
             sides["other"] = {
-                "ptx": exchange_kernel_text(source, destination, other[0], other[1]),
+                "ptx": exchange_kernel_text(source, destination, other[0], other[1], trips=_TRIPS),
                 "shared_bytes": exchange_kernel_smem_bytes(other[0], other[1]),
                 "entry": ENTRY,
             }
@@ -153,8 +153,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
                 text.write_text(side["ptx"])
             entry |= {f"{name}_shared_bytes": side["shared_bytes"], f"{name}_entry": side["entry"]}
             # There, back and, after the loop, there once more.
-            trips = _PEER_TRIPS + 0.5 if name == "theirs" else 1.5
-            entry[f"{name}_barriers"] = round(side["ptx"].count("bar.sync") / trips)
+            entry[f"{name}_barriers"] = round(side["ptx"].count("bar.sync") / (_TRIPS + 0.5))
         entries.append(entry)
     with zipfile.ZipFile(folder / _ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("index.json", json.dumps({"triton": version, "pairs": entries}))
@@ -169,8 +168,8 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
 
 
 def _other_kind(source: LinearLayout, destination: LinearLayout, element_bytes: int) -> ExchangePlan | None:
-    """The cheapest plan that shuffles where the chosen one goes through memory, or the other way round: what it takes
-    says whether the estimates choose well."""
+    """The cheapest plan that shuffles where the chosen one goes through memory, or the other way round; else the
+    cheapest whose accesses have another form or width: what it takes says whether the estimates choose well."""
     from tilewright.layout.answer import NotExpressible
     from tilewright.synth.exchange import candidate_plans
 
@@ -178,7 +177,18 @@ def _other_kind(source: LinearLayout, destination: LinearLayout, element_bytes: 
     if isinstance(plans, NotExpressible):
         return None
     shuffles = plans[0].cost.shared_bytes == 0
-    return next((plan for plan in plans if (plan.cost.shared_bytes == 0) != shuffles), None)
+    for plan in plans:
+        if (plan.cost.shared_bytes == 0) != shuffles:
+            return plan
+    return next((plan for plan in plans if _accesses(plan) != _accesses(plans[0])), None)
+
+
+def _accesses(plan: ExchangePlan) -> list[tuple[str, int]]:
+    """Form and elements of each access."""
+    from tilewright.ir.exchange import Stage
+
+    stages = [step for step in plan.steps if isinstance(step, Stage)]
+    return [(side.form, len(side.elements[0])) for stage in stages for side in (stage.store, stage.load)]
 
 
 # ---------------------------------------------------------------- on a GPU
@@ -235,9 +245,9 @@ class Device:
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
         self.call("cuLaunchKernel", function, grid, 1, 1, 128, 1, 1, shared_bytes, None, pointers, None)
 
-    def milliseconds(self, function: ctypes.c_void_p, shared_bytes: int, trips: int, repeat: int) -> float:
+    def milliseconds(self, function: ctypes.c_void_p, shared_bytes: int, repeat: int) -> float:
         self.call("cuEventRecord", self.events[0], None)
-        self.launch(function, shared_bytes, repeat // trips, self.multiprocessors)
+        self.launch(function, shared_bytes, repeat // _TRIPS, self.multiprocessors)
         self.call("cuEventRecord", self.events[1], None)
         self.call("cuEventSynchronize", self.events[1])
         elapsed = ctypes.c_float()
@@ -245,12 +255,12 @@ class Device:
         return elapsed.value
 
     def result(
-        self, function: ctypes.c_void_p, shared_bytes: int, trips: int, given: np.ndarray[Any, Any]
+        self, function: ctypes.c_void_p, shared_bytes: int, given: np.ndarray[Any, Any]
     ) -> np.ndarray[Any, Any]:
         found = np.full_like(given, 0xA5)
         self.call("cuMemcpyHtoD_v2", self.buffers[0], ctypes.c_void_p(given.ctypes.data), ctypes.c_size_t(given.size))
         self.call("cuMemcpyHtoD_v2", self.buffers[1], ctypes.c_void_p(found.ctypes.data), ctypes.c_size_t(found.size))
-        self.launch(function, shared_bytes, 4 // trips, 1)
+        self.launch(function, shared_bytes, 1, 1)
         self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.ctypes.data), self.buffers[1], ctypes.c_size_t(found.size))
         return found
 
@@ -266,14 +276,13 @@ def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
         row |= {name: entry[name] for name in ("estimate", "ours_barriers", "theirs_barriers") if name in entry}
         row |= {name: entry[name] for name in ("ours_shared_bytes", "theirs_shared_bytes") if name in entry}
         given = random.integers(0, 256, entry["bytes"], dtype=np.uint8)
-        kernels: dict[str, tuple[ctypes.c_void_p, int, int]] = {}
+        kernels: dict[str, tuple[ctypes.c_void_p, int]] = {}
         for name in ("ours", "theirs", "other"):
             if f"{name}_entry" not in entry:
                 continue
             shared = entry[f"{name}_shared_bytes"]
             cubin = archive.read(f"{entry['number']}.{name}.cubin")
-            trips = _PEER_TRIPS if name == "theirs" else 1
-            kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared, trips)
+            kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared)
             row[f"{name}_right"] = bool(np.array_equal(device.result(*kernels[name], given), given))
         if not rows:
             # The clocks rise in the first half second of work.

@@ -2,7 +2,9 @@
 does.
 
 For tests, which compare the array that comes out with the one that went in, and for measurement: with a plan for the
-way back, the tile goes there and back `repeat` times before, and no assembler can leave that out. There and back have
+way back, the tile goes there and back `repeat` times before, and no assembler can leave that out: it may fold how words
+are packed at the end of one exchange and unpacked at the beginning of the next, unless the next stands in another turn
+of the loop; `trips` says how many stand in its body. There and back have
 memory of their own, so that one barrier between store and load is enough: a thread stores again only after the other
 exchange's barrier, which every thread reached after its loads. Where the other has none of that scope there is one more
 at the end of a trip.
@@ -34,11 +36,12 @@ def exchange_kernel_text(
     plan: ExchangePlan,
     back: ExchangePlan | None = None,
     *,
+    trips: int = 1,
     target: str = "sm_90a",
 ) -> str:
     """PTX of kernel `exchange`, of `plan.warps` warps. Parameters: pointers of the array in and of the array out; with
-    `back`, a plan from destination to source, also the number of times (u32) that the tile goes there and back first.
-    Dynamic shared memory: `exchange_kernel_smem_bytes(plan, back)`."""
+    `back`, a plan from destination to source, also the number of times (u32) that the tile goes `trips` times there and
+    back first. Dynamic shared memory: `exchange_kernel_smem_bytes(plan, back)`."""
     text = Text()
     parameters = ["\t.param .u64 tile_in", "\t.param .u64 tile_out"]
     if back is not None:
@@ -50,7 +53,7 @@ def exchange_kernel_text(
     there = prepare(text, plan, thread, memory)
     if back is not None:
         memory_back = text.into("b32", "add.u32", memory, _rounded(plan.shared_bytes)) if shared else thread
-        words = _round_trips(text, there, prepare(text, back, thread, memory_back), words)
+        words = _round_trips(text, there, prepare(text, back, thread, memory_back), words, trips)
     _global_store(text, destination, plan.element_bytes, thread, emit(there, words))
     return _entry(text, parameters, plan.warps, shared, target)
 
@@ -96,15 +99,18 @@ def _rounded(size: int) -> int:
     return -(-size // _ALIGN_BYTES) * _ALIGN_BYTES
 
 
-def _round_trips(text: Text, there: Ready, back: Ready, words: Sequence[str]) -> list[str]:
+def _round_trips(text: Text, there: Ready, back: Ready, words: Sequence[str], trips: int) -> list[str]:
     count = text.into("b32", "ld.param.u32", "[repeat]")
     carried = [text.into("b32", "mov.b32", each) for each in words]
     begin, end = text.label("round"), text.label("rounds_end")
     text.emit("bra", end, guard=text.into("pred", "setp.eq.u32", count, 0))
     text.place(begin)
-    for kept, each in zip(carried, emit(back, emit(there, carried)), strict=True):
+    moved = carried
+    for _ in range(trips):
+        moved = emit(back, emit(there, moved))
+        _meet(text, there.plan, back.plan)
+    for kept, each in zip(carried, moved, strict=True):
         text.emit("mov.b32", kept, each)
-    _meet(text, there.plan, back.plan)
     text.emit("sub.u32", count, count, 1)
     text.emit("bra", begin, guard=text.into("pred", "setp.ne.u32", count, 0))
     text.place(end)

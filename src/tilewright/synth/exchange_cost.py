@@ -12,6 +12,7 @@ sets the estimate beside cycles measured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.ir.exchange import Access, Cross, ExchangeCost, Load, Rearrange, Shuffle, Stage, Step, Store, Toggle
@@ -26,7 +27,6 @@ class _Count:
 
     fresh: int
     permutes: int = 0
-    others: int = 0
     shuffles: int = 0
     wavefronts: int = 0
     accesses: int = 0
@@ -41,19 +41,21 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
     """Of the steps, by all warps of a CTA once. elements: of a thread before the first step."""
     per_word = _WORD_BYTES // element_bytes
     # Every element's register and place in it.
-    file = [(each // per_word, each % per_word) for each in range(elements)]
+    file = _in_order(0, elements, per_word)
     count = _Count(fresh=-(-elements // per_word))
-    for step in steps:
-        file = _followed(count, file, step, per_word, element_bytes, target)
+    for at, step in enumerate(steps):
+        after = steps[at + 1] if at + 1 < len(steps) else None
+        order = after.elements if isinstance(after, Rearrange) else range(len(file))
+        file = _followed(count, file, step, order, per_word, element_bytes, target)
     _pack(count, file, per_word)
     schedulers = target.limit("exchange.schedulers")
     turns = -(-warps // schedulers)
-    issue = (count.permutes + count.others) * target.limit("exchange.integer_cycles") * turns
+    issue = count.permutes * target.limit("exchange.integer_cycles") * turns
     pipe = warps * max(
         count.wavefronts + count.shuffles * target.limit("exchange.shuffle_cycles"),
         (count.accesses + count.shuffles) * target.limit("exchange.access_issue_cycles"),
     )
-    slots = count.permutes + count.others + count.shuffles + count.accesses
+    slots = count.permutes + count.shuffles + count.accesses
     return ExchangeCost(
         cycles=issue + pipe + count.latency,
         issue_slots=slots,
@@ -65,19 +67,20 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
     )
 
 
-_File = list[tuple[int, int]]
+_Part = tuple[int, int]
+_File = list[tuple[_Part, _Part]]
+"""By element, register and place in it: in threads of even parity of a pending exclusive-or, and of odd."""
 
 
-def _followed(count: _Count, file: _File, step: Step, per_word: int, element_bytes: int, target: Target) -> _File:
+def _followed(
+    count: _Count, file: _File, step: Step, order: Sequence[int], per_word: int, element_bytes: int, target: Target
+) -> _File:
+    """order: what is made of the file next."""
     match step:
         case Rearrange(elements):
             return [file[each] for each in elements]
         case Toggle(masks):
-            words = _pack(count, file, per_word)
-            for mask, _ in masks:
-                count.others += words if mask >= per_word else 0
-                count.permutes += words if mask % per_word else 0
-            return _renewed(count, len(file), per_word)
+            return _toggled(count, file, [mask for mask, _ in masks], order, per_word)
         case Shuffle():
             _pack(count, file, per_word)
             count.shuffles += step.moved_words
@@ -119,32 +122,77 @@ def _pack(count: _Count, file: _File, per_word: int) -> int:
     """Words made so that the file's elements follow each other; their number."""
     words = 0
     for begin in range(0, len(file), per_word):
-        _pack_word(count, file[begin : begin + per_word])
+        count.permutes += _word_permutes(file[begin : begin + per_word])
         words += 1
     return words
 
 
-def _pack_word(count: _Count, parts: _File) -> None:
+def _word_permutes(parts: _File) -> int:
+    even, odd = [each for each, _ in parts], [each for _, each in parts]
+    if even == odd:
+        return _static_permutes(even)
+    if len({register for register, _ in (*even, *odd)}) <= 2:
+        return 1
+    return _static_permutes(even) + _static_permutes(odd) + 1
+
+
+def _static_permutes(parts: list[_Part]) -> int:
     registers = {register for register, _ in parts}
     if len(registers) == 1 and [place for _, place in parts] == list(range(len(parts))):
-        return
-    count.permutes += max(1, len(registers) - 1)
+        return 0
+    return max(1, len(registers) - 1)
+
+
+def _file_permutes(file: _File, order: Sequence[int], per_word: int) -> int:
+    moved = [file[each] for each in order]
+    return sum(_word_permutes(moved[begin : begin + per_word]) for begin in range(0, len(moved), per_word))
+
+
+def _toggled(count: _Count, file: _File, masks: Sequence[int], order: Sequence[int], per_word: int) -> _File:
+    """The last exclusive-or is left to whoever packs its words, where that takes no more instructions."""
+    plain = range(len(file))
+    for number, mask in enumerate(masks):
+        wanted = order if number == len(masks) - 1 else plain
+        turned = _turned(file, mask)
+        if any(even != odd for even, odd in file):
+            turned = None
+        else:
+            packed = _turned(_in_order(count.fresh, len(file), per_word), mask)
+            repacked = _file_permutes(file, plain, per_word) + _file_permutes(packed, wanted, per_word)
+            if _file_permutes(turned, wanted, per_word) > repacked:
+                turned = None
+        if turned is None:
+            _pack(count, file, per_word)
+            turned = _turned(_renewed(count, len(file), per_word), mask)
+        file = turned
+    return file
+
+
+def _turned(file: _File, mask: int) -> _File:
+    return [(file[each][0], file[each ^ mask][0]) for each in range(len(file))]
+
+
+def _in_order(first: int, elements: int, per_word: int) -> _File:
+    parts = [(first + each // per_word, each % per_word) for each in range(elements)]
+    return [(each, each) for each in parts]
 
 
 def _renewed(count: _Count, elements: int, per_word: int) -> _File:
     first = count.fresh
     count.fresh += -(-elements // per_word)
-    return [(first + each // per_word, each % per_word) for each in range(elements)]
+    return _in_order(first, elements, per_word)
 
 
 def _store(count: _Count, file: _File, access: Access, per_word: int) -> None:
     for moved in access.elements:
+        parts = [file[each] for each in moved]
         if len(moved) < per_word:
             # Less than a word: what is not in the low bytes is shifted there.
-            count.permutes += file[moved[0]][1] > 0 or len({file[each][0] for each in moved}) > 1
+            (first, odd), registers = parts[0], {each[0] for part in parts for each in part}
+            count.permutes += first[1] > 0 or first != odd or len(registers) > 1
             continue
         for begin in range(0, len(moved), per_word):
-            _pack_word(count, [file[each] for each in moved[begin : begin + per_word]])
+            count.permutes += _word_permutes(parts[begin : begin + per_word])
 
 
 def _count_access(count: _Count, access: Access, element_bytes: int) -> None:
@@ -154,9 +202,10 @@ def _count_access(count: _Count, access: Access, element_bytes: int) -> None:
 
 
 def _loaded(count: _Count, access: Access, elements: int, per_word: int) -> _File:
-    file = [(0, 0)] * elements
+    file = _in_order(0, elements, per_word)
     for moved in access.elements:
         for at, element in enumerate(moved):
-            file[element] = (count.fresh + at // per_word, at % per_word)
+            part = (count.fresh + at // per_word, at % per_word)
+            file[element] = (part, part)
         count.fresh += -(-len(moved) // per_word)
     return file
