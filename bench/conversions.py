@@ -254,9 +254,7 @@ class Device:
         self.call("cuEventElapsedTime", ctypes.byref(elapsed), *self.events)
         return elapsed.value
 
-    def result(
-        self, function: ctypes.c_void_p, shared_bytes: int, given: np.ndarray[Any, Any]
-    ) -> np.ndarray[Any, Any]:
+    def result(self, function: ctypes.c_void_p, shared_bytes: int, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         found = np.full_like(given, 0xA5)
         self.call("cuMemcpyHtoD_v2", self.buffers[0], ctypes.c_void_p(given.ctypes.data), ctypes.c_size_t(given.size))
         self.call("cuMemcpyHtoD_v2", self.buffers[1], ctypes.c_void_p(found.ctypes.data), ctypes.c_size_t(found.size))

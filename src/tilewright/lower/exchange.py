@@ -70,7 +70,9 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
                 order = after.elements if isinstance(after, Rearrange) else range(len(file.even))
                 file = toggled(ready, step, file, order)
             case Shuffle():
-                file = file_of(_shuffle(ready, step, packed_words(ready, file)), len(file.even), per_word)
+                after = plan.steps[at + 1] if at + 1 < len(plan.steps) else None
+                partner = after.masks[-1][0] // per_word if isinstance(after, Toggle) else 0
+                file = file_of(_shuffle(ready, step, file, partner), len(file.even), per_word)
             case Cross():
                 file = file_of(_cross(ready, step, packed_words(ready, file)), len(file.even), per_word)
             case Stage():
@@ -91,17 +93,21 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------- between lanes
 
 
-def _shuffle(ready: Ready, step: Shuffle, words: list[str]) -> list[str]:
-    text = ready.text
-    found: list[str] = []
-    for word, constant in zip(words, step.constants, strict=True):
+def _shuffle(ready: Ready, step: Shuffle, file: File, partner: int) -> list[str]:
+    """partner: words are selected next from those whose numbers differ by this mask; they come one after the other,
+    so that selections begin while others are under way."""
+    text, per_word = ready.text, ready.per_word
+    found = [""] * len(step.constants)
+    for word in sorted(range(len(found)), key=lambda each: (min(each, each ^ partner), each)):
+        [given] = packed_words(ready, file.picked(range(len(file.even))[word * per_word : (word + 1) * per_word]))
+        constant = step.constants[word]
         if not step.is_exclusive_or:
             origin = linear_register(ready, (*step.lanes, *step.warps), constant)
-            found.append(text.into("b32", "shfl.sync.idx.b32", word, origin, 31, -1))
+            found[word] = text.into("b32", "shfl.sync.idx.b32", given, origin, 31, -1)
         elif constant:
-            found.append(text.into("b32", "shfl.sync.bfly.b32", word, constant, 31, -1))
+            found[word] = text.into("b32", "shfl.sync.bfly.b32", given, constant, 31, -1)
         else:
-            found.append(word)
+            found[word] = given
     return found
 
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.exchange import Cross, ExchangePlan, Rearrange, Step
+from tilewright.ir.exchange import Cross, ExchangePlan, Rearrange, Stage, Step
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.bit_matrix import Columns
 from tilewright.layout.linear import LinearLayout
@@ -67,7 +67,16 @@ def candidate_plans(
     for kind, steps in _chains(pair, _ELEMENT_BITS[element_bytes], facts):
         counts = (1 << len(pair.source.register), 1 << len(pair.destination.register))
         plans.append(plan_of_chain(kind, steps, counts, 1 << len(pair.source.warp), element_bytes, facts))
-    return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots)))
+    # Of equal cost, what one way packs after the trip the way back unpacks before it, and neighbours fold both.
+    forwards = pair.source.columns <= pair.destination.columns
+    return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots, _ends(plan, forwards))))
+
+
+def _ends(plan: ExchangePlan, forwards: bool) -> list[tuple[str, int]]:
+    """Form and width of the accesses, those of the same layout first whichever way the tile goes."""
+    stages = [step for step in plan.steps if isinstance(step, Stage)]
+    ends = [(side.form, -len(side.elements[0])) for stage in stages for side in (stage.store, stage.load)]
+    return ends if forwards else ends[::-1]
 
 
 @lru_cache(maxsize=_PLANS_KEPT)
