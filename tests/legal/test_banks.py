@@ -1,6 +1,5 @@
 """The bank model against wavefronts measured on an H200, for every kind of access, and for loads by lanes in pairs."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,18 +122,6 @@ def test_all_measured_rows_at_once() -> None:
     by_name = wavefronts([NUMBERED_KINDS[int(kind)] for kind in kinds], addresses, "sm_90a")
     assert (by_name == found).all()
     assert (wavefronts(kinds, addresses, "sm_100a") == found).all()
-
-
-def test_many_accesses_a_second() -> None:
-    with np.load(DATA / "banks.npz") as archive:
-        kinds, addresses = np.resize(archive["kind"], 40_000), np.tile(archive["addr"], (10, 1))
-    wavefronts(kinds[:100], addresses[:100], HOPPER)
-    seconds: list[float] = []
-    for _ in range(3):
-        begin = time.process_time()
-        wavefronts(kinds, addresses, HOPPER)
-        seconds.append(time.process_time() - begin)
-    assert len(kinds) / min(seconds) >= 200_000
 
 
 def plain_wavefronts(addresses: list[int], lane_bytes: int, groups: tuple[tuple[int, ...], ...], banks: int) -> int:
