@@ -1,4 +1,4 @@
-"""What synthesis of swizzles and padding finds for forty published tiles, and how long it takes."""
+"""What synthesis of swizzles and padding finds for forty published tiles, how long that and counting wavefronts take."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import statistics
 import time
 from pathlib import Path
 
+import numpy as np
+
 from bench.layout_problems import Problem, problems
 from bench.record import write
+from tilewright.legal.access_kind import NUMBERED_KINDS
+from tilewright.legal.banks import wavefronts
 from tilewright.legal.swizzle_choice import SwizzleChoice, choose_placement
 
 _MARKS = ("<!-- layouts: begin -->", "<!-- layouts: end -->")
@@ -27,10 +31,24 @@ def run(arguments: argparse.Namespace) -> int:
     slowest = max(float(str(row["first_ms"])) for row in rows)
     free, bounded = (sum(row["best"] == row[least] for row in rows) for least in ("ideal", "bound"))
     print(f"of {len(rows)}: {free} free of conflicts, {bounded} at the bound; slowest first answer {slowest} ms")
+    print(f"wavefronts of mixed accesses: {accesses_a_second():,.0f} a second")
     if arguments.page.exists():
         write_table(arguments.page, rows)
     print(f"written to {write('layouts', rows, arguments.results)}")
     return 0
+
+
+def accesses_a_second() -> float:
+    """How many random accesses of all numbered kinds `wavefronts` judges in a second of one core; the best of three."""
+    generator = np.random.default_rng(1)
+    kinds = generator.integers(0, len(NUMBERED_KINDS), 40_000)
+    addresses = generator.integers(0, 4096, (len(kinds), 32)) * 16
+    seconds: list[float] = []
+    for _ in range(3):
+        begin = time.process_time()
+        wavefronts(kinds, addresses, "sm_90a")
+        seconds.append(time.process_time() - begin)
+    return len(kinds) / min(seconds)
 
 
 def worst(count: int) -> list[tuple[Problem, SwizzleChoice]]:
