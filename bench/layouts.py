@@ -1,4 +1,4 @@
-"""What synthesis of swizzles and padding finds for forty published tiles, how long that and counting wavefronts take."""
+"""What synthesis of swizzles and padding finds for forty published tiles; its time, and that of counting wavefronts."""
 
 from __future__ import annotations
 
