@@ -22,7 +22,7 @@ from typing import Any
 from bench import peers_layout_random
 from bench.peers_layout_answers import NUMBERS, OPERATIONS, Refused, composed, first_on_path, kind_of, layout_of, loaded
 from bench.peers_layout_categories import categories
-from tilewright.layout.algebra import equal
+from tilewright.layout import equal
 
 _MARKS = ("<!-- layout peers: begin -->", "<!-- layout peers: end -->")
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tilewright.layout import nested
-from tilewright.layout.algebra import (
+from tilewright.layout import (
     NotDecided,
     NotExpressible,
     coalesce,
@@ -20,6 +19,7 @@ from tilewright.layout.algebra import (
     left_inverse,
     logical_divide,
     logical_product,
+    nested,
     right_inverse,
 )
 from tilewright.layout.layout import Layout

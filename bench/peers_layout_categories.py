@@ -11,8 +11,7 @@ from pathlib import Path
 
 from bench.peers_layout_answers import PEER_ERRORS, Refused, answer, first_on_path, kind_of, loaded
 from tilewright.base.error import TilewrightError
-from tilewright.layout import nested
-from tilewright.layout.algebra import coalesce, complement, compose, logical_divide, logical_product
+from tilewright.layout import coalesce, complement, compose, logical_divide, logical_product, nested
 from tilewright.layout.layout import Layout
 
 

@@ -5,7 +5,7 @@ Two things are no errors: that the answer, which exists as a function, is no val
 (`NotDecided`, with what would settle it). Both are values, so that a search can go on. Neither is true or false: a
 caller that forgets to look at the type of an answer is stopped. Errors of the caller raise TilewrightError instead.
 
-Checked by tests/layout/test_algebra.py.
+Checked by tests/layout/test_composition.py and test_inverses.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Theory: a layout is the function of a coordinate `swizzle(offset + sum of coordinate * stride)`. Its shape and strides
 are congruent nested tuples; a coordinate is an integer for any part of the shape, taken apart colexicographically (the
 leftmost leaf varies fastest), so a layout is also a function of the integers below its size. Two layouts may differ
-and be the same function: `layout.algebra` has the canonical form.
+and be the same function: `layout.coalescing` has the canonical form.
 
 Strides may be zero or negative; extents are positive, and any of them may be symbolic, then taken to be positive. What
 is above the floor of 64-bit machine words is computed exactly. Not handled: sizes that are no product of extents
