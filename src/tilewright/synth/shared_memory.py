@@ -1,0 +1,72 @@
+"""How shared memory is divided among the ring's slots, the staging of results, and barriers.
+
+Checked by: tests/synth/test_decide.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir.decisions import ROWS_BYTES, StoreDecision
+from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, TILE_K
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_MOST_STAGES = 8
+_ENOUGH_STAGES = 4
+"""A second staging slot is given up rather than run with fewer."""
+_LEAST_STAGES = 2
+"""A slot is released one slice late, so with a single slot the producer would wait for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """How shared memory is divided. staging_slots, rows_bytes: of each consumer; bytes: of everything, barriers
+    included."""
+
+    stages: int
+    staging_slots: int
+    staging_slot_bytes: int
+    rows_bytes: int
+    bytes: int
+
+
+def divide_shared_memory(
+    shape: tuple[int, int, int],
+    element_bytes: int,
+    stores: tuple[StoreDecision, ...],
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
+) -> SharedMemory:
+    """As many stages as fit beside the staging slots; a second staging slot gives way to a fourth stage."""
+    tile_m, tile_n, consumers = shape
+    limit = target.limit("cta.shared_bytes_max")
+    stage_bytes = (tile_m + tile_n) * TILE_K * element_bytes
+    barrier_bytes = 2 * target.limit("mbarrier.bytes")
+    staged = [store for store in stores if store.path == "tma"]
+    slot_bytes = (tile_m // consumers) * SWIZZLE_SPAN_BYTES if staged else 0
+    # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
+    # a slot whose store is the newest, which a wait for all but the newest does not cover.
+    chunks = sum(tile_n // store.chunk_columns for store in staged)
+    choices = [count for count in (2, 1) if chunks % count == 0] if staged else [0]
+    rows_bytes = ROWS_BYTES if any(store.along_rows for store in stores) else 0
+    slots, stages = 0, 0
+    for slots in choices:
+        left = limit - (slots * slot_bytes + rows_bytes) * consumers
+        stages = min(_MOST_STAGES, left // (stage_bytes + barrier_bytes))
+        if stages >= _ENOUGH_STAGES:
+            break
+    if wanted.stages is not None:
+        if not _LEAST_STAGES <= wanted.stages <= stages:
+            raise TilewrightError(
+                f"{wanted.stages} stages of {stage_bytes} bytes do not make a pipeline",
+                remedy=f"use {_LEAST_STAGES} to {stages} stages",
+            )
+        stages = wanted.stages
+    staging_bytes = (slots * slot_bytes + rows_bytes) * consumers
+    reasons.append(
+        f"{stages} stages of {stage_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
+    )
+    return SharedMemory(stages, slots, slot_bytes, rows_bytes, (stage_bytes + barrier_bytes) * stages + staging_bytes)
