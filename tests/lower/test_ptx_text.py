@@ -222,11 +222,11 @@ CHECK-NEXT: .reqnctapercluster 2, 1, 1
 CHECK:      barrier.cluster.arrive.release;
 CHECK-NEXT: barrier.cluster.wait.acquire;
 CHECK:      // role producer
-CHECK:      mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64
+CHECK:      mbarrier.try_wait.parity.shared::cta.b64
 CHECK:      cp.async.bulk.tensor.2d{{.*}}.multicast::cluster
 CHECK:      // role consumer
 CHECK:      mapa.shared::cluster.u32
-CHECK:      mbarrier.arrive.release.cluster.shared::cluster.b64 _,
+CHECK:      mbarrier.arrive.release.cta.shared::cluster.b64 _,
 CHECK:      barrier.cluster.arrive.release;
 CHECK-NEXT: barrier.cluster.wait.acquire;
 CHECK-NEXT: ret;

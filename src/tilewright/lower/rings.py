@@ -44,13 +44,12 @@ def lower_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
     parity = cursor.parity
     if op.invert_parity.data:
         parity = text.into("b32", "xor.b32", parity, 1)
-    # Consumers of other CTAs arrive on an empty barrier: what they did before must be seen, so the scope is the
-    # cluster. On a full barrier only this CTA's producer arrives; the bytes come by copies, whatever CTA issued them.
-    scope = ".acquire.cluster" if lowering.cluster_size > 1 and op.side.data == "empty" else ""
+    # Nothing that a generic access wrote is handed over on either side: a slot's bytes come by copies, whatever CTA
+    # issued them, and are read by wgmma alone. So the scope is the CTA's, on empty barriers too (see lower_arrive).
     retry, done = text.label("wait"), text.label("wait_done")
     text.place(retry)
     passed = text.register("pred")
-    text.emit(f"mbarrier.try_wait.parity{scope}.shared::cta.b64", passed, f"[{address}]", parity)
+    text.emit("mbarrier.try_wait.parity.shared::cta.b64", passed, f"[{address}]", parity)
     text.emit("bra", done, guard=passed)
     text.emit("bra", retry)
     text.place(done)
@@ -102,10 +101,12 @@ def lower_arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
     if peers == 1:
         text.emit("mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=lowering.is_first_thread)
         return
-    # Thread p of the unit tells CTA p of the cluster.
+    # Thread p of the unit tells CTA p of the cluster. What must come before the arrival are the reads of the slot, and
+    # those are wgmma's, done when wait_group has returned: a release of generic accesses at cluster scope would order
+    # nothing of it, and costs a fence of the whole device's memory at every slot.
     tells = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, peers)
     remote = text.into("b32", "mapa.shared::cluster.u32", address, lowering.warpgroup_thread)
-    text.emit("mbarrier.arrive.release.cluster.shared::cluster.b64", "_", f"[{remote}]", guard=tells)
+    text.emit("mbarrier.arrive.release.cta.shared::cluster.b64", "_", f"[{remote}]", guard=tells)
 
 
 def lower_copy_store(lowering: Lowering, op: ac.CopyStoreOp) -> None:

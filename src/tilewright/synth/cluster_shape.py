@@ -25,11 +25,6 @@ def choose_cluster(
         if wanted.cluster not in _CLUSTERS:
             known = ", ".join(f"{m}x{n}" for m, n in _CLUSTERS)
             raise TilewrightError(f"no cluster shape {wanted.cluster}", remedy=f"choose one of {known}")
-        if tile_shape[1] // wanted.cluster[0] % 64 or tile_shape[0] // wanted.cluster[1] % 64:
-            raise TilewrightError(
-                f"a cluster {wanted.cluster} cannot share a tile {tile_shape}",
-                remedy="each CTA loads a part of the shared operand, which must be a multiple of 64",
-            )
         reasons.append(f"cluster {wanted.cluster[0]}x{wanted.cluster[1]}: as asked for")
         return wanted.cluster
     multiply, fetch = slice_cycles(rates, (*tile_shape, TILE_K), element_bytes)

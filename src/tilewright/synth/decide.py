@@ -28,6 +28,7 @@ from tilewright.ir.decisions import (
 from tilewright.ir.tile_facts import dots, grid_axes, stores
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
+from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
 from tilewright.synth.model import Rates, raster_group, rates_of
 from tilewright.synth.operands import TILE_K, Site, decide_operand, decide_store
@@ -104,7 +105,9 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, sides[0], contracted, tile_m // cluster[1])
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0])
-    leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers) for store in stores(program))
+    require_equal_parts(a, tile_m, cluster[1])
+    require_equal_parts(b, tile_n, cluster[0])
+    leaving = tuple(decide_store(site, store, (rows, columns), (tile_m // consumers, tile_n)) for store in stores(program))
     shape = (tile_m, tile_n, consumers)
     axes = (rows, columns, contracted)
     return _fit(program, axes, swapped, shape, cluster, a, b, leaving, rates, target, wanted, reasons)
