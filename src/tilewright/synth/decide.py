@@ -107,7 +107,7 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0])
     require_equal_parts(a, tile_m, cluster[1])
     require_equal_parts(b, tile_n, cluster[0])
-    leaving = tuple(decide_store(site, store, (rows, columns), (tile_m // consumers, tile_n)) for store in stores(program))
+    leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers) for store in stores(program))
     shape = (tile_m, tile_n, consumers)
     axes = (rows, columns, contracted)
     return _fit(program, axes, swapped, shape, cluster, a, b, leaving, rates, target, wanted, reasons)
