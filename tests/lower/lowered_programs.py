@@ -168,15 +168,17 @@ def run(lowered: Lowered, arrays: Mapping[str, NDArray[Any]], text: str | None =
         if buffer.role == "workspace":
             continue
         image = np.zeros(buffer.span_bytes, np.uint8)
-        typed = image.view(DTYPES[buffer.element])
+        # As integers of the width: NumPy makes no strided view of a type that it has no name for.
+        bits = np.dtype(f"u{buffer.element.bytes}")
+        typed = image.view(bits)
         steps = tuple(stride * buffer.element.bytes for stride in buffer.strides)
         view = np.lib.stride_tricks.as_strided(typed, buffer.shape, steps)
         if buffer.role == "input":
-            view[...] = arrays[buffer.name]
+            view[...] = arrays[buffer.name].view(bits)
         images[buffer.name], views[buffer.name] = image, view
     run_plan({kernel.name: module for kernel in module.kernels}, lowered.plan, images)
-    outputs = [buffer.name for buffer in lowered.plan.buffers if buffer.role == "output"]
-    return {name: views[name].copy() for name in outputs}
+    outputs = [buffer for buffer in lowered.plan.buffers if buffer.role == "output"]
+    return {buffer.name: views[buffer.name].copy().view(DTYPES[buffer.element]) for buffer in outputs}
 
 
 def reference(lowered: Lowered, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

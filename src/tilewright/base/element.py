@@ -1,6 +1,8 @@
 """What is one array element: its name, width and kind.
 
-Names follow the field (`bf16`, `f16`, `f32`, `u8`, ...). Widths are in bytes. Sub-byte types are not handled.
+Names follow the field (`bf16`, `f16`, `f32`, `u8`, ...). Widths are in bytes. `f8e4m3` is the format with no infinities
+and one NaN (OCP 8-bit floating point, E4M3; `float8_e4m3fn` in PyTorch and ml_dtypes), `f8e5m2` the one with IEEE's
+infinities and NaNs (E5M2). Sub-byte types are not handled.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ class Element(Enum):
     BF16 = "bf16"
     F32 = "f32"
     F64 = "f64"
+    F8E4M3 = "f8e4m3"
+    F8E5M2 = "f8e5m2"
 
     @property
     def bytes(self) -> int:
@@ -29,7 +33,12 @@ class Element(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self in (Element.F16, Element.BF16, Element.F32, Element.F64)
+        return self in (Element.F16, Element.BF16, Element.F32, Element.F64) or self.is_float8
+
+    @property
+    def is_float8(self) -> bool:
+        """Whether it is a float of 8 bits, which conversions saturate and the copy engine moves as bytes."""
+        return self in (Element.F8E4M3, Element.F8E5M2)
 
 
 _BYTES: dict[Element, int] = {
@@ -43,6 +52,8 @@ _BYTES: dict[Element, int] = {
     Element.BF16: 2,
     Element.F32: 4,
     Element.F64: 8,
+    Element.F8E4M3: 1,
+    Element.F8E5M2: 1,
 }
 
 _ALIASES: dict[str, Element] = {
@@ -54,6 +65,8 @@ _ALIASES: dict[str, Element] = {
     "fp32": Element.F32,
     "float": Element.F32,
     "float64": Element.F64,
+    "float8_e4m3fn": Element.F8E4M3,
+    "float8_e5m2": Element.F8E5M2,
     "fp64": Element.F64,
     "uint8": Element.U8,
     "uint16": Element.U16,

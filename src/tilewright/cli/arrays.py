@@ -18,7 +18,10 @@ from tilewright.runtime.arrays import numpy_dtype
 
 Array = npt.NDArray[Any]
 
-_SIXTEEN_BIT_FLOATS = (Element.BF16, Element.F16)
+_NARROW_FLOATS = {
+    element: np.dtype(f"u{element.bytes}") for element in Element if element.is_float and element.bytes < 4
+}
+"""Floats that .npz files hold as unsigned integers of their width."""
 
 
 def random_inputs(buffers: Sequence[Buffer], seed: int) -> dict[str, Array]:
@@ -66,9 +69,10 @@ def read_arrays(path: str) -> dict[str, Array]:
 def _as_element(array: Array, buffer: Buffer, path: str) -> Array:
     dtype = numpy_dtype(buffer.element)
     if array.dtype != dtype:
-        # NumPy writes bfloat16 as two bytes without a type, and we write 16-bit floats as uint16.
-        raw = array.dtype == np.uint16 or (array.dtype.kind == "V" and array.dtype.itemsize == 2)
-        if not (raw and buffer.element in _SIXTEEN_BIT_FLOATS):
+        # NumPy writes bfloat16 as two bytes without a type, and we write narrow floats as uint16 and uint8.
+        image = _NARROW_FLOATS.get(buffer.element)
+        nameless = array.dtype.kind == "V" and array.dtype.itemsize == buffer.element.bytes
+        if image is None or not (array.dtype == image or nameless):
             raise TilewrightError(
                 f"{buffer.name} in {path} is {array.dtype}; the program takes {buffer.element.value}",
                 remedy=f"convert it, or compile with --dtype {buffer.name}=...",
@@ -83,6 +87,9 @@ def _as_element(array: Array, buffer: Buffer, path: str) -> Array:
 
 
 def npz_bytes(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """Write arrays as an `.npz` file, 16-bit floats as raw uint16."""
-    raw = {name: array.view(np.uint16) if array.dtype.itemsize == 2 else array for name, array in arrays.items()}
+    """Write arrays as an `.npz` file, floats of 16 and 8 bits as raw uint16 and uint8."""
+    raw = {
+        name: array.view(f"u{array.dtype.itemsize}") if array.dtype.itemsize <= 2 else array
+        for name, array in arrays.items()
+    }
     np.savez(stream, **raw)  # pyright: ignore[reportArgumentType]

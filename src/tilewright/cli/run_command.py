@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 _COMPARE_LIMIT_OPERATIONS = 1 << 33
 
-ERROR_LIMITS = {Element.BF16: 1e-2, Element.F16: 2e-3, Element.F32: 1e-3}
+ERROR_LIMITS = {
+    Element.BF16: 1e-2, Element.F16: 2e-3, Element.F32: 1e-3, Element.F8E4M3: 5e-2, Element.F8E5M2: 1e-1,
+}  # fmt: skip
 """Relative errors in the Frobenius norm up to which a result matches NumPy, by element of the output: rounding to
-16 bits, and for float32 the approximate functions (tanh.approx.f32 is good to 2^-11)."""
+8 or 16 bits, and for float32 the approximate functions (tanh.approx.f32 is good to 2^-11)."""
 
 EXAMPLES = """examples:
   tilewright run gemm.twb

@@ -6,7 +6,7 @@ physical ones do wherever both sides use one swizzle (PTX ISA 5.5.7). wgmma's ca
 9.7.15.5.1: K-major rows lie `span` bytes apart in groups of eight, `stride` bytes from group to group; MN-major groups
 of eight depths lie `stride` bytes apart, each depth one row of `span` bytes, `leading` bytes from one span to the next.
 
-Not handled: elements other than 16 bits in wgmma, im2col and interleaved maps.
+Not handled: elements other than 16 and 8 bits in wgmma (8 bits K-major only), im2col and interleaved maps.
 Checked by: tests/contract/test_typestate_footprint.py against an enumeration of elements.
 """
 
@@ -21,7 +21,7 @@ Ranges = tuple[tuple[int, int], ...]
 """Half-open byte ranges, sorted, merged, disjoint."""
 
 DEPTH = 16
-"""Elements of the contracted axis that one wgmma of a 16-bit type takes."""
+"""Elements of the contracted axis that one wgmma of a 16-bit type takes: 32 bytes, as 32 of 8 bits are."""
 
 _CORE_BYTES = 16
 """Bytes of one row of a core matrix."""
@@ -97,7 +97,8 @@ def operand_ranges(
 
 
 def _k_major(span: int, extent: int, leading_bytes: int, stride_bytes: int) -> Iterator[tuple[int, int]]:
-    """Rows of 16 elements of two bytes: one piece of 32 bytes in a swizzled row, or two core-matrix rows without."""
+    """Rows of 16 elements of two bytes, or 32 of one: one piece of 32 bytes in a swizzled row, or two core-matrix rows
+    without."""
     for row in range(extent):
         begin = (row % 8) * (span or _CORE_BYTES) + (row // 8) * stride_bytes
         if span:

@@ -5,7 +5,7 @@ so after `wait_group n` the groups done are all but the newest n: with G groups 
 G - 1 - g >= n. `wgmma.fence` must stand between an access to the accumulator's registers and the next wgmma that uses
 them, except between wgmmas of one shape that share it (PTX ISA 9.7.15.7.1).
 
-Not handled: A from registers, elements other than 16 bits, sparsity.
+Not handled: A from registers, elements other than bf16, f16, f8e4m3 and f8e5m2, sparsity.
 Checked by: tests/contract/test_typestate_mutations.py.
 """
 
@@ -23,6 +23,13 @@ from tilewright.ir import ac
 
 _ROWS = TARGET.limit("wgmma.m")
 """Rows of one wgmma."""
+_MAJORS = {
+    "bf16": frozenset({"K", "MN"}),
+    "f16": frozenset({"K", "MN"}),
+    "f8e4m3": frozenset({"K"}),
+    "f8e5m2": frozenset({"K"}),
+}
+"""Which axis may be contiguous, by element (PTX ISA, wgmma: imm-trans is for 16-bit types)."""
 
 
 def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
@@ -68,8 +75,10 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
         )
     walk.require_unit(op, op.unit)
     least, most, step = (TARGET.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
-    if m < _ROWS or m % _ROWS or not least <= n <= most or n % step or op.element.data not in ("bf16", "f16"):
+    if m < _ROWS or m % _ROWS or not least <= n <= most or n % step or op.element.data not in _MAJORS:
         walk.report("WG010", op, f"no wgmma computes {m} x {n} of {op.element.data}")
+    elif not {op.a_major.data, op.b_major.data} <= _MAJORS[op.element.data]:
+        walk.findings.doubt(f"majors {op.a_major.data} and {op.b_major.data} of {op.element.data}", op)
     else:
         _operands(walk, op, slot)
     walk.state.uncommitted += 1

@@ -37,6 +37,8 @@ from tilewright.machine.swizzle import SPAN_BYTES
 
 _WARPGROUP = 128
 _BLOCK_VALUES = 128
+_HALF_PAIRS = frozenset({"bf16x2", "f16x2"})
+_BYTE_PAIRS = frozenset({"e4m3x2", "e5m2x2"})
 _MASK = (1 << 32) - 1
 _SWIZZLES = {"none": None, "32B": Swizzle(1, 4, 3), "64B": Swizzle(2, 4, 3), "128B": Swizzle(3, 4, 3)}
 
@@ -303,14 +305,16 @@ def _staged(reading: _Reading, at: int) -> _Staged:
     data = item.operands[1]
     registers = data.items if isinstance(data, Vector) else (data,)
     if item.row == "st":
-        if item.modifiers[-1] not in ("f32", "b32", "u32"):
+        # A 16-bit register holds a pair of 8-bit elements: no other is staged by plain stores.
+        if item.modifiers[-1] not in ("f32", "b32", "u32", "b16"):
             raise _Undecided(f"{item.opcode} is not followed")
-        values = tuple(value for register in registers for value in _sources(reading, register, at, 1))
-        steps = 4 * np.arange(len(values), dtype=np.int64)
+        packed, size = (_BYTE_PAIRS, 1) if item.modifiers[-1] == "b16" else (frozenset[str](), 4)
+        values = tuple(value for register in registers for value in _sources(reading, register, at, packed))
+        steps = size * np.arange(len(values), dtype=np.int64)
         return _Staged((form.numbers[:, None] + steps[None, :]) & _MASK, values, form, item)
     if "m8n8" not in item.modifiers or item.modifiers[-1] != "b16":
         raise _Undecided(f"{item.opcode} is not followed")
-    values = tuple(value for register in registers for value in _sources(reading, register, at, 2))
+    values = tuple(value for register in registers for value in _sources(reading, register, at, _HALF_PAIRS))
     # Line i goes to the address that lane i gives; which lane holds its bytes is the ISA's table.
     places = matrix_fragment("m8n8", len(registers), "trans" in item.modifiers).places
     threads = np.arange(reading.forms.threads, dtype=np.int64)
@@ -332,15 +336,16 @@ def _address_form(forms: ThreadForms, operand: object, at: int) -> ThreadForm:
             raise _Undecided("an address that is a predicate")
 
 
-def _sources(reading: _Reading, operand: object, at: int, elements: int) -> tuple[int, ...]:
-    """The accumulator values that a register holds, the low half's first. elements: of the register, 1 or 2."""
-    if elements == 1 or not isinstance(operand, Register):
+def _sources(reading: _Reading, operand: object, at: int, packed: frozenset[str]) -> tuple[int, ...]:
+    """The accumulator values that a register holds, the low half's first. packed: types of which it holds a pair, as
+    the conversion that makes it says; empty for a register of one value."""
+    if not packed or not isinstance(operand, Register):
         return (_one_source(reading, operand),)
     places = reading.text.definitions.get(operand.name, ())
     item = reading.items[places[0]] if len(places) == 1 and reading.forms.dominates(places[0], at) else None
-    packs = item is not None and not {"bf16x2", "f16x2"}.isdisjoint(item.modifiers)
+    packs = item is not None and not packed.isdisjoint(item.modifiers)
     if item is None or not packs or item.row != "cvt" or len(item.operands) != 3 or item.guard is not None:
-        raise _Undecided("a matrix of elements that no conversion packs in pairs")
+        raise _Undecided("elements that no conversion packs in pairs")
     return (_one_source(reading, item.operands[2]), _one_source(reading, item.operands[1]))
 
 

@@ -94,6 +94,10 @@ _ALIASES = {
     "uint64": "u64",
     "int64": "i64",
     "s64": "i64",
+    "f8e4m3": "u8",
+    "f8e5m2": "u8",
+    "float8_e4m3fn": "u8",
+    "float8_e5m2": "u8",
 }
 
 

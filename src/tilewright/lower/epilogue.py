@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
+from tilewright.lower.float8 import narrow_pair
 from tilewright.lower.global_access import (
     ELEMENT_BYTES,
     constant_address,
@@ -126,6 +127,8 @@ def lower_stage_write(
     for block in range(len(fragment.accumulator.blocks)):
         if element_bytes == 2:
             stage_matrices(staging, block)
+        elif element_bytes == 1:
+            stage_bytes(staging, block)
         else:
             stage_pairs(staging, block)
 
@@ -173,7 +176,9 @@ def stage_matrices(staging: Staging, block: int) -> None:
     slot = text.into("b32", "add.u32", staging.origin, place) if place else staging.origin
     for column in range(staging.begin, staging.end, 16):
         packed: list[str] = []
-        for group in (column // 8, column // 8 + 1):
+        # A last group of 8 columns goes alone: two matrices, addressed by the lanes of the first half of the warp.
+        groups = range(column // 8, min(column + 16, staging.end) // 8)
+        for group in groups:
             for upper in (0, 1):
                 first = 4 * group + 2 * upper
                 low = mapped_value(staging.places, staging.lanes, fragment, block, first)
@@ -182,7 +187,7 @@ def stage_matrices(staging: Staging, block: int) -> None:
         offset = text.into("b32", "xor.b32", address, (column - staging.begin) * 2)
         destination = text.into("b32", "add.u32", slot, offset)
         registers = "{" + ", ".join(packed) + "}"
-        text.emit("stmatrix.sync.aligned.m8n8.x4.shared.b16", f"[{destination}]", registers)
+        text.emit(f"stmatrix.sync.aligned.m8n8.x{2 * len(groups)}.shared.b16", f"[{destination}]", registers)
 
 
 def stage_pairs(staging: Staging, block: int) -> None:
@@ -201,6 +206,25 @@ def stage_pairs(staging: Staging, block: int) -> None:
             offset = text.into("b32", "xor.b32", address, (start - staging.begin) * 4)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             text.emit("st.shared.v2.f32", f"[{destination}]", f"{{{low}, {high}}}")
+
+
+def stage_bytes(staging: Staging, block: int) -> None:
+    """8-bit elements: each thread stores its pairs of neighbouring columns. Swizzled, the eight rows that a warp writes
+    at once lie in different banks."""
+    text = staging.text
+    row, column = lane_offsets(text, staging.thread)
+    for upper in (0, 1):
+        place = text.into("b32", "add.u32", row, 8 * upper + 64 * block * staging.blocks_apart)
+        row_offset = text.into("b32", "mul.lo.u32", place, staging.pitch)
+        address = _swizzled(text, row_offset, column, staging.swizzle_mask)
+        for start in range(staging.begin, staging.end, 8):
+            first = 4 * (start // 8) + 2 * upper
+            low = mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
+            high = mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
+            offset = text.into("b32", "xor.b32", address, start - staging.begin)
+            destination = text.into("b32", "add.u32", staging.origin, offset)
+            packed = narrow_pair(text, staging.fragment.element, low, high)
+            text.emit("st.shared.b16", f"[{destination}]", packed)
 
 
 def lower_global_store(

@@ -5,10 +5,11 @@ Not handled: vectors of elements. Checked by: tests/lower/test_extents.py and te
 
 from __future__ import annotations
 
+from tilewright.lower import float8
 from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.scalar import widen
 
-ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
+ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1}
 
 
 def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> str:
@@ -35,7 +36,7 @@ def load_as_float(text: Text, element: str, address: str, guard: str) -> str:
         text.emit("ld.global.nc.f32", value, address, guard=guard)
         return value
     narrow = text.into("b16", "mov.b16", 0)
-    text.emit("ld.global.nc.b16", narrow, address, guard=guard)
+    text.emit(f"ld.global.nc.{'u8' if element in float8.PTX_NAMES else 'b16'}", narrow, address, guard=guard)
     return widen(text, element, narrow)
 
 
@@ -43,6 +44,9 @@ def store_from_float(text: Text, element: str, address: str, value: str, guard: 
     """Round a float32 register to the element and store it where the guard holds."""
     if element == "f32":
         text.emit("st.global.f32", address, value, guard=guard)
+        return
+    if element in float8.PTX_NAMES:
+        text.emit("st.global.u8", address, float8.narrow(text, element, value), guard=guard)
         return
     narrow = text.into("b16", f"cvt.rn.{element}.f32", value)
     text.emit("st.global.b16", address, narrow, guard=guard)

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower.emit import Text
+from tilewright.lower.float8 import PTX_NAMES, pack_bytes
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.lowering import integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
@@ -227,6 +228,8 @@ def _narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
     """float32 registers rounded to the element and packed into 32-bit words."""
     if element == "f32":
         return [text.into("b32", "mov.b32", register) for register in registers]
+    if element in PTX_NAMES:
+        return [pack_bytes(text, element, registers[at : at + 4]) for at in range(0, len(registers), 4)]
     pairs = zip(registers[::2], registers[1::2], strict=True)
     return [text.into("b32", f"cvt.rn.{element}x2.f32", high, low) for low, high in pairs]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+from tilewright.lower import float8
 from tilewright.lower.emit import Text, float_literal
 
 _LOG2E = float_literal(math.log2(math.e))
@@ -130,19 +131,24 @@ _UNARY = {
 
 
 def emit_round(text: Text, element: str, value: str) -> str:
-    """A float32 register rounded to nearest even in `element` (f16, bf16 or f32) and widened again."""
+    """A float32 register rounded to nearest even in `element` (f16, bf16, f32, f8e4m3 or f8e5m2) and widened again."""
     match element:
         case "f32":
             return value
         case "f16" | "bf16":
             narrow = text.into("b16", f"cvt.rn.{element}.f32", value)
             return widen(text, element, narrow)
+        case "f8e4m3" | "f8e5m2":
+            return widen(text, element, float8.narrow(text, element, value))
         case _:
             raise KeyError(element)
 
 
 def widen(text: Text, element: str, narrow: str) -> str:
-    """A 16-bit float register as float32. bf16 widens by shifting: `cvt.f32.bf16` needs PTX 7.8 and says the same."""
+    """A float of 16 bits, or of 8 in the low byte, as float32. bf16 widens by shifting: `cvt.f32.bf16` needs PTX 7.8
+    and says the same."""
+    if element in float8.PTX_NAMES:
+        return float8.widen_pair(text, element, narrow)[0]
     if element == "f16":
         return text.into("f32", "cvt.f32.f16", narrow)
     bits = text.into("b32", "cvt.u32.u16", narrow)

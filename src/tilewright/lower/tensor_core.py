@@ -1,4 +1,4 @@
-"""How a slot's product becomes wgmma: matrix descriptors, one instruction for each 64-row block and 16-deep step.
+"""How a slot's product becomes wgmma: matrix descriptors, one instruction for each 64-row block and step of 32 bytes.
 
 Source: PTX ISA, wgmma matrix descriptor and wgmma.mma_async.
 Checked by: tests/lower/test_ptx_text.py and test_values.py.
@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
+from tilewright.lower.float8 import PTX_NAMES
 from tilewright.lower.lowering import Lowering, integers, slot_of
 from tilewright.lower.places import AccumulatorPlace, BufferPlace
 
+_INSTRUCTION = {
+    "bf16": ("bf16", 16, True),
+    "f16": ("f16", 16, True),
+    "f8e4m3": (PTX_NAMES["f8e4m3"], 32, False),
+    "f8e5m2": (PTX_NAMES["f8e5m2"], 32, False),
+}
+"""By element: its name in PTX, elements of the contracted axis that one wgmma takes, whether it may be MN-major (and
+the instruction says which it is)."""
 _DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
 
 
@@ -48,9 +57,9 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
         extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
     a_base = _matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
     b_base = _matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
-    transpose_a, transpose_b = int(op.a_major.data == "MN"), int(op.b_major.data == "MN")
-    element = op.element.data
-    opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}"
+    majors = (int(op.a_major.data == "MN"), int(op.b_major.data == "MN"))
+    kind, depth, transposes = _INSTRUCTION[op.element.data]
+    opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{kind}.{kind}"
     a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
     for step in range(op.steps.data):
         b_descriptor = _offset_descriptor(text, b_base, b_steps[step])
@@ -58,7 +67,7 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
             a_descriptor = _offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
             scale = _scale(text, overwrite=op.accumulator is None and step == 0)
             registers = "{" + ", ".join(block) + "}"
-            text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, transpose_a, transpose_b)
+            text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, *(majors if transposes else ()))
     lowering.places[op.inflight] = accumulator
     lowering.places[op.reading] = slot
 

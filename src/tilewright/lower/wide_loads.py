@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower.emit import Text
+from tilewright.lower.float8 import widen_bytes
 from tilewright.lower.global_access import ELEMENT_BYTES
 from tilewright.lower.places import GlobalPlace
 
@@ -56,7 +57,7 @@ def issue_wide(
 
 
 def _shifted(text: Text, load: WideLoad, words: int) -> list[str]:
-    """The run's words, shifted down by its misalignment: by 8 and 4 bytes as words, by 2 within them."""
+    """The run's words, shifted down by its misalignment: by 8 and 4 bytes as words, by fewer within them."""
     current = load.words
     for size_bytes in (8, 4):
         skip = size_bytes // WORD_BYTES
@@ -68,7 +69,7 @@ def _shifted(text: Text, load: WideLoad, words: int) -> list[str]:
         ]
     if ELEMENT_BYTES[load.source.element] >= WORD_BYTES:
         return current[:words]
-    bits = text.into("b32", "and.b32", load.misalignment, 2)
+    bits = text.into("b32", "and.b32", load.misalignment, WORD_BYTES - ELEMENT_BYTES[load.source.element])
     shift = text.into("b32", "shl.b32", bits, 3)
     return [text.into("b32", "shf.r.wrap.b32", current[index], current[index + 1], shift) for index in range(words)]
 
@@ -83,12 +84,20 @@ def arrived(text: Text, load: WideLoad, run: int) -> list[str]:
     text.emit("bra", join, guard=load.fast)
     singles: list[str] = []
     for number, guard in enumerate(load.guards):
-        kind = "b16" if element_bytes == 2 else "b32"
+        kind = "b32" if element_bytes == 4 else "b16"
         single = text.into(kind, f"mov.{kind}", 0)
-        text.emit(f"ld.global.nc.{kind}", single, f"[{load.address}+{number * element_bytes}]", guard=guard)
+        text.emit(
+            f"ld.global.nc.{'u8' if element_bytes == 1 else kind}",
+            single,
+            f"[{load.address}+{number * element_bytes}]",
+            guard=guard,
+        )
         singles.append(single)
+    if element_bytes == 1:
+        pairs = zip(singles[::2], singles[1::2], strict=True)
+        singles = [text.into("b16", "or.b16", low, text.into("b16", "shl.b16", high, 8)) for low, high in pairs]
     for index, word in enumerate(result):
-        if element_bytes == 2:
+        if element_bytes <= 2:
             text.emit("mov.b32", word, f"{{{singles[2 * index]}, {singles[2 * index + 1]}}}")
         else:
             text.emit("mov.b32", word, singles[index])
@@ -107,6 +116,8 @@ def widened(text: Text, element: str, words: list[str]) -> list[str]:
                 result.append(text.into("f32", "mov.b32", text.into("b32", "shl.b32", word, 16)))
                 result.append(text.into("f32", "mov.b32", text.into("b32", "and.b32", word, 0xFFFF0000)))
             return result
+        case "f8e4m3" | "f8e5m2":
+            return [value for word in words for value in widen_bytes(text, element, word)]
         case _:
             result = []
             for word in words:

@@ -106,7 +106,7 @@ def encode(tensor_map: TensorMap, buffer_address: int) -> bytes:
         MapFields(
             address=buffer_address + tensor_map.offset_bytes,
             rank=tensor_map.rank,
-            element=_ELEMENTS.index((tensor_map.element, tensor_map.variant)),
+            element=_ELEMENTS.index((_moved_as(tensor_map.element), tensor_map.variant)),
             interleave=_INTERLEAVES.index(tensor_map.interleave),
             swizzle=swizzle,
             atomicity=atomicity,
@@ -122,6 +122,11 @@ def encode(tensor_map: TensorMap, buffer_address: int) -> bytes:
             pixels_per_column=im2col.pixels_per_column,
         )
     )
+
+
+def _moved_as(element: Element) -> Element:
+    """The element by whose code a map moves `element`: floats of 8 bits have none and move as bytes."""
+    return Element.U8 if element.is_float8 else element
 
 
 def encode_unknown(box_bytes: int | None, origin: int) -> bytes:

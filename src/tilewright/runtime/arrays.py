@@ -39,6 +39,8 @@ _NUMPY_TYPES: dict[Element, np.dtype[Any]] = {
     Element.BF16: np.dtype(ml_dtypes.bfloat16),
     Element.F32: np.dtype(np.float32),
     Element.F64: np.dtype(np.float64),
+    Element.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    Element.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
 }
 
 # dlpack.h, DLDataTypeCode.
@@ -54,6 +56,8 @@ _DL_ELEMENTS: dict[tuple[int, int], Element] = {
     (4, 16): Element.BF16,
     (2, 32): Element.F32,
     (2, 64): Element.F64,
+    (10, 8): Element.F8E4M3,
+    (12, 8): Element.F8E5M2,
 }
 # dlpack.h, DLDeviceType: pinned host memory (3) is the host's, managed memory (13) the GPU's.
 _DL_DEVICES: dict[int, Literal["cpu", "cuda"]] = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}
@@ -137,7 +141,7 @@ class _HostMemory:
 
 
 def numpy_dtype(element: Element) -> np.dtype[Any]:
-    """NumPy's type for the element (`ml_dtypes` for bf16)."""
+    """NumPy's type for the element (`ml_dtypes` for bf16 and floats of 8 bits)."""
     return _NUMPY_TYPES[element]
 
 

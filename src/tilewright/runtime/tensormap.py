@@ -30,6 +30,9 @@ _DATA_TYPES = {
     Element.BF16: "BFLOAT16",
     Element.F32: "FLOAT32",
     Element.F64: "FLOAT64",
+    # The driver has no names for them; a copy moves bytes either way.
+    Element.F8E4M3: "UINT8",
+    Element.F8E5M2: "UINT8",
 }
 _VARIANTS = {
     "f32_ftz": "FLOAT32_FTZ",
