@@ -13,6 +13,7 @@ from bench import (
     corpus,
     engines,
     foreign,
+    fp8,
     fuzz,
     gemm,
     hardware,
@@ -21,6 +22,7 @@ from bench import (
     operand_suite,
     ragged,
     sanitizers,
+    skinny,
 )
 
 _BENCHES = {
@@ -31,6 +33,7 @@ _BENCHES = {
     "conversions": conversions,
     "engines": engines,
     "foreign": foreign,
+    "fp8": fp8,
     "corpus": corpus,
     "fuzz": fuzz,
     "hardware": hardware,
@@ -39,6 +42,7 @@ _BENCHES = {
     "operands": operand_suite,
     "ragged": ragged,
     "sanitizers": sanitizers,
+    "skinny": skinny,
 }
 
 
