@@ -12,6 +12,7 @@ Checked by: tests/contract/test_typestate_mutations.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.ir import Operation, SSAValue
@@ -159,8 +160,9 @@ def _map(walk: RoleWalk, op: ac.MapOp) -> None:
     walk.give(op, op.result, Fragment(accumulator.m, accumulator.n, "mn", kind.element.data))
 
 
-def _fragment(walk: RoleWalk, op: ac.GlobalStoreOp | ac.StageWriteOp) -> Fragment | None:
-    token = walk.take(op, op.fragment)
+def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | None:
+    """The fragment that `op` stores."""
+    token = walk.take(op, value)
     if isinstance(token, Fragment):
         # Elementwise work may be done here, so this is where the accumulator's registers are read.
         walk.state.fenced = False
@@ -171,12 +173,12 @@ def _fragment(walk: RoleWalk, op: ac.GlobalStoreOp | ac.StageWriteOp) -> Fragmen
 
 
 def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
-    fragment, destination = _fragment(walk, op), walk.global_of(op, op.destination)
+    fragment, destination = take_fragment(walk, op, op.fragment), walk.global_of(op, op.destination)
     row, column = walk.indices(op, [op.row, op.column])
     if op.through:
-        _require_rows(walk, op)
+        require_rows(walk, op, op.through)
     if destination is not None:
-        _require_own_places(walk, op, destination)
+        require_own_places(walk, op, destination)
         kind = type_of(destination.result)
         if not isinstance(kind, ac.GlobalType) or kind.rank.data != 2:
             walk.findings.doubt("stores to something that is no matrix", op)
@@ -193,16 +195,16 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             walk.summary.places.append(place)
 
 
-def _require_rows(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
-    """The buffer through which warps take their rows: a part for each warp of each unit, used for nothing else.
+def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> None:
+    """The buffer, and the unit's number, through which warps take their rows: a part for each warp, for nothing else.
 
     A warp orders its own accesses (bar.warp.sync) and touches no other warp's part, so nothing else need be shown.
     """
-    if len(op.through) != 2:
+    if len(through) != 2:
         walk.findings.doubt("goes through something other than a buffer and a unit", op)
         return
-    buffer = walk.buffer_of(op, op.through[0])
-    walk.require_unit(op, op.through[1])
+    buffer = walk.buffer_of(op, through[0])
+    walk.require_unit(op, through[1])
     if buffer is None:
         return
     if buffer.ring:
@@ -221,13 +223,13 @@ def _require_rows(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             f"rows take {ROWS_BYTES} bytes, and buffer {buffer.name} has {buffer.slots} slots of {buffer.slot_bytes}",
             against=buffer.op,
         )
-    if any(not isinstance(use.operation, ac.GlobalStoreOp) for use in op.through[0].uses):
+    if any(not isinstance(use.operation, ac.GlobalStoreOp | ac.RowsStoreOp) for use in through[0].uses):
         walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
     if walk.recording:
         walk.summary.rows.setdefault(buffer.name, op)
 
 
-def _require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp) -> None:
+def require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp) -> None:
     """Different indices must be different places in memory, or threads that are told apart by indices race."""
     if may_alias(integers(destination.shape), integers(destination.strides)):
         walk.findings.doubt(f"two elements of {destination.buffer.data} may lie at one place", op)
@@ -275,7 +277,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 destination = walk.global_of(inner, inner.destination)
                 if destination is not None:
                     written.setdefault(destination.buffer.data, []).append(inner)
-                    _require_own_places(walk, inner, destination)
+                    require_own_places(walk, inner, destination)
                     shape = integers(destination.shape)
                     bounds = [extent_of.get(index) for index in inner.indices]
                     if len(bounds) != len(shape) or any(
@@ -336,7 +338,7 @@ def _staging_buffer(walk: RoleWalk, op: ac.StageWriteOp | ac.CopyStoreOp) -> Buf
 
 
 def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
-    buffer, fragment = _staging_buffer(walk, op), _fragment(walk, op)
+    buffer, fragment = _staging_buffer(walk, op), take_fragment(walk, op, op.fragment)
     if buffer is None or fragment is None:
         walk.give(op, op.result, None)
         return

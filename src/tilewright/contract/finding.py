@@ -35,6 +35,7 @@ class Findings:
     muted: bool = False
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
     doubts: list[str] = field(default_factory=list[str])
+    assumptions: list[str] = field(default_factory=list[str])
 
     def report(
         self,
@@ -64,6 +65,11 @@ class Findings:
                 repair=Repair(rule.remedy),
             )
         )
+
+    def assume(self, what: str) -> None:
+        """Record what the proof takes for granted besides what every proof does."""
+        if what not in self.assumptions:
+            self.assumptions.append(what)
 
     def illegal(self, violation: Violation, operation: Operation) -> None:
         """Record that the tensor map of `operation` breaks a rule of the encoder."""

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from tilewright.contract.finding import Findings
+from tilewright.contract.group_places import spaced
 from tilewright.contract.summary import RoleSummary, StorePlace
 from tilewright.contract.token import UNIT
 
@@ -27,6 +28,11 @@ def check_places(roles: Sequence[RoleSummary], findings: Findings) -> None:
         buffers = sorted({place.buffer for place in role.places})
         for buffer in buffers:
             places = [place for place in role.places if place.buffer == buffer]
+            seen = spaced(places, role.group_loops)
+            if seen.reason:
+                findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {seen.reason}", places[0].op)
+                continue
+            places = seen.places
             loops = frozenset(atom for place in places for atom in place.loops)
             reason = overlap_reason(places, {UNIT: role.role.count}, loops)
             if reason:

@@ -40,7 +40,8 @@ class ReadSite:
 @dataclass(frozen=True, slots=True)
 class StorePlace:
     """One place that stores a box of elements to global memory: its first coordinates and its extents, outermost
-    first. loops: atoms of the loops around it. strides_bytes: how far apart the elements of each dimension lie."""
+    first. loops: atoms of the loops around it. strides_bytes: how far apart the elements of each dimension lie.
+    row_end: the row before which it stops, where it stops before the box's end."""
 
     op: Operation
     buffer: str
@@ -48,13 +49,25 @@ class StorePlace:
     extents: tuple[int, ...]
     loops: tuple[str, ...]
     strides_bytes: tuple[int, ...] = ()
+    row_end: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoop:
+    """Names of the indices of a loop over groups of rows, and the rows of its tiles."""
+
+    row: str
+    column: str
+    group: str
+    end: str
+    tile_rows: int
 
 
 @dataclass(slots=True)
 class RoleSummary:
     """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
     side, how many later slots have been waited for when one is signalled, at most (None: not a constant). staging,
-    rows: buffers behind bulk stores and behind plain stores along rows."""
+    rows: buffers behind bulk stores and behind plain stores along rows. group_loops: by the name of the rows' index."""
 
     role: Role
     totals: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
@@ -71,6 +84,7 @@ class RoleSummary:
     named_barriers: dict[int, dict[int, Operation]] = field(default_factory=dict[int, "dict[int, Operation]"])
     reads_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
     writes_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
+    group_loops: dict[str, GroupLoop] = field(default_factory=dict[str, GroupLoop])
 
     def total(self, event: str) -> Polynomial:
         return self.totals.get(event, Polynomial())

@@ -142,10 +142,12 @@ class _Unit:
                     yield from self._loop(op, op.begin.data, 1)
                 case ac.TilesOp():
                     yield from self._loop(op, 0, 2)
+                case ac.GroupTilesOp():
+                    yield from self._loop(op, 0, ac.GROUP_INDICES)
                 case _:
                     pass
 
-    def _loop(self, op: ac.LoopOp | ac.TilesOp, begin: int, indices: int) -> _Blocked:
+    def _loop(self, op: ac.LoopOp | ac.TilesOp | ac.GroupTilesOp, begin: int, indices: int) -> _Blocked:
         body, trips = op.body.block, self.machine.symbols.get(op.symbol.data)
         last = body.last_op
         if trips is None or not isinstance(last, ac.YieldOp) or len(last.values) != len(op.carried):
@@ -340,7 +342,7 @@ class _Machine:
 def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     """Values of the symbols to run at, smallest first."""
     stages = max((ring.stages for ring in kernel.rings.values()), default=1)
-    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, ac.TilesOp)}
+    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, ac.TilesOp | ac.GroupTilesOp)}
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:

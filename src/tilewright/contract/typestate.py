@@ -31,6 +31,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
 from tilewright.contract.epilogue_steps import epilogue_step, finish_role
 from tilewright.contract.finding import Findings, Places, ordinal_places
+from tilewright.contract.group_steps import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.program import Kernel, Ring, read_kernel
 from tilewright.contract.resources import check_resources
 from tilewright.contract.ring_steps import ring_step
@@ -94,7 +95,7 @@ def _judge(module: ModuleOp, source: Places | None) -> tuple[Verdict, tuple[Prot
     if findings.doubts:
         return Unknown(tuple(findings.doubts)), ()
     lines = tuple(line for claim in claims for line in claim.lines())
-    return Proven(SCOPE, ASSUMPTIONS, lines), tuple(claims)
+    return Proven(SCOPE, (*ASSUMPTIONS, *findings.assumptions), lines), tuple(claims)
 
 
 def _is_well_formed(module: ModuleOp, findings: Findings) -> bool:
@@ -121,10 +122,11 @@ def _is_well_formed(module: ModuleOp, findings: Findings) -> bool:
 def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
     kernel = read_kernel(op, findings)
     check_resources(kernel, findings)
+    check_group_orders(op, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
-        steps = (ring_step, tensor_core_step, epilogue_step)
-        walk = RoleWalk(kernel, role, findings, steps, RoleSummary(role))
+        steps = (ring_step, tensor_core_step, epilogue_step, group_step)
+        walk = RoleWalk(kernel, role, findings, steps, enter_group_loop, RoleSummary(role))
         summaries.append(walk.run_role())
         finish_role(walk)
     check_roles(kernel, summaries, findings)

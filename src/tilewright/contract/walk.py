@@ -46,6 +46,11 @@ from tilewright.ir import ac
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
 
+EnterGroups = Callable[["RoleWalk", ac.GroupTilesOp, tuple[str, ...]], None]
+"""Checks a loop over groups whose indices have the names given."""
+
+Loop = ac.LoopOp | ac.TilesOp | ac.GroupTilesOp
+
 _GROWTH_LIMIT = 200
 """Iterations of a join before giving up: more than every may-set can grow (slots, groups kept and flags)."""
 
@@ -59,6 +64,7 @@ class RoleWalk:
     role: Role
     findings: Findings
     steps: Sequence[Step]
+    enter_groups: EnterGroups
     summary: RoleSummary
     state: UnitState = field(default_factory=UnitState)
     env: dict[SSAValue, Token | None] = field(default_factory=dict[SSAValue, "Token | None"])
@@ -189,6 +195,8 @@ class RoleWalk:
                 self._loop(op, op.symbol.data, op.begin.data, 1)
             elif isinstance(op, ac.TilesOp):
                 self._loop(op, op.symbol.data, 0, 2)
+            elif isinstance(op, ac.GroupTilesOp):
+                self._loop(op, op.symbol.data, 0, ac.GROUP_INDICES)
             elif not any(step(self, op) for step in self.steps):
                 self.findings.doubt("is not understood in a role", op)
                 for result in op.results:
@@ -200,7 +208,7 @@ class RoleWalk:
         self.block = outer
         return yielded
 
-    def _loop(self, op: ac.LoopOp | ac.TilesOp, symbol: str, begin: int, indices: int) -> None:
+    def _loop(self, op: Loop, symbol: str, begin: int, indices: int) -> None:
         block, carried = op.body.block, list(op.carried)
         if len(block.args) != indices + len(carried) or len(op.outputs) != len(carried):
             self.findings.doubt("a loop whose carried values, arguments and results differ in number", op)
@@ -221,6 +229,8 @@ class RoleWalk:
         atoms = tuple(f"{self.name_of(op)}.{number}" for number in range(indices))
         leading: list[Token | None] = [Index(((atom, 1),)) for atom in atoms]
         outer, self.around = self.around, (*self.around, *atoms)
+        if isinstance(op, ac.GroupTilesOp):
+            self.enter_groups(self, op, atoms)
 
         was_muted, self.findings.muted = self.findings.muted, True
         entry_state = self.state
@@ -257,7 +267,7 @@ class RoleWalk:
             self.give(op, result, _token_at(old, new, trips))
 
     def _iterate(
-        self, op: ac.LoopOp | ac.TilesOp, state: UnitState, arguments: Sequence[Token | None]
+        self, op: Loop, state: UnitState, arguments: Sequence[Token | None]
     ) -> tuple[list[Token | None], UnitState]:
         self.state = state.copy()
         values = self.run_block(op.body.block, arguments, op)

@@ -274,6 +274,38 @@ class TilesOp(IRDLOperation):
 
 
 @irdl_op_definition
+class GroupTilesOp(IRDLOperation):
+    """The persistent loop over output tiles where the rows stand in groups, whose sizes are found in memory.
+
+    Group g of `groups` has rows [begin, end) of `rows` rows. pitch 0: groups follow one another; begin is the end of
+    the group before, and end is limits[g], but no less than begin and no more than `rows`. Else group g begins at row
+    g * pitch and has limits[g] rows, but no fewer than 0 and no more than pitch. Tiles of `tile_rows` rows begin at the
+    group's begin, so that a group has ceil((end - begin) / tile_rows) by `tiles_n` of them, none if it is empty. They
+    are numbered group after group, within a group as `ac.tiles` does; CTA c of C takes tiles c, c + C, ..., `symbol` of
+    them. Region arguments: the tile's first row, its n tile index, its group, the group's end; then the carried values.
+
+    [first row, min(first row + tile_rows, end)) of different tiles with one n are disjoint, whatever `limits` holds.
+    """
+
+    name = "ac.group_tiles"
+    symbol = prop_def(StringAttr)
+    groups = prop_def(IntAttr)
+    rows = prop_def(IntAttr)
+    pitch = prop_def(IntAttr)
+    tile_rows = prop_def(IntAttr)
+    tiles_n = prop_def(IntAttr)
+    raster_group = prop_def(IntAttr)
+    limits = operand_def(GlobalType)
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+
+
+GROUP_INDICES = 4
+"""Region arguments of `ac.group_tiles` before the carried ones."""
+
+
+@irdl_op_definition
 class LoopOp(IRDLOperation):
     """Runs its body for index = begin, begin + 1, ..., symbol - 1. Region arguments: index, then the carried values."""
 
@@ -644,6 +676,24 @@ class GlobalStoreOp(IRDLOperation):
     through = var_operand_def()
 
 
+@irdl_op_definition
+class RowsStoreOp(IRDLOperation):
+    """Plain stores of a fragment to the rows before `row_end` of a global array, and within its columns.
+
+    Each warp takes its rows through a part of its own of the unit's instance of `buffer`, so that it stores along them.
+    Rows that are multiples of 16 bytes are stored in vectors of 16 bytes, so the array must begin at a multiple too.
+    """
+
+    name = "ac.rows.store"
+    fragment = operand_def(FragmentType)
+    destination = operand_def(GlobalType)
+    row = operand_def(IndexType)
+    column = operand_def(IndexType)
+    row_end = operand_def(IndexType)
+    buffer = operand_def(MemoryType)
+    unit = operand_def(IndexType)
+
+
 # ---------------------------------------------------------------- plain element-by-element kernels
 
 
@@ -694,12 +744,12 @@ def kernel_of(op: Operation) -> KernelOp:
 Ac = Dialect(
     "ac",
     [
-        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, LoopOp, YieldOp, AffineOp,
+        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, GroupTilesOp, LoopOp, YieldOp, AffineOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp,
         FragmentLoadOp, MapOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,
-        CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp,
+        CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp, RowsStoreOp,
         ElementwiseOp, ElementLoadOp, ElementStoreOp,
     ],
     [

@@ -22,6 +22,8 @@ from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import lower_global_store, lower_map, lower_stage_write
+from tilewright.lower.group_rows import lower_rows_store
+from tilewright.lower.group_tiles import find_tile, next_tile, start_walk
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import (
     AccumulatorPlace,
@@ -253,7 +255,7 @@ def _carry_back(lowering: Lowering, block: Block, skip: int) -> None:
         text.emit(f"mov.{kind}", target, source)
 
 
-def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.LoopOp, skip: int) -> None:
+def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.GroupTilesOp | ac.LoopOp, skip: int) -> None:
     for result, argument in zip(op.outputs, op.body.block.args[skip:], strict=True):
         lowering.places[result] = lowering.place(argument)
 
@@ -305,6 +307,18 @@ def _raster(text: Text, tile: str, tiles_m: int, tiles_n: int, group: int) -> tu
     return text.into("b32", "add.u32", first, rest), column
 
 
+def _lower_group_tiles(lowering: Lowering, op: ac.GroupTilesOp, kernel: ac.KernelOp) -> None:
+    grid, block = integers(kernel.grid), op.body.block
+    walk = start_walk(lowering, op, grid[0] * grid[1] * grid[2])
+    _carry_in(lowering, block, ac.GROUP_INDICES, tuple(op.carried))
+    indices = find_tile(lowering, walk)
+    lowering.places.update(zip(block.args[: ac.GROUP_INDICES], indices, strict=True))
+    _lower_block(lowering, block)
+    _carry_back(lowering, block, ac.GROUP_INDICES)
+    next_tile(lowering, walk)
+    _carry_out(lowering, op, ac.GROUP_INDICES)
+
+
 def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     text, block = lowering.text, op.body.block
     trips = lowering.symbols[op.symbol.data]
@@ -330,6 +344,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
     match op:
         case ac.TilesOp():
             _lower_tiles(lowering, op, ac.kernel_of(op))
+        case ac.GroupTilesOp():
+            _lower_group_tiles(lowering, op, ac.kernel_of(op))
         case ac.LoopOp():
             _lower_loop(lowering, op)
         case ac.YieldOp():
@@ -399,6 +415,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 lower_store_along_rows(lowering, op, origin)
             else:
                 lower_global_store(text, lowering.places, op, lowering.warpgroup_thread, *origin)
+        case ac.RowsStoreOp():
+            lower_rows_store(lowering, op)
         case ac.ElementwiseOp():
             if op.run is None or op.run.data == 1:
                 lower_elementwise(text, lowering.places, op, lowering.thread)

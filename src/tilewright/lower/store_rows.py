@@ -47,11 +47,25 @@ class _Rows:
 
 def lower_store_along_rows(lowering: Lowering, op: ac.GlobalStoreOp, origin: tuple[str, str]) -> None:
     """Every element of the fragment that lies inside the array. origin: row and column of the unit's first element."""
-    text, places = lowering.text, lowering.places
+    places = lowering.places
     fragment, destination = places[op.fragment], places[op.destination]
     buffer, unit = places[op.through[0]], lowering.index(op.through[1])
     assert isinstance(fragment, MappedFragmentPlace) and isinstance(destination, GlobalPlace)
     assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
+    store_along_rows(lowering, fragment, destination, (buffer, unit), origin, destination.shape[0])
+
+
+def store_along_rows(
+    lowering: Lowering,
+    fragment: MappedFragmentPlace,
+    destination: GlobalPlace,
+    through: tuple[BufferPlace, str],
+    origin: tuple[str, str],
+    row_end: str | int,
+) -> None:
+    """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit."""
+    text, places = lowering.text, lowering.places
+    buffer, unit = through
     element_bytes = ELEMENT_BYTES[fragment.element]
     thread = lowering.warpgroup_thread
     instance = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
@@ -66,7 +80,7 @@ def lower_store_along_rows(lowering: Lowering, op: ac.GlobalStoreOp, origin: tup
         text.into("b32", "mad.lo.u32", warp, _WARP_ROWS * _ROW_BYTES, instance),
         displaced_address(text, first, origin[1], element_bytes),
         text.into("b32", "and.b32", thread, 31),
-        text.into("b32", "sub.s32", destination.shape[0], row),
+        text.into("b32", "sub.s32", row_end, row),
         text.into("b32", "sub.s32", destination.shape[1], origin[1]),
         pitch_bytes,
     )
@@ -75,8 +89,9 @@ def lower_store_along_rows(lowering: Lowering, op: ac.GlobalStoreOp, origin: tup
     plan = _WordPlan.of(rows)
     for block in range(len(fragment.accumulator.blocks)):
         for begin in range(0, fragment.accumulator.n, chunk):
+            end = min(begin + chunk, fragment.accumulator.n)
             staging = Staging(
-                text, places, lanes, fragment, _SWIZZLE_MASK, begin, begin + chunk, _ROW_BYTES, instance, thread, 0
+                text, places, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
             )  # fmt: skip
             text.emit("bar.warp.sync", -1)
             if element_bytes == 2:
@@ -84,7 +99,7 @@ def lower_store_along_rows(lowering: Lowering, op: ac.GlobalStoreOp, origin: tup
             else:
                 stage_pairs(staging, block)
             text.emit("bar.warp.sync", -1)
-            _store_chunk(rows, plan, block, begin)
+            _store_chunk(rows, plan, block, begin, end - begin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +168,12 @@ class _Ends:
     single_address: str = ""
 
 
-def _store_chunk(rows: _Rows, plan: _WordPlan, block: int, begin: int) -> None:
-    """The 128 bytes of each of the warp's 16 rows that begin at column `begin`, out of shared memory."""
+def _store_chunk(rows: _Rows, plan: _WordPlan, block: int, begin: int, width: int) -> None:
+    """`width` elements, 128 bytes at most, of each of the warp's 16 rows, from column `begin`, out of shared memory."""
     text = rows.text
     element_bytes = ELEMENT_BYTES[rows.element]
     columns = text.into("b32", "sub.s32", rows.columns_left, begin) if begin else rows.columns_left
-    columns = text.into("b32", "min.s32", columns, _ROW_BYTES // element_bytes)
+    columns = text.into("b32", "min.s32", columns, width)
     left = text.into("b32", "sub.s32", rows.rows_left, _BLOCK_ROWS * block) if block else rows.rows_left
     ends = [_ends(rows, each, columns) for each in plan.classes]
     for row in range(_WARP_ROWS):
