@@ -1,43 +1,37 @@
-"""The cliff suite: matrix products whose operands break a rule of tensor maps, against torch.mm in one interleaved run.
+"""The cliff suite: matrix products whose operands break a rule of tensor maps, against every peer in turns.
 
 Every case is one that a user meets: a vocabulary or feature count that is no multiple of eight, a slice that begins in
 the middle of a row, a transposed view, a small batch times such weights. Each is an operand (or a result) whose row
 stride or base is no multiple of 16 bytes, so that no tensor map describes it; nothing else is in the list, and nothing
-that was tried was left out. Both sides get the same views, are captured in CUDA graphs of several calls and replayed in
-turns on random data that exceeds the L2 cache; ratio is torch.mm's time over ours, so above 1 is faster than torch.
+that was tried was left out. Every side gets the same views (Triton its pointer kernel, where descriptors cannot be).
+How it is measured: `bench.suite`. Kernels are compiled first, into bundles in the folder `--kernels`:
 
-Kernels are compiled first, in parallel processes, into bundles in the folder `--kernels`, and taken from there where
-they are there already. So a machine can run what another one compiled, without solvers or an assembler:
-
-    python -m bench cliffs --compile-only --kernels out/cliffs     # needs no GPU
+    python -m bench cliffs --prepare --kernels out/cliffs     # needs no GPU
     python -m bench cliffs --kernels out/cliffs
 
-Reported: each case with its plan, geometric mean, worst.
+Reported beside: each case with its plan, and the time of each of its launches alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import itertools
-import math
 import multiprocessing
-import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, cast
 
-from bench.gemm import captured, replay_milliseconds
-from bench.record import write
+from bench import suite
+from bench.device_state import Sampler
+from bench.gemm_suites import Product
+from bench.interleaved import Contender, captured, replay_milliseconds, sets_for
+from bench.peers_gemm import NAMES, Arrays, element, peers_of
+from bench.prepared import Refused, facts_of, load_prepared, prepare
 from tilewright.base.plan import Launch
 from tilewright.runtime.call import Program
 
-_ROTATION_BYTES = 192 << 20
-_MOST_SETS = 16
 _LAUNCH_TURNS = 7
 _BASE_ALIGNMENT_BYTES = 16
 _ELEMENT_BYTES = 2
@@ -147,84 +141,59 @@ CASES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
-    parser.add_argument("--turns", type=int, default=20, help="timed turns of each implementation (default 20)")
-    parser.add_argument("--kernels", type=Path, default=Path("out/cliffs"), help="folder of compiled kernels")
-    parser.add_argument("--compile-only", action="store_true", help="compile afresh what runs later, and stop")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
-    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+    parser.add_argument("--peer", action="append", choices=NAMES, help="only these peers (default: all)")
+    suite.add_run_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     cases = [case for case in CASES if not arguments.only or any(words in case.name for words in arguments.only)]
-    begin = time.perf_counter()
-    arguments.kernels.mkdir(parents=True, exist_ok=True)
-    todo = [case for case in cases if arguments.compile_only or not kernel_file(arguments.kernels, case).exists()]
-    if todo:
-        compile_all(todo, arguments.kernels, arguments.jobs)
-        print(f"{len(todo)} kernels compiled and proved in {time.perf_counter() - begin:.0f} s", flush=True)
-    if arguments.compile_only:
+    count, seconds = prepare(cases, arguments.kernels, arguments.jobs)
+    print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
+    if arguments.prepare:
         for case in cases:
+            program = load_prepared(case, arguments.kernels)
+            reasons = [program.message] if isinstance(program, Refused) else reasons_of(program)
             print(f"{case.name}: {case.m}, {case.n}, {case.k}")
-            print("".join(f"    {reason}\n" for reason in reasons_of(load_kernel(arguments.kernels, case))), end="")
+            print("".join(f"    {reason}\n" for reason in reasons), end="")
         return 0
     import torch
 
     torch.manual_seed(0)
+    wanted = tuple(arguments.peer or NAMES)
+    if "triton" in wanted:
+        _warm_triton(cases, arguments.jobs)
+    sampler = Sampler()
     rows: list[dict[str, object]] = []
-    print(f"{'case':>48}  {'M, N, K':>18}  {'ratio':>6}  {'quartiles':>13}  {'us':>7}  {'torch':>7}  error")
+    begin = time.perf_counter()
+    print(suite.heading(), flush=True)
     for case in cases:
-        row = measure(torch, case, load_kernel(arguments.kernels, case), arguments.turns)
-        rows.append(row)
-        low, high = row["quartiles"]  # type: ignore[misc]
-        print(
-            f"{case.name:>48}  {f'{case.m}, {case.n}, {case.k}':>18}  {row['ratio']:6.3f}  {low:6.3f}-{high:6.3f}  "
-            f"{row['microseconds']:7.1f}  {row['torch_microseconds']:7.1f}  {row['relative_error']:.1e}",
-            flush=True,
-        )
-    ratios = [float(str(row["ratio"])) for row in rows]
-    print(f"{len(rows)} cases: geometric mean {statistics.geometric_mean(ratios):.3f}, worst {min(ratios):.3f}")
-    print(f"written to {write('cliffs', rows, arguments.results)} after {time.perf_counter() - begin:.0f} s")
-    return 0
+        rows.append(measure(torch, case, arguments, wanted, sampler))
+        print(suite.line_of(rows[-1]), flush=True)
+        torch.cuda.empty_cache()
+    return suite.finish("cliffs", "cliffs", rows, arguments.results, time.perf_counter() - begin)
 
 
-def kernel_file(folder: Path, case: Case) -> Path:
-    """Where a case's bundle is kept. The name tells cases apart, whatever their place in the list."""
-    digest = hashlib.sha256(repr(case).encode()).hexdigest()[:16]
-    return folder / f"{digest}.twb"
-
-
-def compile_all(cases: list[Case], folder: Path, jobs: int) -> None:
-    """Compile every case into its bundle, in processes of their own."""
-    # Spawned, since CUDA may not be used on both sides of a fork.
+def _warm_triton(cases: list[Case], jobs: int) -> None:
+    """Triton compiles afresh for every pattern of strides; in processes, into its cache on disk."""
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return
+    begin = time.perf_counter()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(cases)), mp_context=context) as pool:
-        list(pool.map(compile_case, cases, itertools.repeat(folder)))
+        list(pool.map(_warm_case, cases))
+    print(f"Triton's configurations compiled in {time.perf_counter() - begin:.0f} s", flush=True)
 
 
-def compile_case(case: Case, folder: Path) -> None:
-    """The kernel that `tilewright.matmul` makes for such arrays, compiled, proved and kept."""
-    from tilewright.driver.kernels import matmul_kernel
-    from tilewright.driver.ready import compile_for
-    from tilewright.runtime.bundle import save
-    from tilewright.synth.decide import Wanted
+def _warm_case(case: Case) -> None:
+    import torch
 
-    strides = {name: view.strides(rows, columns) for name, rows, columns, view in case.views}
-    misaligned = tuple(name for name, _, _, view in case.views if view.misaligned)
-    compiled = compile_for(
-        matmul_kernel,
-        {"M": case.m, "N": case.n, "K": case.k},
-        dtype=case.dtype,
-        strides=strides,
-        wanted=Wanted(misaligned=misaligned),
-        cached=False,
-    )
-    save(compiled.bundle, kernel_file(folder, case))
+    from bench.triton_tuning import warm
 
-
-def load_kernel(folder: Path, case: Case) -> Program:
-    from tilewright.runtime.bundle import load
-
-    return Program(load(kernel_file(folder, case)))
+    dtype = element(torch, case.dtype)
+    a, b = matrix(torch, case.m, case.k, case.a, dtype), matrix(torch, case.k, case.n, case.b, dtype)
+    warm(torch, [(a, b)], matrix(torch, case.m, case.n, case.c, dtype))
 
 
 def single_launches(program: Program) -> list[tuple[Launch, Program]]:
@@ -250,58 +219,46 @@ def matrix(torch: Any, rows: int, columns: int, view: View, dtype: Any) -> Any:
     return torch.as_strided(storage, (rows, columns), strides, view.offset)
 
 
-def measure(torch: Any, case: Case, program: Program, turns: int) -> dict[str, object]:
-    """One case: both sides in turns, and the errors of both against a product in float64."""
-    dtype = torch.bfloat16 if case.dtype == "bf16" else torch.float16
-    m, n, k = case.m, case.n, case.k
-    sets = min(_MOST_SETS, max(2, -(-_ROTATION_BYTES // (_ELEMENT_BYTES * (m * k + k * n)))))
-    pairs = [(matrix(torch, m, k, case.a, dtype), matrix(torch, k, n, case.b, dtype)) for _ in range(sets)]
-    ours, theirs = matrix(torch, m, n, case.c, dtype), matrix(torch, m, n, case.c, dtype)
-
-    def run_ours(index: int) -> None:
-        program(*pairs[index % sets], out=ours)
-
-    def run_theirs(index: int) -> None:
-        torch.mm(*pairs[index % sets], out=theirs)
-
-    batch = max(sets, min(20, math.ceil(5e11 / (m * n * k))))
-    graphs = {"ours": captured(torch, run_ours, batch), "theirs": captured(torch, run_theirs, batch)}
-    times: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for _ in range(turns):
-        for name, graph in graphs.items():
-            times[name].append(1000 * replay_milliseconds(torch, graph) / batch)
-    errors: dict[str, float] = {}
-    exact = (pairs[0][0].double() @ pairs[0][1].double()).float()
-    for name, result, call in (("ours", ours, run_ours), ("theirs", theirs, run_theirs)):
-        result.fill_(float("nan"))
-        call(0)
-        errors[name] = ((result.float() - exact).norm() / exact.norm()).item()
-    parts = {
-        launch.entry: captured(torch, lambda index, part=part: part(*pairs[index % sets], out=ours), batch)
-        for launch, part in single_launches(program)
-    }
-    alone = {
-        entry: statistics.median(1000 * replay_milliseconds(torch, graph) / batch for _ in range(_LAUNCH_TURNS))
-        for entry, graph in parts.items()
-    }
-    ratios = [their_us / our_us for our_us, their_us in zip(times["ours"], times["theirs"], strict=True)]
-    low, _, high = statistics.quantiles(ratios, n=4)
-    return {
+def measure(
+    torch: Any, case: Case, arguments: argparse.Namespace, wanted: Sequence[str], sampler: Sampler
+) -> dict[str, object]:
+    """One case's row."""
+    row: dict[str, object] = {
         "case": case.name,
-        "shape": [m, n, k],
+        "shape": [case.m, case.n, case.k],
         "dtype": case.dtype,
         "strides": {name: list(view.strides(rows, columns)) for name, rows, columns, view in case.views},
         "offsets": {name: view.offset for name, _, _, view in case.views},
         "obstacles": list(case.obstacles),
-        "plan": reasons_of(program),
-        "ratio": statistics.median(ratios),
-        "quartiles": [low, high],
-        "microseconds": statistics.median(times["ours"]),
-        "torch_microseconds": statistics.median(times["theirs"]),
-        "launch_microseconds": alone,
-        "assembler": str(program.bundle.facts.get("assembler", "none")),
-        "turns": turns,
-        "batch": batch,
-        "relative_error": errors["ours"],
-        "torch_relative_error": errors["theirs"],
     }
+    program = load_prepared(case, arguments.kernels)
+    if isinstance(program, Refused):
+        return {**row, "refused": program.message}
+    dtype = element(torch, case.dtype)
+    m, n, k = case.m, case.n, case.k
+    sets = sets_for(_ELEMENT_BYTES * (m * k + k * n), warm=arguments.warm)
+    pairs = [(matrix(torch, m, k, case.a, dtype), matrix(torch, k, n, case.b, dtype)) for _ in range(sets)]
+    output = matrix(torch, m, n, case.c, dtype)
+
+    def call(index: int, program: Program = program) -> None:
+        program(*pairs[index % sets], out=output)
+
+    ours = Contender("ours", call, output, facts_of(program))
+    product = Product(case.name, m, n, k, case.dtype, case.b.transposed)
+    peers, absent = peers_of(
+        torch, product, Arrays(pairs), sets=sets, wanted=wanted, output=lambda: matrix(torch, m, n, case.c, dtype)
+    )
+    row |= suite.raced(
+        torch, [ours, *peers], absent, pairs[0], lambda: pairs[0][0].double() @ pairs[0][1].double(),
+        product.operations, sets, arguments, sampler,
+    )  # fmt: skip
+    batch = int(cast("int", row["calls"]))
+    row["launch_microseconds"] = {
+        launch.entry: statistics.median(
+            1000 * replay_milliseconds(torch, graph) / batch
+            for graph in [captured(torch, lambda index, part=part: part(*pairs[index % sets], out=output), batch)]
+            for _ in range(_LAUNCH_TURNS)
+        )
+        for launch, part in single_launches(program)
+    }
+    return row

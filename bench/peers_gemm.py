@@ -50,13 +50,20 @@ def empty_result(torch: Any, product: Product) -> Any:
 
 
 def peers_of(
-    torch: Any, product: Product, arrays: Arrays, *, sets: int, wanted: Sequence[str] = NAMES
+    torch: Any,
+    product: Product,
+    arrays: Arrays,
+    *,
+    sets: int,
+    wanted: Sequence[str] = NAMES,
+    output: Callable[[], Any] | None = None,
 ) -> tuple[list[Contender], list[Absent]]:
-    """The peers that can run this product, each with an output of its own."""
+    """The peers that can run this product, each with an output of its own. output: makes one (default: dense rows)."""
+    fresh = output or (lambda: empty_result(torch, product))
     makers: dict[str, Callable[[], list[Contender]]] = {
-        "torch": lambda: _torch(torch, product, arrays, sets),
-        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets),
-        "triton": lambda: _triton(torch, product, arrays, sets),
+        "torch": lambda: _torch(torch, product, arrays, sets, fresh),
+        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets, fresh),
+        "triton": lambda: _triton(torch, product, arrays, sets, fresh),
     }
     found: list[Contender] = []
     absent: list[Absent] = []
@@ -68,8 +75,8 @@ def peers_of(
     return found, absent
 
 
-def _torch(torch: Any, product: Product, arrays: Arrays, sets: int) -> list[Contender]:
-    output = empty_result(torch, product)
+def _torch(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any]) -> list[Contender]:
+    output = fresh()
     pairs = arrays.pairs
     if product.scaling == "none":
 
@@ -80,7 +87,7 @@ def _torch(torch: Any, product: Product, arrays: Arrays, sets: int) -> list[Cont
     a_scale, b_scale = _torch_scales(arrays, product)
     found: list[Contender] = []
     for fast in (True, False) if product.scaling != "block" else (False,):
-        result = empty_result(torch, product)
+        result = fresh()
 
         def scaled(index: int, result: Any = result, fast: bool = fast) -> None:
             torch._scaled_mm(
@@ -103,10 +110,10 @@ def _torch_scales(arrays: Arrays, product: Product) -> tuple[Any, Any]:
     return arrays.a_scale.t().contiguous().t(), arrays.b_scale.t()
 
 
-def _cublaslt(torch: Any, product: Product, arrays: Arrays, sets: int) -> list[Contender]:
+def _cublaslt(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any]) -> list[Contender]:
     from bench.cublaslt import Scales, best
 
-    output = empty_result(torch, product)
+    output = fresh()
     if product.scaling == "none":
         return [best(torch, arrays.pairs, output, sets=sets)]
     a_scale = arrays.a_scale.t().contiguous() if product.scaling == "block" else arrays.a_scale
@@ -114,16 +121,16 @@ def _cublaslt(torch: Any, product: Product, arrays: Arrays, sets: int) -> list[C
     found = [best(torch, arrays.pairs, output, sets=sets, scales=scales)]
     if product.scaling != "block":
         fast = best(
-            torch, arrays.pairs, empty_result(torch, product), sets=sets, scales=scales, fast_accumulation=True,
+            torch, arrays.pairs, fresh(), sets=sets, scales=scales, fast_accumulation=True,
             name="cublasLt fast accumulation",
         )  # fmt: skip
         found.append(fast)
     return found
 
 
-def _triton(torch: Any, product: Product, arrays: Arrays, sets: int) -> list[Contender]:
+def _triton(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any]) -> list[Contender]:
     from bench.triton_tuning import tuned
 
     scales = None if product.scaling == "none" else (arrays.a_scale, arrays.b_scale)
-    output = empty_result(torch, product)
+    output = fresh()
     return [tuned(torch, arrays.pairs, output, sets=sets, scales=scales, scaling=product.scaling)]

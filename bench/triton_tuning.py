@@ -7,6 +7,7 @@ disk in parallel processes first, for the lists of a whole suite; the time that 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import time
@@ -199,6 +200,14 @@ def tuned(
         for each in configurations(m, n, k)
     ]
     return fastest(torch, candidates, output, sets=sets)
+
+
+def warm(torch: Any, pairs: Sequence[tuple[Any, Any]], output: Any) -> None:
+    """Compile into Triton's cache on disk whatever `tuned` would try for these operands."""
+    (m, k), n = pairs[0][0].shape, pairs[0][1].shape[1]
+    for each in configurations(m, n, k):
+        with contextlib.suppress(ValueError):
+            fastest(torch, [(str(each), functools.partial(launcher, torch, each, pairs, output))], output, sets=2)
 
 
 def precompile(jobs: int, dtypes: Sequence[str], transposed: Sequence[bool], scaling: str = "none") -> float:
