@@ -36,10 +36,14 @@ if TYPE_CHECKING:
         bf16,
         dot,
         exp,
+        f8e4m3,
+        f8e5m2,
         f16,
         f32,
         gelu,
         grid,
+        group,
+        i32,
         kernel,
         loop,
         maximum,
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
         silu,
         sqrt,
         tanh,
+        within,
         zeros,
     )
     from tilewright.runtime.bundle import load
@@ -62,8 +67,9 @@ _HOMES = {
     "load": "tilewright.runtime.bundle",
     **dict.fromkeys(
         (
-            "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f16", "f32", "gelu", "grid", "kernel", "loop", "maximum",
-            "minimum", "relu", "sigmoid", "silu", "sqrt", "tanh", "zeros",
+            "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f8e4m3", "f8e5m2", "f16", "f32", "gelu", "grid", "group",
+            "i32", "kernel", "loop", "maximum", "minimum", "relu", "sigmoid", "silu", "sqrt", "tanh", "within",
+            "zeros",
         ),
         _LANGUAGE,
     ),
@@ -79,10 +85,14 @@ __all__ = [
     "compile",
     "dot",
     "exp",
+    "f8e4m3",
+    "f8e5m2",
     "f16",
     "f32",
     "gelu",
     "grid",
+    "group",
+    "i32",
     "kernel",
     "load",
     "loop",
@@ -94,6 +104,7 @@ __all__ = [
     "silu",
     "sqrt",
     "tanh",
+    "within",
     "zeros",
 ]
 

@@ -178,8 +178,12 @@ def test_wrong_declarations_are_refused_with_a_remedy(declare, message):
         ("two words", "'two words' is no axis name"),
         (("M", 4), "4 is no axis name"),
         (("M", "M"), "names axis M twice"),
-        (("A", "B", "C"), "a tensor with 3 axes"),
+        (("A", "B", "C", "D"), "a tensor with 4 axes"),
         ((), "a tensor with 0 axes"),
+        ("K/0", "'K/0' is no axis name"),
+        ("K/8/2", "'K/8/2' is no axis name"),
+        (tw.i32, "a tensor with 0 axes"),
+        ((tw.i32, "M"), "is no axis name"),
     ],
 )
 def test_wrong_axes_are_refused(axes, message):

@@ -315,3 +315,186 @@ def test_wrong_arrays_are_refused(changed, message):
     arrays = {"a": random((3, 2)), "b": random((2, 4)), "bias": random((4,))} | changed
     with pytest.raises(TilewrightError, match=message):
         evaluate(module, {name: array for name, array in arrays.items() if array is not None})
+
+
+# ---------------------------------------------------------------- batches, blocks, groups
+
+
+@tw.kernel
+def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "K", "N"], d: tw.Tensor["N", "K"],
+            c: tw.Tensor["B", "M", "N"]):  # fmt: skip
+    p, i, j = tw.grid("B", "M", "N")
+    acc = tw.zeros(p, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[p, i, k], b[p, k, j])
+        acc += tw.dot(a[p, i, k], d[j, k].T)
+    c[p, i, j] = acc
+
+
+def test_batches_and_shared_operands():
+    arrays = {"a": random((3, 4, 5)), "b": random((3, 5, 6), seed=1), "d": random((6, 5), seed=2)}
+    a, b, d = (array.astype(np.float64) for array in arrays.values())
+    expected = np.einsum("bmk,bkn->bmn", a, b) + np.einsum("bmk,nk->bmn", a, d)
+    np.testing.assert_allclose(run(batched, arrays, {"c": tw.f32}, rounded=False)["c"], expected, rtol=1e-12)
+
+
+@tw.kernel
+def turned(x: tw.Tensor["B", "N", "M"], s: tw.Tensor["B"], t: tw.Tensor["M", "B"], y: tw.Tensor["B", "M", "N"]):
+    p, i, j = tw.grid("B", "M", "N")
+    y[p, i, j] = x[p, j, i].T * s[p] + t[i, p]
+
+
+def test_three_axes_broadcast_by_name_and_turn_the_last_two():
+    arrays = {"x": random((2, 5, 4)), "s": random((2,), seed=1), "t": random((4, 2), seed=2)}
+    x, s, t = (array.astype(np.float64) for array in arrays.values())
+    expected = x.swapaxes(1, 2) * s[:, None, None] + t.T[:, :, None]
+    np.testing.assert_allclose(run(turned, arrays, {"y": tw.f32}, rounded=False)["y"], expected, rtol=1e-12)
+
+
+@tw.kernel
+def block_scaled(
+    a: tw.Tensor["M", "K"],
+    b: tw.Tensor["N", "K"],
+    s: tw.Tensor["M", "K/4"],
+    t: tw.Tensor["N/3", "K/6"],
+    c: tw.Tensor["M", "N"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * s[i, k // 4] * t[j // 3, k // 6]
+    c[i, j] = acc
+
+
+@tw.kernel
+def block_scaled_at_once(
+    a: tw.Tensor["M", "K"],
+    b: tw.Tensor["N", "K"],
+    s: tw.Tensor["M", "K/4"],
+    t: tw.Tensor["N/3", "K/4"],
+    c: tw.Tensor["M", "N"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += (s[i, k // 4] * t[j // 3, k // 4]) * tw.dot(a[i, k], b[j, k].T)
+    c[i, j] = acc
+
+
+@given(extent, st.integers(1, 10), st.integers(1, 20))
+def test_scales_of_blocks_scale_every_term(m, n, k):
+    for kernel, size in ((block_scaled, 6), (block_scaled_at_once, 4)):
+        arrays = {
+            "a": random((m, k)),
+            "b": random((n, k), seed=1),
+            "s": random((m, -(-k // 4)), tw.f32, seed=2),
+            "t": random((-(-n // 3), -(-k // size)), tw.f32, seed=3),
+        }
+        a, b, s, t = (array.astype(np.float64) for array in arrays.values())
+        rows, columns, depth = np.arange(m), np.arange(n), np.arange(k)
+        scaled_a = a * s[np.ix_(rows, depth // 4)]
+        scaled_b = b * t[np.ix_(columns // 3, depth // size)]
+        found = run_blocks(kernel, arrays, {"M": m, "N": n, "K": k})
+        np.testing.assert_allclose(found, scaled_a @ scaled_b.T, rtol=1e-11, atol=1e-12)
+
+
+def run_blocks(kernel, arrays, dims):
+    kinds = {dtype: element for element, dtype in DTYPES.items()}
+    elements = {name: kinds[array.dtype] for name, array in arrays.items()} | {"c": tw.f32}
+    return evaluate(trace(kernel, dims, elements), arrays, rounded=False)["c"]
+
+
+@tw.kernel
+def dequantized(x: tw.Tensor["M", "N"], s: tw.Tensor["N/4", "M"], t: tw.Tensor["M/3"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    c[i, j] = x[i, j] * s[j // 4, i].T - t[i // 3] - t[i // 3 + 1]
+
+
+def test_blocks_broadcast_along_their_elements():
+    arrays = {"x": random((7, 9)), "s": random((3, 7), seed=1), "t": random((3,), seed=2)}
+    x, s, t = (array.astype(np.float64) for array in arrays.values())
+    rows, columns = np.arange(7)[:, None], np.arange(9)
+    expected = x * s[columns // 4, rows] - t[rows // 3] - np.append(t[1:], 0)[rows // 3]
+    np.testing.assert_allclose(run_blocks(dequantized, arrays, {"M": 7, "N": 9}), expected, rtol=1e-12)
+
+
+@tw.kernel
+def grouped(
+    x: tw.Tensor["T", "K"],
+    w: tw.Tensor["G", "K", "N"],
+    bias: tw.Tensor["G", "N"],
+    s: tw.Tensor["T/2"],
+    ends: tw.Tensor["G", tw.i32],
+    y: tw.Tensor["T", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, k, j])
+    y[i, j] = acc * s[i // 2] + bias[g, j]
+
+
+def grouped_arrays(ends, rows):
+    return {
+        "x": random((rows, 5)),
+        "w": random((len(ends), 5, 6), seed=1),
+        "bias": random((len(ends), 6), seed=2),
+        "s": random((-(-rows // 2),), seed=3),
+        "ends": np.int32(ends),
+    }
+
+
+def evaluate_groups(kernel, arrays, dims, **options):
+    kinds = {dtype: element for element, dtype in DTYPES.items()}
+    elements = {name: kinds[array.dtype] for name, array in arrays.items()} | {"y": tw.f32}
+    return evaluate(trace(kernel, dims, elements), arrays, **options)["y"]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 9))
+def test_consecutive_groups(cuts, rows):
+    ends = sorted(min(cut, rows) for cut in cuts)
+    arrays = grouped_arrays(ends, rows)
+    x, w, bias, s, _ = (array.astype(np.float64) for array in arrays.values())
+    held = np.full((rows, 6), 7.0)
+    expected = held.copy()
+    for row in range(ends[-1]):
+        group = next(number for number, end in enumerate(ends) if row < end)
+        expected[row] = x[row] @ w[group] * s[row // 2] + bias[group]
+    dims = {"T": rows, "K": 5, "N": 6, "G": len(ends)}
+    found = evaluate_groups(grouped, arrays, dims, rounded=False, held={"y": held})
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("ends", [[3, 2, 6], [-1, 2, 6], [1, 2, 7]])
+def test_ends_of_no_groups_are_refused(ends):
+    with pytest.raises(TilewrightError, match=r"group \d of T runs from"):
+        evaluate_groups(grouped, grouped_arrays(ends, 6), {"T": 6, "K": 5, "N": 6, "G": 3})
+
+
+@tw.kernel
+def masked(
+    x: tw.Tensor["G", "M", "K"],
+    w: tw.Tensor["G", "K", "N"],
+    counts: tw.Tensor["G", tw.i32],
+    y: tw.Tensor["G", "M", "N"],
+):
+    g, i, j = tw.grid("G", tw.within("M", counts), "N")
+    acc = tw.zeros(g, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[g, i, k], w[g, k, j])
+    y[g, i, j] = acc
+
+
+def test_groups_within():
+    counts = [0, 4, 2]
+    arrays = {"x": random((3, 4, 5)), "w": random((3, 5, 6), seed=1), "counts": np.int32(counts)}
+    x, w, _ = (array.astype(np.float64) for array in arrays.values())
+    held = np.full((3, 4, 6), 7.0)
+    expected = x @ w
+    for group, count in enumerate(counts):
+        expected[group, count:] = 7.0
+    dims = {"G": 3, "M": 4, "K": 5, "N": 6}
+    found = evaluate_groups(masked, arrays, dims, rounded=False, held={"y": held})
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    with pytest.raises(TilewrightError, match="group 1 of M runs from 0 to 5, of 4 elements"):
+        evaluate_groups(masked, {**arrays, "counts": np.int32([0, 5, 2])}, dims)

@@ -15,6 +15,7 @@ from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.frontends.tile.tracer import span_of
 from tilewright.ir import context
 from tilewright.ir.tile import DotOp, LoadOp, ShiftOp, StoreOp, TransposeOp
+from tilewright.ir.tile_facts import Grouping, access_of, grid_axes, grouping, loads, the_program
 
 
 @tw.kernel
@@ -251,3 +252,70 @@ def test_a_failed_trace_leaves_nothing_behind():
     with pytest.raises(KeyError):
         trace(raises, {"M": 8}, elements(raises))
     traced_matmul().verify()
+
+
+@tw.kernel
+def every_new_op(
+    x: tw.Tensor["T", "K"],
+    w: tw.Tensor["G", "K", "N"],
+    s: tw.Tensor["T", "K/4"],
+    t: tw.Tensor["N/8", "K/4"],
+    ends: tw.Tensor["G", tw.i32],
+    y: tw.Tensor["T", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, k, j]) * s[i, k // 4] * t[j // 8, k // 4]
+    y[i, j] = acc
+
+
+@tw.kernel
+def masked_batch(
+    x: tw.Tensor["G", "M", "K"],
+    w: tw.Tensor["K", "N"],
+    counts: tw.Tensor["G", tw.i32],
+    y: tw.Tensor["G", "N", "M"],
+):
+    g, i, j = tw.grid("G", tw.within("M", counts), "N")
+    acc = tw.zeros(g, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[g, i, k], w[k, j])
+    y[g, j, i] = acc.T
+
+
+GROUPED = """
+CHECK: axes {T = 16 : i64, K = 9 : i64, G = 2 : i64, N = 8 : i64, "K/4" = 3 : i64, "N/8" = 1 : i64}
+CHECK: %G, %T, %N = tile.grid ["G", "T", "N"] grouped "consecutive" "T" by %ends : !tile.tensor<["G"], [2], [1], i32>
+CHECK-SAME: : !tile.group<"G">, !tile.index<"T">, !tile.index<"N">
+CHECK: [[W:%[0-9]+]] = tile.load %w[%G, %K, %N]
+CHECK-SAME: !tile.group<"G">, !tile.index<"K">, !tile.index<"N"> -> !tile.value<["K", "N"], bf16>
+CHECK: tile.block %K by 4 : i64 at {{.*}} : !tile.index<"K"> -> !tile.index<"K/4">
+CHECK: tile.dot {{.*}}, [[W]], %acc_1 scaled by [[S:%[0-9]+]], [[T:%[0-9]+]] : !tile.value<["T", "K/4"], f32>
+"""
+
+
+@pytest.mark.parametrize("kernel", [every_new_op, masked_batch])
+def test_text_of_batches_blocks_and_groups_round_trips(kernel, tmp_path):
+    kinds = {parameter.name: parameter.element or tw.bf16 for parameter in kernel.parameters}
+    extents = {"G": 2, "T": 16, "M": 16, "N": 8, "K": 9}
+    module = trace(kernel, {axis: extents[axis] for axis in kernel.axes}, kinds)
+    text = str(module)
+    parsed = Parser(context(), text).parse_module()
+    parsed.verify()
+    assert str(parsed) == text
+    assert fingerprint(parsed) == fingerprint(module)
+    if kernel is every_new_op:
+        assert filecheck(GROUPED, text, tmp_path) == ""
+
+
+def test_groups_as_facts():
+    consecutive = trace(
+        every_new_op,
+        {"G": 2, "T": 16, "N": 8, "K": 9},
+        {parameter.name: parameter.element or tw.bf16 for parameter in every_new_op.parameters},
+    )
+    program = the_program(consecutive)
+    assert grid_axes(program) == ("T", "N")
+    assert grouping(program) == Grouping("consecutive", "G", "T", "ends")
+    assert [access_of(load).picked for load in loads(program)] == ["", "G", "", ""]

@@ -195,9 +195,9 @@ def op_text(body):
         ),
         ('%r = "tile.full"() <{{value = 0.0 : f32}}> : () -> ' + MN, "place"),
         (
-            '%r, %s, %u = "tile.grid"() <{{axes = ["A", "B", "C"], place = "p:1"}}> : () -> '
-            '(!tile.index<"A">, !tile.index<"B">, !tile.index<"C">)',
-            "a grid over (A, B, C) has 3 axes",
+            '%r, %s, %u, %v = "tile.grid"() <{{axes = ["A", "B", "C", "D"], place = "p:1"}}> : () -> '
+            '(!tile.index<"A">, !tile.index<"B">, !tile.index<"C">, !tile.index<"D">)',
+            "a grid over (A, B, C, D) has 4 axes",
         ),
     ],
 )
@@ -273,7 +273,9 @@ def test_violations_name_the_op_to_blame():
         ('!tile.tensor<["M"], [8, 8], [8, 1], bf16>', "has 2 extents and 2 strides"),
         ("!tile.tensor<[], [], [], bf16>", "a tensor has no axis"),
         ('!tile.tensor<["M", "M"], [8, 8], [8, 1], bf16>', "names an axis twice"),
-        ('!tile.tensor<["A", "B", "C"], [8, 8, 8], [64, 8, 1], bf16>', "has 3 axes"),
+        ('!tile.tensor<["A", "B", "C", "D"], [1, 8, 8, 8], [8, 64, 8, 1], bf16>', "has 4 axes"),
+        ('!tile.tensor<["M/0"], [8], [1], bf16>', "has an axis 'M/0'"),
+        ('!tile.value<["M"], i32>', "i32 is not an element of tile programs"),
         ('!tile.tensor<["M"], [8], [1], f64>', "f64 is not an element of tile programs"),
         ('!tile.tensor<["M"], [2147483649], [1], bf16>', "spans 2147483649 elements"),
         ('!tile.value<["M"], i8>', "i8 is not an element of tile programs"),

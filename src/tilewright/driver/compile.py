@@ -153,8 +153,8 @@ def compile_kernel(
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
     with clock.step("decide"):
-        decisions = decide(the_program(module), facts, wanted)
-        demanded = [item.name for item in kernel.parameters if item.by_map]
+        demanded = tuple(item.name for item in kernel.parameters if item.by_map)
+        decisions = decide(the_program(module), facts, replace(wanted, mapped=demanded))
         check_demanded_maps(the_program(module), decisions, facts, demanded)
     with clock.step("lower"):
         lowered = lower_program(the_program(module))
@@ -266,9 +266,10 @@ def accept_addresses(staged: tuple[StagedStore, ...], what: str) -> tuple[Staged
 
 def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Element]) -> dict[str, Element]:
     """The element of every parameter. Raises TilewrightError for an unknown dtype or parameter."""
-    names = [parameter.name for parameter in kernel.parameters]
-    given = dtype if isinstance(dtype, Mapping) else dict.fromkeys(names, dtype)
-    elements = dict.fromkeys(names, Element.BF16)
+    fixed = {parameter.name: parameter.element for parameter in kernel.parameters}
+    names = list(fixed)
+    given = dtype if isinstance(dtype, Mapping) else {name: dtype for name in names if fixed[name] is None}
+    elements = {name: element or Element.BF16 for name, element in fixed.items()}
     for name, value in given.items():
         if name not in elements:
             raise TilewrightError(f"{kernel.name} has no parameter {name}", remedy=f"it has {', '.join(names)}")

@@ -5,18 +5,20 @@ tiles, because the rules allow only what is blind to it:
 - a loop visits every tile of an axis, and all it may do to a carried value is add products contracted over that axis;
 - a program stores its own tile, at the grid's indices, unshifted, once per tensor, and reads no tensor that it stores;
 - elementwise functions take float32 (narrower tiles are widened exactly by `tile.cast`) and tiles over the same axes.
+Where an axis of the grid is cut into consecutive groups, a tile lies in one; its index picks a part of a tensor.
 Elements outside a tensor read as zero. A loop over K contracts exactly the K elements 0 .. K-1: what a last, partial
 tile holds past them must not count.
 
 Each op carries `place`, the author's "file:line". Text form: custom assembly, which round-trips.
-Not here: reductions other than dot, nested loops, gathers, more than two axes. Whole-program rules are in `tile_rules`.
+Not here: reductions other than dot, nested loops, gathers, more than three axes. What multiplies is in `tile_product`,
+whole-program rules are in `tile_rules`.
 Checked by tests/ir/test_tile_dialect.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -32,6 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Data, Dialect, Region, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
+    AnyOf,
     IRDLOperation,
     VarConstraint,
     base,
@@ -39,6 +42,8 @@ from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
+    opt_operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -59,7 +64,11 @@ from xdsl.traits import (
 
 from tilewright.base.element import Element
 from tilewright.ir.function import Function
+from tilewright.ir.tile_axes import block_axis, blocks_of, covers
+from tilewright.ir.tile_product import check_contraction, check_scale, product_type
 from tilewright.ir.tile_types import (
+    ELEMENT_TYPES,
+    GroupType,
     IndexType,
     RuleViolation,
     TensorType,
@@ -68,9 +77,6 @@ from tilewright.ir.tile_types import (
     tensor_type,
     value_type,
 )
-
-DOT_ELEMENTS = (Element.BF16, Element.F16)
-"""What tensor cores multiply exactly. float32 operands would be rounded to TF32 unasked, so they are refused."""
 
 
 @irdl_attr_definition
@@ -90,7 +96,9 @@ class FunctionAttr(Data[Function], SpacedOpaqueSyntaxAttribute):
 
 
 def _check_indices(tensor: TensorType, indices: Sequence[SSAValue], verb: str) -> None:
-    axes = tuple(index.type.axis.data for index in indices if isinstance(index.type, IndexType))
+    axes = tuple(index.type.axis.data for index in indices if isinstance(index.type, IndexType | GroupType))
+    if tensor.element_kind is Element.S32:
+        raise RuleViolation(f"a tensor of integers is {verb} as a tile", "give it to tw.group or tw.within alone")
     if axes == tensor.axis_names:
         return
     remedy = f"index it by {axes_text(tensor.axis_names)}"
@@ -150,35 +158,94 @@ class ReturnOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
+GroupingKind = Literal["consecutive", "within"]
+MAX_GRID_AXES = 3
+
+
 @irdl_op_definition
 class GridOp(IRDLOperation):
-    """This program's tile: one index per axis."""
+    """This program's tile: one index per axis.
+
+    bounds, with one 32-bit integer per group, may limit the axis `ragged`, whose tiles then do not straddle groups:
+    - "consecutive": group g is the elements bounds[g - 1] (0 for g = 0) to bounds[g] - 1 of the axis, and the grid's
+      index of the axis of groups is a `tile.group`. Elements at bounds[last] and beyond are in no tile.
+    - "within": the axis of groups is one of the grid; of group g, elements bounds[g] and beyond are in no tile.
+    Bounds do not change while the program runs; consecutive ones do not decrease; none is below 0 or above the extent.
+    """
 
     name = "tile.grid"
     axes = prop_def(ArrayAttr[StringAttr])
+    grouping = opt_prop_def(StringAttr)
+    ragged = opt_prop_def(StringAttr)
+    bounds = opt_operand_def(TensorType)
     place = prop_def(StringAttr)
-    indices = var_result_def(IndexType)
+    indices = var_result_def(AnyOf((base(IndexType), base(GroupType))))
     traits = traits_def(HasParent(ProgramOp))  # not Pure: a program without a grid is none, so it stays
-    assembly_format = "$axes `at` $place attr-dict `:` type($indices)"
+    assembly_format = (
+        "$axes (`grouped` $grouping^ $ragged `by` $bounds `:` type($bounds))? `at` $place attr-dict `:` type($indices)"
+    )
 
-    def __init__(self, axes: Sequence[str], place: str) -> None:
+    def __init__(
+        self, axes: Sequence[str], place: str, grouping: tuple[GroupingKind, str, SSAValue] | None = None
+    ) -> None:
+        """grouping: its kind, the axis it limits, and the tensor of bounds."""
+        properties = {"axes": ArrayAttr([StringAttr(axis) for axis in axes]), "place": StringAttr(place)}
+        picked = ""
+        if grouping is not None:
+            kind, ragged, bounds = grouping
+            properties |= {"grouping": StringAttr(kind), "ragged": StringAttr(ragged)}
+            picked = tensor_type(bounds).axis_names[0] if kind == "consecutive" else ""
         super().__init__(
-            properties={"axes": ArrayAttr([StringAttr(axis) for axis in axes]), "place": StringAttr(place)},
-            result_types=[[IndexType.of(axis) for axis in axes]],
+            operands=[[] if grouping is None else [grouping[2]]],
+            properties=properties,
+            result_types=[[GroupType.of(axis) if axis == picked else IndexType.of(axis) for axis in axes]],
         )
 
     @property
     def axis_names(self) -> tuple[str, ...]:
         return tuple(axis.data for axis in self.axes)
 
+    @property
+    def tile_axes(self) -> tuple[str, ...]:
+        """The axes of this program's tile: those of its indices, but for the axis of consecutive groups."""
+        return tuple(index.type.axis.data for index in self.indices if isinstance(index.type, IndexType))
+
     def verify_(self) -> None:
         axes = self.axis_names
-        if not 1 <= len(axes) <= 2:
-            raise RuleViolation(f"a grid over {axes_text(axes)} has {len(axes)} axes", "use one or two")
+        if not 1 <= len(axes) <= MAX_GRID_AXES:
+            raise RuleViolation(f"a grid over {axes_text(axes)} has {len(axes)} axes", "use one, two or three")
         if len(set(axes)) != len(axes):
             raise RuleViolation(f"a grid over {axes_text(axes)} names an axis twice", "name the axes apart")
-        if tuple(index.type for index in self.indices) != tuple(IndexType.of(axis) for axis in axes):
+        for axis in axes:
+            if blocks_of(axis) is not None:
+                raise RuleViolation(
+                    f"a grid over {axes_text(axes)} names the blocks {axis}", "name an axis, and divide its index"
+                )
+        picked = self._verify_grouping(axes)
+        wanted = tuple(GroupType.of(axis) if axis == picked else IndexType.of(axis) for axis in axes)
+        if tuple(index.type for index in self.indices) != wanted:
             raise RuleViolation(f"a grid over {axes_text(axes)} yields other indices", "yield one index per axis")
+
+    def _verify_grouping(self, axes: tuple[str, ...]) -> str:
+        """The axis of consecutive groups, or ""."""
+        if self.bounds is None or self.grouping is None or self.ragged is None:
+            if any(part is not None for part in (self.bounds, self.grouping, self.ragged)):
+                raise RuleViolation("a grid has a part of a grouping", "give its kind, its axis and its bounds")
+            return ""
+        kind, ragged, bounds = self.grouping.data, self.ragged.data, tensor_type(self.bounds)
+        if kind not in get_args(GroupingKind):
+            raise RuleViolation(f"a grid is grouped {kind}", "group it consecutive or within")
+        if len(bounds.axis_names) != 1 or bounds.element_kind is not Element.S32:
+            raise RuleViolation(
+                f"groups of {ragged} end at a tensor over {axes_text(bounds.axis_names)} of {bounds.element}",
+                "give one 32-bit integer per group: a tensor over the axis of groups, of element i32",
+            )
+        (group,) = bounds.axis_names
+        if group == ragged or group not in axes or ragged not in axes:
+            raise RuleViolation(
+                f"a grid over {axes_text(axes)} has groups {group} of {ragged}", "name both axes in the grid"
+            )
+        return group if kind == "consecutive" else ""
 
 
 @irdl_op_definition
@@ -200,6 +267,36 @@ class ShiftOp(IRDLOperation):
             properties={"offset": IntegerAttr(offset, i64), "place": StringAttr(place)},
             result_types=[index.type],
         )
+
+
+@irdl_op_definition
+class BlockOp(IRDLOperation):
+    """Which block of `size` consecutive elements each element of an index lies in: an index along `K/size`."""
+
+    name = "tile.block"
+    index = operand_def(IndexType)
+    size = prop_def(IntegerAttr[IntegerType])
+    place = prop_def(StringAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$index `by` $size `at` $place attr-dict `:` type($index) `->` type($result)"
+
+    def __init__(self, index: SSAValue, size: int, place: str) -> None:
+        axis = index.type.axis.data if isinstance(index.type, IndexType) else ""
+        super().__init__(
+            operands=[index],
+            properties={"size": IntegerAttr(size, i64), "place": StringAttr(place)},
+            result_types=[IndexType.of(block_axis(axis, size))],
+        )
+
+    def verify_(self) -> None:
+        axis, size = self.index.type, self.size.value.data
+        if not isinstance(axis, IndexType) or blocks_of(axis.axis.data) is not None:
+            raise RuleViolation(f"the blocks of {axis} are divided into blocks", "divide the index of an axis, once")
+        if size < 2 or self.result.type != IndexType.of(block_axis(axis.axis.data, size)):
+            raise RuleViolation(f"blocks of {size} elements of {axis.axis.data}", "divide by 2 or more")
+        if isinstance(self.index.owner, ShiftOp):
+            raise RuleViolation("a displaced index is divided into blocks", "divide first, then displace by blocks")
 
 
 @irdl_op_definition
@@ -284,13 +381,26 @@ class YieldOp(IRDLOperation):
 # ---------------------------------------------------------------- memory
 
 
+def _read_type(tensor: TensorType, indices: Sequence[SSAValue]) -> ValueType:
+    """The tile that a load at `indices` gives: without the axes where a group picks a part."""
+    if len(indices) != len(tensor.axis_names) or tensor.element_kind not in ELEMENT_TYPES:
+        axes: tuple[str, ...] = ()  # which the check of indices refuses
+        return ValueType.of(axes, Element.F32)
+    kept = tuple(
+        axis for axis, index in zip(tensor.axis_names, indices, strict=True) if not isinstance(index.type, GroupType)
+    )
+    return ValueType.of(kept, tensor.element_kind)
+
+
 @irdl_op_definition
 class LoadOp(IRDLOperation):
-    """A tensor's tile at `indices`, one per axis in the tensor's order. Elements outside the tensor are zero."""
+    """A tensor's tile at `indices`, one per axis in the tensor's order. Elements outside the tensor are zero.
+
+    At the index of a group, the tile is of the part of that group, and has no such axis."""
 
     name = "tile.load"
     tensor = operand_def(TensorType)
-    indices = var_operand_def(IndexType)
+    indices = var_operand_def(AnyOf((base(IndexType), base(GroupType))))
     place = prop_def(StringAttr)
     result = result_def(ValueType)
     traits = traits_def(Pure())
@@ -302,13 +412,13 @@ class LoadOp(IRDLOperation):
         super().__init__(
             operands=[tensor, indices],
             properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(tensor_type(tensor).axis_names, tensor_type(tensor).element_kind)],
+            result_types=[_read_type(tensor_type(tensor), indices)],
         )
 
     def verify_(self) -> None:
         tensor = tensor_type(self.tensor)
         _check_indices(tensor, self.indices, "read")
-        if self.result.type != ValueType.of(tensor.axis_names, tensor.element_kind):
+        if self.result.type != _read_type(tensor, self.indices):
             raise RuleViolation(f"a load from {tensor} gives {self.result.type}", "keep the tensor's axes and element")
 
 
@@ -319,7 +429,7 @@ class StoreOp(IRDLOperation):
     name = "tile.store"
     value = operand_def(ValueType)
     tensor = operand_def(TensorType)
-    indices = var_operand_def(IndexType)
+    indices = var_operand_def(AnyOf((base(IndexType), base(GroupType))))
     place = prop_def(StringAttr)
     traits = traits_def(HasParent(ProgramOp))
     assembly_format = (
@@ -405,7 +515,8 @@ class ConstantOp(IRDLOperation):
 
 @irdl_op_definition
 class BroadcastOp(IRDLOperation):
-    """Repeats a tile along the axes it lacks, matching those it has by name."""
+    """Repeats a tile along the axes it lacks, matching those it has by name, in any order. A number for a block of
+    elements (axis `K/128`) is repeated for each of them, where the result has the elements' axis K."""
 
     name = "tile.broadcast"
     operand = operand_def(ValueType)
@@ -426,7 +537,8 @@ class BroadcastOp(IRDLOperation):
         source, target = value_type(self.operand), value_type(self.result)
         if source.element != target.element:
             raise RuleViolation(f"a broadcast of {source} gives {target}", "keep the element")
-        if not set(source.axis_names) < set(target.axis_names):
+        covered = all(covers(target.axis_names, axis) for axis in source.axis_names)
+        if not covered or set(source.axis_names) == set(target.axis_names):
             remedy = "broadcast to more axes"
             if source.axis_names == target.axis_names[::-1] and source != target:
                 remedy = "transpose one of the tiles with .T"
@@ -436,8 +548,14 @@ class BroadcastOp(IRDLOperation):
             )
 
 
+def _transposed(axes: tuple[str, ...]) -> tuple[str, ...]:
+    return (*axes[:-2], *axes[:-3:-1])
+
+
 @irdl_op_definition
 class TransposeOp(IRDLOperation):
+    """The last two axes in the other order."""
+
     name = "tile.transpose"
     operand = operand_def(ValueType)
     place = prop_def(StringAttr)
@@ -450,17 +568,19 @@ class TransposeOp(IRDLOperation):
         super().__init__(
             operands=[operand],
             properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(source.axis_names[::-1], source.element_kind)],
+            result_types=[ValueType.of(_transposed(source.axis_names), source.element_kind)],
         )
 
     def verify_(self) -> None:
         source = value_type(self.operand)
-        if len(source.axis_names) != 2:
+        if len(source.axis_names) < 2:
             raise RuleViolation(
-                f"a tile over {axes_text(source.axis_names)} has no transpose", "give a tile of two axes"
+                f"a tile over {axes_text(source.axis_names)} has no transpose", "give a tile of two or three axes"
             )
-        if self.result.type != ValueType.of(source.axis_names[::-1], source.element_kind):
-            raise RuleViolation(f"a transpose of {source} gives {self.result.type}", "reverse the axes, no more")
+        if self.result.type != ValueType.of(_transposed(source.axis_names), source.element_kind):
+            raise RuleViolation(
+                f"a transpose of {source} gives {self.result.type}", "exchange the last two axes, no more"
+            )
 
 
 @irdl_op_definition
@@ -541,81 +661,58 @@ def _check_elementwise(function: Function, operands: int, result: Attribute) -> 
 
 @irdl_op_definition
 class DotOp(IRDLOperation):
-    """accumulator (P, R) + left (P, Q) times right (Q, R), in float32, over this tile of the loop's axis Q."""
+    """accumulator (P, R) + left (P, Q) times right (Q, R), in float32, over this tile of the loop's axis Q.
+
+    Either operand may have a batch axis before these, as the product then has; an operand without serves every batch
+    element. scales: float32 tiles over axes of the product and blocks of axes, each over blocks of Q: every term
+    left[p, q] right[q, r] counts times the scales of its p, r and q.
+    """
 
     name = "tile.dot"
     left = operand_def(ValueType)
     right = operand_def(ValueType)
     accumulator = operand_def(ValueType)
+    scales = var_operand_def(ValueType)
     place = prop_def(StringAttr)
     result = result_def(ValueType)
     traits = traits_def(Pure(), HasParent(LoopOp))
     assembly_format = (
-        "$left `,` $right `,` $accumulator `at` $place attr-dict `:` "
+        "$left `,` $right `,` $accumulator (`scaled` `by` $scales^ `:` type($scales))? `at` $place attr-dict `:` "
         "type($left) `,` type($right) `,` type($accumulator) `->` type($result)"
     )
 
-    def __init__(self, left: SSAValue, right: SSAValue, accumulator: SSAValue, place: str) -> None:
+    def __init__(
+        self, left: SSAValue, right: SSAValue, accumulator: SSAValue, place: str, scales: Sequence[SSAValue] = ()
+    ) -> None:
         super().__init__(
-            operands=[left, right, accumulator],
+            operands=[left, right, accumulator, list(scales)],
             properties={"place": StringAttr(place)},
             result_types=[accumulator.type],
         )
 
+    @property
+    def contracted(self) -> str:
+        """The axis that is summed over."""
+        return value_type(self.left).axis_names[-1]
+
     def verify_(self) -> None:
-        product = product_type(value_type(self.left), value_type(self.right))
+        left, right = value_type(self.left), value_type(self.right)
+        product = product_type(left, right)
         accumulator = value_type(self.accumulator)
         if accumulator != product or self.result.type != product:
             raise RuleViolation(
                 f"a product over {axes_text(product.axis_names)} is added to {_shown(accumulator)}",
                 f"use a float32 accumulator over {axes_text(product.axis_names)}",
             )
+        for scale in self.scales:
+            check_scale(left, right, value_type(scale))
         loop = self.parent_op()
         if isinstance(loop, LoopOp):
-            check_contraction(value_type(self.left), loop.axis.data)
+            check_contraction(left, loop.axis.data)
 
 
 def _shown(value: ValueType) -> str:
     return f"a {value.element} tile over {axes_text(value.axis_names)}"
-
-
-def product_type(left: ValueType, right: ValueType) -> ValueType:
-    """The type of left times right, over (P, R) in float32. Raises RuleViolation if they do not multiply."""
-    axes = f"{axes_text(left.axis_names)} and {axes_text(right.axis_names)}"
-    if len(left.axis_names) != 2 or len(right.axis_names) != 2:
-        raise RuleViolation(f"dot of tiles over {axes}", "give two tiles of two axes each")
-    (outer, inner), (inner_right, outer_right) = left.axis_names, right.axis_names
-    if inner != inner_right or outer == outer_right:
-        raise RuleViolation(f"dot of tiles over {axes}", _transpose_remedy(left.axis_names, right.axis_names))
-    if left.element != right.element:
-        raise RuleViolation(f"dot of {left.element} with {right.element}", "cast one of them with .to(...)")
-    if left.element_kind not in DOT_ELEMENTS:
-        raise RuleViolation(
-            f"dot of {left.element} tiles, which no tensor core multiplies exactly", "cast both with .to(tw.bf16)"
-        )
-    return ValueType.of((outer, outer_right), Element.F32)
-
-
-def _transpose_remedy(left: tuple[str, ...], right: tuple[str, ...]) -> str:
-    (p, q), (r, s) = left, right
-    if {p, q} == {r, s}:
-        return "both operands share both axes; name one of the outer axes differently"
-    if q == s:
-        return "transpose the right tile with .T"
-    if p == r:
-        return "transpose the left tile with .T"
-    if p == s:
-        return "transpose both tiles with .T"
-    return "give tiles over (P, Q) and (Q, R)"
-
-
-def check_contraction(left: ValueType, loop_axis: str) -> None:
-    """A product must contract the axis of its loop: otherwise it would count once per tile of that axis."""
-    inner = left.axis_names[1]
-    if inner != loop_axis:
-        raise RuleViolation(
-            f"dot contracts {inner} inside a loop over {loop_axis}", f"loop over {inner}, or contract {loop_axis}"
-        )
 
 
 Tile = Dialect(
@@ -625,6 +722,7 @@ Tile = Dialect(
         ReturnOp,
         GridOp,
         ShiftOp,
+        BlockOp,
         LoopOp,
         YieldOp,
         LoadOp,
@@ -638,5 +736,5 @@ Tile = Dialect(
         BinaryOp,
         DotOp,
     ],
-    [TensorType, IndexType, ValueType, FunctionAttr],
+    [TensorType, IndexType, GroupType, ValueType, FunctionAttr],
 )

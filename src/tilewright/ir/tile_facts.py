@@ -7,23 +7,37 @@ serves `tile_rules`, which verifies. Checked by tests/ir/test_tile_facts.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
-from tilewright.ir.tile import DotOp, GridOp, LoadOp, LoopOp, ProgramOp, ShiftOp, StoreOp
-from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.ir.tile import DotOp, GridOp, GroupingKind, LoadOp, LoopOp, ProgramOp, ShiftOp, StoreOp
+from tilewright.ir.tile_types import GroupType, tensor_type, value_type
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A tensor reached at indices. axes in the tensor's order; offsets: elements each index is displaced by."""
+    """A tensor reached at indices. axes in the tensor's order; offsets: elements each index is displaced by; picked:
+    the axis along which this program's group picks a part, or ""."""
 
     tensor: str
     axes: tuple[str, ...]
     offsets: tuple[int, ...]
+    picked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Groups that tiles do not straddle; see `tile.GridOp`. group: the axis of groups; ragged: the axis they limit;
+    bounds: the parameter that says where they end."""
+
+    kind: GroupingKind
+    group: str
+    ragged: str
+    bounds: str
 
 
 def the_program(module: ModuleOp) -> ProgramOp:
@@ -35,8 +49,23 @@ def the_program(module: ModuleOp) -> ProgramOp:
 
 
 def grid_axes(program: ProgramOp) -> tuple[str, ...]:
-    """The axes that programs are spread over."""
-    return next(op.axis_names for op in program.body.block.ops if isinstance(op, GridOp))
+    """The axes of a program's tile. The axis of consecutive groups is none of them: it follows from the ragged one."""
+    return the_grid(program).tile_axes
+
+
+def the_grid(program: ProgramOp) -> GridOp:
+    """The program's one grid."""
+    return next(op for op in program.body.block.ops if isinstance(op, GridOp))
+
+
+def grouping(program: ProgramOp) -> Grouping | None:
+    """The groups that the grid's tiles keep to, if any."""
+    grid = the_grid(program)
+    if grid.bounds is None or grid.grouping is None or grid.ragged is None:
+        return None
+    (group,) = tensor_type(grid.bounds).axis_names
+    kind = cast("GroupingKind", grid.grouping.data)  # verified to be one
+    return Grouping(kind, group, grid.ragged.data, parameter_name(program, grid.bounds))
 
 
 def parameter_name(program: ProgramOp, tensor: SSAValue) -> str:
@@ -83,7 +112,9 @@ def access_of(op: LoadOp | StoreOp) -> Access:
         assert program is not None, "a load or store stands in a program"
         program = program.parent_op()
     offsets = tuple(index_offset(index) for index in op.indices)
-    return Access(parameter_name(program, op.tensor), tensor_type(op.tensor).axis_names, offsets)
+    axes = tensor_type(op.tensor).axis_names
+    picked = [axis for axis, index in zip(axes, op.indices, strict=True) if isinstance(index.type, GroupType)]
+    return Access(parameter_name(program, op.tensor), axes, offsets, "".join(picked))
 
 
 def index_offset(index: SSAValue) -> int:

@@ -13,8 +13,9 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilewright.ir.tile import GridOp, LoadOp, LoopOp, ProgramOp, ReturnOp, StoreOp
+from tilewright.ir.tile_axes import base_axis, blocks_of, derived_extent
 from tilewright.ir.tile_facts import parameter_name
-from tilewright.ir.tile_types import RuleViolation, TensorType, axes_text, tensor_type
+from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, axes_text, tensor_type
 
 Violation = tuple[Operation, RuleViolation]
 
@@ -56,6 +57,13 @@ def _signature(program: ProgramOp) -> Iterator[Violation]:
     for axis, extent in extents.items():
         if extent < 1:
             yield program, RuleViolation(f"axis {axis} has extent {extent}", "make it at least 1")
+        elif base_axis(axis) not in extents or derived_extent(axis, extents) != extent:
+            yield (
+                program,
+                RuleViolation(
+                    f"axis {axis} has {extent} blocks", f"give {base_axis(axis)} an extent of which they are the blocks"
+                ),
+            )
     for name, argument in zip(names, arguments, strict=False):
         tensor = argument.type
         if not isinstance(tensor, TensorType):
@@ -80,6 +88,11 @@ def _axes(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
             axis = op.axis.data
             if axis not in extents:
                 yield op, RuleViolation(f"the loop's axis {axis} has no extent", "name an axis of the program")
+            if blocks_of(axis) is not None:
+                yield (
+                    op,
+                    RuleViolation(f"the loop runs over the blocks {axis}", "loop over the axis, and divide its index"),
+                )
             if axis in grid.axis_names:
                 yield (
                     op,
@@ -104,12 +117,12 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
                     "store at the grid's indices as they are; shift the loads instead",
                 ),
             )
-        elif set(op.indices) != set(grid.indices):
+        elif {index for index in grid.indices if isinstance(index.type, IndexType)} != set(op.indices):
             yield (
                 op,
                 RuleViolation(
                     f"{name} over {axes_text(tensor_type(op.tensor).axis_names)} is stored by a grid over "
-                    f"{axes_text(grid.axis_names)}, so several programs would write the same tile",
+                    f"{axes_text(grid.tile_axes)}, so several programs would write the same tile",
                     "store a tensor over the grid's axes",
                 ),
             )
@@ -129,10 +142,11 @@ def _loads(program: ProgramOp) -> Iterator[Violation]:
     stored = {op.tensor for op in program.walk() if isinstance(op, StoreOp)}
     loaded: set[SSAValue] = set()
     for op in program.walk():
-        if isinstance(op, LoadOp):
-            loaded.add(op.tensor)
-            if op.tensor in stored:
-                name = parameter_name(program, op.tensor)
+        tensor = op.tensor if isinstance(op, LoadOp) else op.bounds if isinstance(op, GridOp) else None
+        if tensor is not None:
+            loaded.add(tensor)
+            if tensor in stored:
+                name = parameter_name(program, tensor)
                 yield (
                     op,
                     RuleViolation(

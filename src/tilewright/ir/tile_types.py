@@ -3,15 +3,16 @@
 Theory: an axis is a name with an extent; the program's `axes` attribute holds the extents. No type says how large a
 tile is: the synthesiser chooses that, and the dialect's rules see to it that the meaning does not depend on the choice.
 
-Limits: at most two axes per tensor; elements bf16, f16 and f32; strides at least one element. Ops are in `tile`.
+Limits: at most three axes per tensor; elements are those of ELEMENT_TYPES, and 32-bit integers for the tensors that cut
+a grid into groups; strides at least one element. Ops are in `tile`.
 Checked by tests/ir/test_tile_dialect.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f16, f32
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, i32
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -20,12 +21,21 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
 from tilewright.ir.refinement import Refinement, TensorFacts, broken_promise, promised_facts
+from tilewright.ir.tile_axes import is_axis_name
 from tilewright.layout.condition import names_of
 
-ELEMENT_TYPES: dict[Element, TypeAttribute] = {Element.BF16: bf16, Element.F16: f16, Element.F32: f32}
-"""The elements a tile program may use, as xDSL types."""
+ELEMENT_TYPES: dict[Element, TypeAttribute] = {
+    Element.BF16: bf16,
+    Element.F16: f16,
+    Element.F32: f32,
+    Element.F8E4M3: f8E4M3FN,
+    Element.F8E5M2: f8E5M2,
+}
+"""The elements that tiles are made of, as xDSL types."""
+TENSOR_ELEMENT_TYPES: dict[Element, TypeAttribute] = {**ELEMENT_TYPES, Element.S32: i32}
+"""The elements of tensors: integers too, which say where groups end and are loaded into no tile."""
 
-MAX_RANK = 2
+MAX_RANK = 3
 MAX_TENSOR_ELEMENTS = 2**31
 """A tensor's last element has an offset that fits in a signed 32-bit index."""
 
@@ -46,6 +56,11 @@ def axes_text(axes: Sequence[str]) -> str:
 def _verify_axes(axes: tuple[str, ...], what: str) -> None:
     if len(axes) > MAX_RANK:
         raise RuleViolation(f"{what} over {axes_text(axes)} has {len(axes)} axes", f"use at most {MAX_RANK}")
+    for axis in axes:
+        if not is_axis_name(axis):
+            raise RuleViolation(
+                f"{what} over {axes_text(axes)} has an axis {axis!r}", "name axes as K, or K/128 for blocks"
+            )
     if len(set(axes)) != len(axes):
         raise RuleViolation(
             f"{what} over {axes_text(axes)} names an axis twice",
@@ -53,11 +68,11 @@ def _verify_axes(axes: tuple[str, ...], what: str) -> None:
         )
 
 
-def _element_of(element: Attribute) -> Element:
-    for kind, attribute in ELEMENT_TYPES.items():
+def _element_of(element: Attribute, types: Mapping[Element, TypeAttribute] = ELEMENT_TYPES) -> Element:
+    for kind, attribute in types.items():
         if attribute == element:
             return kind
-    raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16 or f32")
+    raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16, f32, f8e4m3 or f8e5m2")
 
 
 def _strings(names: Sequence[str]) -> ArrayAttr[StringAttr]:
@@ -111,7 +126,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         refinement: Refinement | None = None,
     ) -> TensorType:
         promise = refinement or Refinement.of()
-        return cls(_strings(axes), _integers(shape), _integers(strides), ELEMENT_TYPES[element], promise)
+        return cls(_strings(axes), _integers(shape), _integers(strides), TENSOR_ELEMENT_TYPES[element], promise)
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -128,7 +143,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def element_kind(self) -> Element:
-        return _element_of(self.element)
+        return _element_of(self.element, TENSOR_ELEMENT_TYPES)
 
     @property
     def facts(self) -> TensorFacts:
@@ -149,9 +164,9 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     def verify(self) -> None:
         axes, extents, strides = self.axis_names, self.extents, self.stride_elements
         _verify_axes(axes, "a tensor")
-        _element_of(self.element)
+        _element_of(self.element, TENSOR_ELEMENT_TYPES)
         if not axes:
-            raise RuleViolation("a tensor has no axis", "give it one or two")
+            raise RuleViolation("a tensor has no axis", "give it one, two or three")
         if not len(axes) == len(extents) == len(strides):
             raise RuleViolation(
                 f"a tensor over {axes_text(axes)} has {len(extents)} extents and {len(strides)} strides",
@@ -220,6 +235,21 @@ class IndexType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def of(cls, axis: str) -> IndexType:
+        return cls(StringAttr(axis))
+
+
+@irdl_attr_definition
+class GroupType(ParametrizedAttribute, TypeAttribute):
+    """Which group this program's tile lies in, of those that cut another axis of the grid: `!tile.group<"G">`.
+
+    There is one group to a program. So a tensor read at it gives a tile without that axis: the part of its group.
+    """
+
+    name = "tile.group"
+    axis: StringAttr
+
+    @classmethod
+    def of(cls, axis: str) -> GroupType:
         return cls(StringAttr(axis))
 
 

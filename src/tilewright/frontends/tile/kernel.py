@@ -18,17 +18,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast, overload
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.ir.tile_axes import base_axis, is_axis_name
 
-MAX_TENSOR_AXES = 2
+MAX_TENSOR_AXES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TensorAxes:
-    """The annotation `tw.Tensor["M", "K"]`: the names of a tensor's axes, outermost first."""
+    """The annotation `tw.Tensor["M", "K"]`: the names of a tensor's axes, outermost first, and its element where the
+    author fixes it, as in `tw.Tensor["G", tw.i32]`."""
 
     axes: tuple[str, ...]
+    element: Element | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Parameter:
     """A tensor parameter of a kernel, with its axes outermost first.
 
     alignment_bytes: what the author promises of its address, or None; where: what is promised of its axes, as text;
-    by_map: the author wants it reached by a tensor map of its own.
+    by_map: the author wants it reached by a tensor map of its own; element: the one that the author fixed, or None.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Parameter:
     alignment_bytes: int | None = None
     where: str = ""
     by_map: bool = False
+    element: Element | None = None
 
 
 Launcher = Callable[["Kernel", tuple[object, ...], dict[str, object]], object]
@@ -66,8 +71,14 @@ class Kernel:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Every axis that a parameter names, in order of first appearance."""
-        return tuple(dict.fromkeys(axis for parameter in self.parameters for axis in parameter.axes))
+        """Every axis that a parameter names, by elements or in blocks (`K/128` names K), as they first appear."""
+        return tuple(dict.fromkeys(base_axis(axis) for parameter in self.parameters for axis in parameter.axes))
+
+    @property
+    def block_axes(self) -> tuple[str, ...]:
+        """The axes of blocks that parameters name, such as `K/128`. Their extents follow from those of `axes`."""
+        named = dict.fromkeys(axis for parameter in self.parameters for axis in parameter.axes)
+        return tuple(axis for axis in named if base_axis(axis) != axis)
 
     @property
     def span(self) -> Span:
@@ -193,7 +204,7 @@ def _parameter(parameter: inspect.Parameter, annotations: dict[str, object], spa
         raise TilewrightError(
             f"parameter {name} {wrong}", span=span, remedy=f'name its axes, as in {name}: tw.Tensor["M", "K"]'
         )
-    return Parameter(name, annotation.axes)
+    return Parameter(name, annotation.axes, element=annotation.element)
 
 
 def _annotations(function: types.FunctionType, enclosing: dict[str, object], span: Span) -> dict[str, object]:
@@ -211,18 +222,22 @@ def _annotations(function: types.FunctionType, enclosing: dict[str, object], spa
 def tensor_axes(axes: object) -> TensorAxes:
     """The annotation for axes as `tw.Tensor[...]` receives them. Raises TilewrightError for anything but names."""
     names = cast("tuple[object, ...]", axes) if isinstance(axes, tuple) else (axes,)
+    element = names[-1] if names and isinstance(names[-1], Element) else None
     checked: list[str] = []
-    for name in names:
-        if not (isinstance(name, str) and name.isidentifier()):
-            raise TilewrightError(f"{name!r} is no axis name", remedy='quote the names, as in tw.Tensor["M", "K"]')
+    for name in names if element is None else names[:-1]:
+        if not (isinstance(name, str) and is_axis_name(name)):
+            raise TilewrightError(
+                f"{name!r} is no axis name",
+                remedy='quote the names, as in tw.Tensor["M", "K"]; blocks of 128 elements of K are "K/128"',
+            )
         checked.append(name)
     if not 1 <= len(checked) <= MAX_TENSOR_AXES:
-        raise TilewrightError(f"a tensor with {len(checked)} axes", remedy="give it one or two axes")
+        raise TilewrightError(f"a tensor with {len(checked)} axes", remedy="give it one, two or three axes")
     if len(set(checked)) != len(checked):
         raise TilewrightError(
             f"a tensor names axis {checked[0]} twice", remedy="name the axes apart; two may have the same extent"
         )
-    return TensorAxes(tuple(checked))
+    return TensorAxes(tuple(checked), element)
 
 
 def promised(

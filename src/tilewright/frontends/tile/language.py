@@ -7,6 +7,8 @@ index that stands for them all. So Python `if` and `for` on numbers happen while
 Rules of the language (each is checked, with an error at the author's line):
 - `i, j = tw.grid("M", "N")` once; the program computes one tile over these axes. `i + 1` displaces a load by one
   element; elements outside a tensor read as zero.
+- `tw.group` and `tw.within` in a grid cut an axis into groups by a tensor of integers; tiles straddle no two groups.
+- `k // 128` is the index of blocks of an axis, along `K/128`; such tiles scale products and broadcast along K.
 - `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves one.
 - arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
 - tiles broadcast by axis name: a tile over ("N",) meets one over ("M", "N") along N.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVarTuple, overload
 
 from tilewright.base.element import Element
@@ -27,19 +30,25 @@ from tilewright.ir.function import Function
 
 __all__ = [
     "Accumulator",
+    "Groups",
     "Index",
     "Kernel",
     "Product",
     "Tensor",
     "Tile",
+    "Within",
     "abs",
     "bf16",
     "dot",
     "exp",
+    "f8e4m3",
+    "f8e5m2",
     "f16",
     "f32",
     "gelu",
     "grid",
+    "group",
+    "i32",
     "kernel",
     "loop",
     "maximum",
@@ -49,18 +58,24 @@ __all__ = [
     "silu",
     "sqrt",
     "tanh",
+    "within",
     "zeros",
 ]
 
 bf16 = Element.BF16
 f16 = Element.F16
 f32 = Element.F32
+i32 = Element.S32
+f8e4m3 = Element.F8E4M3
+f8e5m2 = Element.F8E5M2
 
 
 class Tracer(Protocol):
     """What turns operations on handles into IR. Operands arrive unchecked; every method may raise TilewrightError."""
 
     def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]: ...
+    def divide(self, index: Index, size: object) -> Index: ...
+    def scale(self, product: Product, scale: object) -> Product: ...
     def begin_loop(self, axis: object) -> Index: ...
     def end_loop(self) -> None: ...
     def shift(self, index: Index, offset: object) -> Index: ...
@@ -88,7 +103,8 @@ def _tracer(what: str) -> Tracer:
 
 
 class Index:
-    """Which tile along an axis. `index + 1` and `index - 1` displace a load by elements."""
+    """Which tile along an axis. `index + 1` and `index - 1` displace a load by elements; `index // 128` is the index of
+    the blocks of 128 elements, along the axis `K/128` of an index along K."""
 
     __slots__ = ("axis", "tracer")
 
@@ -107,12 +123,15 @@ class Index:
             return self.tracer.shift(self, offset)
         return self.tracer.shift(self, -offset)
 
+    def __floordiv__(self, size: object) -> Index:
+        return self.tracer.divide(self, size)
+
     def _refuse(self, other: object) -> NoReturn:
         self.tracer.refuse(
             f"the index over {self.axis} is used as a number", "only whole numbers may be added to it or subtracted"
         )
 
-    __mul__ = __rmul__ = __truediv__ = __floordiv__ = __mod__ = __rsub__ = _refuse
+    __mul__ = __rmul__ = __truediv__ = __rfloordiv__ = __mod__ = __rsub__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
     def __bool__(self) -> bool:
@@ -149,10 +168,12 @@ class Expression:
     def __rsub__(self, other: object) -> Tile:
         return self.tracer.binary(Function.SUB, other, self)
 
-    def __mul__(self, other: object) -> Tile:
+    def __mul__(self, other: object) -> Expression:
+        if isinstance(other, Product):
+            return NotImplemented  # the product's own, which scales it
         return self.tracer.binary(Function.MUL, self, other)
 
-    def __rmul__(self, other: object) -> Tile:
+    def __rmul__(self, other: object) -> Expression:
         return self.tracer.binary(Function.MUL, other, self)
 
     def __truediv__(self, other: object) -> Tile:
@@ -168,7 +189,11 @@ class Expression:
         return self.tracer.unary(Function.ABS, self)
 
     def to(self, element: Element) -> Tile:
-        """The tile rounded to nearest even in `element`: tw.bf16, tw.f16 or tw.f32."""
+        """The tile rounded to nearest even in `element`: tw.bf16, tw.f16, tw.f32, tw.f8e4m3 or tw.f8e5m2.
+
+        To 8 bits, what is past the largest finite number becomes that (an infinity stays one in f8e5m2); NaN stays
+        NaN.
+        """
         return self.tracer.cast(self, element)
 
     @property
@@ -217,9 +242,15 @@ class Accumulator(Expression):
 
 
 class Product(Expression):
-    """What `tw.dot` gives: to be added to an accumulator, and nothing else."""
+    """What `tw.dot` gives: to be scaled by tiles over blocks of the contracted axis, and added to an accumulator."""
 
     __slots__ = ()
+
+    def __mul__(self, other: object) -> Product:
+        return self.tracer.scale(self, other)
+
+    def __rmul__(self, other: object) -> Product:
+        return self.tracer.scale(self, other)
 
 
 _Axes = TypeVarTuple("_Axes")
@@ -263,11 +294,49 @@ class Tensor(TensorHandle, Generic[*_Axes]):
             return tensor_axes(axes)
 
 
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Two axes of a grid: of groups, and of the elements that they are consecutive runs of. From `tw.group`."""
+
+    group: object
+    axis: object
+    ends: object
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """An axis of a grid of which each group has its own number of elements. From `tw.within`."""
+
+    axis: object
+    counts: object
+
+
+def group(groups: str, axis: str, ends: TensorHandle) -> Groups:
+    """For `tw.grid`: `axis` cut into consecutive groups. Group g ends before element `ends[g]` and begins where the one
+    before ends. ends: a tensor of i32 over the axis `groups`, not decreasing, from 0 to the extent of `axis`. A tile
+    lies in one group. Elements at the last end and beyond are in none."""
+    return Groups(groups, axis, ends)
+
+
+def within(axis: str, counts: TensorHandle) -> Within:
+    """For `tw.grid`: of group g, only elements 0 to `counts[g]` - 1 of `axis` are computed and stored. counts: a tensor
+    of i32 over another axis of the grid, from 0 to the extent of `axis`."""
+    return Within(axis, counts)
+
+
 @overload
 def grid(axis: str, /) -> Index: ...
 @overload
-def grid(first: str, second: str, /) -> tuple[Index, Index]: ...
-def grid(*axes: str) -> Index | tuple[Index, ...]:
+def grid(groups: Groups, /) -> tuple[Index, Index]: ...
+@overload
+def grid(first: str, second: str | Within, /) -> tuple[Index, Index]: ...
+@overload
+def grid(groups: Groups, axis: str, /) -> tuple[Index, Index, Index]: ...
+@overload
+def grid(axis: str, groups: Groups, /) -> tuple[Index, Index, Index]: ...
+@overload
+def grid(first: str, second: str | Within, third: str | Within, /) -> tuple[Index, Index, Index]: ...
+def grid(*axes: str | Groups | Within) -> Index | tuple[Index, ...]:
     """The indices of this program's tile: one program per tile over these axes. One index for one axis."""
     indices = _tracer("tw.grid").grid(axes)
     return indices[0] if len(indices) == 1 else indices
@@ -300,7 +369,9 @@ def zeros(*indices: Index) -> Accumulator:
 
 
 def dot(left: Expression, right: Expression) -> Product:
-    """The product of a tile over (P, Q) and one over (Q, R), contracted over Q. Operands bf16 or f16, sums float32."""
+    """The product of a tile over (P, Q) and one over (Q, R), contracted over Q. Both operands of one element: bf16,
+    f16, f8e4m3 or f8e5m2. Sums are float32; of 8-bit operands, tensor cores keep fewer bits of them.
+    """
     return _tracer("tw.dot").dot(left, right)
 
 

@@ -1,9 +1,11 @@
 """What a tile program computes, in NumPy: the yardstick that compiled kernels are measured against.
 
 Theory: the dialect's rules make a program's meaning blind to the size of tiles, so one tile per axis, the whole axis,
-gives the answer: a loop's body runs once and each dot is one matrix product. Values of element f32 are held in float64
-(or float32 on request); `tile.cast` and stores round to bf16 and f16 as the program says. So with float64 the result
-differs from a kernel's by the kernel's own float32 rounding and by at most one rounding of the output.
+gives the answer: a loop's body runs once and each dot is one matrix product. Of an axis cut into groups, the elements
+of one group are its tile, and groups are computed one by one. Values of element f32 are held in float64 (or float32 on
+request); `tile.cast` and stores round to narrower elements as the program says, to 8 bits with saturation. So with
+float64 the result differs from a kernel's by the kernel's own float32 rounding (of a dot of 8-bit operands, the tensor
+core's coarser one) and by at most one rounding of the output.
 
 Not handled: speed and memory; whole arrays are materialized, broadcasts included.
 Checked by tests/frontends/test_tile_reference.py.
@@ -11,8 +13,9 @@ Checked by tests/frontends/test_tile_reference.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +28,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir.function import Function
 from tilewright.ir.tile import (
     BinaryOp,
+    BlockOp,
     BroadcastOp,
     CastOp,
     ConstantOp,
@@ -33,6 +37,7 @@ from tilewright.ir.tile import (
     GridOp,
     LoadOp,
     LoopOp,
+    ProgramOp,
     ReturnOp,
     ShiftOp,
     StoreOp,
@@ -40,7 +45,8 @@ from tilewright.ir.tile import (
     UnaryOp,
     YieldOp,
 )
-from tilewright.ir.tile_facts import access_of, axes_of, buffers, the_program
+from tilewright.ir.tile_axes import base_axis, block_size, covers
+from tilewright.ir.tile_facts import Access, Grouping, access_of, axes_of, buffers, grouping, stores, the_program
 from tilewright.ir.tile_types import value_type
 
 Array = NDArray[Any]
@@ -49,6 +55,9 @@ DTYPES: dict[Element, np.dtype[Any]] = {
     Element.BF16: np.dtype(ml_dtypes.bfloat16),
     Element.F16: np.dtype(np.float16),
     Element.F32: np.dtype(np.float32),
+    Element.S32: np.dtype(np.int32),
+    Element.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    Element.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
 }
 """The NumPy types of a program's arrays."""
 
@@ -58,13 +67,20 @@ GELU_CUBIC = 0.044715
 
 
 def evaluate(
-    module: ModuleOp, arrays: Mapping[str, Array], precision: DTypeLike = np.float64, *, rounded: bool = True
+    module: ModuleOp,
+    arrays: Mapping[str, Array],
+    precision: DTypeLike = np.float64,
+    *,
+    rounded: bool = True,
+    held: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """The output tensors by name.
 
     arrays: every input tensor by name, of the program's shape and element; any strides. precision: float64 or float32.
     rounded: give outputs in their tensors' elements; False gives them before the last rounding, for error measures.
-    Raises TilewrightError if arrays are missing, unknown or of the wrong shape or element.
+    held: what outputs hold before, by name; zeros where not given. Elements in no group keep it.
+    Raises TilewrightError if arrays are missing, unknown or of the wrong shape or element, and for bounds of groups
+    that decrease or leave their axis.
     """
     program = the_program(module)
     inputs = {buffer.name: buffer for buffer in buffers(program) if buffer.role == "input"}
@@ -80,10 +96,34 @@ def evaluate(
                 f"input {name} is {array.dtype}{list(array.shape)}, not {DTYPES[buffer.element]}{list(buffer.shape)}",
                 remedy="give an array of the program's shape and element",
             )
-    evaluator = _Evaluator(arrays, np.dtype(precision), program.extents, rounded)
+    groups = grouping(program)
+    evaluator = _Evaluator(arrays, np.dtype(precision), program, rounded, held or {})
     with np.errstate(all="ignore"):
-        evaluator.run(program.body.block.ops)
+        if groups is None or groups.kind == "within":
+            evaluator.run(program.body.block.ops)
+        else:
+            for group, (begin, end) in enumerate(group_ranges(groups, arrays[groups.bounds], program.extents)):
+                evaluator.enter(groups, group, begin, end)
+                evaluator.run(program.body.block.ops)
     return evaluator.outputs
+
+
+def group_ranges(groups: Grouping, bounds: Array, extents: Mapping[str, int]) -> list[tuple[int, int]]:
+    """(first element, first element past it) of every group along the axis that groups limit.
+
+    Raises TilewrightError for bounds below 0 or above the axis's extent, and for ends that decrease.
+    """
+    ends = [int(bound) for bound in bounds]
+    begins = [0, *ends[:-1]] if groups.kind == "consecutive" else [0] * len(ends)
+    extent = extents[groups.ragged]
+    for group, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        if not begin <= end <= extent:
+            raise TilewrightError(
+                f"group {group} of {groups.ragged} runs from {begin} to {end}, of {extent} elements",
+                remedy=f"give {groups.bounds} numbers from 0 to {extent}"
+                + (", none less than the one before" if groups.kind == "consecutive" else ""),
+            )
+    return list(zip(begins, ends, strict=True))
 
 
 def apply(function: Function, *operands: Array) -> Array:
@@ -92,15 +132,80 @@ def apply(function: Function, *operands: Array) -> Array:
 
 
 class _Evaluator:
+    """extents: of every axis, in the group at hand; begins: the first element of an axis that a group limits; picked:
+    the group's number, by its axis; kept: which elements of the outputs are in a tile, by axes."""
+
     def __init__(
-        self, arrays: Mapping[str, Array], precision: np.dtype[Any], extents: dict[str, int], rounded: bool
+        self,
+        arrays: Mapping[str, Array],
+        precision: np.dtype[Any],
+        program: ProgramOp,
+        rounded: bool,
+        held: Mapping[str, Array],
     ) -> None:
         self.arrays = arrays
         self.precision = precision
-        self.extents = extents
+        self.extents = program.extents
+        self.begins: dict[str, int] = {}
+        self.picked: dict[str, int] = {}
         self.rounded = rounded
         self.values: dict[SSAValue, Array] = {}
         self.outputs: dict[str, Array] = {}
+        self.kept: dict[str, Array] = {}
+        groups = grouping(program)
+        if groups is not None:
+            for buffer in buffers(program):
+                if buffer.role == "output":
+                    dtype = DTYPES[buffer.element] if rounded else self.precision
+                    self.outputs[buffer.name] = held.get(buffer.name, np.zeros(buffer.shape)).astype(dtype)
+        if groups is not None and groups.kind == "within":
+            ranges = group_ranges(groups, arrays[groups.bounds], program.extents)
+            counts = np.array([end for _, end in ranges])
+            inside = np.arange(program.extents[groups.ragged]) < counts[:, None]
+            for store in stores(program):
+                axes = access_of(store).axes
+                self.kept[access_of(store).tensor] = self.spread(inside, (groups.group, groups.ragged), axes)
+
+    def enter(self, groups: Grouping, group: int, begin: int, end: int) -> None:
+        """Compute in this group from now on: elements begin to end - 1 of the axis it limits."""
+        self.extents[groups.ragged] = end - begin
+        self.begins[groups.ragged] = begin
+        self.picked[groups.group] = group
+
+    def spread(self, array: Array, source: tuple[str, ...], target: tuple[str, ...]) -> Array:
+        """A tile over the axes `source` as one over `target`, which covers them: blocks are repeated for their
+        elements, and missing axes have extent 1."""
+        places = [next(place for place, axis in enumerate(target) if covers((axis,), name)) for name in source]
+        order = sorted(range(len(source)), key=places.__getitem__)
+        result = array.transpose(order)
+        for position, number in enumerate(order):
+            name, axis = source[number], target[places[number]]
+            if name != axis:
+                elements = self.begins.get(axis, 0) + np.arange(self.extents[axis])
+                result = result.take(elements // block_size(name), axis=position)
+        shape = [1] * len(target)
+        for position, number in enumerate(order):
+            shape[places[number]] = result.shape[position]
+        return result.reshape(shape)
+
+    def product(self, op: DotOp) -> Array:
+        """left times right, each block of the contracted axis times its scales."""
+        left, right = (self.values[side].astype(self.precision) for side in (op.left, op.right))
+        if not op.scales:
+            return left @ right
+        axes, extent = axes_of(op.result), self.extents[op.contracted]
+        sizes = [block_size(axis) for scale in op.scales for axis in axes_of(scale) if base_axis(axis) == op.contracted]
+        step = math.gcd(*sizes)
+        total = np.zeros((), self.precision)
+        for begin in range(0, extent, step):
+            part = left[..., begin : begin + step] @ right[..., begin : begin + step, :]
+            for scale in op.scales:
+                named = axes_of(scale)
+                along = next(place for place, axis in enumerate(named) if base_axis(axis) == op.contracted)
+                values = self.values[scale].take(begin // block_size(named[along]), axis=along)
+                part = part * self.spread(values, (*named[:along], *named[along + 1 :]), axes)
+            total = total + part
+        return total
 
     def run(self, ops: Iterable[Operation]) -> None:
         for op in ops:
@@ -111,38 +216,44 @@ class _Evaluator:
 
     def step(self, op: Operation) -> None:
         match op:
-            case GridOp() | ShiftOp() | ReturnOp() | YieldOp():
+            case GridOp() | ShiftOp() | BlockOp() | ReturnOp() | YieldOp():
                 pass
             case LoadOp():
                 access = access_of(op)
                 array = _displaced(self.arrays[access.tensor], access.offsets)
+                array = array[
+                    tuple(
+                        self.picked[axis]
+                        if axis == access.picked
+                        else slice(self.begins[axis], self.begins[axis] + self.extents[axis])
+                        if axis in self.begins
+                        else slice(None)
+                        for axis in access.axes
+                    )
+                ]
                 self.values[op.result] = array.astype(self.held_in(value_type(op.result).element_kind))
             case FullOp() | ConstantOp():
                 shape = tuple(self.extents[axis] for axis in axes_of(op.result))
                 self.values[op.result] = np.full(shape, op.value.value.data, self.precision)
             case BroadcastOp():
-                source, target = axes_of(op.operand), axes_of(op.result)
-                known = tuple(self.extents[axis] if axis in source else 1 for axis in target)
-                full = tuple(self.extents[axis] for axis in target)
-                self.values[op.result] = np.broadcast_to(self.values[op.operand].reshape(known), full)
+                spread = self.spread(self.values[op.operand], axes_of(op.operand), axes_of(op.result))
+                full = tuple(self.extents[axis] for axis in axes_of(op.result))
+                self.values[op.result] = np.broadcast_to(spread, full)
             case TransposeOp():
-                self.values[op.result] = self.values[op.operand].T
+                self.values[op.result] = self.values[op.operand].swapaxes(-1, -2)
             case CastOp():
-                self.values[op.result] = self.values[op.operand].astype(
-                    self.held_in(value_type(op.result).element_kind)
-                )
+                element = value_type(op.result).element_kind
+                self.values[op.result] = converted(self.values[op.operand], element, self.held_in(element))
             case UnaryOp():
                 self.values[op.result] = apply(op.function.data, self.values[op.operand])
             case BinaryOp():
                 self.values[op.result] = apply(op.function.data, self.values[op.left], self.values[op.right])
             case DotOp():
-                left, right = (self.values[side].astype(self.precision) for side in (op.left, op.right))
-                self.values[op.result] = self.values[op.accumulator] + left @ right
+                self.values[op.result] = self.values[op.accumulator] + self.product(op)
             case LoopOp():
                 self.loop(op)
             case StoreOp():
-                access = access_of(op)
-                self.outputs[access.tensor] = self.stored(op)
+                self.store(access_of(op), self.stored(op))
             case _:
                 raise TilewrightError(f"the reference does not know {op.name}", remedy="give a traced tile program")
 
@@ -156,12 +267,38 @@ class _Evaluator:
         for output, final in zip(op.outputs, last.values, strict=True):
             self.values[output] = self.values[final]
 
+    def store(self, access: Access, value: Array) -> None:
+        """Elements outside every group keep what the output holds."""
+        if self.begins:
+            where = (
+                slice(self.begins[axis], self.begins[axis] + self.extents[axis]) if axis in self.begins else slice(None)
+                for axis in access.axes
+            )
+            self.outputs[access.tensor][tuple(where)] = value
+        elif access.tensor in self.kept:
+            self.outputs[access.tensor] = np.where(self.kept[access.tensor], value, self.outputs[access.tensor])
+        else:
+            self.outputs[access.tensor] = value
+
     def stored(self, op: StoreOp) -> Array:
         if self.rounded:
-            return self.values[op.value].astype(DTYPES[value_type(op.value).element_kind])
+            element = value_type(op.value).element_kind
+            return converted(self.values[op.value], element, DTYPES[element])
         owner = op.value.owner
         behind = owner.operand if isinstance(owner, CastOp) else op.value
         return self.values[behind].astype(self.precision)
+
+
+def converted(values: Array, element: Element, dtype: np.dtype[Any]) -> Array:
+    """`values` as numbers of `element`, rounded to nearest even, held in `dtype`. To floats of 8 bits, what is past the
+    largest finite number becomes that, an infinity too unless the element has infinities; NaN stays NaN."""
+    if not element.is_float8:
+        return values.astype(dtype)
+    wide = values.astype(np.float64)
+    limits = cast("Any", ml_dtypes.finfo)(DTYPES[element])
+    largest = float(limits.max)
+    keeps = np.isinf(wide) & (element is Element.F8E5M2)
+    return np.where(keeps, wide, np.clip(wide, -largest, largest)).astype(dtype)
 
 
 def _displaced(array: Array, offsets: tuple[int, ...]) -> Array:

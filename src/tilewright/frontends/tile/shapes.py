@@ -16,7 +16,8 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES, Refinement
-from tilewright.ir.tile_types import ELEMENT_TYPES, RuleViolation, TensorType
+from tilewright.ir.tile_axes import base_axis, derived_extent
+from tilewright.ir.tile_types import TENSOR_ELEMENT_TYPES, RuleViolation, TensorType
 
 
 def tensor_types(
@@ -27,9 +28,22 @@ def tensor_types(
 ) -> dict[str, TensorType]:
     """The type of every parameter by name; see `trace.trace` for the arguments. Raises TilewrightError."""
     names = [parameter.name for parameter in kernel.parameters]
-    _check_names(kernel, "axis", dims, kernel.axes, complete=True)
     _check_names(kernel, "parameter", elements, names, complete=True)
     _check_names(kernel, "parameter", strides, names, complete=False)
+    extents = all_extents(kernel, dims)
+    return {
+        parameter.name: _tensor_type(kernel, parameter, extents, elements[parameter.name], strides.get(parameter.name))
+        for parameter in kernel.parameters
+    }
+
+
+def all_extents(kernel: Kernel, dims: Mapping[str, int]) -> dict[str, int]:
+    """The extent of every axis that a parameter names, those of blocks included, which may be given too.
+
+    Raises TilewrightError for extents that are missing, unknown, no positive whole numbers, or not those of the blocks.
+    """
+    known = (*kernel.axes, *kernel.block_axes)
+    _check_names(kernel, "axis", dims, kernel.axes, complete=True, more=kernel.block_axes)
     for axis, extent in dims.items():
         if not _is_whole(extent) or extent < 1:
             raise TilewrightError(
@@ -37,10 +51,16 @@ def tensor_types(
                 span=kernel.span,
                 remedy="give a whole number of elements, at least 1",
             )
-    return {
-        parameter.name: _tensor_type(kernel, parameter, dims, elements[parameter.name], strides.get(parameter.name))
-        for parameter in kernel.parameters
-    }
+    extents = {axis: derived_extent(axis, dims) for axis in known}
+    for axis, extent in dims.items():
+        if extent != extents[axis]:
+            raise TilewrightError(
+                f"axis {axis} of kernel {kernel.name} has extent {extent}, but {base_axis(axis)} of "
+                f"{dims[base_axis(axis)]} elements has {extents[axis]} such blocks",
+                span=kernel.span,
+                remedy="the last block may be partial: give ceil(extent / size) of them",
+            )
+    return extents
 
 
 def _tensor_type(
@@ -50,11 +70,17 @@ def _tensor_type(
     element: Element,
     strides: tuple[int, ...] | None,
 ) -> TensorType:
-    if element not in ELEMENT_TYPES:
+    if parameter.element is not None and element is not parameter.element:
+        raise TilewrightError(
+            f"parameter {parameter.name} is declared {parameter.element.value} and given as {element_name(element)}",
+            span=kernel.span,
+            remedy=f"give it as {parameter.element.value}, or leave the element out of its annotation",
+        )
+    if element not in TENSOR_ELEMENT_TYPES:
         raise TilewrightError(
             f"parameter {parameter.name} has element {element_name(element)}",
             span=kernel.span,
-            remedy="use bf16, f16 or f32",
+            remedy="use bf16, f16, f32, f8e4m3 or f8e5m2",
         )
     shape = tuple(dims[axis] for axis in parameter.axes)
     if strides is None:
@@ -87,12 +113,21 @@ def element_name(element: object) -> str:
 
 
 def _check_names(
-    kernel: Kernel, what: str, given: Mapping[str, object], known: Sequence[str], *, complete: bool
+    kernel: Kernel,
+    what: str,
+    given: Mapping[str, object],
+    known: Sequence[str],
+    *,
+    complete: bool,
+    more: Sequence[str] = (),
 ) -> None:
+    """Every name given is one of `known` or of `more`; if `complete`, every one of `known` is given."""
     for name in given:
-        if name not in known:
+        if name not in known and name not in more:
             raise TilewrightError(
-                f"kernel {kernel.name} has no {what} {name}", span=kernel.span, remedy=nearest_name(name, known)
+                f"kernel {kernel.name} has no {what} {name}",
+                span=kernel.span,
+                remedy=nearest_name(name, (*known, *more)),
             )
     missing = [name for name in known if name not in given]
     if complete and missing:

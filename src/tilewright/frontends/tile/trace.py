@@ -17,7 +17,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.language import active_tracer
-from tilewright.frontends.tile.shapes import tensor_types
+from tilewright.frontends.tile.shapes import all_extents, tensor_types
 from tilewright.frontends.tile.tracer import KernelTracer
 
 
@@ -29,8 +29,9 @@ def trace(
 ) -> ModuleOp:
     """The verified module with one `tile.program` that `kernel` means.
 
-    dims: extent in elements of every axis that a parameter names; elements: of every parameter; strides: in elements,
-    outermost first, of parameters that are not row-major and dense. Raises TilewrightError at the author's line.
+    dims: extent in elements of every axis that a parameter names (those of blocks follow); elements: of every
+    parameter; strides: in elements, outermost first, of parameters that are not row-major and dense. Raises
+    TilewrightError at the author's line.
     """
     types = tensor_types(kernel, dims, elements, strides or {})
     if active_tracer.get() is not None:
@@ -43,7 +44,7 @@ def trace(
         returned = kernel.function(*(tracer.tensor(parameter) for parameter in kernel.parameters))
     finally:
         active_tracer.reset(token)
-    return tracer.finish(dims, returned)
+    return tracer.finish(all_extents(kernel, dims), returned)
 
 
 def fingerprint(module: ModuleOp) -> str:

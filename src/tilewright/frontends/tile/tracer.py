@@ -15,7 +15,7 @@ from __future__ import annotations
 import numbers
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -30,21 +30,25 @@ from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name, so
 from tilewright.frontends.tile.language import (
     Accumulator,
     Expression,
+    Groups,
     Index,
     Product,
     TensorHandle,
     Tile,
+    Within,
 )
 from tilewright.frontends.tile.shapes import element_name
 from tilewright.ir.function import Function
 from tilewright.ir.tile import (
     BinaryOp,
+    BlockOp,
     BroadcastOp,
     CastOp,
     ConstantOp,
     DotOp,
     FullOp,
     GridOp,
+    GroupingKind,
     LoadOp,
     LoopOp,
     ProgramOp,
@@ -54,12 +58,14 @@ from tilewright.ir.tile import (
     TransposeOp,
     UnaryOp,
     YieldOp,
-    check_contraction,
-    product_type,
 )
+from tilewright.ir.tile_axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
+from tilewright.ir.tile_product import check_contraction, check_scale, product_type
 from tilewright.ir.tile_rules import place_of, violations
 from tilewright.ir.tile_types import (
     ELEMENT_TYPES,
+    MAX_RANK,
+    GroupType,
     IndexType,
     RuleViolation,
     TensorType,
@@ -81,6 +87,16 @@ class _Bound:
     loop_axis: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Factors:
+    """What a product is of, and where it was written."""
+
+    left: SSAValue
+    right: SSAValue
+    scales: tuple[SSAValue, ...]
+    place: str
+
+
 class _Scope:
     """An open block: the program's body or a loop's. `known` maps what a pure op computes to the op that does."""
 
@@ -100,7 +116,7 @@ class KernelTracer:
         self.kernel = kernel
         self.tensors: dict[str, SSAValue] = {}
         self.bound: dict[Index | Expression, _Bound] = {}
-        self.products: dict[Product, tuple[SSAValue, SSAValue, str]] = {}
+        self.products: dict[Product, _Factors] = {}
         self.pending: dict[Product, str] = {}
         self.grid_indices: tuple[Index, ...] = ()
         self.scope_count = 1
@@ -228,7 +244,27 @@ class KernelTracer:
     def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]:
         if self.grid_indices:
             self.refuse("the kernel calls tw.grid twice", "call it once, at the start")
-        op = self.build(GridOp, tuple(self._axis(axis) for axis in axes))
+        names: list[str] = []
+        groupings: list[tuple[GroupingKind, str, SSAValue]] = []
+        for axis in axes:
+            match axis:
+                case Groups(group, ragged, ends):
+                    bounds = self._bounds("tw.group", ends)
+                    if tensor_type(bounds).axis_names != (self._axis(group),):
+                        self.refuse(
+                            f"the groups {group} end at a tensor over {axes_text(tensor_type(bounds).axis_names)}",
+                            f"give a tensor over ({group}), with the end of each group",
+                        )
+                    names += [self._axis(group), self._axis(ragged)]
+                    groupings.append(("consecutive", self._axis(ragged), bounds))
+                case Within(ragged, counts):
+                    names.append(self._axis(ragged))
+                    groupings.append(("within", self._axis(ragged), self._bounds("tw.within", counts)))
+                case _:
+                    names.append(self._axis(axis))
+        if len(groupings) > 1:
+            self.refuse("the grid has more than one tw.group or tw.within", "limit one axis by groups")
+        op = self.record(GridOp(names, self.place(), groupings[0] if groupings else None))
         handles: list[Index] = []
         for axis, value in zip(op.axis_names, op.indices, strict=True):
             value.name_hint = axis
@@ -238,9 +274,23 @@ class KernelTracer:
         self.grid_indices = tuple(handles)
         return self.grid_indices
 
+    def _bounds(self, what: str, tensor: object) -> SSAValue:
+        if not isinstance(tensor, TensorHandle) or tensor.tracer is not self:
+            self.refuse(f"{what} of {tensor!r}", "give it a parameter of the kernel, a tensor of i32")
+        bounds = self.tensors[tensor.name]
+        if tensor_type(bounds).element_kind is not Element.S32 or len(tensor_type(bounds).axis_names) != 1:
+            self.refuse(
+                f"{what} of {tensor.name}, a tensor of {tensor_type(bounds).element_kind.value} over "
+                f"{axes_text(tensor_type(bounds).axis_names)}",
+                f'declare it with one integer per group, as in {tensor.name}: tw.Tensor["G", tw.i32]',
+            )
+        return bounds
+
     def _axis(self, axis: object) -> str:
         if not isinstance(axis, str):
             self.refuse(f"{axis!r} is no axis name", 'write it in quotes, as in "M"')
+        if axis in self.kernel.block_axes:
+            self.refuse(f"{axis} names blocks of {base_axis(axis)}", f"name {base_axis(axis)}, and divide its index")
         if axis not in self.kernel.axes:
             self.refuse(f"kernel {self.kernel.name} has no axis {axis}", nearest_name(axis, self.kernel.axes))
         return axis
@@ -284,6 +334,7 @@ class KernelTracer:
         if not isinstance(offset, int) or isinstance(offset, bool):
             self.refuse(f"an index is displaced by {offset!r}", "displace it by a whole number of elements")
         value = self.resolve(index)
+        self._refuse_group(value, f"the index of the group along {index.axis} is displaced")
         if isinstance(value.owner, ShiftOp):
             offset += value.owner.offset.value.data
             value = value.owner.index
@@ -292,6 +343,24 @@ class KernelTracer:
         handle = Index(self, index.axis)
         self.bind(handle, value if offset == 0 else self.build(ShiftOp, value, offset).result)
         return handle
+
+    def divide(self, index: Index, size: object) -> Index:
+        if not isinstance(size, int) or isinstance(size, bool) or not 2 <= size < MOST_BLOCK_ELEMENTS:
+            self.refuse(f"an index is divided by {size!r}", "divide it by a whole number of elements, 2 or more")
+        value = self.resolve(index)
+        self._refuse_group(value, f"the index of the group along {index.axis} is divided")
+        axis = block_axis(index.axis, size)
+        if axis not in self.kernel.block_axes and base_axis(index.axis) == index.axis:
+            self.refuse(
+                f"no tensor has the axis {axis}", f'name it where a tensor is declared, as in tw.Tensor["{axis}"]'
+            )
+        handle = Index(self, axis)
+        self.bind(handle, self.build(BlockOp, value, size).result)
+        return handle
+
+    def _refuse_group(self, value: SSAValue, message: str) -> None:
+        if isinstance(value.type, GroupType):
+            self.refuse(message, "use it as it is: a program computes in one group")
 
     # ------------------------------------------------------------ memory
 
@@ -316,6 +385,8 @@ class KernelTracer:
                 "store after the loop, which ends by itself, not by break",
             )
         where = self._indices(indices)
+        if type_.element_kind not in ELEMENT_TYPES:
+            self.refuse("a tensor of integers is stored as a tile", "store to a tensor of floats")
         stored = self.value_of(value)
         if set(value_type(stored).axis_names) < set(type_.axis_names):
             stored = self._broadcast(stored, type_.axis_names)
@@ -335,6 +406,9 @@ class KernelTracer:
                 self.refuse(
                     "tw.zeros takes the grid's indices as they are", "write tw.zeros(i, j), i and j from tw.grid"
                 )
+            self._refuse_group(
+                self.resolve(index), f"tw.zeros over the groups {index.axis}, of which a program has one"
+            )
             axes.append(index.axis)
         accumulator = Accumulator(self)
         self.bind(accumulator, self.build(FullOp, 0.0, tuple(axes)).result)
@@ -355,12 +429,27 @@ class KernelTracer:
             check_contraction(value_type(left_value), self.scopes[-1].axis)
         except VerifyException as violation:
             self._refuse_violation(violation)
+        return self._product(_Factors(left_value, right_value, (), self.place()))
+
+    def _product(self, factors: _Factors) -> Product:
         product = Product(self)
-        place = self.place()
-        self.products[product] = (left_value, right_value, place)
-        self.pending[product] = place
-        self.bind(product, left_value)
+        self.products[product] = factors
+        self.pending[product] = factors.place
+        self.bind(product, factors.left)
         return product
+
+    def scale(self, product: Product, scale: object) -> Product:
+        self.resolve(product)
+        if isinstance(scale, Product):
+            self.refuse("a product is multiplied by a product", "write `acc += tw.dot(x, y)` for each")
+        value = self.widened(self.value_of(scale))
+        factors = self.products[product]
+        try:
+            check_scale(value_type(factors.left), value_type(factors.right), value_type(value))
+        except VerifyException as violation:
+            self._refuse_violation(violation)
+        self.pending.pop(product, None)
+        return self._product(replace(factors, scales=(*factors.scales, value)))
 
     def accumulate(self, accumulator: Accumulator, product: object) -> None:
         if self.bound.get(accumulator) is None:
@@ -373,7 +462,7 @@ class KernelTracer:
                 "write `acc += tw.dot(x, y)`, once per product, and add other tiles after the loop",
             )
         self.resolve(product)
-        left, right, place = self.products[product]
+        factors = self.products[product]
         self.pending.pop(product, None)
         scope = self.scopes[-1]
         if accumulator not in scope.carried:
@@ -382,7 +471,8 @@ class KernelTracer:
             argument = scope.block.insert_arg(outer.type, len(scope.block.args))
             argument.name_hint = "acc"
             self.bind(accumulator, argument)
-        op = self.record(DotOp(left, right, self.bound[accumulator].value, place))
+        held = self.bound[accumulator].value
+        op = self.record(DotOp(factors.left, factors.right, held, factors.place, factors.scales))
         self.bind(accumulator, op.result)
 
     # ------------------------------------------------------------ elementwise
@@ -406,13 +496,15 @@ class KernelTracer:
         return self.tile(self.build(BinaryOp, function, first, second).result)
 
     def _joined_axes(self, left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-        """Axes of the result: those of the operand that has them all; of an outer product, left ones first."""
-        if set(left) >= set(right):
+        """Axes of the result: those of the operand that has them all; else left ones first, an axis of elements in the
+        place of its blocks."""
+        if all(covers(left, axis) for axis in right):
             return left
-        if set(left) < set(right):
+        if all(covers(right, axis) for axis in left):
             return right
-        joined = (*left, *(axis for axis in right if axis not in left))
-        if len(joined) > 2:
+        finer = {axis: next((other for other in right if covers((other,), axis)), axis) for axis in left}
+        joined = tuple(dict.fromkeys((*finer.values(), *(axis for axis in right if not covers(left, axis)))))
+        if len(joined) > MAX_RANK:
             self.refuse(
                 f"tiles over {axes_text(left)} and {axes_text(right)} do not broadcast", "use tiles over common axes"
             )
@@ -420,7 +512,7 @@ class KernelTracer:
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
-            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16 or tw.f32")
+            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16, tw.f32, tw.f8e4m3 or tw.f8e5m2")
         return self.tile(self._cast(self.value_of(operand), element))
 
     def transpose(self, operand: object) -> Tile:
@@ -449,7 +541,7 @@ class KernelTracer:
         program = ProgramOp(
             self.kernel.name,
             [parameter.name for parameter in self.kernel.parameters],
-            {axis: dims[axis] for axis in self.kernel.axes},
+            dict(dims),
             Region(block),
             f"{self.kernel.file}:{self.kernel.line}",
         )
