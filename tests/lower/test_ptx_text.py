@@ -200,17 +200,18 @@ CHECK-NEXT: .param .u64 left_operand_param
 CHECK:      .reqntid 256, 1, 1
 CHECK:      griddepcontrol.wait;
 CHECK-NEXT: griddepcontrol.launch_dependents;
-CHECK:      ld.global.nc.v4.b32
+CHECK:      ld.global.v4.b32
 CHECK:      shf.r.wrap.b32
 CHECK:      st.global.v4.b32
 CHECK:      ret;
 CHECK:      .visible .entry product_of_sums(
 CHECK-NEXT: .param .align 64 .b8 left_operand_map_param[128],
 CHECK:      griddepcontrol.wait;
+CHECK-NEXT: griddepcontrol.launch_dependents;
 CHECK-NEXT: // role producer
 """)
     assert [launch.entry for launch in lowered.plan.launches] == ["product_of_sums_left_operand", "product_of_sums"]
-    assert [launch.programmatic for launch in lowered.plan.launches] == [False, True]
+    assert [launch.programmatic for launch in lowered.plan.launches] == [True, True]
     assert [buffer.role for buffer in lowered.plan.buffers] == ["input", "input", "output", "workspace"]
 
 

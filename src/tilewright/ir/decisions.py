@@ -104,7 +104,8 @@ class PipelineDecisions:
     rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
     the transposed product, so that the output's contiguous axis runs along its columns. async_plans: those of a, of b,
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
-    along rows; 0 where there are none.
+    along rows; 0 where there are none. programmatic: 1 if the kernel is launched while the one before it still runs,
+    sets itself up, waits for it, and lets the next one do the same.
     """
 
     rows: str
@@ -134,6 +135,7 @@ class PipelineDecisions:
     fill_ctas: int
     fill_threads: int
     reasons: tuple[str, ...]
+    programmatic: int = 0
 
     @property
     def announced_bytes(self) -> int:

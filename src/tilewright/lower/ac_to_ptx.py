@@ -95,6 +95,8 @@ def _entry_text(kernel: ac.KernelOp) -> str:
 def _lower_declarations(lowering: Lowering, block: Block) -> list[str]:
     parameters: list[str] = []
     text = lowering.text
+    # What an earlier grid may still write while this one runs must not be read through the read-only cache.
+    load = "ld.global" if any(isinstance(op, ac.GridWaitOp) for op in block.ops) else "ld.global.nc"
     for op in block.ops:
         match op:
             case ac.RingOp():
@@ -129,6 +131,7 @@ def _lower_declarations(lowering: Lowering, block: Block) -> list[str]:
                     element.element.data,
                     integers(op.shape),
                     integers(op.strides),
+                    load,
                 )
             case _:
                 pass

@@ -72,7 +72,7 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
                 source = values[inner.source]
                 assert isinstance(source, GlobalPlace)
                 address, inside = _address(text, values, source, inner.indices, check=bool(inner.fill.data))
-                values[inner.result] = ScalarPlace(load_as_float(text, source.element, f"[{address}]", inside))
+                values[inner.result] = ScalarPlace(load_as_float(text, source, f"[{address}]", inside))
             case ac.ElementStoreOp():
                 destination = values[inner.destination]
                 assert isinstance(destination, GlobalPlace)

@@ -89,7 +89,7 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
         check = text.into("pred", "setp.lt.u32", index, extent)
         inside = check if not inside else text.into("pred", "and.pred", inside, check)
         position = displaced_address(text, position, index, stride * ELEMENT_BYTES[source.element])
-    value = load_as_float(text, source.element, f"[{position}]", inside)
+    value = load_as_float(text, source, f"[{position}]", inside)
     lanes.loaded[key] = value
     return value
 

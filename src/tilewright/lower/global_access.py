@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tilewright.lower import float8
 from tilewright.lower.emit import Text, float_literal
+from tilewright.lower.places import GlobalPlace
 from tilewright.lower.scalar import widen
 
 ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1}
@@ -29,14 +30,15 @@ def constant_address(text: Text, base: str, offset_bytes: int) -> str:
     return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
 
 
-def load_as_float(text: Text, element: str, address: str, guard: str) -> str:
-    """A global element widened to float32; 0 where the guard is false."""
+def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str) -> str:
+    """An element of a global array widened to float32; 0 where the guard is false."""
+    element = source.element
     if element == "f32":
         value = text.into("f32", "mov.f32", float_literal(0.0))
-        text.emit("ld.global.nc.f32", value, address, guard=guard)
+        text.emit(f"{source.load}.f32", value, address, guard=guard)
         return value
     narrow = text.into("b16", "mov.b16", 0)
-    text.emit(f"ld.global.nc.{'u8' if element in float8.PTX_NAMES else 'b16'}", narrow, address, guard=guard)
+    text.emit(f"{source.load}.{'u8' if element in float8.PTX_NAMES else 'b16'}", narrow, address, guard=guard)
     return widen(text, element, narrow)
 
 

@@ -77,8 +77,10 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     build.add(ac.BarrierInitOp.create(operands=[pipeline.ring]))
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
-    if d.a.materialized or d.b.materialized:
+    if d.programmatic or d.a.materialized or d.b.materialized:
         build.add(ac.GridWaitOp.create())
+    if d.programmatic:
+        build.add(ac.GridReleaseOp.create())
     counts = (clusters_m * d.cluster_m, clusters_n * d.cluster_n)
     _producer(build, d, pipeline, counts)
     _consumer(build, program, d, pipeline, counts, arrays)

@@ -41,10 +41,14 @@ class ParameterPlace:
 
 @dataclass(frozen=True, slots=True)
 class GlobalPlace:
+    """An array reached by plain accesses. load: its opcode up to the type: through the read-only cache, but for kernels
+    that begin while the one before still writes."""
+
     register: str
     element: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    load: str = "ld.global.nc"
 
 
 @dataclass(frozen=True, slots=True)

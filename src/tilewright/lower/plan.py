@@ -32,7 +32,7 @@ def launch_plan(program: LoweredProgram) -> LaunchPlan:
 
 
 def kernel_launch(kernel: ac.KernelOp) -> Launch:
-    """The launch of one kernel; programmatic where it waits for the one before and lets none begin itself."""
+    """The launch of one kernel; programmatic where it waits for the one before itself."""
     params: list[Param] = []
     for op in kernel.body.block.ops:
         match op:
@@ -42,9 +42,7 @@ def kernel_launch(kernel: ac.KernelOp) -> Launch:
                 params.append(PointerParam(op.buffer.data))
             case _:
                 pass
-    operations = tuple(kernel.body.block.ops)
-    waits = any(isinstance(op, ac.GridWaitOp) for op in operations)
-    programmatic = waits and not any(isinstance(op, ac.GridReleaseOp) for op in operations)
+    programmatic = any(isinstance(op, ac.GridWaitOp) for op in kernel.body.block.ops)
     return Launch(
         kernel.sym_name.data,
         _triple(kernel.grid),

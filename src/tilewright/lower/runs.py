@@ -156,13 +156,13 @@ def _issue(
             fits = text.into("pred", "setp.lt.u32", place.register, extent)
             inside = text.into("pred", "and.pred", inside, fits) if inside else fits
     if not moving:
-        value = load_as_float(text, source.element, f"[{address}]", inside)
+        value = load_as_float(text, source, f"[{address}]", inside)
         return _Elements([value] * run)
     guards = [_guard(text, moving, number, inside) if check else "" for number in range(run)]
     if step != 1:
         return _Elements(
             [
-                load_as_float(text, source.element, f"[{address}+{number * step * element_bytes}]", guard)
+                load_as_float(text, source, f"[{address}+{number * step * element_bytes}]", guard)
                 for number, guard in enumerate(guards)
             ]
         )

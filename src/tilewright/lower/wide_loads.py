@@ -3,7 +3,7 @@
 The aligned units of 16 bytes that cover the run are loaded and shifted into place, by the misalignment found in the
 address (a funnel shift). A unit is loaded only where all of it lies inside the array; the few runs at an array's ends,
 and those with elements outside its extents, are loaded element by element under a guard each.
-Source: PTX ISA, ld.global.nc (vectors are aligned to their size), shf. Checked by: tests/lower/test_runs.py.
+Source: PTX ISA, ld.global (vectors are aligned to their size), shf. Checked by: tests/lower/test_runs.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def issue_wide(
     for offset in range(0, length_bytes + RUN_BYTES, RUN_BYTES):
         unit = [text.into("b32", "mov.b32", 0) for _ in range(RUN_BYTES // WORD_BYTES)]
         guard = fast if offset < length_bytes else spills
-        text.emit("ld.global.nc.v4.b32", f"{{{', '.join(unit)}}}", f"[{aligned}+{offset}]", guard=guard)
+        text.emit(f"{source.load}.v4.b32", f"{{{', '.join(unit)}}}", f"[{aligned}+{offset}]", guard=guard)
         words += unit
     return WideLoad(source, address, misalignment, words, fast, guards)
 
@@ -87,7 +87,7 @@ def arrived(text: Text, load: WideLoad, run: int) -> list[str]:
         kind = "b32" if element_bytes == 4 else "b16"
         single = text.into(kind, f"mov.{kind}", 0)
         text.emit(
-            f"ld.global.nc.{'u8' if element_bytes == 1 else kind}",
+            f"{load.source.load}.{'u8' if element_bytes == 1 else kind}",
             single,
             f"[{load.address}+{number * element_bytes}]",
             guard=guard,

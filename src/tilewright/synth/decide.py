@@ -177,4 +177,5 @@ def _fit(
         fill_ctas=fill_ctas,
         fill_threads=fill_threads,
         reasons=tuple(reasons),
+        programmatic=int(wanted.programmatic is not False),
     )

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 class Wanted:
     """Choices fixed from outside (by a user or a tuner); None leaves one to the synthesiser.
 
+    programmatic: whether the kernel is launched while the one before it still runs, and waits for it itself.
     misaligned: parameters whose arrays do not begin at a multiple of 16 bytes, which no tensor map can describe.
     """
 
     tile: tuple[int, int] | None = None
     stages: int | None = None
     cluster: tuple[int, int] | None = None
+    programmatic: bool | None = None
     misaligned: tuple[str, ...] = ()
