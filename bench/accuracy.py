@@ -58,7 +58,7 @@ def errors_of(
             each.output.fill_(-77.0)
             each.call(0)
             torch.cuda.synchronize()
-            found[each.name][kind] = _compare(torch, each.output, exact, finite, norm)
+            found[each.name][kind] = _compare(torch, each.result(), exact, finite, norm)
         del exact, finite
     return found
 

@@ -31,12 +31,17 @@ _WARM_MILLISECONDS = 60.0
 @dataclass(frozen=True, slots=True)
 class Contender:
     """One implementation. call: runs it on the input set of that index; output: what it writes; notes: what a reader
-    should know of it (a configuration, an algorithm)."""
+    should know of it (a configuration, an algorithm); fetch: gets the result where each call makes a new array."""
 
     name: str
     call: Callable[[int], object]
     output: Any
     notes: Mapping[str, object] = field(default_factory=dict[str, object])
+    fetch: Callable[[], Any] | None = None
+
+    def result(self) -> Any:
+        """What the last call wrote."""
+        return self.fetch() if self.fetch is not None else self.output
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.gemm_suites import Product
+from bench.moe_shapes import Grouped
 
 if TYPE_CHECKING:
     from bench.cliffs import Case
@@ -21,6 +22,10 @@ def compile_case(case: object) -> Bundle:
             return _views(case)
         case Product(dtype="bf16" | "f16"):
             return _sixteen_bit(case)
+        case Product():
+            return _eight_bit(case)
+        case Grouped():
+            return _grouped(case)
         case _:
             raise TilewrightError(f"no tile program computes {case!r} yet", remedy="measure another suite")
 
@@ -47,3 +52,25 @@ def _sixteen_bit(case: Product) -> Bundle:
         matmul_kernel, {"M": case.m, "N": case.n, "K": case.k}, dtype=case.dtype, strides=strides, cached=False
     )
     return compiled.bundle
+
+
+def _eight_bit(case: Product) -> Bundle:
+    """A factor for the whole tensor is given as one for each row, all the same."""
+    from bench.tile_programs import scaled_by_blocks, scaled_by_rows
+    from tilewright.driver.ready import compile_for
+
+    elements = {"a": f"f8{case.dtype}", "b": f"f8{case.dtype}", "of_a": "f32", "of_b": "f32", "c": "bf16"}
+    extents = {"M": case.m, "N": case.n, "K": case.k}
+    if case.scaling == "block":
+        return compile_for(scaled_by_blocks, extents, dtype=elements, cached=False).bundle
+    strides = {"b": (1, case.k)} if case.transposed else {}
+    return compile_for(scaled_by_rows, extents, dtype=elements, strides=strides, cached=False).bundle
+
+
+def _grouped(case: Grouped) -> Bundle:
+    from bench.tile_programs import experts
+    from tilewright.driver.ready import compile_for
+
+    extents = {"T": case.rows, "G": case.experts, "N": case.n, "K": case.k}
+    elements = {"x": "bf16", "w": "bf16", "y": "bf16", "ends": "i32"}
+    return compile_for(experts, extents, dtype=elements, cached=False).bundle

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     count, seconds = prepare(products, arguments.kernels, arguments.jobs)
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
-        return _said_refusals(products, arguments.kernels)
+        return said_refusals(products, arguments.kernels)
     import torch
 
     torch.manual_seed(0)
@@ -112,7 +112,8 @@ def _precompile_triton(arguments: argparse.Namespace, products: Sequence[Product
         print(f"Triton's configurations ({scaling} scaling) compiled in {seconds:.0f} s", flush=True)
 
 
-def _said_refusals(products: Sequence[object], folder: Path) -> int:
+def said_refusals(products: Sequence[object], folder: Path) -> int:
+    """Print what the compiler refused, with its words. Returns 0."""
     for product in products:
         found = load_prepared(product, folder)
         if isinstance(found, Refused):
@@ -160,7 +161,9 @@ def ours_of(torch: Any, product: Product, arrays: Arrays, folder: Path, sets: in
     if isinstance(program, Refused):
         return program
     output = empty_result(torch, product)
-    extra = () if product.scaling == "none" else (arrays.a_scale, arrays.b_scale)
+    extra: tuple[Any, ...] = () if product.scaling == "none" else (arrays.a_scale, arrays.b_scale)
+    if product.scaling == "tensor":
+        extra = (extra[0].repeat(product.m), extra[1].repeat(product.n))
 
     def call(index: int) -> None:
         program(*arrays.pairs[index % sets], *extra, out=output)
@@ -183,14 +186,14 @@ def measure(
         "b": "(N, K) row-major" if product.transposed else "(K, N) row-major",
     }
     ours = ours_of(torch, product, arrays, arguments.kernels, sets)
-    if isinstance(ours, Refused):
-        return {**row, "refused": ours.message}
     contenders, absent = peers_of(torch, product, arrays, sets=sets, wanted=wanted)
     exact: Callable[[], Any] = lambda: exact_product(torch, product, arrays)  # noqa: E731
     matrices = arrays.pairs[0]
-    return row | raced(
-        torch, [ours, *contenders], absent, matrices, exact, product.operations, sets, arguments, sampler
-    )
+    if isinstance(ours, Refused):
+        row["refused"] = ours.message
+    else:
+        contenders = [ours, *contenders]
+    return row | raced(torch, contenders, absent, matrices, exact, product.operations, sets, arguments, sampler)
 
 
 def raced(
@@ -204,7 +207,9 @@ def raced(
     arguments: argparse.Namespace,
     sampler: Sampler,
 ) -> dict[str, object]:
-    """Times, ratios and errors of contenders, ours first, as a part of a row."""
+    """Times, ratios and errors of contenders, ours first (if it is there), as a part of a row."""
+    if not contenders:
+        return {"absent": {each.name: each.why for each in absent}}
     result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler)
     errors = {} if arguments.no_accuracy else errors_of(torch, contenders, matrices, exact, KINDS)
     return summarised(result, contenders, absent, errors, operations)
@@ -218,7 +223,7 @@ def summarised(
     operations: float,
 ) -> dict[str, object]:
     """A race as JSON; ours is the first contender."""
-    names = [each.name for each in contenders[1:]]
+    names = [each.name for each in contenders if each.name != "ours"] if contenders[0].name == "ours" else []
     ratios = {name: result.ratio("ours", name) for name in names}
     best = result.best_of(names) if names else None
     row: dict[str, object] = {
@@ -264,7 +269,8 @@ def line_of(row: dict[str, Any]) -> str:
     """A row in one line."""
     start = f"{row['case'][:34]:>34}  {', '.join(map(str, row['shape'])):>20}"
     if "refused" in row:
-        return f"{start}  refused: {row['refused'][:150]}"
+        times = " ".join(f"{name} {each['microseconds']:.1f}" for name, each in row.get("contenders", {}).items())
+        return f"{start}  refused: {row['refused'][:150]} {times}"
     ours = row["contenders"]["ours"]
     others = " ".join(
         f"{name} {each['microseconds']:.1f}" for name, each in row["contenders"].items() if name != "ours"
