@@ -33,10 +33,13 @@ from tilewright.contract.token import (
     appended,
     describe,
 )
+from tilewright.contract.transpose_steps import require_turned
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.decisions import ROWS_BYTES
 
+_FRAGMENT_COLUMNS = 8
+"""Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments): one may be cut there."""
 _STORE_UNIT_BYTES = 16
 """What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
 
@@ -150,14 +153,21 @@ def _map(walk: RoleWalk, op: ac.MapOp) -> None:
         fragment = walk.look(op, value)
         if fragment is not None and not isinstance(fragment, Fragment):
             walk.findings.doubt(f"takes {describe(fragment)} where a fragment belongs", op)
-    check_region(op.body.block, op, 1 + len(op.fragments), walk.findings)
     kind = type_of(op.result)
+    parts = 1
+    if isinstance(kind, ac.FragmentType) and isinstance(accumulator, Settled):
+        n = kind.n.data
+        if kind.m.data != accumulator.m or n < 1 or n % _FRAGMENT_COLUMNS or accumulator.n % n:
+            walk.findings.doubt(f"maps {accumulator.m} x {accumulator.n} to {kind.m.data} x {n}", op)
+        else:
+            parts = accumulator.n // n
+    check_region(op.body.block, op, parts + len(op.fragments), walk.findings)
     if not isinstance(kind, ac.FragmentType) or not isinstance(accumulator, Settled):
         if accumulator is None or isinstance(accumulator, Settled):
             walk.findings.doubt("its result is no fragment of a settled accumulator", op)
         walk.give(op, op.result, None)
         return
-    walk.give(op, op.result, Fragment(accumulator.m, accumulator.n, "mn", kind.element.data))
+    walk.give(op, op.result, Fragment(accumulator.m, accumulator.n // parts, "mn", kind.element.data))
 
 
 def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | None:
@@ -260,6 +270,8 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     run = op.run.data if op.run is not None else 1
     if run < 1 or extents[-1] % run:
         walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
+    if op.transpose is not None:
+        require_turned(walk, op)
     known: set[SSAValue] = set(block.args)
     extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
     points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}

@@ -52,7 +52,9 @@ def enter_group_loop(walk: RoleWalk, op: ac.GroupTilesOp, atoms: tuple[str, ...]
         if walk.recording:
             walk.summary.reads_global.setdefault(limits.buffer.data, op)
     row, column, group, end = atoms
-    walk.summary.group_loops[row] = GroupLoop(row, column, group, end, op.tile_rows.data)
+    walk.summary.group_loops[row] = GroupLoop(
+        row, column, group, end, op.tile_rows.data, op.rows.data + (op.groups.data - 1) * op.pitch.data
+    )
 
 
 def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
@@ -66,8 +68,8 @@ def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
         numbers = (tiles.groups.data, tiles.rows.data, tiles.tile_rows.data, tiles.tiles_n.data)
         if min(*numbers, tiles.raster_group.data) < 1 or tiles.pitch.data < 0:
             findings.doubt(f"{numbers[0]} groups of {numbers[1]} rows in tiles of {numbers[2]} by {numbers[3]}", tiles)
-        if tiles.pitch.data and tiles.pitch.data * tiles.groups.data > tiles.rows.data:
-            findings.doubt(f"groups {tiles.pitch.data} rows apart reach past row {tiles.rows.data}", tiles)
+        if tiles.pitch.data and tiles.pitch.data < tiles.rows.data:
+            findings.doubt(f"groups of {tiles.rows.data} rows, {tiles.pitch.data} apart, share rows", tiles)
         order = (*numbers, tiles.raster_group.data, tiles.pitch.data, tiles.limits)
         if orders.setdefault(tiles.symbol.data, order) != order:
             findings.doubt("goes through the tiles in another order than another role", tiles)
@@ -87,6 +89,9 @@ def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
     if destination.result.type.rank.data != 2 or element is None or strides[1] != 1:
         walk.findings.doubt("stores rows to something that is no matrix of rows", op)
         return
+    most = max((loop.most_rows for loop in walk.summary.group_loops.values()), default=0)
+    if most > integers(destination.shape)[0]:
+        walk.findings.doubt(f"groups of up to {most} rows in an array of {integers(destination.shape)[0]}", op)
     if fragment is not None and fragment.element != element.value:
         walk.findings.doubt(f"stores {fragment.element} to an array of {element.value}", op)
     if walk.recording:

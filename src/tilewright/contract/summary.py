@@ -54,13 +54,14 @@ class StorePlace:
 
 @dataclass(frozen=True, slots=True)
 class GroupLoop:
-    """Names of the indices of a loop over groups of rows, and the rows of its tiles."""
+    """Names of the indices of a loop over groups of rows, the rows of its tiles, and the most that an end can be."""
 
     row: str
     column: str
     group: str
     end: str
     tile_rows: int
+    most_rows: int
 
 
 @dataclass(slots=True)

@@ -7,7 +7,10 @@ besides. What is run is a small instance of the same decisions, whose text is sh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.diagnostic import Diagnostic
@@ -16,6 +19,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
+from tilewright.driver.group_limits import at_these_sizes, limits_of
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
@@ -43,16 +47,25 @@ def reprove(program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[in
         )
         return Refuted((finding,))
     claims = {entry: protocol_claims(module)[0] for entry, module in modules.items()}
-    return replay_plan(small, launch_plan(lowered), claims, seeds)
+    claims = at_these_sizes(instance, claims)
+    return replay_plan(small, launch_plan(lowered), claims, seeds, limits_of(instance))
 
 
-def replay_plan(module: Module, plan: LaunchPlan, claims: dict[str, ProtocolClaims], seeds: tuple[int, ...]) -> Verdict:
-    """Judge every launch of a plan in order, on arrays of small random numbers."""
+def replay_plan(
+    module: Module,
+    plan: LaunchPlan,
+    claims: dict[str, ProtocolClaims],
+    seeds: tuple[int, ...],
+    contents: Mapping[str, NDArray[np.uint8]] | None = None,
+) -> Verdict:
+    """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`."""
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
     for buffer in plan.buffers:
         bits = random.integers(0, 64, size=max(1, buffer.span_bytes), dtype=np.uint8)
         buffers[buffer.name] = bits
+        if contents is not None and buffer.name in contents:
+            bits[: len(contents[buffer.name])] = contents[buffer.name]
     lines: list[str] = []
     assumptions: list[str] = []
     for launch in plan.launches:

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
+from tilewright.driver.group_limits import CTAS, GROUPS_MOST, small_rows
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
@@ -30,6 +31,7 @@ from tilewright.ir.decisions import (
 )
 from tilewright.ir.tile_facts import grid_axes, the_program
 from tilewright.ir.tile_types import TensorType, tensor_type
+from tilewright.ir.transpose import tile_counts
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
@@ -46,19 +48,33 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
     decisions = decisions_of(program.attributes["decisions"])
     extents = program.extents
     match decisions:
-        case ElementwiseDecisions():
-            return {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
+        case ElementwiseDecisions(transpose=turned):
+            found = {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
+            for each in turned:
+                # More tiles than warps, so that a warp's memory is used again; the other axes are kept short.
+                axes = grid_axes(program)
+                found = {axis: min(extent, 2) for axis, extent in extents.items()}
+                for at, tiles in ((each.stored_axis, each.warps // 2 + 1), (each.loaded_axis, 2)):
+                    found[axes[at]] = _reduced(extents[axes[at]], each.side, tiles)
+            return found
         case PipelineDecisions():
             return extents | _pipeline_extents(decisions, extents)
 
 
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
     slices = min(2 * d.stages - 1, -(-extents[d.contracted] // d.tile_k))
+    if d.grouping:
+        return {
+            **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
+            d.rows: min(extents[d.rows], small_rows(d.tile_m)),
+            d.columns: _reduced(extents[d.columns], d.tile_n, 1 if slices == 2 * d.stages - 1 else 2),
+            d.contracted: _reduced(extents[d.contracted], d.tile_k, slices),
+        }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
     most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))
     most_across = -(-extents[d.columns] // (d.tile_n * d.cluster_n))
     # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
-    if d.b.materialized and not d.a.materialized:
+    if any(item.materialized for item in (d.b, *d.more_b)) and not d.a.materialized:
         down = min(tiles, most_down)
         across = -(-tiles // down)
     else:
@@ -104,19 +120,24 @@ def small_instance(module: ModuleOp) -> ModuleOp:
 def _small_decisions(decisions: PipelineDecisions, extents: dict[str, int]) -> PipelineDecisions:
     rows, columns, contracted = (extents[axis] for axis in (decisions.rows, decisions.columns, decisions.contracted))
 
+    groups = [extents[each.axis] for each in decisions.grouping]
+    in_line = sum((extents[each.axis] - 1) * each.pitch for each in decisions.grouping)
+
     def operand(item: OperandDecision, outer: int) -> OperandDecision:
         dims = (contracted, outer) if item.major == "K" else (outer, contracted)
-        return replace(item, map=replace(item.map, dims=dims))
+        further = groups if len(item.map.dims) == 3 else []
+        return replace(item, map=replace(item.map, dims=(*dims, *further)))
 
     def store(item: StoreDecision) -> StoreDecision:
         return replace(item, map=replace(item.map, dims=(columns, rows)))
 
     return replace(
         decisions,
-        a=operand(decisions.a, rows),
+        a=operand(decisions.a, rows + in_line),
         b=operand(decisions.b, columns),
+        more_b=tuple(operand(item, columns) for item in decisions.more_b),
         stores=tuple(store(item) for item in decisions.stores),
-        ctas=decisions.cluster_m * decisions.cluster_n,
+        ctas=CTAS if decisions.grouping else decisions.cluster_m * decisions.cluster_n,
         fill_ctas=1,
     )
 
@@ -137,8 +158,12 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
     found = list(extents.values())
     decisions = decisions_of(program.attributes["decisions"])
     match decisions:
-        case ElementwiseDecisions():
-            found.append(math.prod(extents[axis] for axis in grid_axes(program)))
+        case ElementwiseDecisions(transpose=turned):
+            sizes = [extents[axis] for axis in grid_axes(program)]
+            found.append(math.prod(sizes))
+            for each in turned:
+                counts = tile_counts(each, tuple(sizes))
+                found += [*counts, math.prod(counts)]
         case PipelineDecisions():
             d = decisions
             rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
@@ -146,7 +171,10 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             tiles_n = -(-columns // (d.tile_n * d.cluster_n))
             found += [tiles_m, tiles_m * tiles_n, d.raster_group * tiles_n, -(-depth // d.tile_k)]
             found += [d.ctas // (d.cluster_m * d.cluster_n)]
-            for operand, outer in ((d.a, rows), (d.b, columns)):
+            for each in d.grouping:
+                groups = extents[each.axis]
+                found += [groups - 1, (groups - 1) * each.pitch + rows, -(-columns // d.tile_n)]
+            for operand, outer in ((d.a, rows), (d.b, columns), *((item, columns) for item in d.more_b)):
                 inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
                 found += [runs, runs * count]

@@ -277,12 +277,13 @@ class TilesOp(IRDLOperation):
 class GroupTilesOp(IRDLOperation):
     """The persistent loop over output tiles where the rows stand in groups, whose sizes are found in memory.
 
-    Group g of `groups` has rows [begin, end) of `rows` rows. pitch 0: groups follow one another; begin is the end of
-    the group before, and end is limits[g], but no less than begin and no more than `rows`. Else group g begins at row
-    g * pitch and has limits[g] rows, but no fewer than 0 and no more than pitch. Tiles of `tile_rows` rows begin at the
-    group's begin, so that a group has ceil((end - begin) / tile_rows) by `tiles_n` of them, none if it is empty. They
-    are numbered group after group, within a group as `ac.tiles` does; CTA c of C takes tiles c, c + C, ..., `symbol` of
-    them. Region arguments: the tile's first row, its n tile index, its group, the group's end; then the carried values.
+    Group g of `groups` has rows [begin, end). pitch 0: groups follow one another; begin is the end of the group before,
+    and end is limits[g], but no less than begin and no more than `rows`. Else group g begins at row g * pitch and has
+    limits[g] rows, but no fewer than 0 and no more than `rows`, which is no more than pitch. Tiles of `tile_rows` rows
+    begin at the group's begin, so that a group has ceil((end - begin) / tile_rows) by `tiles_n` of them, none if it is
+    empty. They are numbered group after group, within a group as `ac.tiles` does; CTA c of C takes tiles c, c + C, ...,
+    `symbol` of them. Region arguments: the tile's first row, its n tile index, its group, the group's end; then the
+    carried values.
 
     [first row, min(first row + tile_rows, end)) of different tiles with one n are disjoint, whatever `limits` holds.
     """
@@ -554,7 +555,11 @@ class FragmentLoadOp(IRDLOperation):
 
 @irdl_op_definition
 class MapOp(IRDLOperation):
-    """Elementwise: the region computes one float32 from the accumulator's element and the fragments' elements."""
+    """Elementwise: the region computes one float32 from the accumulator's element and the fragments' elements.
+
+    An accumulator p times as wide as the result is p accumulators side by side: the region then takes the element of
+    each, in order, before the fragments'.
+    """
 
     name = "ac.map"
     accumulator = operand_def(AccumulatorType)
@@ -704,11 +709,16 @@ class ElementwiseOp(IRDLOperation):
     run: neighbouring points of the last extent, which it divides, that one thread takes together; 1 where there is
     none. Stores are dense along the last extent then, and each run begins at a multiple of 16 bytes of its array.
     Region arguments: one index per extent.
+
+    transpose: how warps turn tiles of points, so that loads and stores run along different axes (`ir.transpose`); each
+    goes through a part of its own of the buffer `through`.
     """
 
     name = "ac.elementwise"
     extents = prop_def(ArrayAttr[IntAttr])
     run = opt_prop_def(IntAttr)
+    transpose = opt_prop_def(DictionaryAttr)
+    through = var_operand_def(MemoryType)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 

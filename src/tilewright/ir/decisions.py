@@ -16,6 +16,7 @@ from xdsl.ir import Attribute
 
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
+from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
 ROWS_BYTES = 8192
 """Shared memory of a warpgroup whose warps store along rows: 16 rows of 128 bytes for each of four warps."""
@@ -62,6 +63,10 @@ class OperandDecision:
     map: MapDecision
     outer_shift: int
 
+    def loaded_extent(self, extent: int) -> int:
+        """Elements of the outer axis that boxes bring where `extent` are needed: MN-major boxes are one span wide."""
+        return extent if self.major == "K" else -(-extent // self.map.box[0]) * self.map.box[0]
+
 
 @dataclass(frozen=True, slots=True)
 class StoreDecision:
@@ -98,9 +103,21 @@ class AsyncPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupDecision:
+    """Rows in groups whose sizes stand in memory; see `ac.group_tiles`. axis: of the groups; limits: the parameter that
+    says where they end; pitch: rows from one group's first to the next's, 0 where groups follow one another."""
+
+    axis: str
+    limits: str
+    pitch: int
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineDecisions:
     """A warp-specialized pipeline for a program with one dot.
 
+    more_b: right operands of further products with the same A: their tiles stand behind b's in a slot, their plans
+    behind b's in async_plans, and their accumulators' columns behind those of the first.
     rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
     the transposed product, so that the output's contiguous axis runs along its columns. async_plans: those of a, of b,
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
@@ -135,7 +152,19 @@ class PipelineDecisions:
     fill_ctas: int
     fill_threads: int
     reasons: tuple[str, ...]
+    grouping: tuple[GroupDecision, ...] = ()
+    more_b: tuple[OperandDecision, ...] = ()
     programmatic: int = 0
+
+    @property
+    def products(self) -> int:
+        """How many products are summed, each into an accumulator of its own."""
+        return 1 + len(self.more_b)
+
+    @property
+    def multiplied_columns(self) -> int:
+        """Columns of the accumulators of all products, side by side."""
+        return self.products * self.tile_n
 
     @property
     def announced_bytes(self) -> int:
@@ -152,23 +181,28 @@ class PipelineDecisions:
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseDecisions:
-    """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid."""
+    """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid. transpose: one, if loads
+    run along another axis than stores, so that warps turn tiles."""
 
     ctas: int
     threads: int
     reasons: tuple[str, ...]
+    transpose: tuple[TransposeDecision, ...] = ()
 
 
 Decisions = PipelineDecisions | ElementwiseDecisions
 
 _CLASSES: dict[str, type] = {
     cls.__name__: cls
-    for cls in (MapDecision, OperandDecision, StoreDecision, AsyncPlan, PipelineDecisions, ElementwiseDecisions)
+    for cls in (
+        MapDecision, OperandDecision, StoreDecision, AsyncPlan, GroupDecision, PipelineDecisions, ElementwiseDecisions,
+        *TRANSPOSE_CLASSES,
+    )
 }
 
 
 def to_attribute(value: Any) -> Attribute:
-    """Decisions as an attribute: dictionaries keyed by field, with the class's name under `kind`."""
+    """Decisions as an attribute: dictionaries keyed by field, with the class's name under `class`."""
     if isinstance(value, int):
         return IntAttr(value)
     if isinstance(value, str):
@@ -176,7 +210,7 @@ def to_attribute(value: Any) -> Attribute:
     if isinstance(value, tuple):
         return ArrayAttr([to_attribute(item) for item in cast("tuple[Any, ...]", value)])
     if is_dataclass(value) and type(value).__name__ in _CLASSES:
-        entries: dict[str, Attribute] = {"kind": StringAttr(type(value).__name__)}
+        entries: dict[str, Attribute] = {"class": StringAttr(type(value).__name__)}
         for item in fields(value):
             entries[item.name] = to_attribute(getattr(value, item.name))
         return DictionaryAttr(entries)
@@ -194,7 +228,7 @@ def _from_attribute(attribute: Attribute) -> Any:
         case DictionaryAttr():
             entries: Mapping[str, Attribute] = attribute.data
             values = {name: _from_attribute(entry) for name, entry in entries.items()}
-            return _CLASSES[values.pop("kind")](**values)
+            return _CLASSES[values.pop("class")](**values)
         case _:
             raise TypeError(f"{attribute} is no decision")
 
@@ -204,6 +238,14 @@ def decisions_of(attribute: Attribute) -> Decisions:
     value = _from_attribute(attribute)
     if not isinstance(value, PipelineDecisions | ElementwiseDecisions):
         raise TypeError(f"{attribute} holds no decisions")
+    return value
+
+
+def transpose_of(attribute: Attribute) -> TransposeDecision:
+    """The turning of tiles that an attribute holds. Raises TypeError or KeyError if it holds none."""
+    value = _from_attribute(attribute)
+    if not isinstance(value, TransposeDecision):
+        raise TypeError(f"{attribute} holds no turning of tiles")
     return value
 
 

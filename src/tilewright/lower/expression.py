@@ -16,6 +16,7 @@ from xdsl.ir import Block, Region, SSAValue
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
 from tilewright.ir.tile_facts import index_offset, loops
+from tilewright.ir.tile_products import product_of
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.lower.build import Build, affine
 
@@ -24,12 +25,14 @@ _SCALAR = ac.ScalarType()
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """The accumulator's axes and the size of one unit's part of it."""
+    """The accumulator's axes and the size of one unit's part of it. parts: accumulators of `n` columns side by side, one
+    for each product."""
 
     rows: str
     columns: str
     m: int
     n: int
+    parts: int = 1
 
 
 def loads_in(value: SSAValue) -> list[tile.LoadOp]:
@@ -144,15 +147,15 @@ def fragment_body(
     """
     loads = loads_in(value)
     fragments = [_fragment(build, load, shape, origin, sources) for load in loads]
-    body = Block(arg_types=[_SCALAR] * (1 + len(loads)))
+    body = Block(arg_types=[_SCALAR] * (shape.parts + len(loads)))
     inner = build.inside(body)
     leaves: dict[SSAValue, SSAValue] = {
-        load.result: argument for load, argument in zip(loads, body.args[1:], strict=True)
+        load.result: argument for load, argument in zip(loads, body.args[shape.parts :], strict=True)
     }
     for loop in loops(program):
         for initial, output in zip(loop.carried, loop.outputs, strict=True):
             start = initial.owner
-            total: SSAValue = body.args[0]
+            total: SSAValue = body.args[product_of(program, output)]
             if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
                 total = _scalar(inner, "add", total, _constant(inner, start.value.value.data))
             leaves[output] = total
@@ -174,9 +177,12 @@ def _fragment(
 ) -> SSAValue:
     tensor = tensor_type(load.tensor)
     letters = {shape.rows: "m", shape.columns: "n"}
-    axes = "".join(letters[axis] for axis in tensor.axis_names)
+    # An axis of groups is none of the accumulator's: the array has the rows of all groups in one line.
+    indices = zip(tensor.axis_names, load.indices, strict=True)
+    kept = [(letters[axis], index) for axis, index in indices if axis in letters]
+    axes = "".join(letter for letter, _ in kept)
     places = dict(zip("mn", origin, strict=True))
-    for letter, index in zip(axes, load.indices, strict=True):
+    for letter, index in kept:
         shift = index_offset(index)
         if shift:
             places[letter] = affine(build, [(places[letter], 1)], shift)

@@ -7,7 +7,7 @@ was loaded one step before, and the load has the whole step, or the whole tile, 
 
 The array of limits is read through the non-coherent path, since nothing writes it while the kernel runs. What it holds
 is clamped, so that no contents make tiles meet or leave the array. Extents appear as immediates of `mov` alone.
-Source: PTX ISA, ld.global.nc. Checked by: tests/lower/test_group_tiles.py, and `contract` on the text.
+Source: PTX ISA, ld.global. Checked by: tests/lower/test_group_tiles.py, and `contract` on the text.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def start_walk(lowering: Lowering, op: ac.GroupTilesOp, ctas: int) -> GroupWalk:
         text.label("group_tiles"),
         text.label("group_tiles_end"),
     )
-    first = text.into("b32", "ld.global.nc.b32", f"[{walk.limits}]")
+    first = text.into("b32", "ld.global.b32", f"[{walk.limits}]")
     _take_limit(lowering, walk, first)
     _load_following(lowering, walk)
     return walk
@@ -84,7 +84,7 @@ def _take_limit(lowering: Lowering, walk: GroupWalk, limit: str) -> None:
     text = lowering.text
     if walk.op.pitch.data:
         count = text.into("b32", "max.s32", limit, 0)
-        text.emit("add.s32", walk.end, walk.begin, text.into("b32", "min.s32", count, walk.pitch))
+        text.emit("add.s32", walk.end, walk.begin, text.into("b32", "min.s32", count, walk.rows))
     else:
         text.emit("min.s32", walk.end, text.into("b32", "max.s32", limit, walk.begin), walk.rows)
 
@@ -94,7 +94,7 @@ def _load_following(lowering: Lowering, walk: GroupWalk) -> None:
     text = lowering.text
     number = text.into("b32", "min.u32", text.into("b32", "add.u32", walk.group, 1), walk.last)
     address = displaced_address(text, walk.limits, number, _LIMIT_BYTES)
-    text.emit("ld.global.nc.b32", walk.following, f"[{address}]")
+    text.emit("ld.global.b32", walk.following, f"[{address}]")
 
 
 def find_tile(lowering: Lowering, walk: GroupWalk) -> tuple[IndexPlace, ...]:

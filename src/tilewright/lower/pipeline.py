@@ -28,14 +28,18 @@ from tilewright.lower.build import (
     new_kernel,
     new_role,
     tensor_map,
-    tiles_loop,
 )
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait
-from tilewright.lower.program import slot_bytes, tile_counts
+from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
+from tilewright.lower.tile_place import GroupRows, most_group_tiles, open_tiles
 
 RING = StringAttr("ab")
 CURSOR = ac.CursorType(RING)
+SPAN_BYTES = 128
+"""Of a row in shared memory: what the swizzle of every slot spans."""
+_STEP_BYTES = 32
+"""Of the contracted axis, what one wgmma takes: 16 elements of 16 bits or 32 of 8 (PTX ISA, wgmma: Matrix shape)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     clusters_m, clusters_n = -(-tiles_m // d.cluster_m), -(-tiles_n // d.cluster_n)
     cluster_size = d.cluster_m * d.cluster_n
     clusters = d.ctas // cluster_size
-    most_tiles = -(-(clusters_m * clusters_n) // clusters)
+    all_tiles = most_group_tiles(program, d) if d.grouping else clusters_m * clusters_n
+    most_tiles = -(-all_tiles // clusters)
     grid = (clusters * d.cluster_m, d.cluster_n, 1)
     module, build = new_kernel(
         program.sym_name.data,
@@ -77,7 +82,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     build.add(ac.BarrierInitOp.create(operands=[pipeline.ring]))
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
-    if d.programmatic or d.a.materialized or d.b.materialized:
+    if d.programmatic or any(operand.materialized for operand in (d.a, d.b, *d.more_b)):
         build.add(ac.GridWaitOp.create())
     if d.programmatic:
         build.add(ac.GridReleaseOp.create())
@@ -95,15 +100,23 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     cluster_size = d.cluster_m * d.cluster_n
     a_map = tensor_map(build, d.a.buffer, d.a.buffer, d.a.map)
     b_map = tensor_map(build, f"{d.b.buffer}_right" if d.b.buffer == d.a.buffer else d.b.buffer, d.b.buffer, d.b.map)
+    taken = [d.a.buffer, d.b.buffer]
+    more_b_maps: list[SSAValue] = []
+    for operand in d.more_b:
+        again = taken.count(operand.buffer)
+        name = f"{operand.buffer}_{again}" if again else operand.buffer
+        taken.append(operand.buffer)
+        more_b_maps.append(tensor_map(build, name, operand.buffer, operand.map))
     arrays: dict[str, SSAValue] = {}
     for store in d.stores:
         if store.path == "tma":
             arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
+    used |= {grouping.limits for grouping in d.grouping}
     for buffer in buffers(program):
         if buffer.name in used:
-            arrays[buffer.name] = global_array(build, buffer)
+            arrays[buffer.name] = global_array(build, rows_in_line(buffer, d))
     ring = build.value(
         ac.RingOp.create(
             properties={
@@ -142,7 +155,10 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     rows = None
     if d.rows_bytes:
         rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
-    return Pipeline(d, ring, a, b, a_map, b_map, staging, rows), arrays
+    groups = [
+        GroupRows(arrays[each.limits], program.extents[each.axis], program.extents[d.rows]) for each in d.grouping
+    ]
+    return Pipeline(d, ring, a, b, a_map, b_map, staging, rows, groups[0] if groups else None, tuple(more_b_maps)), arrays
 
 
 def _start(build: Build, ring: SSAValue, side: str) -> SSAValue:
@@ -168,8 +184,7 @@ def _wait(build: Build, ring: SSAValue, cursor: SSAValue, side: str) -> SSAValue
 def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int]) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
     start = _start(role, p.ring, "empty")
-    outer, tiles, _ = tiles_loop(role, d, counts, [start])
-    m, n, cursor = tiles.args
+    outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start])
     inner, loop, loop_op = counted_loop(outer, 0, [cursor])
     k, position = loop.args
     phase = _wait(inner, p.ring, position, "empty")
@@ -183,11 +198,16 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
     )
     left = total
     # CTAs along n share A's rows; along m, B's columns.
-    for operand, plan, descriptor, buffer, tile_index, extent in (
-        (d.a, d.async_plans[0], p.a_map, p.a, m, d.tile_m),
-        (d.b, d.async_plans[1], p.b_map, p.b, n, d.tile_n),
-    ):
-        tx, left = _copies(inner, d, operand, plan, descriptor, buffer, (tile_index, k), extent, tx, left)
+    filled = [
+        (d.a, p.a_map, p.a, place.row, place.row_step, (0, 1)),
+        *(
+            (operand, descriptor, p.b, place.column, d.tile_n, (number, d.products))
+            for number, (operand, descriptor) in enumerate(zip((d.b, *d.more_b), (p.b_map, *p.more_b_maps), strict=True))
+        ),
+    ]
+    for (operand, descriptor, buffer, tile_index, extent, part), plan in zip(filled, d.async_plans, strict=False):
+        indices = (tile_index, k, *place.outermost(operand))
+        tx, left = _copies(inner, d, operand, plan, descriptor, buffer, indices, extent, part, tx, left)
     inner.add(ac.TransactionCloseOp.create(operands=[tx]))
     inner.add(ac.YieldOp.create(operands=[_advance(inner, position)]))
     outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
@@ -200,31 +220,40 @@ def _copies(
     plan: AsyncPlan,
     descriptor: SSAValue,
     buffer: SSAValue,
-    indices: tuple[SSAValue, SSAValue],
+    indices: tuple[SSAValue, ...],
     extent: int,
+    part_of_slot: tuple[int, int],
     tx: SSAValue,
     left: int,
 ) -> tuple[SSAValue, int]:
-    """Boxes that fill one operand's slot. Where several CTAs issue them, each loads its part and multicasts it."""
-    tile_index, k = indices
+    """Boxes that fill one operand's slot. Where several CTAs issue them, each loads its part and multicasts it.
+
+    indices: of the tile, of the slice, then coordinates of further dimensions. part_of_slot: which of how many operands
+    that stand behind one another in the slot."""
+    tile_index, k, *further = indices
     outer_dimension = 1 if operand.major == "K" else 0
     outer_box = operand.map.box[outer_dimension]
     boxes, peers = plan.boxes, plan.issuers
+    # A K-major slot as deep as several swizzle spans is one matrix a span, beside one another.
+    spans = d.tile_k // operand.map.box[0] if operand.major == "K" else 1
+    parts = boxes // spans
+    which, many = part_of_slot
     shared: dict[str, Attribute] = {}
     if peers > 1:
-        # The slot is peers x boxes x box; this CTA's rank picks its part.
-        shared = {"rank_dimension": IntAttr(outer_dimension), "rank_elements": IntAttr(boxes * outer_box)}
+        # A span of the slot is peers x parts x box; this CTA's rank picks its part.
+        shared = {"rank_dimension": IntAttr(outer_dimension), "rank_elements": IntAttr(parts * outer_box)}
     for number in range(boxes):
-        outer = affine(build, [(tile_index, extent)], number * outer_box + operand.outer_shift)
-        depth = affine(build, [(k, d.tile_k)], 0)
-        coordinates = [depth, outer] if operand.major == "K" else [outer, depth]
+        span, part = divmod(number, parts)
+        outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
+        depth = affine(build, [(k, d.tile_k)], span * operand.map.box[0])
+        coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]
         left -= plan.box_bytes * peers
         tx = build.value(
             ac.CopyIssueOp.create(
                 operands=[descriptor, buffer, tx, *coordinates],
                 properties={
-                    "offset_bytes": IntAttr(number * plan.box_bytes),
-                    "rank_offset_bytes": IntAttr(boxes * plan.box_bytes if peers > 1 else 0),
+                    "offset_bytes": IntAttr(((span * many + which) * parts * peers + part) * plan.box_bytes),
+                    "rank_offset_bytes": IntAttr(parts * plan.box_bytes if peers > 1 else 0),
                     "box_bytes": IntAttr(plan.box_bytes),
                     "multicast": IntAttr(peers),
                     **shared,
@@ -245,8 +274,7 @@ def _consumer(
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
     start = _start(role, p.ring, "full")
-    outer, tiles, _ = tiles_loop(role, d, counts, [start])
-    m, n, cursor = tiles.args
+    outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start])
     accumulator, reading = _multiply(outer, d, p, unit, cursor, None)
     following = _advance(outer, cursor)
     inner, loop, loop_op = counted_loop(outer, 1, [following, accumulator, reading])
@@ -259,7 +287,7 @@ def _consumer(
     wait = _wgmma_wait(0, last_reading, last_accumulator)
     outer.add(wait)
     _release(outer, d, wait.results[0])
-    add_epilogue(outer, program, d, p, unit, (m, n), wait.results[1], arrays)
+    add_epilogue(outer, program, d, p, unit, place, wait.results[1], arrays)
     outer.add(ac.YieldOp.create(operands=[last_cursor]))
     if d.staging_slots:
         role.add(bulk_wait(unit, 0, read=False))
@@ -272,44 +300,49 @@ def _multiply(
     phase = _wait(build, p.ring, cursor, "full")
     build.add(ac.WgmmaFenceOp.create())
     rows = d.tile_m // d.consumers
-    steps = d.tile_k // 16
-    a_leading, a_stride, a_steps = _operand_strides(d.a, d.tile_k)
-    b_leading, b_stride, b_steps = _operand_strides(d.b, d.tile_k)
     row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
+    steps = row_bytes // _STEP_BYTES
+    a_leading, a_stride, a_steps = _operand_strides(d.a, row_bytes, d.tile_m)
+    b_leading, b_stride, b_steps = _operand_strides(d.b, row_bytes, d.multiplied_columns)
+    a_row_bytes = SPAN_BYTES if d.a.major == "K" else row_bytes
     properties: dict[str, Attribute] = {
         "m": IntAttr(rows),
-        "n": IntAttr(d.tile_n),
+        "n": IntAttr(d.multiplied_columns),
         "steps": IntAttr(steps),
         "element": StringAttr(d.a.map.element),
         "a_major": StringAttr(d.a.major),
         "a_leading_bytes": IntAttr(a_leading),
         "a_stride_bytes": IntAttr(a_stride),
         "a_step_bytes": int_array(a_steps),
-        "a_block_bytes": IntAttr(64 * row_bytes),
-        "a_instance_bytes": IntAttr(rows * row_bytes),
+        "a_block_bytes": IntAttr(64 * a_row_bytes),
+        "a_instance_bytes": IntAttr(rows * a_row_bytes),
         "b_major": StringAttr(d.b.major),
         "b_leading_bytes": IntAttr(b_leading),
         "b_stride_bytes": IntAttr(b_stride),
         "b_step_bytes": int_array(b_steps),
     }
     operands = [phase, p.a, p.b, unit, *([running] if running is not None else [])]
-    inflight = ac.InflightType(IntAttr(rows), IntAttr(d.tile_n))
+    inflight = ac.InflightType(IntAttr(rows), IntAttr(d.multiplied_columns))
     op = ac.WgmmaIssueOp.create(operands=operands, properties=properties, result_types=[inflight, ac.ReadingType(RING)])
     build.add(op)
     build.add(ac.WgmmaCommitOp.create())
     return op.results[0], op.results[1]
 
 
-def _operand_strides(operand: OperandDecision, tile_k: int) -> tuple[int, int, list[int]]:
-    """Leading and stride offsets of the matrix descriptor and the advance of each 16-deep step, in bytes.
+def _operand_strides(operand: OperandDecision, row_bytes: int, extent: int) -> tuple[int, int, list[int]]:
+    """Leading and stride offsets of the matrix descriptor and the advance of each wgmma's step, in bytes.
 
-    128-byte swizzle, 16-bit elements (PTX ISA, wgmma canonical layouts). K-major: rows of 128 bytes, eight of them 1024
-    bytes apart; a step moves 32 bytes along the row. MN-major: boxes of 64 elements by `tile_k` rows of 128 bytes, so
-    the next 64 elements are a whole box away and a step moves 16 rows.
+    128-byte swizzle (PTX ISA, wgmma canonical layouts). K-major: rows of 128 bytes, eight of them 1024 bytes apart; a
+    step moves 32 bytes along the row, 16 elements of 16 bits or 32 of 8, and at its end to the next matrix of `extent`
+    rows, where a slot is deeper than a row. MN-major, of 16-bit elements alone: boxes of
+    64 elements by as many rows of 128 bytes as a slice is deep, so the next 64 elements are a whole box away and a step
+    moves 16 rows.
     """
+    steps = range(row_bytes // _STEP_BYTES)
     if operand.major == "K":
-        return 16, 1024, [32 * step for step in range(tile_k // 16)]
-    return tile_k * 128, 1024, [2048 * step for step in range(tile_k // 16)]
+        spans = [divmod(_STEP_BYTES * step, SPAN_BYTES) for step in steps]
+        return 16, 1024, [span * extent * SPAN_BYTES + within for span, within in spans]
+    return row_bytes // 2 * 128, 1024, [2048 * step for step in steps]
 
 
 def _wgmma_wait(pending: int, reading: SSAValue, accumulator: SSAValue | None) -> ac.WgmmaWaitOp:

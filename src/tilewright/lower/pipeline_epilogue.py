@@ -18,6 +18,7 @@ from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import Build, affine
 from tilewright.lower.expression import Accumulated, fragment_body
 from tilewright.lower.program import sources_of
+from tilewright.lower.tile_place import GroupRows, TilePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Pipeline:
     b_map: SSAValue
     staging: SSAValue | None
     rows: SSAValue | None
+    groups: GroupRows | None
+    more_b_maps: tuple[SSAValue, ...] = ()
 
 
 def add_epilogue(
@@ -40,13 +43,13 @@ def add_epilogue(
     d: PipelineDecisions,
     p: Pipeline,
     unit: SSAValue,
-    indices: tuple[SSAValue, SSAValue],
+    place: TilePlace,
     accumulator: SSAValue,
     arrays: dict[str, SSAValue],
 ) -> None:
-    m, n = indices
+    n = place.column
     rows = d.tile_m // d.consumers
-    row = affine(build, [(m, d.tile_m), (unit, rows)], 0)
+    row = affine(build, [(place.row, place.row_step), (unit, rows)], 0)
     column = affine(build, [(n, d.tile_n)], 0)
     total = SlotCounter(sum(d.tile_n // store.chunk_columns for store in d.stores if store.path == "tma"))
     for store, decision in zip(stores(program), d.stores, strict=True):
@@ -54,13 +57,17 @@ def add_epilogue(
             build,
             store.value,
             accumulator,
-            Accumulated(d.rows, d.columns, rows, d.tile_n),
+            Accumulated(d.rows, d.columns, rows, d.tile_n, d.products),
             (row, column),
             sources_of(program, arrays),
             program,
         )
         if decision.path == "tma":
             _store_chunks(build, d, p, unit, (row, n), fragment, decision, arrays[decision.parameter], total)
+        elif place.row_end is not None:
+            assert p.rows is not None
+            operands = [fragment, arrays[decision.parameter], row, column, place.row_end, p.rows, unit]
+            build.add(ac.RowsStoreOp.create(operands=operands))
         else:
             destination = _oriented(build, program, store, d, arrays)
             through = [p.rows, unit] if decision.along_rows and p.rows is not None else []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.ir import SSAValue
 
+from tilewright.base.plan import Buffer
 from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions
 
@@ -27,10 +30,21 @@ def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> tuple[
     )
 
 
+def rows_in_line(buffer: Buffer, decisions: PipelineDecisions) -> Buffer:
+    """The array as the rows of all groups in one line, where they stand apart in it; else as it is."""
+    for grouping in decisions.grouping:
+        if grouping.pitch and len(buffer.shape) > 1:
+            groups, rows, *further = buffer.shape
+            shape = ((groups - 1) * grouping.pitch + rows, *further)
+            return replace(buffer, shape=shape, strides=buffer.strides[1:])
+    return buffer
+
+
 def slot_bytes(decisions: PipelineDecisions) -> tuple[int, int]:
     """Bytes of one slot of A and of B."""
     element_bytes = decisions.a.map.tensor_map().element.bytes
+    row_bytes = decisions.tile_k * element_bytes
     return (
-        decisions.tile_m * decisions.tile_k * element_bytes,
-        decisions.tile_n * decisions.tile_k * element_bytes,
+        decisions.a.loaded_extent(decisions.tile_m) * row_bytes,
+        decisions.products * decisions.b.loaded_extent(decisions.tile_n) * row_bytes,
     )

@@ -25,18 +25,25 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
-from tilewright.ir.tile_facts import dots, grid_axes, stores
+from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, stores
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
+from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.model import Rates, raster_group, rates_of
-from tilewright.synth.operands import TILE_K, Site, decide_operand, decide_store
+from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.shared_memory import divide_shared_memory
-from tilewright.synth.tile_shape import choose_tile_shape
+from tilewright.synth.store_chunks import staged_row
+from tilewright.synth.supported import refuse_unsupported
+from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
+from tilewright.synth.transpose import decide_turned
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
+
+_FEW_ROWS = 128
+"""Rows of a result at most, for the transposed product to be thought of."""
 
 
 def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None) -> Decisions:
@@ -45,10 +52,14 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     Raises TilewrightError at the author's line for a program outside the supported shapes.
     """
     wanted = wanted or Wanted()
+    refuse_unsupported(program)
     products = dots(program)
+    groups = grouping(program)
     decisions: Decisions
-    if not products:
-        decisions = _decide_elementwise(program, target)
+    if groups is not None:
+        decisions = decide_grouped(program, groups, target, wanted)
+    elif not products:
+        decisions = _decide_elementwise(program, target, wanted)
     elif len(products) == 1:
         decisions = _decide_pipeline(program, products[0], target, wanted)
     else:
@@ -73,7 +84,10 @@ def _fill_shape(points: int, target: Target, points_per_thread: int = 4) -> tupl
     return max(1, min(math.ceil(points / (points_per_thread * threads)), most)), threads
 
 
-def _decide_elementwise(program: tile.ProgramOp, target: Target) -> ElementwiseDecisions:
+def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions:
+    turned = decide_turned(program, target, wanted)
+    if turned is not None:
+        return turned
     points = math.prod(program.extents[axis] for axis in grid_axes(program))
     ctas, threads = _fill_shape(points, target)
     return ElementwiseDecisions(
@@ -89,28 +103,36 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     rows, contracted = left.axis_names
     columns = right.axis_names[1]
     reasons: list[str] = []
-    swapped = _wants_swap(program, columns)
+    natural = _wants_swap(program, columns)
     sides = (("left", dot.left, rows), ("right", dot.right, columns))
-    if swapped:
-        rows, columns = columns, rows
-        sides = (sides[1], sides[0])
-        reasons.append(f"transposed product: the output is contiguous along {columns}")
-    rates = rates_of(target)
+    rates = rates_of(target, left.element_kind.bytes)
     extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
     stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
     element_bytes = left.element_kind.bytes
-    tile_m, tile_n, consumers = choose_tile_shape(rates, extents, element_bytes, stored_bytes, wanted, reasons)
-    cluster = choose_cluster(rates, (tile_m, tile_n), left.element_kind.bytes, wanted, reasons)
+    steps = (loaded_step(dot.left, contracted, target), loaded_step(dot.right, contracted, target))
+    stored = {parameter_name(program, store.tensor) for store in stores(program)}
+    # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
+    few = extents[1 if natural else 0] <= _FEW_ROWS and not stored & set(wanted.mapped)
+    orientations = (natural, not natural) if few else (natural,)
+    question = TileQuestion(extents, element_bytes, stored_bytes, orientations, steps)
+    shape = choose_tile_shape(rates, question, target, wanted, reasons)
+    if shape.swapped:
+        rows, columns = columns, rows
+        sides = (sides[1], sides[0])
+        why = f"the output is contiguous along {columns}" if natural else f"{columns} are few"
+        reasons.append(f"transposed product: {why}")
+    tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
+    cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     site = Site(program, target, wanted.misaligned, reasons)
-    a = decide_operand(site, sides[0], contracted, tile_m // cluster[1])
-    b = decide_operand(site, sides[1], contracted, tile_n // cluster[0])
-    require_equal_parts(a, tile_m, cluster[1])
-    require_equal_parts(b, tile_n, cluster[0])
-    leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers) for store in stores(program))
-    shape = (tile_m, tile_n, consumers)
+    a = decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
+    b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)
+    require_equal_parts(a, a.loaded_extent(tile_m), cluster[1])
+    require_equal_parts(b, b.loaded_extent(tile_n), cluster[0])
+    row = staged_row(tile_n, [tensor_type(store.tensor).element_kind.bytes for store in stores(program)])
+    leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers, row) for store in stores(program))
     axes = (rows, columns, contracted)
-    return _fit(program, axes, swapped, shape, cluster, a, b, leaving, rates, target, wanted, reasons)
+    return _fit(program, axes, shape, cluster, a, b, leaving, rates, target, wanted, reasons)
 
 
 def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
@@ -123,8 +145,7 @@ def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
 def _fit(
     program: tile.ProgramOp,
     axes: tuple[str, str, str],
-    swapped: bool,
-    shape: tuple[int, int, int],
+    shape: TileShape,
     cluster: tuple[int, int],
     a: OperandDecision,
     b: OperandDecision,
@@ -135,28 +156,31 @@ def _fit(
     reasons: list[str],
 ) -> PipelineDecisions:
     """Everything chosen so far, with stages, staging, registers and the grid within the target's limits."""
-    tile_m, tile_n, consumers = shape
-    memory = divide_shared_memory(shape, a.map.tensor_map().element.bytes, stores, target, wanted, reasons)
+    tile_m, tile_n, consumers, depth = shape.rows, shape.columns, shape.consumers, shape.depth
+    element_bytes = a.map.tensor_map().element.bytes
+    loaded_m, loaded_n = a.loaded_extent(tile_m), b.loaded_extent(tile_n)
+    slot_bytes = (loaded_m + loaded_n) * depth * element_bytes
+    memory = divide_shared_memory(shape, slot_bytes, stores, target, wanted, reasons)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
     cluster_size = cluster[0] * cluster[1]
     clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1])
     launch, producer, consumer = register_budget(consumers, target)
     plans = (
-        plan_load(a, tile_m, TILE_K, cluster[1], memory.stages),
-        plan_load(b, tile_n, TILE_K, cluster[0], memory.stages),
+        plan_load(a, loaded_m, depth, cluster[1], memory.stages),
+        plan_load(b, loaded_n, depth, cluster[0], memory.stages),
         *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
     fill = sum(math.prod(o.map.dims) for o in (a, b) if o.materialized)
     # Two runs of 16 bytes a thread.
-    fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // a.map.tensor_map().element.bytes)
+    fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
     return PipelineDecisions(
         *axes,
-        swapped=int(swapped),
+        swapped=int(shape.swapped),
         tile_m=tile_m,
         tile_n=tile_n,
-        tile_k=TILE_K,
+        tile_k=depth,
         a=a,
         b=b,
         stores=stores,

@@ -24,13 +24,16 @@ def refuse_unsupported(program: tile.ProgramOp) -> None:
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[tile.GridOp | tile.DotOp | tile.BlockOp, str, str]]:
-    if grouping(program) is not None:
-        yield the_grid(program), "a program over groups is not compiled yet", "compile one program for each group"
     products = dots(program)
+    groups = grouping(program)
+    if groups is not None and not products:
+        yield the_grid(program), "a program over groups without dot is not compiled yet", "compile one for each group"
     if len(products) > 1:
         yield products[1], "a program with more than one dot is not compiled yet", "split it into two kernels"
     for dot in products:
-        if len(value_type(dot.result).axis_names) > 2 or len(value_type(dot.left).axis_names) > 2:
+        # Groups that stand apart are a batch to the language, and one pipeline to `grouped`.
+        ranks = (len(value_type(dot.result).axis_names), len(value_type(dot.left).axis_names))
+        if groups is None and max(ranks) > 2:
             yield dot, "a batched product is not compiled yet", "compile one for each element of the batch"
         if dot.scales:
             yield dot, "a product scaled inside its loop is not compiled yet", "scale its operands instead"

@@ -1,0 +1,79 @@
+"""Where a tile stands, for the roles of a pipeline: as tile numbers of a matrix, or in a group of rows.
+
+Checked by: tests/lower/test_ptx_text.py and test_group_tiles.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Block, Region, SSAValue
+
+from tilewright.ir import ac, tile
+from tilewright.ir.decisions import OperandDecision, PipelineDecisions
+from tilewright.lower.build import INDEX, Build, tiles_loop
+from tilewright.lower.program import tile_counts
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """limits: the global array that says where groups end; groups, rows: how many there are, and in all or, where they
+    stand apart, at most in each."""
+
+    limits: SSAValue
+    groups: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlace:
+    """A tile's first row is `row` times `row_step`; its first column `column` times tile_n. group: outermost coordinate
+    of operands that have one for each group; row_end: the row before which the tile ends, if not at its own end."""
+
+    row: SSAValue
+    row_step: int
+    column: SSAValue
+    group: SSAValue | None = None
+    row_end: SSAValue | None = None
+
+    def outermost(self, operand: OperandDecision) -> list[SSAValue]:
+        """Coordinates of the operand's map past its own two."""
+        return [self.group] if self.group is not None and len(operand.map.dims) == 3 else []
+
+
+def most_group_tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
+    """No more tiles than these in all groups, whatever their sizes."""
+    (grouping,) = d.grouping
+    rows, groups = program.extents[d.rows], program.extents[grouping.axis]
+    tiles_m = groups * -(-rows // d.tile_m) if grouping.pitch else rows // d.tile_m + min(groups, rows)
+    return tiles_m * tile_counts(program, d)[1]
+
+
+def open_tiles(
+    build: Build, d: PipelineDecisions, groups: GroupRows | None, counts: tuple[int, int], carried: Sequence[SSAValue]
+) -> tuple[Build, TilePlace, Sequence[SSAValue]]:
+    """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values."""
+    if groups is None:
+        inside, block, _ = tiles_loop(build, d, counts, carried)
+        return inside, TilePlace(block.args[0], d.tile_m, block.args[1]), list(block.args[2:])
+    (grouping,) = d.grouping
+    block = Block(arg_types=[INDEX] * ac.GROUP_INDICES + [value.type for value in carried])
+    loop = ac.GroupTilesOp.create(
+        operands=[groups.limits, *carried],
+        result_types=[value.type for value in carried],
+        properties={
+            "symbol": StringAttr("tiles"),
+            "groups": IntAttr(groups.groups),
+            "rows": IntAttr(groups.rows),
+            "pitch": IntAttr(grouping.pitch),
+            "tile_rows": IntAttr(d.tile_m),
+            "tiles_n": IntAttr(counts[1]),
+            "raster_group": IntAttr(d.raster_group),
+        },
+        regions=[Region(block)],
+    )
+    build.add(loop)
+    row, column, group, row_end, *inner = block.args
+    return build.inside(block), TilePlace(row, 1, column, group, row_end), list(inner)

@@ -1,0 +1,330 @@
+"""What pipeline a product becomes whose rows stand in groups of sizes that only memory knows (mixtures of experts).
+
+Tiles begin where groups begin, so a group of r rows takes ceil(r / tile rows) rows of tiles, half a tile more than
+r / tile rows on the average. What is known are extents: the mean group. The shape is chosen by a closed formula over
+both, where few rows a group make narrow tiles worth it. Results leave by plain stores along rows, which can end at any
+row; a bulk store writes whole boxes, into the rows of the next group. The weights of a group are picked by the
+outermost coordinate of their tensor map.
+
+Handled: one product, groups of its rows, one after the other in one array or at equal distances; operands that a tensor
+map can describe as they stand; clusters of one. Anything else is refused with the author's line.
+Checked by: tests/synth/test_grouped.py, by `legal`, and by `contract` on the lowered kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from xdsl.ir import SSAValue
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.ir import tile
+from tilewright.ir.decisions import (
+    ROWS_BYTES,
+    GroupDecision,
+    MapDecision,
+    OperandDecision,
+    PipelineDecisions,
+    StoreDecision,
+)
+from tilewright.ir.tile_facts import Grouping, dots, index_offset, parameter_name, stores
+from tilewright.ir.tile_types import TensorType, tensor_type, value_type
+from tilewright.legal.legality import check
+from tilewright.legal.tensor_map import TensorMap
+from tilewright.synth.async_plan import plan_load, plan_words
+from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
+from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
+from tilewright.synth.register_budget import register_budget
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_SHAPES: tuple[tuple[int, int, int], ...] = (
+    (128, 256, 2),
+    (256, 128, 2),
+    (128, 192, 2),
+    (128, 128, 2),
+    (64, 256, 1),
+    (64, 128, 1),
+)
+"""(tile rows, tile columns, consumer warpgroups)."""
+_TILE_START_CYCLES = 1500
+_STORE_BYTES_PER_CYCLE = 32
+"""Parameters of this model, as those of `synth.model`."""
+_LEAST_STAGES = 2
+_MOST_STAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Rows in all groups, groups, columns, contracted elements."""
+
+    rows: int
+    groups: int
+    columns: int
+    depth: int
+
+
+def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, wanted: Wanted) -> PipelineDecisions:
+    """The pipeline of a program whose grid keeps to groups. Raises TilewrightError at the author's line."""
+    products = dots(program)
+    if len(products) != 1:
+        raise _unsupported(program, f"groups of {grouping.ragged} without one dot", "compute one product a kernel")
+    (dot,) = products
+    rows, columns, contracted = _axes(program, dot, grouping)
+    _require_plain(program, dot, grouping, columns)
+    element = value_type(dot.left).element_kind
+    reasons: list[str] = []
+    pitch = _pitch(program, grouping, rows)
+    extents = program.extents
+    # Groups that stand apart have room for extents[rows] rows each, and rarely as many.
+    in_all = extents[rows] * (extents[grouping.group] if pitch else 1)
+    sizes = _Sizes(in_all, extents[grouping.group], extents[columns], extents[contracted])
+    rates = rates_of(target, element.bytes)
+    stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
+    depth = wanted.depth or SWIZZLE_SPAN_BYTES // element.bytes
+    tile_m, tile_n, consumers = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, wanted, reasons)
+    site = Site(program, target, wanted.misaligned, reasons)
+    a = decide_operand(site, ("left", dot.left, rows), contracted, tile_m, depth)
+    b = decide_operand(site, ("right", dot.right, columns), contracted, tile_n, depth)
+    for operand in (a, b):
+        if operand.materialized:
+            raise _unsupported(
+                program,
+                f"the {operand.side} operand of a product in groups needs a copy: {reasons[-1]}",
+                "give arrays whose rows begin at multiples of 16 bytes",
+            )
+    if a.major != "K":
+        raise _unsupported(program, f"groups of {rows} in an array not contiguous along {contracted}", "transpose it")
+    a = _all_rows(a, pitch, sizes.groups)
+    b = _all_groups(site, dot.right, b, grouping.group)
+    stage_bytes = (tile_m + tile_n) * depth * element.bytes
+    rows_bytes = ROWS_BYTES * consumers
+    stages = _stages(stage_bytes, rows_bytes, target, wanted, reasons)
+    plans = (plan_load(a, tile_m, depth, 1, stages), plan_load(b, tile_n, depth, 1, stages))
+    reasons.extend(plan_words(plan) for plan in plans)
+    launch, producer, consumer = register_budget(consumers, target)
+    tiles = _tiles(sizes, tile_m, tile_n)
+    return PipelineDecisions(
+        rows,
+        columns,
+        contracted,
+        swapped=0,
+        tile_m=tile_m,
+        tile_n=tile_n,
+        tile_k=depth,
+        a=a,
+        b=b,
+        stores=tuple(_store(program, store, rows, columns) for store in stores(program)),
+        async_plans=plans,
+        stages=stages,
+        consumers=consumers,
+        staging_slots=0,
+        staging_slot_bytes=0,
+        rows_bytes=ROWS_BYTES,
+        producer_registers=producer,
+        consumer_registers=consumer,
+        launch_registers=launch,
+        cluster_m=1,
+        cluster_n=1,
+        raster_group=raster_group(rates, tile_m, tile_n),
+        ctas=max(1, min(rates.multiprocessors, math.ceil(tiles) + sizes.groups * math.ceil(sizes.columns / tile_n))),
+        smem_bytes=(stage_bytes + 2 * target.limit("mbarrier.bytes")) * stages + rows_bytes,
+        fill_ctas=1,
+        fill_threads=32,
+        reasons=tuple(reasons),
+        grouping=(GroupDecision(grouping.group, grouping.bounds, pitch),),
+    )
+
+
+def _unsupported(program: tile.ProgramOp, message: str, remedy: str) -> TilewrightError:
+    place = dots(program)[0].place.data if dots(program) else ""
+    file, _, line = place.rpartition(":")
+    return TilewrightError(message, span=Span(file, int(line)) if line else None, remedy=remedy)
+
+
+# ---------------------------------------------------------------- what is asked of the program
+
+
+def _axes(program: tile.ProgramOp, dot: tile.DotOp, grouping: Grouping) -> tuple[str, str, str]:
+    """Rows, columns and the contracted axis of the product, without an axis of groups."""
+    left = [axis for axis in value_type(dot.left).axis_names if axis != grouping.group]
+    right = [axis for axis in value_type(dot.right).axis_names if axis != grouping.group]
+    if len(left) != 2 or len(right) != 2 or left[0] != grouping.ragged:
+        raise _unsupported(
+            program,
+            f"groups of {grouping.ragged}, which are not the rows of the product's left operand",
+            "write the product so that its left operand has the axis in groups as rows",
+        )
+    return left[0], right[1], left[1]
+
+
+def _require_plain(program: tile.ProgramOp, dot: tile.DotOp, grouping: Grouping, columns: str) -> None:
+    """What the lowering of groups can follow: operands loaded as they stand, results and what is added to them over
+    rows and columns."""
+    for value in (dot.left, dot.right):
+        source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
+        if not isinstance(source.owner, tile.LoadOp):
+            raise _unsupported(
+                program, "an operand of a product in groups is computed", "compute it in a kernel before"
+            )
+    apart = grouping.kind == "within"
+    for load in (op for op in program.body.block.ops if isinstance(op, tile.LoadOp)):
+        axes = tensor_type(load.tensor).axis_names
+        rows = (grouping.group, grouping.ragged) if apart else (grouping.ragged,)
+        if axes not in ((columns,), rows, (*rows, columns)) or any(index_offset(index) for index in load.indices):
+            raise _unsupported(
+                program,
+                f"{parameter_name(program, load.tensor)} is read over {', '.join(axes)} beside a product in groups",
+                f"read arrays over {', '.join(rows)}, over {columns}, or over both, undisplaced",
+            )
+
+
+def _pitch(program: tile.ProgramOp, grouping: Grouping, rows: str) -> int:
+    """Rows from one group's first to the next's, alike in every array that has them; 0 if groups follow one another."""
+    if grouping.kind == "consecutive":
+        return 0
+    pitches: dict[int, str] = {}
+    for argument in program.body.block.args:
+        tensor = tensor_type(argument)
+        if {grouping.group, rows} <= set(tensor.axis_names):
+            pitches.setdefault(_group_pitch(program, tensor, grouping, rows), parameter_name(program, argument))
+    if len(pitches) != 1 or min(pitches) < program.extents[rows]:
+        raise _unsupported(
+            program,
+            f"groups of {rows} stand differently far apart in {' and '.join(pitches.values())}",
+            "give arrays whose groups lie at one whole number of rows apart, such as contiguous ones",
+        )
+    return next(iter(pitches))
+
+
+def _group_pitch(program: tile.ProgramOp, tensor: TensorType, grouping: Grouping, rows: str) -> int:
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    if strides[grouping.group] % strides[rows] or tensor.axis_names[:2] != (grouping.group, rows):
+        return 0
+    if program.extents[grouping.group] == 1:
+        return program.extents[rows]
+    return strides[grouping.group] // strides[rows]
+
+
+# ---------------------------------------------------------------- maps and stores
+
+
+def _all_rows(operand: OperandDecision, pitch: int, groups: int) -> OperandDecision:
+    """The map of one group's rows, or of all of them where they follow one another, as one of all groups' rows."""
+    depth, rows = operand.map.dims
+    return replace(operand, map=replace(operand.map, dims=(depth, rows + (groups - 1) * pitch)))
+
+
+def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: str) -> OperandDecision:
+    """The map of one group's weights with a third dimension for the groups."""
+    source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
+    assert isinstance(source.owner, tile.LoadOp)
+    tensor = tensor_type(source.owner.tensor)
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    if group not in strides:
+        return operand
+    one = operand.map
+    element_bytes = tensor.element_kind.bytes
+    map_ = replace(
+        one,
+        dims=(*one.dims, site.program.extents[group]),
+        strides_bytes=(*one.strides_bytes, strides[group] * element_bytes),
+        box=(*one.box, 1),
+    )
+    broken = _broken(site, map_)
+    if broken:
+        raise _unsupported(
+            site.program,
+            f"no tensor map for the weights of all groups: {'; '.join(broken)}",
+            "give an array whose groups begin at multiples of 16 bytes",
+        )
+    return replace(operand, map=map_)
+
+
+def _broken(site: Site, one: MapDecision) -> list[str]:
+    map_ = one.tensor_map()
+    asked = TensorMap(map_.element.value, one.dims, one.strides_bytes, one.box, swizzle=one.swizzle)
+    return [item.message for item in check(asked, site.target).violations]
+
+
+def _store(program: tile.ProgramOp, store: tile.StoreOp, rows: str, columns: str) -> StoreDecision:
+    """By plain stores along rows, which end where a group does."""
+    tensor = tensor_type(store.tensor)
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    name = parameter_name(program, store.tensor)
+    if strides[columns] != 1 or columns != tensor.axis_names[-1]:
+        raise _unsupported(
+            program, f"{name} is not contiguous along {columns}", "give a result whose columns are contiguous"
+        )
+    element = tensor.element_kind
+    chunk = SWIZZLE_SPAN_BYTES // element.bytes
+    extents = program.extents
+    map_ = MapDecision(
+        element.value,
+        (extents[columns], extents[rows]),
+        (strides[rows] * element.bytes,),
+        (chunk, 64),
+        "128B",
+        "none",
+    )
+    return StoreDecision(name, "direct", chunk, 1, map_)
+
+
+# ---------------------------------------------------------------- shape
+
+
+def _tiles(sizes: _Sizes, tile_m: int, tile_n: int) -> float:
+    """Tiles to be expected: a group's last one is half full on the average, and no group that has a row has none."""
+    occupied = min(sizes.groups, sizes.rows)
+    mean = sizes.rows / occupied
+    return occupied * max(1.0, mean / tile_m + 0.5) * math.ceil(sizes.columns / tile_n)
+
+
+def _tile_shape(
+    rates: Rates,
+    sizes: _Sizes,
+    depth: int,
+    element_bytes: int,
+    stored_bytes: int,
+    wanted: Wanted,
+    reasons: list[str],
+) -> tuple[int, int, int]:
+    shapes = [shape for shape in _SHAPES if wanted.tile is None or shape[:2] == wanted.tile]
+    if not shapes:
+        known = ", ".join(f"{m}x{n}" for m, n, _ in _SHAPES)
+        raise TilewrightError(f"no tile shape {wanted.tile} for groups", remedy=f"choose one of {known}")
+
+    def cycles(shape: tuple[int, int, int]) -> float:
+        tile_m, tile_n, _ = shape
+        multiply, fetch = slice_cycles(rates, (tile_m, tile_n, depth), element_bytes)
+        store = min(tile_m, sizes.rows / min(sizes.groups, sizes.rows)) * tile_n * stored_bytes
+        tile_cycles = math.ceil(sizes.depth / depth) * max(multiply, fetch)
+        tile_cycles += store / _STORE_BYTES_PER_CYCLE + _TILE_START_CYCLES
+        waves = _tiles(sizes, tile_m, tile_n) / rates.multiprocessors
+        return (math.ceil(waves) + waves) / 2 * tile_cycles
+
+    best = min(shapes, key=cycles)
+    mean = sizes.rows / sizes.groups
+    reasons.append(
+        f"tile {best[0]}x{best[1]}x{depth}: {mean:.1f} rows a group on the average, about {cycles(best):.0f} cycles "
+        "by the model"
+    )
+    return best
+
+
+def _stages(stage_bytes: int, rows_bytes: int, target: Target, wanted: Wanted, reasons: list[str]) -> int:
+    limit = target.limit("cta.shared_bytes_max")
+    stages = min(_MOST_STAGES, (limit - rows_bytes) // (stage_bytes + 2 * target.limit("mbarrier.bytes")))
+    if wanted.stages is not None:
+        if not _LEAST_STAGES <= wanted.stages <= stages:
+            raise TilewrightError(
+                f"{wanted.stages} stages of {stage_bytes} bytes do not make a pipeline",
+                remedy=f"use {_LEAST_STAGES} to {stages} stages",
+            )
+        stages = wanted.stages
+    reasons.append(
+        f"{stages} stages of {stage_bytes} bytes and {rows_bytes} bytes for rows in {limit} bytes of shared memory"
+    )
+    return stages
