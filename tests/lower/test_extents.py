@@ -59,7 +59,7 @@ def test_two_large_problems_of_one_shape_differ_in_immediates_only(m, n, k, more
 
 def test_the_comparison_can_fail():
     """A changed byte count, slot stride, trip count, opcode and a missing instruction are all seen."""
-    large = gemm(512, 512, 512)
+    large = gemm(512, 512, 512, tile=(64, 64), depth=64, stages=8)
     instance = small(large)
     text = large.ptx
     for edited in (

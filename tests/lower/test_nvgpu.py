@@ -41,7 +41,7 @@ from tilewright.synth.decide import Wanted
 
 @pytest.fixture(scope="module")
 def cube():
-    return gemm(512, 512, 512)
+    return gemm(512, 512, 512, tile=(64, 64), depth=64, stages=8)
 
 
 def test_module_function_and_arguments(cube):

@@ -28,7 +28,7 @@ from tilewright.targets.ptx import ptx_table
 @pytest.fixture(scope="module")
 def cube():
     """512 cubed: tiles of 64x64, eight stages, one consumer warpgroup, bulk stores."""
-    return gemm(512, 512, 512)
+    return gemm(512, 512, 512, tile=(64, 64), depth=64, stages=8)
 
 
 def test_head_and_registers(cube):

@@ -38,7 +38,17 @@ def lower_map(places: Places, op: ac.MapOp) -> MappedFragmentPlace:
     """Put the elementwise work off to whoever stores the fragment."""
     accumulator = places[op.accumulator]
     assert isinstance(accumulator, AccumulatorPlace) and isinstance(op.result.type, ac.FragmentType)
-    return MappedFragmentPlace(op, accumulator, op.result.type.element.data)
+    first, *others = parts_of(accumulator, op.result.type.n.data)
+    return MappedFragmentPlace(op, first, op.result.type.element.data, tuple(others))
+
+
+def parts_of(accumulator: AccumulatorPlace, columns: int) -> list[AccumulatorPlace]:
+    """The accumulators of `columns` columns that stand side by side in one: eight columns take four registers."""
+    width = columns // 2
+    return [
+        AccumulatorPlace(tuple(block[begin : begin + width] for block in accumulator.blocks), columns)
+        for begin in range(0, accumulator.n // 2, width)
+    ]
 
 
 @dataclass(slots=True)
@@ -97,8 +107,11 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
 def mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
     """Evaluate the map's region for one accumulator element."""
     operation, body = fragment.operation, fragment.operation.body.block
-    scalars: Places = {body.args[0]: ScalarPlace(fragment.accumulator.blocks[block][value])}
-    for number, (argument, operand) in enumerate(zip(body.args[1:], operation.fragments, strict=True)):
+    parts = (fragment.accumulator, *fragment.others)
+    scalars: Places = {
+        argument: ScalarPlace(part.blocks[block][value]) for argument, part in zip(body.args, parts, strict=False)
+    }
+    for number, (argument, operand) in enumerate(zip(body.args[len(parts) :], operation.fragments, strict=True)):
         loaded = places[operand]
         assert isinstance(loaded, LoadedFragmentPlace)
         register = _load_element(lanes, loaded, number, _row_of(value, block), _column_of(value))
@@ -154,6 +167,12 @@ class Staging:
     blocks_apart: int = 1
 
 
+def _displaced(staging: Staging, address: str, offset_bytes: int) -> str:
+    """`offset_bytes` further along a row. Under a swizzle rows are as long as its span, so that bits are exchanged."""
+    operation = "xor.b32" if staging.swizzle_mask else "add.u32"
+    return staging.text.into("b32", operation, address, offset_bytes) if offset_bytes else address
+
+
 def _swizzled(text: Text, row_offset: str, within: str, mask: int) -> str:
     """row_offset + (within xor the row's swizzle bits): address bits 9:7 are xored into bits 6:4, under `mask`."""
     if mask:
@@ -184,7 +203,7 @@ def stage_matrices(staging: Staging, block: int) -> None:
                 low = mapped_value(staging.places, staging.lanes, fragment, block, first)
                 high = mapped_value(staging.places, staging.lanes, fragment, block, first + 1)
                 packed.append(text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low))
-        offset = text.into("b32", "xor.b32", address, (column - staging.begin) * 2)
+        offset = _displaced(staging, address, (column - staging.begin) * 2)
         destination = text.into("b32", "add.u32", slot, offset)
         registers = "{" + ", ".join(packed) + "}"
         text.emit(f"stmatrix.sync.aligned.m8n8.x{2 * len(groups)}.shared.b16", f"[{destination}]", registers)
@@ -203,7 +222,7 @@ def stage_pairs(staging: Staging, block: int) -> None:
             first = 4 * (start // 8) + 2 * upper
             low = mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
             high = mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
-            offset = text.into("b32", "xor.b32", address, (start - staging.begin) * 4)
+            offset = _displaced(staging, address, (start - staging.begin) * 4)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             text.emit("st.shared.v2.f32", f"[{destination}]", f"{{{low}, {high}}}")
 
@@ -221,7 +240,7 @@ def stage_bytes(staging: Staging, block: int) -> None:
             first = 4 * (start // 8) + 2 * upper
             low = mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
             high = mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
-            offset = text.into("b32", "xor.b32", address, start - staging.begin)
+            offset = _displaced(staging, address, start - staging.begin)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             packed = narrow_pair(text, staging.fragment.element, low, high)
             text.emit("st.shared.b16", f"[{destination}]", packed)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from tilewright.base.error import TilewrightError
 from tilewright.synth.model import Rates, slice_cycles
-from tilewright.synth.operands import TILE_K
+from tilewright.synth.tile_shape import TileShape
 from tilewright.synth.wanted import Wanted
 
 _CLUSTERS = ((1, 1), (2, 1), (1, 2))
 
 
 def choose_cluster(
-    rates: Rates, tile_shape: tuple[int, int], element_bytes: int, wanted: Wanted, reasons: list[str]
+    rates: Rates, shape: TileShape, element_bytes: int, wanted: Wanted, reasons: list[str]
 ) -> tuple[int, int]:
     """CTAs of a cluster along rows and columns. One, unless asked for: see the reason it gives.
 
@@ -27,7 +27,7 @@ def choose_cluster(
             raise TilewrightError(f"no cluster shape {wanted.cluster}", remedy=f"choose one of {known}")
         reasons.append(f"cluster {wanted.cluster[0]}x{wanted.cluster[1]}: as asked for")
         return wanted.cluster
-    multiply, fetch = slice_cycles(rates, (*tile_shape, TILE_K), element_bytes)
+    multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), element_bytes)
     words = (
         "multicast would save nothing" if fetch <= multiply else "a cluster-wide release costs more than sharing saves"
     )

@@ -25,6 +25,7 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
+from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, stores
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
@@ -33,6 +34,7 @@ from tilewright.synth.cluster_shape import choose_cluster
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.model import Rates, raster_group, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
+from tilewright.synth.further_operands import further_operands
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.shared_memory import divide_shared_memory
 from tilewright.synth.store_chunks import staged_row
@@ -98,7 +100,10 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted)
 # ---------------------------------------------------------------- the pipeline
 
 
-def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted) -> PipelineDecisions:
+def _decide_pipeline(
+    program: tile.ProgramOp, products: SharedProducts, target: Target, wanted: Wanted
+) -> PipelineDecisions:
+    dot = products.products[0]
     left, right = value_type(dot.left), value_type(dot.right)
     rows, contracted = left.axis_names
     columns = right.axis_names[1]
@@ -114,7 +119,10 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
     few = extents[1 if natural else 0] <= _FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
-    question = TileQuestion(extents, element_bytes, stored_bytes, orientations, steps)
+    if len(products.products) > 1:
+        # What the products share is A: their tiles stand side by side along the columns.
+        orientations = (products.shared == "right",)
+    question = TileQuestion(extents, element_bytes, stored_bytes, orientations, steps, len(products.products))
     shape = choose_tile_shape(rates, question, target, wanted, reasons)
     if shape.swapped:
         rows, columns = columns, rows
@@ -127,12 +135,13 @@ def _decide_pipeline(program: tile.ProgramOp, dot: tile.DotOp, target: Target, w
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)
+    more_b = further_operands(site, products, b, columns, contracted, (tile_n // cluster[0], shape.depth))
     require_equal_parts(a, a.loaded_extent(tile_m), cluster[1])
     require_equal_parts(b, b.loaded_extent(tile_n), cluster[0])
     row = staged_row(tile_n, [tensor_type(store.tensor).element_kind.bytes for store in stores(program)])
     leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers, row) for store in stores(program))
     axes = (rows, columns, contracted)
-    return _fit(program, axes, shape, cluster, a, b, leaving, rates, target, wanted, reasons)
+    return _fit(program, axes, shape, cluster, a, b, more_b, leaving, rates, target, wanted, reasons)
 
 
 def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
@@ -149,6 +158,7 @@ def _fit(
     cluster: tuple[int, int],
     a: OperandDecision,
     b: OperandDecision,
+    more_b: tuple[OperandDecision, ...],
     stores: tuple[StoreDecision, ...],
     rates: Rates,
     target: Target,
@@ -159,7 +169,7 @@ def _fit(
     tile_m, tile_n, consumers, depth = shape.rows, shape.columns, shape.consumers, shape.depth
     element_bytes = a.map.tensor_map().element.bytes
     loaded_m, loaded_n = a.loaded_extent(tile_m), b.loaded_extent(tile_n)
-    slot_bytes = (loaded_m + loaded_n) * depth * element_bytes
+    slot_bytes = (loaded_m + loaded_n * (1 + len(more_b))) * depth * element_bytes
     memory = divide_shared_memory(shape, slot_bytes, stores, target, wanted, reasons)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
@@ -168,11 +178,11 @@ def _fit(
     launch, producer, consumer = register_budget(consumers, target)
     plans = (
         plan_load(a, loaded_m, depth, cluster[1], memory.stages),
-        plan_load(b, loaded_n, depth, cluster[0], memory.stages),
+        *(plan_load(each, loaded_n, depth, cluster[0], memory.stages) for each in (b, *more_b)),
         *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
-    fill = sum(math.prod(o.map.dims) for o in (a, b) if o.materialized)
+    fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
     return PipelineDecisions(
@@ -202,4 +212,5 @@ def _fit(
         fill_threads=fill_threads,
         reasons=tuple(reasons),
         programmatic=int(wanted.programmatic is not False),
+        more_b=more_b,
     )

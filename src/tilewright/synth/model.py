@@ -18,6 +18,8 @@ _TILE_START_CYCLES = 1500
 """Filling an empty pipeline and draining it, a parameter of this model and no property of the hardware."""
 _STORE_BYTES_PER_CYCLE = 32
 """Rate at which one tile's result leaves through staging, likewise."""
+_SCATTERED_BYTES_PER_CYCLE = 8
+"""Rate at which it leaves by plain stores across its rows, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,36 +31,50 @@ class Rates:
     l2_bytes_per_cycle: int
 
 
-def rates_of(target: Target) -> Rates:
+def rates_of(target: Target, element_bytes: int = 2) -> Rates:
+    """The rates of a target for operands of 16 or 8 bits."""
+    kind = "bf16" if element_bytes == 2 else "f8"
     return Rates(
         target.limit("device.multiprocessors"),
-        target.limit("wgmma.bf16_flop_per_cycle_per_multiprocessor"),
+        target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor"),
         target.limit("device.l2_bytes_per_cycle_per_multiprocessor"),
     )
 
 
 def pipeline_cycles(
-    rates: Rates, extents: tuple[int, int, int], tile: tuple[int, int, int], element_bytes: int, stored_bytes: int
+    rates: Rates,
+    extents: tuple[int, int, int],
+    tile: tuple[int, int, int],
+    element_bytes: int,
+    stored_bytes: int,
+    *,
+    scattered: bool = False,
+    loaded_columns: int | None = None,
 ) -> float:
     """Estimated cycles of a program of (rows, columns, contracted) elements cut into `tile`.
 
-    stored_bytes: bytes written per element of the result.
+    stored_bytes: bytes written per element of the result. scattered: the result leaves element by element, across its
+    rows in memory, and not through staging. loaded_columns: of a tile, where more are loaded than are computed.
     """
     (rows, columns, depth), (tile_m, tile_n, tile_k) = extents, tile
     tiles = math.ceil(rows / tile_m) * math.ceil(columns / tile_n)
     waves = math.ceil(tiles / rates.multiprocessors)
     slices = math.ceil(depth / tile_k)
-    multiply, fetch = slice_cycles(rates, tile, element_bytes)
-    epilogue = tile_m * tile_n * stored_bytes / _STORE_BYTES_PER_CYCLE
+    multiply, fetch = slice_cycles(rates, tile, element_bytes, loaded_columns)
+    # A last tile that reaches past the result stores what lies inside.
+    stored = min(tile_m, rows) * min(tile_n, columns) * stored_bytes
+    epilogue = stored / (_SCATTERED_BYTES_PER_CYCLE if scattered else _STORE_BYTES_PER_CYCLE)
     return waves * (slices * max(multiply, fetch) + epilogue + _TILE_START_CYCLES)
 
 
-def slice_cycles(rates: Rates, tile: tuple[int, int, int], element_bytes: int) -> tuple[float, float]:
+def slice_cycles(
+    rates: Rates, tile: tuple[int, int, int], element_bytes: int, loaded_columns: int | None = None
+) -> tuple[float, float]:
     """(tensor-core cycles, L2 cycles) of one slice of the contracted axis."""
     tile_m, tile_n, tile_k = tile
     # A wgmma narrower than 64 columns is bound by reading A, which does not shrink with n.
     multiply = 2 * tile_m * max(tile_n, 64) * tile_k / rates.operations_per_cycle
-    fetch = (tile_m + tile_n) * tile_k * element_bytes / rates.l2_bytes_per_cycle
+    fetch = (tile_m + (loaded_columns or tile_n)) * tile_k * element_bytes / rates.l2_bytes_per_cycle
     return multiply, fetch
 
 

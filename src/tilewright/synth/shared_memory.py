@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision
-from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, TILE_K
+from tilewright.synth.tile_shape import TileShape
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
-_MOST_STAGES = 8
+_MOST_STAGES = 32
 _ENOUGH_STAGES = 4
 """A second staging slot is given up rather than run with fewer."""
 _LEAST_STAGES = 2
@@ -33,20 +33,22 @@ class SharedMemory:
 
 
 def divide_shared_memory(
-    shape: tuple[int, int, int],
-    element_bytes: int,
+    shape: TileShape,
+    slot_bytes: int,
     stores: tuple[StoreDecision, ...],
     target: Target,
     wanted: Wanted,
     reasons: list[str],
 ) -> SharedMemory:
-    """As many stages as fit beside the staging slots; a second staging slot gives way to a fourth stage."""
-    tile_m, tile_n, consumers = shape
+    """As many stages as fit beside the staging slots; a second staging slot gives way to a fourth stage.
+
+    slot_bytes: of one slot of both operands.
+    """
+    tile_n, consumers = shape.columns, shape.consumers
     limit = target.limit("cta.shared_bytes_max")
-    stage_bytes = (tile_m + tile_n) * TILE_K * element_bytes
     barrier_bytes = 2 * target.limit("mbarrier.bytes")
     staged = [store for store in stores if store.path == "tma"]
-    slot_bytes = (tile_m // consumers) * SWIZZLE_SPAN_BYTES if staged else 0
+    staging_bytes_each = max((store.map.tensor_map().box_bytes for store in staged), default=0)
     # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
     # a slot whose store is the newest, which a wait for all but the newest does not cover.
     chunks = sum(tile_n // store.chunk_columns for store in staged)
@@ -54,19 +56,21 @@ def divide_shared_memory(
     rows_bytes = ROWS_BYTES if any(store.along_rows for store in stores) else 0
     slots, stages = 0, 0
     for slots in choices:
-        left = limit - (slots * slot_bytes + rows_bytes) * consumers
-        stages = min(_MOST_STAGES, left // (stage_bytes + barrier_bytes))
+        left = limit - (slots * staging_bytes_each + rows_bytes) * consumers
+        stages = min(_MOST_STAGES, left // (slot_bytes + barrier_bytes))
         if stages >= _ENOUGH_STAGES:
             break
     if wanted.stages is not None:
         if not _LEAST_STAGES <= wanted.stages <= stages:
             raise TilewrightError(
-                f"{wanted.stages} stages of {stage_bytes} bytes do not make a pipeline",
+                f"{wanted.stages} stages of {slot_bytes} bytes do not make a pipeline",
                 remedy=f"use {_LEAST_STAGES} to {stages} stages",
             )
         stages = wanted.stages
-    staging_bytes = (slots * slot_bytes + rows_bytes) * consumers
+    staging_bytes = (slots * staging_bytes_each + rows_bytes) * consumers
     reasons.append(
-        f"{stages} stages of {stage_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
+        f"{stages} stages of {slot_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
     )
-    return SharedMemory(stages, slots, slot_bytes, rows_bytes, (stage_bytes + barrier_bytes) * stages + staging_bytes)
+    return SharedMemory(
+        stages, slots, staging_bytes_each, rows_bytes, (slot_bytes + barrier_bytes) * stages + staging_bytes
+    )

@@ -1,50 +1,170 @@
-"""Which part of the result one CTA computes at a time, and by how many consumer warpgroups.
+"""Which part of the result one CTA computes at a time, how deep its slices are, and by how many consumer warpgroups.
 
-Candidates are ranked by the closed-form model of `synth.model`. Checked by: tests/synth/test_decide.py.
+Candidates are generated, not listed: rows in blocks of one wgmma for each consumer, columns in any number that wgmma
+takes and that can be stored in equal chunks, as long as the accumulators leave a consumer enough registers. They are
+ranked by the closed-form model of `synth.model`, in both orientations of the product where both can be stored.
+Facts: wgmma's shape (PTX ISA, wgmma: Matrix shape) in targets. Checked by: tests/synth/test_tile_shape.py.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.synth.model import Rates, pipeline_cycles
-from tilewright.synth.operands import TILE_K
+from tilewright.synth.operands import slice_depth
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
 
-_SHAPES: tuple[tuple[int, int, int], ...] = (
+_MOST_CONSUMERS = 3
+_MOST_BLOCKS = 3
+"""Blocks of wgmma's rows in one consumer."""
+_MOST_ACCUMULATORS = {1: 144, 2: 144, 3: 96}
+"""Registers of a thread's accumulators, by consumers: the epilogue and the loop need as many again as are left."""
+_DEEP_STAGE_BYTES = 16384
+"""A stage is deepened while it holds fewer: waits, releases and announcements cost as much for a small stage."""
+_MOST_SPANS = 4
+_TRIED: tuple[tuple[int, int, int], ...] = (
     (128, 256, 2),
     (256, 128, 2),
     (128, 192, 2),
     (128, 128, 2),
     (128, 64, 2),
     (64, 256, 1),
-    (64, 128, 1),
-    (64, 64, 1),
+    *((64, columns, 1) for columns in (8, 16, 32, 64, 128)),
+    *((128, columns, 2) for columns in (8, 16, 32)),
 )
-"""(tile_m, tile_n, consumer warpgroups). Accumulators take tile_m * tile_n / (128 * consumers) <= 128 registers."""
+"""(rows, columns, consumers) that are ranked unless a tile is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """rows, columns: of the accumulator; depth: elements of the contracted axis in a slot; consumers: warpgroups that
+    share the rows; swapped: the accumulator holds the transposed product."""
+
+    rows: int
+    columns: int
+    depth: int
+    consumers: int
+    swapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TileQuestion:
+    """What a tile is chosen for.
+
+    extents: rows, columns and contracted elements of the product as written;
+    element_bytes: of an operand's element; stored_bytes: for each element of the result; orientations: whether the
+    product may be transposed, the natural orientation first; loaded_steps: of the left and the right operand, elements by
+    which more or less is loaded; products: with an operand in common, summed side by side: a tile's columns are those of
+    each."""
+
+    extents: tuple[int, int, int]
+    element_bytes: int
+    stored_bytes: int
+    orientations: tuple[bool, ...]
+    loaded_steps: tuple[int, int] = (8, 8)
+    products: int = 1
+
+
+def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+    """(rows, columns, consumers) of every tile of these columns whose accumulators fit a consumer's registers."""
+    unit = target.limit("wgmma.m")
+    for consumers in range(1, _MOST_CONSUMERS + 1):
+        for blocks in range(1, _MOST_BLOCKS + 1):
+            for columns in columns_choices:
+                if blocks * columns // 2 <= _MOST_ACCUMULATORS[consumers]:
+                    yield unit * blocks * consumers, columns, consumers
 
 
 def choose_tile_shape(
-    rates: Rates,
-    extents: tuple[int, int, int],
-    element_bytes: int,
-    stored_bytes: int,
-    wanted: Wanted,
-    reasons: list[str],
-) -> tuple[int, int, int]:
-    shapes = [shape for shape in _SHAPES if wanted.tile is None or shape[:2] == wanted.tile]
-    if not shapes:
-        known = ", ".join(f"{m}x{n}" for m, n, _ in _SHAPES)
-        raise TilewrightError(f"no tile shape {wanted.tile}", remedy=f"choose one of {known}")
+    rates: Rates, question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]
+) -> TileShape:
+    """The shape that the model expects to be quickest, of those that `wanted` leaves.
 
-    def cycles(shape: tuple[int, int, int]) -> float:
-        return pipeline_cycles(rates, extents, (shape[0], shape[1], TILE_K), element_bytes, stored_bytes)
+    Raises TilewrightError for a wish that no shape grants.
+    """
+    orientations = question.orientations
+    if wanted.swapped is not None:
+        orientations = (wanted.swapped,)
+    candidates = [
+        TileShape(
+            rows, columns, _depth(rows, columns * question.products, question.element_bytes, wanted), consumers, swapped
+        )
+        for rows, columns, consumers in _offered(target, wanted, question.products)
+        for swapped in orientations
+    ]
 
-    best = min(shapes, key=cycles)
-    tiles = math.ceil(extents[0] / best[0]) * math.ceil(extents[1] / best[1])
+    def cycles(shape: TileShape) -> float:
+        rows, columns, depth = question.extents
+        if shape.swapped:
+            rows, columns = columns, rows
+        natural = shape.swapped == question.orientations[0]
+        step = question.loaded_steps[0 if shape.swapped else 1]
+        loaded = -(-shape.columns // step) * step * question.products
+        tile = (shape.rows, shape.columns * question.products, shape.depth)
+        return pipeline_cycles(
+            rates,
+            (rows, columns * question.products, depth),
+            tile,
+            question.element_bytes,
+            -(-question.stored_bytes // question.products),
+            scattered=not natural,
+            loaded_columns=loaded,
+        )
+
+    best = min(candidates, key=lambda shape: (cycles(shape), shape.consumers != _usual_consumers(shape)))
+    rows, columns = (question.extents[1], question.extents[0]) if best.swapped else question.extents[:2]
+    tiles = math.ceil(rows / best.rows) * math.ceil(columns / best.columns)
     reasons.append(
-        f"tile {best[0]}x{best[1]}x{TILE_K}: {tiles} tiles on {rates.multiprocessors} multiprocessors, "
+        f"tile {best.rows}x{best.columns}x{best.depth}: {tiles} tiles on {rates.multiprocessors} multiprocessors, "
         f"about {cycles(best):.0f} cycles by the model"
     )
     return best
+
+
+def _usual_consumers(shape: TileShape) -> int:
+    """Two warpgroups hide each other's epilogue and issue; a single block of rows has but one."""
+    return 1 if shape.rows == 64 else 2
+
+
+def _offered(target: Target, wanted: Wanted, products: int) -> list[tuple[int, int, int]]:
+    unit = products * target.limit("wgmma.n_step")
+    if wanted.tile is None:
+        offered = [item for item in _TRIED if item[1] % unit == 0]
+    else:
+        columns = wanted.tile[1] * products
+        least, most, step = (target.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
+        legal = least <= columns <= most and columns % step == 0
+        offered = [item for item in tile_family(target, (columns,)) if item[0] == wanted.tile[0]] if legal else []
+        if not offered:
+            raise TilewrightError(
+                f"no tile shape {wanted.tile}",
+                remedy=f"use a multiple of {target.limit('wgmma.m')} rows and of {step} columns, such as 128x256, "
+                "256x128 or 64x16, whose accumulators fit a consumer's registers",
+            )
+    if wanted.consumers is not None:
+        offered = [item for item in offered if item[2] == wanted.consumers]
+        if not offered:
+            raise TilewrightError(
+                f"{wanted.consumers} consumers cannot share the tile",
+                remedy=f"use 1 to {_MOST_CONSUMERS}, each with whole blocks of {target.limit('wgmma.m')} rows",
+            )
+    return [(rows, columns // products, consumers) for rows, columns, consumers in offered]
+
+
+def _depth(rows: int, columns: int, element_bytes: int, wanted: Wanted) -> int:
+    span = slice_depth(element_bytes)
+    if wanted.depth is not None:
+        if wanted.depth < span or wanted.depth % span or wanted.depth // span > _MOST_SPANS:
+            raise TilewrightError(
+                f"a stage of {wanted.depth} elements is no whole number of rows of {span}",
+                remedy=f"use {span}, {2 * span} or {_MOST_SPANS * span}",
+            )
+        return wanted.depth
+    depth = span
+    while (rows + columns) * depth * element_bytes < _DEEP_STAGE_BYTES and depth < _MOST_SPANS * span:
+        depth *= 2
+    return depth

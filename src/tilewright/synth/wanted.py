@@ -12,12 +12,20 @@ from dataclasses import dataclass
 class Wanted:
     """Choices fixed from outside (by a user or a tuner); None leaves one to the synthesiser.
 
-    programmatic: whether the kernel is launched while the one before it still runs, and waits for it itself.
-    misaligned: parameters whose arrays do not begin at a multiple of 16 bytes, which no tensor map can describe.
+    tile: rows and columns of the accumulator's tile. consumers: warpgroups that share its rows. depth: elements of the
+    contracted axis in one stage. swapped: whether the accumulator holds the transposed product. split: CTAs that share
+    the contracted axis of a tile. misaligned: parameters whose arrays do not begin at a multiple of 16 bytes, which no
+    tensor map can describe. mapped: parameters that must be reached by tensor maps of their own. programmatic: whether
+    the kernel is launched while the one before it still runs, and waits for it itself.
     """
 
     tile: tuple[int, int] | None = None
     stages: int | None = None
     cluster: tuple[int, int] | None = None
-    programmatic: bool | None = None
     misaligned: tuple[str, ...] = ()
+    consumers: int | None = None
+    depth: int | None = None
+    swapped: bool | None = None
+    split: int | None = None
+    mapped: tuple[str, ...] = ()
+    programmatic: bool | None = None

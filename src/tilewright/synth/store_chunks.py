@@ -1,0 +1,54 @@
+"""In what chunks of columns does a warpgroup's part of a tile go through staging, and how do their rows lie there?
+
+A chunk is one box of a bulk store. Its rows lie one after another; a warp writes eight of them at once, 16 bytes each,
+and those must lie in different banks of shared memory. Rows as long as a swizzle's span do so under that swizzle; rows
+of an odd number of 16-byte pieces do so without one, since odd multiples of 16 bytes visit all eight groups of four
+banks in turn. Of what fits a tile's columns, the fewest chunks are taken: each costs two barriers of the warpgroup.
+All results of a program pass through the same slots, so one choice serves them all.
+
+Source: PTX ISA, tensor swizzling modes; shared memory of 32 banks of 4 bytes.
+Checked by: tests/synth/test_store_chunks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.base.plan import Swizzle
+
+_SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"))
+_PIECE_BYTES = 16
+_LONGEST_ROW_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRow:
+    """One row of a chunk in shared memory."""
+
+    bytes: int
+    swizzle: Swizzle
+
+    def columns(self, element_bytes: int) -> int:
+        return self.bytes // element_bytes
+
+
+def staged_row(columns: int, element_bytes: Sequence[int]) -> StagedRow | None:
+    """The row of the largest chunks into which `columns` columns of results of each of `element_bytes` divide evenly.
+
+    None where there is none. Rows of whole 128-byte spans are preferred to longer ones: they need no second thought
+    about where the next row's banks lie.
+    """
+    widths = [columns * each for each in element_bytes]
+    found = [row for row in _rows() if all(width % row.bytes == 0 for width in widths)]
+    if not found:
+        return None
+    full = [row for row in found if row.swizzle == _SPANS[0][1]]
+    return full[0] if full else max(found, key=lambda row: (row.bytes, row.swizzle != "none"))
+
+
+def _rows() -> Iterator[StagedRow]:
+    for span, swizzle in _SPANS:
+        yield StagedRow(span, swizzle)
+    for pieces in range(1, _LONGEST_ROW_BYTES // _PIECE_BYTES, 2):
+        yield StagedRow(pieces * _PIECE_BYTES, "none")
