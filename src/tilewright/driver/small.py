@@ -32,7 +32,6 @@ from tilewright.ir.decisions import (
 from tilewright.ir.tile_facts import grid_axes, the_program
 from tilewright.ir.tile_types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
-from tilewright.lower.raster import raster_quantities
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
@@ -170,7 +169,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
             tiles_m = -(-rows // (d.tile_m * d.cluster_m))
             tiles_n = -(-columns // (d.tile_n * d.cluster_n))
-            found += [tiles_m * tiles_n, *raster_quantities(tiles_m, tiles_n, d.raster_group), -(-depth // d.tile_k)]
+            found += [tiles_m, tiles_m * tiles_n, d.raster_group * tiles_n, -(-depth // d.tile_k)]
             found += [d.ctas // (d.cluster_m * d.cluster_n)]
             for each in d.grouping:
                 groups = extents[each.axis]

@@ -18,6 +18,8 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.ir import ac
+from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
+from tilewright.ir.decisions import transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
@@ -38,7 +40,6 @@ from tilewright.lower.places import (
     registers_of,
     with_registers,
 )
-from tilewright.lower.raster import raster
 from tilewright.lower.rings import (
     lower_advance,
     lower_arrive,
@@ -51,6 +52,7 @@ from tilewright.lower.runs import lower_runs
 from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.tensor_core import lower_wgmma_issue
 
+from tilewright.lower.transpose import lower_transpose
 PTX_VERSION = "8.0"
 
 
@@ -283,7 +285,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
-    m, n = raster(text, tile, tiles_m, tiles_n, op.raster_group.data)
+    m, n = _raster(text, tile, tiles_m, tiles_n, op.raster_group.data)
     if cluster_m > 1:
         rank = text.into("b32", "mov.u32", "%cluster_ctaid.x")
         m = text.into("b32", "mad.lo.u32", m, cluster_m, rank)
@@ -298,6 +300,17 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, 2)
+
+
+def _raster(text: Text, tile: str, tiles_m: int, tiles_n: int, group: int) -> tuple[str, str]:
+    """(m, n) of a tile number: groups of `group` tiles along m, and within a group m runs fastest."""
+    band = text.into("b32", "div.u32", tile, group * tiles_n)
+    first = text.into("b32", "mul.lo.u32", band, group)
+    within = text.into("b32", "rem.u32", tile, group * tiles_n)
+    left = text.into("b32", "sub.u32", tiles_m, first)
+    height = text.into("b32", "min.u32", left, group)
+    rest, column = text.into("b32", "rem.u32", within, height), text.into("b32", "div.u32", within, height)
+    return text.into("b32", "add.u32", first, rest), column
 
 
 def _lower_group_tiles(lowering: Lowering, op: ac.GroupTilesOp, kernel: ac.KernelOp) -> None:
@@ -411,7 +424,9 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
         case ac.RowsStoreOp():
             lower_rows_store(lowering, op)
         case ac.ElementwiseOp():
-            if op.run is None or op.run.data == 1:
+            if op.transpose is not None:
+                lower_transpose(lowering, op, transpose_of(op.transpose))
+            elif op.run is None or op.run.data == 1:
                 lower_elementwise(text, lowering.places, op, lowering.thread)
             else:
                 lower_runs(text, lowering.places, op, op.run.data, lowering.thread)

@@ -13,10 +13,11 @@ from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.ir import ac
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
-from tilewright.ir.tier import ExecutionAttr, int_array
+from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 INDEX = ac.IndexType()
 
@@ -53,6 +54,19 @@ def global_array(build: Build, buffer: Buffer) -> SSAValue:
     }
     result = ac.GlobalType(StringAttr(buffer.element.value), IntAttr(len(buffer.shape)))
     return build.value(ac.GlobalOp.create(properties=properties, result_types=[result]))
+
+
+def shared_buffer(build: Build, name: str, address: int, instances: int, size_bytes: int) -> SSAValue:
+    """Shared memory of bytes, one slot in each instance, that no ring guards."""
+    properties: dict[str, Attribute] = {
+        "sym_name": StringAttr(name),
+        "address": IntAttr(address),
+        "instances": IntAttr(instances),
+    }
+    kind = MemoryType(
+        StringAttr("SMEM"), StringAttr(Element.U8.value), IntAttr(1), IntAttr(size_bytes), StringAttr("none")
+    )
+    return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
 
 
 def tensor_map(build: Build, name: str, buffer: str, decision: MapDecision) -> SSAValue:

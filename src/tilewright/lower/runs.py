@@ -213,7 +213,7 @@ def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _
     for store, elements in results.items():
         destination = values[store.destination]
         assert isinstance(destination, GlobalPlace)
-        _store_words(text, values, store, _narrowed(text, destination.element, elements))
+        _store_words(text, values, store, narrowed(text, destination.element, elements))
 
 
 def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
@@ -224,7 +224,7 @@ def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
     return isinstance(load, WideLoad) and load.source.element == destination.element
 
 
-def _narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
+def narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
     """float32 registers rounded to the element and packed into 32-bit words."""
     if element == "f32":
         return [text.into("b32", "mov.b32", register) for register in registers]

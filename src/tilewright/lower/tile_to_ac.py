@@ -24,11 +24,13 @@ from tilewright.ir.decisions import (
     OperandDecision,
     PipelineDecisions,
     decisions_of,
+    to_attribute,
 )
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import buffers, dots, grid_axes, parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
-from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role
+from tilewright.ir.transpose import TransposeDecision
+from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role, shared_buffer
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.pipeline import pipeline_kernel
 from tilewright.lower.program import sources_of
@@ -70,10 +72,13 @@ def lower_program(program: tile.ProgramOp) -> LoweredProgram:
 def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> ModuleOp:
     axes = grid_axes(program)
     extents = tuple(program.extents[axis] for axis in axes)
-    module, build = new_kernel(program.sym_name.data, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, 0, 0)
+    turned = decisions.transpose
+    smem = max([each.smem_bytes for each in turned], default=0)
+    module, build = new_kernel(program.sym_name.data, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, smem, 0)
     arrays = {buffer.name: global_array(build, buffer) for buffer in buffers(program)}
+    through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
-    body = _points(role, extents, 1)
+    body = _points(role, extents, 1, turned, through)
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
     inner = role.inside(body)
     for store in stores(program):
@@ -84,11 +89,19 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     return module
 
 
-def _points(role: Build, extents: tuple[int, ...], run: int) -> Block:
+def _points(
+    role: Build,
+    extents: tuple[int, ...],
+    run: int,
+    turned: Sequence[TransposeDecision] = (),
+    through: Sequence[SSAValue] = (),
+) -> Block:
     """The body that a role's threads run for every point."""
     body = Block(arg_types=[INDEX] * len(extents))
     properties: dict[str, Attribute] = {"extents": int_array(extents), "run": IntAttr(run)}
-    role.add(ac.ElementwiseOp.create(properties=properties, regions=[Region(body)]))
+    if turned:
+        properties["transpose"] = to_attribute(turned[0])
+    role.add(ac.ElementwiseOp.create(operands=list(through), properties=properties, regions=[Region(body)]))
     return body
 
 
