@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
-from tilewright.driver.group_limits import CTAS, GROUPS_MOST, small_rows
+from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, small_rows
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
@@ -29,9 +29,11 @@ from tilewright.ir.decisions import (
     decisions_of,
     to_attribute,
 )
+from tilewright.ir.tile_axes import derived_extent
 from tilewright.ir.tile_facts import grid_axes, the_program
 from tilewright.ir.tile_types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
+from tilewright.lower.raster import raster_quantities
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
@@ -102,7 +104,7 @@ def small_instance(module: ModuleOp) -> ModuleOp:
     program.properties["axes"] = DictionaryAttr({axis: IntegerAttr(size, i64) for axis, size in extents.items()})
     for argument in list(program.body.block.args):
         tensor = tensor_type(argument)
-        shape = [extents[axis] for axis in tensor.axis_names]
+        shape = [derived_extent(axis, extents) for axis in tensor.axis_names]
         kind = TensorType.of(tensor.axis_names, shape, tensor.stride_elements, tensor.element_kind)
         # The argument is replaced by one of the new type: types of values do not change in place.
         fresh = program.body.block.insert_arg(kind, argument.index)
@@ -169,7 +171,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
             tiles_m = -(-rows // (d.tile_m * d.cluster_m))
             tiles_n = -(-columns // (d.tile_n * d.cluster_n))
-            found += [tiles_m, tiles_m * tiles_n, d.raster_group * tiles_n, -(-depth // d.tile_k)]
+            found += [tiles_m * tiles_n, *raster_quantities(tiles_m, tiles_n, d.raster_group), -(-depth // d.tile_k)]
             found += [d.ctas // (d.cluster_m * d.cluster_n)]
             for each in d.grouping:
                 groups = extents[each.axis]
@@ -179,6 +181,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
                 found += [runs, runs * count]
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
+            found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             # A plain store compares its first column with the extent less the column's place in the tile.
             found += [max(0, columns - place) for place in range(1, d.tile_n)]
     return found

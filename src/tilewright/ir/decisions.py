@@ -195,7 +195,13 @@ Decisions = PipelineDecisions | ElementwiseDecisions
 _CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        MapDecision, OperandDecision, StoreDecision, AsyncPlan, GroupDecision, PipelineDecisions, ElementwiseDecisions,
+        MapDecision,
+        OperandDecision,
+        StoreDecision,
+        AsyncPlan,
+        GroupDecision,
+        PipelineDecisions,
+        ElementwiseDecisions,
         *TRANSPOSE_CLASSES,
     )
 }

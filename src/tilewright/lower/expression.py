@@ -25,8 +25,8 @@ _SCALAR = ac.ScalarType()
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """The accumulator's axes and the size of one unit's part of it. parts: accumulators of `n` columns side by side, one
-    for each product."""
+    """The accumulator's axes and the size of one unit's part of it. parts: accumulators of `n` columns side by
+    side, one for each product."""
 
     rows: str
     columns: str
@@ -60,13 +60,14 @@ def _constant(build: Build, value: float) -> SSAValue:
     return build.value(ac.ConstantOp.create(properties={"bits": IntAttr(bits)}, result_types=[_SCALAR]))
 
 
-def _scalar(build: Build, function: str, *inputs: SSAValue) -> SSAValue:
+def scalar_function(build: Build, function: str, *inputs: SSAValue) -> SSAValue:
+    """A function of scalars by its name in `ir.function`."""
     return build.value(
         ac.ScalarOp.create(operands=list(inputs), properties={"function": StringAttr(function)}, result_types=[_SCALAR])
     )
 
 
-def _emit(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
+def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
     """Emit the scalar code of an expression whose loads and loop results are given in `leaves`."""
     known = leaves.get(value)
     if known is not None:
@@ -76,9 +77,9 @@ def _emit(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SS
         case tile.ConstantOp() | tile.FullOp():
             result = _constant(build, owner.value.value.data)
         case tile.BroadcastOp() | tile.TransposeOp():
-            result = _emit(build, owner.operand, leaves)
+            result = point_value(build, owner.operand, leaves)
         case tile.CastOp():
-            result = _emit(build, owner.operand, leaves)
+            result = point_value(build, owner.operand, leaves)
             source, target = value_type(owner.operand).element_kind, value_type(owner.result).element_kind
             if target is not Element.F32 and source is not target:
                 rounding = ac.RoundOp.create(
@@ -88,10 +89,10 @@ def _emit(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SS
                 )
                 result = build.value(rounding)
         case tile.UnaryOp():
-            result = _scalar(build, owner.function.data.value, _emit(build, owner.operand, leaves))
+            result = scalar_function(build, owner.function.data.value, point_value(build, owner.operand, leaves))
         case tile.BinaryOp():
-            left = _emit(build, owner.left, leaves)
-            result = _scalar(build, owner.function.data.value, left, _emit(build, owner.right, leaves))
+            left = point_value(build, owner.left, leaves)
+            result = scalar_function(build, owner.function.data.value, left, point_value(build, owner.right, leaves))
         case _:
             raise AssertionError(f"{owner} has no value at a point")
     leaves[value] = result
@@ -129,7 +130,7 @@ def element_body(
                 result_types=[_SCALAR],
             )
         )
-    return _emit(build, value, leaves)
+    return point_value(build, value, leaves)
 
 
 def fragment_body(
@@ -157,11 +158,11 @@ def fragment_body(
             start = initial.owner
             total: SSAValue = body.args[product_of(program, output)]
             if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
-                total = _scalar(inner, "add", total, _constant(inner, start.value.value.data))
+                total = scalar_function(inner, "add", total, _constant(inner, start.value.value.data))
             leaves[output] = total
     # Whoever stores the fragment rounds to its element, so a cast at the very end is left to it.
     last = value.owner
-    result = _emit(inner, last.operand if isinstance(last, tile.CastOp) else value, leaves)
+    result = point_value(inner, last.operand if isinstance(last, tile.CastOp) else value, leaves)
     inner.add(ac.YieldOp.create(operands=[result]))
     element = value_type(value).element_kind
     kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr("mn"), StringAttr(element.value))

@@ -90,11 +90,23 @@ class LoadedFragmentPlace:
 
 @dataclass(frozen=True, slots=True)
 class MappedFragmentPlace:
-    """An elementwise function of an accumulator, computed where it is used, so that few values live at a time."""
+    """An elementwise function of an accumulator, computed where it is used, so that few values live at a time. others:
+    further accumulators that it takes an element of."""
 
     operation: ac.MapOp
     accumulator: AccumulatorPlace
     element: str
+    others: tuple[AccumulatorPlace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScalesPlace:
+    """Numbers at an accumulator's places, loaded. values: by row and column of this thread's first places that have
+    them, row 0 for all unless `by_row`; run: columns that share one, 1 for pairs of a thread's own, 0 for all."""
+
+    values: dict[tuple[int, int], str]
+    by_row: bool
+    run: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +130,7 @@ Place = (
     | AccumulatorPlace
     | LoadedFragmentPlace
     | MappedFragmentPlace
+    | ScalesPlace
     | ScalarPlace
     | NoPlace
 )

@@ -161,11 +161,15 @@ def _workspace(program: tile.ProgramOp, fill: _Fill) -> Buffer:
 def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:
     kernels: list[LoweredKernel] = []
     arrays = list(buffers(program))
-    (dot,) = dots(program)
-    sides = {"left": dot.left, "right": dot.right}
+    products = dots(program)
+    operands = [(decisions.a, products[0], decisions.rows)]
+    operands += [
+        (operand, dot, decisions.columns)
+        for operand, dot in zip((decisions.b, *decisions.more_b), products, strict=True)
+    ]
     fills = [
-        _Fill(operand, sides[operand.side], (outer, decisions.contracted))
-        for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns))
+        _Fill(operand, dot.left if operand.side == "left" else dot.right, (outer, decisions.contracted))
+        for operand, dot, outer in operands
         if operand.materialized
     ]
     if fills:

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import math
 
-from tilewright.base.error import TilewrightError
-from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
     RUN_BYTES,
@@ -25,17 +23,18 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
+from tilewright.ir.tile_facts import grid_axes, grouping, parameter_name, stores
 from tilewright.ir.tile_products import SharedProducts, shared_products
-from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, stores
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
+from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.model import Rates, raster_group, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
-from tilewright.synth.further_operands import further_operands
 from tilewright.synth.register_budget import register_budget
+from tilewright.synth.scaled_product import scaled_depth
 from tilewright.synth.shared_memory import divide_shared_memory
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
@@ -55,28 +54,17 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     """
     wanted = wanted or Wanted()
     refuse_unsupported(program)
-    products = dots(program)
+    products = shared_products(program)
     groups = grouping(program)
     decisions: Decisions
     if groups is not None:
         decisions = decide_grouped(program, groups, target, wanted)
-    elif not products:
+    elif products is None:
         decisions = _decide_elementwise(program, target, wanted)
-    elif len(products) == 1:
-        decisions = _decide_pipeline(program, products[0], target, wanted)
     else:
-        raise _unsupported(
-            products[1].place.data,
-            "a program with more than one dot is not compiled yet",
-            "split it into two kernels",
-        )
+        decisions = _decide_pipeline(program, products, target, wanted)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
-
-
-def _unsupported(place: str, message: str, remedy: str) -> TilewrightError:
-    file, _, line = place.rpartition(":")
-    return TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 
 
 def _fill_shape(points: int, target: Target, points_per_thread: int = 4) -> tuple[int, int]:
@@ -122,7 +110,9 @@ def _decide_pipeline(
     if len(products.products) > 1:
         # What the products share is A: their tiles stand side by side along the columns.
         orientations = (products.shared == "right",)
-    question = TileQuestion(extents, element_bytes, stored_bytes, orientations, steps, len(products.products))
+    question = TileQuestion(
+        extents, element_bytes, stored_bytes, orientations, steps, len(products.products), scaled_depth(dot)
+    )
     shape = choose_tile_shape(rates, question, target, wanted, reasons)
     if shape.swapped:
         rows, columns = columns, rows

@@ -12,8 +12,10 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import dots, grouping, loads, the_grid
+from tilewright.ir.tile_products import shared_products
 from tilewright.ir.tile_rules import place_of
 from tilewright.ir.tile_types import value_type
+from tilewright.synth.scaled_product import scale_loads
 
 
 def refuse_unsupported(program: tile.ProgramOp) -> None:
@@ -28,16 +30,29 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[tile.GridOp | tile.D
     groups = grouping(program)
     if groups is not None and not products:
         yield the_grid(program), "a program over groups without dot is not compiled yet", "compile one for each group"
-    if len(products) > 1:
-        yield products[1], "a program with more than one dot is not compiled yet", "split it into two kernels"
+    if len(products) > 1 and groups is not None:
+        yield (
+            products[1],
+            "a program over groups with more than one dot is not compiled yet",
+            "split it into two kernels",
+        )
+    if products and shared_products(program) is None:
+        yield (
+            products[-1],
+            "these products do not go into one kernel: they differ in both operands, in their axes or in their loops",
+            "give all dots one operand in common and an accumulator each, in one loop, or split the kernel",
+        )
     for dot in products:
         # Groups that stand apart are a batch to the language, and one pipeline to `grouped`.
         ranks = (len(value_type(dot.result).axis_names), len(value_type(dot.left).axis_names))
         if groups is None and max(ranks) > 2:
             yield dot, "a batched product is not compiled yet", "compile one for each element of the batch"
-        if dot.scales:
-            yield dot, "a product scaled inside its loop is not compiled yet", "scale its operands instead"
+        if dot.scales and (len(products) > 1 or groups is not None):
+            yield dot, "a scaled product beside another one, or over groups, is not compiled yet", "split the kernel"
+    scales = {load for dot in products for load in scale_loads(dot)}
     for load in loads(program):
+        if load in scales:
+            continue
         for index in load.indices:
             owner = index.owner.index.owner if isinstance(index.owner, tile.ShiftOp) else index.owner
             if isinstance(owner, tile.BlockOp):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.synth.model import Rates, pipeline_cycles
 from tilewright.synth.operands import slice_depth
+from tilewright.synth.scaled_product import fits_registers
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -59,7 +60,7 @@ class TileQuestion:
     element_bytes: of an operand's element; stored_bytes: for each element of the result; orientations: whether the
     product may be transposed, the natural orientation first; loaded_steps: of the left and the right operand, elements by
     which more or less is loaded; products: with an operand in common, summed side by side: a tile's columns are those of
-    each."""
+    each; scaled_depth: elements of a slot whose product is scaled by itself, 0 where none is."""
 
     extents: tuple[int, int, int]
     element_bytes: int
@@ -67,6 +68,7 @@ class TileQuestion:
     orientations: tuple[bool, ...]
     loaded_steps: tuple[int, int] = (8, 8)
     products: int = 1
+    scaled_depth: int = 0
 
 
 def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
@@ -89,11 +91,18 @@ def choose_tile_shape(
     orientations = question.orientations
     if wanted.swapped is not None:
         orientations = (wanted.swapped,)
+    offered = _offered(target, wanted, question.products)
+    if question.scaled_depth:
+        offered = _with_two_accumulators(offered)
     candidates = [
         TileShape(
-            rows, columns, _depth(rows, columns * question.products, question.element_bytes, wanted), consumers, swapped
+            rows,
+            columns,
+            question.scaled_depth or _depth(rows, columns * question.products, question.element_bytes, wanted),
+            consumers,
+            swapped,
         )
-        for rows, columns, consumers in _offered(target, wanted, question.products)
+        for rows, columns, consumers in offered
         for swapped in orientations
     ]
 
@@ -153,6 +162,17 @@ def _offered(target: Target, wanted: Wanted, products: int) -> list[tuple[int, i
                 remedy=f"use 1 to {_MOST_CONSUMERS}, each with whole blocks of {target.limit('wgmma.m')} rows",
             )
     return [(rows, columns // products, consumers) for rows, columns, consumers in offered]
+
+
+def _with_two_accumulators(offered: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Those whose consumers hold a total besides what the tensor core writes."""
+    fitting = [item for item in offered if fits_registers(*item)]
+    if not fitting:
+        raise TilewrightError(
+            "the tile leaves no registers for a total and a partial product",
+            remedy="a scaled product has both: use a smaller tile, such as 128x128",
+        )
+    return fitting
 
 
 def _depth(rows: int, columns: int, element_bytes: int, wanted: Wanted) -> int:
