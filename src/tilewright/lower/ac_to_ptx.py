@@ -40,6 +40,7 @@ from tilewright.lower.places import (
     registers_of,
     with_registers,
 )
+from tilewright.lower.raster import raster
 from tilewright.lower.rings import (
     lower_advance,
     lower_arrive,
@@ -285,7 +286,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
-    m, n = _raster(text, tile, tiles_m, tiles_n, op.raster_group.data)
+    m, n = raster(text, tile, tiles_m, tiles_n, op.raster_group.data)
     if cluster_m > 1:
         rank = text.into("b32", "mov.u32", "%cluster_ctaid.x")
         m = text.into("b32", "mad.lo.u32", m, cluster_m, rank)
@@ -300,17 +301,6 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, 2)
-
-
-def _raster(text: Text, tile: str, tiles_m: int, tiles_n: int, group: int) -> tuple[str, str]:
-    """(m, n) of a tile number: groups of `group` tiles along m, and within a group m runs fastest."""
-    band = text.into("b32", "div.u32", tile, group * tiles_n)
-    first = text.into("b32", "mul.lo.u32", band, group)
-    within = text.into("b32", "rem.u32", tile, group * tiles_n)
-    left = text.into("b32", "sub.u32", tiles_m, first)
-    height = text.into("b32", "min.u32", left, group)
-    rest, column = text.into("b32", "rem.u32", within, height), text.into("b32", "div.u32", within, height)
-    return text.into("b32", "add.u32", first, rest), column
 
 
 def _lower_group_tiles(lowering: Lowering, op: ac.GroupTilesOp, kernel: ac.KernelOp) -> None:
