@@ -19,8 +19,8 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
-from tilewright.driver.group_limits import at_these_sizes, limits_of
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
+from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program

@@ -13,6 +13,7 @@ checks that on the parsed texts, so a lowering that strays from the rule is caug
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
@@ -30,7 +31,7 @@ from tilewright.ir.decisions import (
     to_attribute,
 )
 from tilewright.ir.tile_axes import derived_extent
-from tilewright.ir.tile_facts import grid_axes, the_program
+from tilewright.ir.tile_facts import grid_axes, parameter_name, the_program
 from tilewright.ir.tile_types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
 from tilewright.lower.raster import raster_quantities
@@ -102,10 +103,19 @@ def small_instance(module: ModuleOp) -> ModuleOp:
     program = the_program(copy)
     extents = small_extents(program)
     program.properties["axes"] = DictionaryAttr({axis: IntegerAttr(size, i64) for axis, size in extents.items()})
+    before = decisions_of(program.attributes["decisions"])
+    groups = before.grouping if isinstance(before, PipelineDecisions) else ()
+    group_strides: dict[str, int] = {}
     for argument in list(program.body.block.args):
         tensor = tensor_type(argument)
+        strides = tensor.stride_elements
+        for each in groups:
+            strides = compact_strides(tensor, extents, each)
+            if each.axis in tensor.axis_names:
+                stride = strides[tensor.axis_names.index(each.axis)]
+                group_strides[parameter_name(program, argument)] = stride * tensor.element_kind.bytes
         shape = [derived_extent(axis, extents) for axis in tensor.axis_names]
-        kind = TensorType.of(tensor.axis_names, shape, tensor.stride_elements, tensor.element_kind)
+        kind = TensorType.of(tensor.axis_names, shape, strides, tensor.element_kind)
         # The argument is replaced by one of the new type: types of values do not change in place.
         fresh = program.body.block.insert_arg(kind, argument.index)
         argument.replace_all_uses_with(fresh)
@@ -115,20 +125,25 @@ def small_instance(module: ModuleOp) -> ModuleOp:
         case ElementwiseDecisions():
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=1))
         case PipelineDecisions():
-            program.attributes["decisions"] = to_attribute(_small_decisions(decisions, extents))
+            program.attributes["decisions"] = to_attribute(_small_decisions(decisions, extents, group_strides))
     return copy
 
 
-def _small_decisions(decisions: PipelineDecisions, extents: dict[str, int]) -> PipelineDecisions:
+def _small_decisions(
+    decisions: PipelineDecisions, extents: dict[str, int], group_strides: Mapping[str, int]
+) -> PipelineDecisions:
+    """group_strides: bytes from one group's part to the next's, by parameter."""
     rows, columns, contracted = (extents[axis] for axis in (decisions.rows, decisions.columns, decisions.contracted))
-
-    groups = [extents[each.axis] for each in decisions.grouping]
-    in_line = sum((extents[each.axis] - 1) * each.pitch for each in decisions.grouping)
+    grouping = tuple(replace(each, pitch=rows if each.pitch else 0) for each in decisions.grouping)
+    groups = [extents[each.axis] for each in grouping]
+    in_line = sum((extents[each.axis] - 1) * each.pitch for each in grouping)
 
     def operand(item: OperandDecision, outer: int) -> OperandDecision:
         dims = (contracted, outer) if item.major == "K" else (outer, contracted)
-        further = groups if len(item.map.dims) == 3 else []
-        return replace(item, map=replace(item.map, dims=(*dims, *further)))
+        if len(item.map.dims) == 2:
+            return replace(item, map=replace(item.map, dims=dims))
+        strides_bytes = (*item.map.strides_bytes[:1], group_strides[item.buffer])
+        return replace(item, map=replace(item.map, dims=(*dims, *groups), strides_bytes=strides_bytes))
 
     def store(item: StoreDecision) -> StoreDecision:
         return replace(item, map=replace(item.map, dims=(columns, rows)))
@@ -141,6 +156,7 @@ def _small_decisions(decisions: PipelineDecisions, extents: dict[str, int]) -> P
         stores=tuple(store(item) for item in decisions.stores),
         ctas=CTAS if decisions.grouping else decisions.cluster_m * decisions.cluster_n,
         fill_ctas=1,
+        grouping=grouping,
     )
 
 
@@ -175,7 +191,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             found += [d.ctas // (d.cluster_m * d.cluster_n)]
             for each in d.grouping:
                 groups = extents[each.axis]
-                found += [groups - 1, (groups - 1) * each.pitch + rows, -(-columns // d.tile_n)]
+                found += [groups - 1, (groups - 1) * each.pitch + rows, each.pitch, -(-columns // d.tile_n)]
             for operand, outer in ((d.a, rows), (d.b, columns), *((item, columns) for item in d.more_b)):
                 inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)

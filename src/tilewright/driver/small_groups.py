@@ -1,10 +1,11 @@
-"""What sizes of groups does the small instance of a program run with, whose tiles depend on them?
+"""What does the small instance of a program look like whose rows stand in groups, and with which sizes does it run?
 
 The instance has at most five groups, among them an empty first one, an empty one between others, one that fills a tile
 and goes on for a row, and a short one; rows are left over that belong to no group. Sizes are inputs, so they are
 written into the array that holds them, and the claims of the typestate proof, which hold for every number of tiles, are
 put at the number that these sizes make: the run must agree with that number, not only with some.
-Checked by: tests/driver/test_group_limits.py.
+Groups stand close together in the instance: how far apart they are is in tensor maps, and in one number of the text.
+Checked by: tests/driver/test_small_groups.py.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.ir.decisions import GroupDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile_types import TensorType
 
 GROUPS_MOST = 5
 CTAS = 2
@@ -43,6 +45,22 @@ def group_sizes(groups: int, rows: int, tile_m: int, *, apart: bool) -> list[int
         found.append(min(size, left))
         left -= 0 if apart else found[-1]
     return found
+
+
+def compact_strides(tensor: TensorType, extents: Mapping[str, int], grouping: GroupDecision) -> tuple[int, ...]:
+    """Strides in elements of an array of the instance: as they were, but for that of its groups.
+
+    A group's part begins at a multiple of its outer axis, as before.
+    """
+    strides = tensor.stride_elements
+    if len(strides) < 2 or grouping.axis not in tensor.axis_names:
+        return strides
+    parts = {axis: stride for axis, stride in zip(tensor.axis_names, strides, strict=True) if axis != grouping.axis}
+    outer = max(parts, key=lambda axis: parts[axis])
+    together = extents[outer] * parts[outer]
+    return tuple(
+        together if axis == grouping.axis else stride for axis, stride in zip(tensor.axis_names, strides, strict=True)
+    )
 
 
 def _decided(module: ModuleOp) -> tuple[PipelineDecisions, GroupDecision] | None:
