@@ -74,6 +74,22 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class Promoted:
+    """A total in registers that the unit's threads alone write, in place."""
+
+    m: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Numbers in registers, one for each place of an accumulator."""
+
+    m: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
     m: int
     n: int
@@ -110,12 +126,14 @@ class Scalar:
     pass
 
 
-Token = Cursor | Slot | Filling | Reading | Accumulating | Settled | Fragment | Staged | Index | Scalar
+Token = (
+    Cursor | Slot | Filling | Reading | Accumulating | Settled | Promoted | Scales | Fragment | Staged | Index | Scalar
+)
 
 
 def is_linear(token: Token) -> bool:
     """Whether the token is an obligation, to be used exactly once."""
-    return isinstance(token, Slot | Filling | Reading | Accumulating | Staged)
+    return isinstance(token, Slot | Filling | Reading | Accumulating | Promoted | Staged)
 
 
 def describe(token: Token) -> str:
@@ -132,6 +150,10 @@ def describe(token: Token) -> str:
             return "an accumulator in flight"
         case Settled():
             return "an accumulator"
+        case Promoted():
+            return "a total"
+        case Scales():
+            return "scales"
         case Fragment():
             return "a fragment"
         case Staged():

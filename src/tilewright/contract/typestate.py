@@ -33,6 +33,7 @@ from tilewright.contract.epilogue_steps import epilogue_step, finish_role
 from tilewright.contract.finding import Findings, Places, ordinal_places
 from tilewright.contract.group_steps import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.program import Kernel, Ring, read_kernel
+from tilewright.contract.promotion_steps import promotion_step
 from tilewright.contract.resources import check_resources
 from tilewright.contract.ring_steps import ring_step
 from tilewright.contract.rings import check_roles, fill_sites
@@ -125,7 +126,7 @@ def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
     check_group_orders(op, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
-        steps = (ring_step, tensor_core_step, epilogue_step, group_step)
+        steps = (ring_step, tensor_core_step, promotion_step, epilogue_step, group_step)
         walk = RoleWalk(kernel, role, findings, steps, enter_group_loop, RoleSummary(role))
         summaries.append(walk.run_role())
         finish_role(walk)

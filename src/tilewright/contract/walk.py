@@ -30,8 +30,10 @@ from tilewright.contract.token import (
     Filling,
     Fragment,
     Index,
+    Promoted,
     Reading,
     Scalar,
+    Scales,
     Settled,
     Slot,
     Staged,
@@ -42,6 +44,7 @@ from tilewright.contract.token import (
     moved,
 )
 from tilewright.ir import ac
+from tilewright.ir.ac_promotion import PromotedType, ScalesType
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
@@ -223,7 +226,7 @@ class RoleWalk:
         if begin < 0:
             self.findings.doubt(f"a loop that begins at {begin}; indices have no sign", op)
         entry = [self.take(op, value) for value in carried]
-        if any(isinstance(token, Settled | Fragment) for token in entry):
+        if any(isinstance(token, Settled | Fragment | Scales) for token in entry):
             # Its registers belong to a wgmma of the body, which the next iteration issues again.
             self.findings.doubt("carries the values of an accumulator from one iteration to the next", op)
         atoms = tuple(f"{self.name_of(op)}.{number}" for number in range(indices))
@@ -338,6 +341,9 @@ def _defined(block: Block, owner: Operation) -> list[tuple[SSAValue, Operation]]
 
 def _agrees(token: Token, kind: Attribute) -> bool:
     """Whether a declared type says what the token's history says."""
+    if isinstance(token, Promoted | Scales):
+        wanted = PromotedType if isinstance(token, Promoted) else ScalesType
+        return isinstance(kind, wanted) and (kind.m.data, kind.n.data) == (token.m, token.n)
     match token, kind:
         case Cursor(), ac.CursorType():
             return kind.ring.data == token.ring

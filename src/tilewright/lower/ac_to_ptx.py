@@ -40,6 +40,7 @@ from tilewright.lower.places import (
     registers_of,
     with_registers,
 )
+from tilewright.lower.promotion import lower_promotion
 from tilewright.lower.raster import raster
 from tilewright.lower.rings import (
     lower_advance,
@@ -52,8 +53,8 @@ from tilewright.lower.rings import (
 from tilewright.lower.runs import lower_runs
 from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.tensor_core import lower_wgmma_issue
-
 from tilewright.lower.transpose import lower_transpose
+
 PTX_VERSION = "8.0"
 
 
@@ -377,6 +378,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 lowering.places[op.retired] = lowering.place(op.reading)
             if op.settled is not None and op.accumulator is not None:
                 lowering.places[op.settled] = lowering.place(op.accumulator)
+        case PromotedStartOp() | ScalesLoadOp() | PromoteOp() | PromotedReadOp():
+            lower_promotion(lowering, op)
         case ac.FragmentLoadOp():
             source = lowering.place(op.source)
             assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)

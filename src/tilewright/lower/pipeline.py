@@ -19,7 +19,7 @@ from tilewright.base.element import Element
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import AsyncPlan, OperandDecision, PipelineDecisions
 from tilewright.ir.tier import MemoryType, int_array
-from tilewright.ir.tile_facts import buffers, parameter_name, stores
+from tilewright.ir.tile_facts import buffers, dots, parameter_name, stores
 from tilewright.lower.build import (
     Build,
     affine,
@@ -32,7 +32,8 @@ from tilewright.lower.build import (
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait
 from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
-from tilewright.lower.tile_place import GroupRows, most_group_tiles, open_tiles
+from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
+from tilewright.lower.tile_place import GroupRows, TilePlace, most_group_tiles, open_tiles
 
 RING = StringAttr("ab")
 CURSOR = ac.CursorType(RING)
@@ -113,6 +114,7 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
             arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
+    used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
     used |= {grouping.limits for grouping in d.grouping}
     for buffer in buffers(program):
         if buffer.name in used:
@@ -158,7 +160,9 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     groups = [
         GroupRows(arrays[each.limits], program.extents[each.axis], program.extents[d.rows]) for each in d.grouping
     ]
-    return Pipeline(d, ring, a, b, a_map, b_map, staging, rows, groups[0] if groups else None, tuple(more_b_maps)), arrays
+    return Pipeline(
+        d, ring, a, b, a_map, b_map, staging, rows, groups[0] if groups else None, tuple(more_b_maps)
+    ), arrays
 
 
 def _start(build: Build, ring: SSAValue, side: str) -> SSAValue:
@@ -202,7 +206,9 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
         (d.a, p.a_map, p.a, place.row, place.row_step, (0, 1)),
         *(
             (operand, descriptor, p.b, place.column, d.tile_n, (number, d.products))
-            for number, (operand, descriptor) in enumerate(zip((d.b, *d.more_b), (p.b_map, *p.more_b_maps), strict=True))
+            for number, (operand, descriptor) in enumerate(
+                zip((d.b, *d.more_b), (p.b_map, *p.more_b_maps), strict=True)
+            )
         ),
     ]
     for (operand, descriptor, buffer, tile_index, extent, part), plan in zip(filled, d.async_plans, strict=False):
@@ -275,6 +281,14 @@ def _consumer(
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
     start = _start(role, p.ring, "full")
     outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start])
+    dot = dots(program)[0]
+    if dot.scales:
+        last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays)
+        add_epilogue(outer, program, d, p, unit, place, settled, arrays)
+        outer.add(ac.YieldOp.create(operands=[last_cursor]))
+        if d.staging_slots:
+            role.add(bulk_wait(unit, 0, read=False))
+        return
     accumulator, reading = _multiply(outer, d, p, unit, cursor, None)
     following = _advance(outer, cursor)
     inner, loop, loop_op = counted_loop(outer, 1, [following, accumulator, reading])
@@ -291,6 +305,33 @@ def _consumer(
     outer.add(ac.YieldOp.create(operands=[last_cursor]))
     if d.staging_slots:
         role.add(bulk_wait(unit, 0, read=False))
+
+
+def _promoted(
+    build: Build,
+    program: tile.ProgramOp,
+    dot: tile.DotOp,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    place: TilePlace,
+    cursor: SSAValue,
+    arrays: dict[str, SSAValue],
+) -> tuple[SSAValue, SSAValue]:
+    """A tile's sum of scaled products of slots; (cursor, settled total). While one consumer promotes, the tensor core
+    multiplies for another."""
+    row = affine(build, [(place.row, place.row_step), (unit, d.tile_m // d.consumers)], 0)
+    column = affine(build, [(place.column, d.tile_n)], 0)
+    inner, loop, loop_op = counted_loop(build, 0, [cursor, start_total(build, d)])
+    k, position, total = loop.args
+    loaded = load_scales(inner, program, dot, d, (row, column, k), arrays)
+    partial, reading = _multiply(inner, d, p, unit, position, None)
+    wait = _wgmma_wait(0, reading, partial)
+    inner.add(wait)
+    _release(inner, d, wait.results[0])
+    added = promote(inner, dot, total, wait.results[1], loaded)
+    inner.add(ac.YieldOp.create(operands=[_advance(inner, position), added]))
+    return loop_op.outputs[0], read_total(build, d, loop_op.outputs[1])
 
 
 def _multiply(

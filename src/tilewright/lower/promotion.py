@@ -1,0 +1,142 @@
+"""How two-level accumulation becomes PTX: scales loaded ahead of a product, then fused multiply-adds of its results.
+
+Each number of a scale is loaded once for all the places that share it: a row's for the row's columns, a run of columns'
+for the run. The loads are issued where the operation stands, before the wait for the slot, so that their latency passes
+while the tensor core works. A thread holds two rows of each 64-row block and pairs of columns (see `epilogue`).
+Source: PTX ISA, wgmma register fragments, fma. Checked by: tests/lower/test_block_scales.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir import ac
+from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromotedType, PromoteOp, ScalesLoadOp
+from tilewright.lower.emit import Text, float_literal
+from tilewright.lower.epilogue import lane_offsets
+from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
+from tilewright.lower.lowering import Lowering, integers
+from tilewright.lower.places import AccumulatorPlace, GlobalPlace, Places, ScalarPlace, ScalesPlace
+from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
+
+_BLOCK_ROWS = 64
+_GROUP_COLUMNS = 8
+"""Columns of which a thread holds one pair."""
+
+
+def lower_promotion(lowering: Lowering, op: PromotedStartOp | ScalesLoadOp | PromoteOp | PromotedReadOp) -> None:
+    match op:
+        case PromotedStartOp():
+            kind = op.result.type
+            assert isinstance(kind, PromotedType)
+            zero = float_literal(0.0)
+            blocks = tuple(
+                tuple(lowering.text.into("f32", "mov.f32", zero) for _ in range(kind.n.data // 2))
+                for _ in range(kind.m.data // _BLOCK_ROWS)
+            )
+            lowering.places[op.result] = AccumulatorPlace(blocks, kind.n.data)
+        case ScalesLoadOp():
+            lowering.places[op.result] = _load(lowering, op)
+        case PromoteOp():
+            _promote(lowering, op)
+        case PromotedReadOp():
+            lowering.places[op.result] = lowering.place(op.total)
+
+
+def _load(lowering: Lowering, op: ScalesLoadOp) -> ScalesPlace:
+    text, source = lowering.text, lowering.place(op.source)
+    assert isinstance(source, GlobalPlace)
+    kind = op.result.type
+    lane_row, lane_column = lane_offsets(text, lowering.warpgroup_thread)
+    element_bytes = ELEMENT_BYTES[source.element]
+    dimensions = {
+        axis: (extent, stride * element_bytes, block)
+        for axis, extent, stride, block in zip(
+            op.axes.data, source.shape, source.strides, integers(op.blocks), strict=True
+        )
+    }
+    address, inside = source.register, ""
+    if "k" in dimensions:
+        extent, stride_bytes, block = dimensions["k"]
+        element = text.into("b32", "mul.lo.u32", lowering.index(op.slice), op.depth.data)
+        index = _divided(text, element, block)
+        inside = text.into("pred", "setp.lt.u32", index, extent)
+        address = displaced_address(text, address, index, stride_bytes)
+    rows: dict[int, tuple[str, str]] = {0: (address, inside)}
+    if "m" in dimensions:
+        first = text.into("b32", "add.s32", lane_row, lowering.index(op.row))
+        places = [row for block in range(kind.m.data // _BLOCK_ROWS) for row in (64 * block, 64 * block + 8)]
+        rows = {row: _stepped(text, (address, inside), first, row, dimensions["m"]) for row in places}
+    run = op.column_run.data if op.column_run.data % _GROUP_COLUMNS == 0 else 1
+    columns = [0]
+    first = lowering.index(op.column)
+    if "n" in dimensions:
+        columns = list(range(0, kind.n.data, run))
+        if run == 1:
+            first = text.into("b32", "add.s32", lane_column, first)
+            columns = [group + odd for group in range(0, kind.n.data, _GROUP_COLUMNS) for odd in (0, 1)]
+    values: dict[tuple[int, int], str] = {}
+    for row, place in rows.items():
+        for column in columns:
+            at, fits = place
+            if "n" in dimensions:
+                at, fits = _stepped(text, place, first, column, dimensions["n"])
+            values[row, column] = load_as_float(text, source, f"[{at}]", fits)
+    return ScalesPlace(values, "m" in dimensions, run if "n" in dimensions else 0)
+
+
+def _divided(text: Text, number: str, divisor: int) -> str:
+    if divisor == 1:
+        return number
+    if divisor & (divisor - 1) == 0:
+        return text.into("b32", "shr.u32", number, divisor.bit_length() - 1)
+    return text.into("b32", "div.u32", number, divisor)
+
+
+def _stepped(
+    text: Text, place: tuple[str, str], first: str, offset: int, dimension: tuple[int, int, int]
+) -> tuple[str, str]:
+    """(address, guard) of `place`, further along a dimension, (extent, stride in bytes, elements that share a number):
+    at element first + offset."""
+    extent, stride_bytes, block = dimension
+    element = text.into("b32", "add.s32", first, offset) if offset else first
+    index = _divided(text, element, block)
+    # As unsigned, so that what lies past 2^31 is outside too.
+    fits = text.into("pred", "setp.lt.u32", index, extent)
+    inside = text.into("pred", "and.pred", place[1], fits) if place[1] else fits
+    return displaced_address(text, place[0], index, stride_bytes), inside
+
+
+def _promote(lowering: Lowering, op: PromoteOp) -> None:
+    text = lowering.text
+    total, partial = lowering.place(op.total), lowering.place(op.partial)
+    assert isinstance(total, AccumulatorPlace) and isinstance(partial, AccumulatorPlace)
+    known: dict[tuple[str, ...], str] = {}
+    for block, (sums, products) in enumerate(zip(total.blocks, partial.blocks, strict=True)):
+        for value, (register, product) in enumerate(zip(sums, products, strict=True)):
+            row = _BLOCK_ROWS * block + 8 * ((value >> 1) & 1)
+            column = (value & 1) + _GROUP_COLUMNS * (value >> 2)
+            numbers = tuple(_number(lowering, scales, row, column) for scales in op.scales)
+            if numbers not in known:
+                known[numbers] = _scale(text, op, numbers)
+            text.emit("fma.rn.f32", register, product, known[numbers], register)
+    lowering.places[op.result] = total
+
+
+def _number(lowering: Lowering, scales: SSAValue, row: int, column: int) -> str:
+    """The register with a scale's number at a place of this thread's."""
+    place = lowering.place(scales)
+    assert isinstance(place, ScalesPlace)
+    along = column // place.run * place.run if place.run > 1 else column if place.run else 0
+    return place.values[row if place.by_row else 0, along]
+
+
+def _scale(text: Text, op: PromoteOp, numbers: tuple[str, ...]) -> str:
+    body = op.body.block
+    scalars: Places = {argument: ScalarPlace(number) for argument, number in zip(body.args, numbers, strict=True)}
+    for item in body.ops:
+        if isinstance(item, ac.YieldOp):
+            return scalar_register(scalars, item.values[0])
+        if not lower_scalar_op(text, scalars, item):
+            raise AssertionError(f"{item.name} cannot stand in a scale's region")
+    raise AssertionError("a scale's region yields its result")

@@ -1,0 +1,75 @@
+"""What does a product that is scaled inside its loop ask of the schedule?
+
+Each block of the contracted axis that has scales of its own becomes one slot, whose partial product is promoted to a
+total by the consumers (`lower.scaled_product`). So a slot is as deep as the least block, which must fill whole rows in
+shared memory and divide the others, and a consumer's registers hold two accumulators.
+
+Not handled, and refused at the author's line: blocks that fill no whole rows, or more than a stage holds; scales that
+are displaced, or that a group picks; several scaled products in one loop.
+Checked by: tests/synth/test_scaled_product.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.ir import tile
+from tilewright.ir.tile_axes import base_axis, block_size
+from tilewright.ir.tile_facts import index_offset
+from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.synth.operands import slice_depth
+
+_MOST_REGISTERS = {1: 128, 2: 192, 3: 128}
+"""Registers of a thread for the total and the partial product, by consumers."""
+_MOST_SPANS = 4
+"""Rows of shared memory in a slot's depth: as many as other products have."""
+
+
+def scale_loads(dot: tile.DotOp) -> list[tile.LoadOp]:
+    """The loads behind a dot's scales, each once."""
+    found: dict[tile.LoadOp, None] = {}
+    pending = list(dot.scales)
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, tile.LoadOp):
+            found[owner] = None
+        elif isinstance(owner, tile.UnaryOp | tile.BinaryOp | tile.CastOp | tile.BroadcastOp | tile.TransposeOp):
+            pending.extend(owner.operands)
+    return list(found)
+
+
+def scaled_depth(dot: tile.DotOp) -> int:
+    """Elements of the contracted axis in each slot of a scaled product; 0 for one without scales.
+
+    Raises TilewrightError at the author's line for blocks that no slot holds.
+    """
+    if not dot.scales:
+        return 0
+    file, _, line = dot.place.data.rpartition(":")
+    span = Span(file, int(line))
+    contracted = dot.contracted
+    element_bytes = value_type(dot.left).element_kind.bytes
+    for load in scale_loads(dot):
+        if any(index_offset(index) for index in load.indices):
+            raise TilewrightError(
+                "a product is scaled by a displaced tile", span=span, remedy="load the scales at the blocks themselves"
+            )
+    sizes = {
+        block_size(axis)
+        for load in scale_loads(dot)
+        for axis in tensor_type(load.tensor).axis_names
+        if base_axis(axis) == contracted
+    }
+    least, row = min(sizes), slice_depth(element_bytes)
+    if least % row or least // row > _MOST_SPANS or any(size % least for size in sizes):
+        raise TilewrightError(
+            f"a product is scaled by blocks of {', '.join(map(str, sorted(sizes)))} elements of {contracted}",
+            span=span,
+            remedy=f"use blocks of {row}, {2 * row} or {_MOST_SPANS * row} elements, multiples of the least",
+        )
+    return least
+
+
+def fits_registers(rows: int, columns: int, consumers: int) -> bool:
+    """Whether a consumer's registers hold the total and a partial product of such a tile."""
+    return 2 * rows * columns // (128 * consumers) <= _MOST_REGISTERS.get(consumers, 0)
