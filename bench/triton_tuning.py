@@ -49,7 +49,6 @@ LARGE = (
     Configuration("descriptors", 128, 128, 64, 4, 8),
     Configuration("descriptors", 128, 128, 64, 4, 4),
     Configuration("descriptors", 128, 256, 64, 3, 8, halves=True, specialized=True),
-    Configuration("descriptors", 128, 128, 64, 3, 4, specialized=True),
     Configuration("pointers", 128, 256, 64, 3, 8),
     Configuration("pointers", 128, 128, 64, 4, 4),
 )
