@@ -1,5 +1,5 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-"""Loops over groups of rows: proven as they are made, and not proven once anything that the proof rests on is changed."""
+"""Loops over groups of rows: proven as they are made, and no longer once something that the proof rests on changes."""
 
 from collections.abc import Callable
 

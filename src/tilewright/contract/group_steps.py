@@ -23,6 +23,8 @@ from tilewright.contract.summary import GroupLoop, StorePlace
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
+VECTOR_BYTES = 16
+"""What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
 ASSUMPTION = "the array that says where groups end is not written while the kernel runs"
 
 
@@ -92,6 +94,11 @@ def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
     most = max((loop.most_rows for loop in walk.summary.group_loops.values()), default=0)
     if most > integers(destination.shape)[0]:
         walk.findings.doubt(f"groups of up to {most} rows in an array of {integers(destination.shape)[0]}", op)
+    whole = (integers(destination.shape)[1], *(stride for stride in strides if stride != 1))
+    if op.vectors.data not in (0, 1):
+        walk.findings.doubt(f"stores vectors {op.vectors.data}", op)
+    elif op.vectors.data and any(size * element.bytes % VECTOR_BYTES for size in whole):
+        walk.findings.doubt(f"rows of {destination.buffer.data} are no whole vectors of {VECTOR_BYTES} bytes", op)
     if fragment is not None and fragment.element != element.value:
         walk.findings.doubt(f"stores {fragment.element} to an array of {element.value}", op)
     if walk.recording:

@@ -24,7 +24,7 @@ from tilewright.driver.reproof import reprove
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, decisions_of, to_json
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions, decisions_of, to_json
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.tile_facts import axes_of, dots, grid_axes, parameter_name, the_program
 from tilewright.ir.tile_types import tensor_type
@@ -207,11 +207,13 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     decisions = decisions_of(program.attributes["decisions"])
     turned = decisions.transpose if isinstance(decisions, ElementwiseDecisions) else ()
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
+    grouping = decisions.grouping if isinstance(decisions, PipelineDecisions) else ()
+    in_vectors = {name for each in grouping for name in each.vectors}
     mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
     found: dict[str, int] = {}
     for argument in program.body.block.args:
         name, alignment = parameter_name(program, argument), tensor_type(argument).refinement.alignment_bytes
-        if vectors or name in mapped or alignment != DEFAULT_ALIGNMENT_BYTES:
+        if vectors or name in mapped | in_vectors or alignment != DEFAULT_ALIGNMENT_BYTES:
             found[name] = alignment
     return found
 

@@ -538,6 +538,42 @@ class WgmmaWaitOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True), AttrSizedResultSegments(as_property=True))
 
 
+# ---------------------------------------------------------------- split products
+
+
+@irdl_op_definition
+class SplitIndexOp(IRDLOperation):
+    """Which of the CTAs that share one output tile this one is: its place along z in the cluster, whose extent along z
+    is how many there are. Tiles are dealt out to clusters and to their CTAs along x and y (`ac.tiles`)."""
+
+    name = "ac.split.index"
+    result = result_def(IndexType)
+
+
+@irdl_op_definition
+class ClusterReduceOp(IRDLOperation):
+    """Sum the accumulators of the same unit of every CTA of the cluster, in the order of their ranks; each CTA gets an
+    equal part of the columns, that of its rank along z.
+
+    The ring has one slot, and so has the buffer that it guards: room for the parts of this CTA's columns from each CTA.
+    Each unit waits until its cursor's slot is empty in every CTA, that is, until all units of the cluster have released
+    this CTA's empty barrier; writes every part into the buffer of the CTA that it belongs to; its threads meet on named
+    barrier `first_barrier` + unit, and one arrives on the full barrier of every CTA; it waits for its own CTA's full
+    barrier, reads and sums, meets again, and arrives on the empty barrier of every CTA. Writes are released, and waits
+    acquire, at cluster scope. Every unit of the role in every CTA of the cluster takes part.
+    """
+
+    name = "ac.cluster.reduce"
+    first_barrier = prop_def(IntAttr)
+    ring = operand_def(RingType)
+    cursor = operand_def(CursorType)
+    accumulator = operand_def(AccumulatorType)
+    buffer = operand_def(MemoryType)
+    unit = operand_def(IndexType)
+    following = result_def(CursorType)
+    sum = result_def(AccumulatorType)
+
+
 # ---------------------------------------------------------------- epilogue
 
 
@@ -686,10 +722,11 @@ class RowsStoreOp(IRDLOperation):
     """Plain stores of a fragment to the rows before `row_end` of a global array, and within its columns.
 
     Each warp takes its rows through a part of its own of the unit's instance of `buffer`, so that it stores along them.
-    Rows that are multiples of 16 bytes are stored in vectors of 16 bytes, so the array must begin at a multiple too.
+    vectors 1: 16 bytes at a time, of an array that begins, and whose rows begin and end, at multiples of that.
     """
 
     name = "ac.rows.store"
+    vectors = prop_def(IntAttr)
     fragment = operand_def(FragmentType)
     destination = operand_def(GlobalType)
     row = operand_def(IndexType)
@@ -757,7 +794,7 @@ Ac = Dialect(
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, GroupTilesOp, LoopOp, YieldOp, AffineOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
-        WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp,
+        WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,
         FragmentLoadOp, MapOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,
         CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp, RowsStoreOp,
         ElementwiseOp, ElementLoadOp, ElementStoreOp,

@@ -105,11 +105,13 @@ class AsyncPlan:
 @dataclass(frozen=True, slots=True)
 class GroupDecision:
     """Rows in groups whose sizes stand in memory; see `ac.group_tiles`. axis: of the groups; limits: the parameter that
-    says where they end; pitch: rows from one group's first to the next's, 0 where groups follow one another."""
+    says where they end; pitch: rows from one group's first to the next's, 0 where groups follow one another. vectors:
+    results stored 16 bytes at a time, whose rows all begin at multiples of that."""
 
     axis: str
     limits: str
     pitch: int
+    vectors: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

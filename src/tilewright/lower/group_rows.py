@@ -3,9 +3,9 @@
 In wgmma's fragment a warp holds 16 rows of every 64. It puts 128 bytes of each, the 8 chunks of 16 bytes swizzled by
 the row, into a part of shared memory of its own, and takes them out a vector a lane: 8 lanes hold 128 bytes of one row,
 so one store of the warp writes four whole lines. A row is stored if it lies before the limit, a vector if it begins
-inside the row. Rows of the array are multiples of 16 bytes, so a vector lies inside a row wholly or not at all.
+inside the row. Rows of the array begin and end at multiples of 16 bytes, so a vector lies wholly inside or outside.
 
-Arrays whose rows are no multiples of 16 bytes go through `store_rows`, in words. The warp's accesses are ordered by
+Arrays without such rows go through `store_rows`, in words. The warp's accesses are ordered by
 bar.warp.sync; no other warp touches its part.
 Source: PTX ISA, wgmma register fragments, stmatrix, ld.shared, st.global (vectors are aligned to their size),
 bar.warp.sync. Checked by: tests/lower/test_group_tiles.py.
@@ -29,12 +29,6 @@ _ROW_LANES = _ROW_BYTES // VECTOR_BYTES
 _STORE_ROWS = 32 // _ROW_LANES
 
 
-def whole_vectors(destination: GlobalPlace) -> bool:
-    """Whether rows of the array are multiples of a vector, wherever they begin and end."""
-    element_bytes = ELEMENT_BYTES[destination.element]
-    return all(size * element_bytes % VECTOR_BYTES == 0 for size in (destination.strides[0], destination.shape[1]))
-
-
 def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     """Every element of the fragment before the row limit and inside the array's columns."""
     text, places = lowering.text, lowering.places
@@ -43,7 +37,7 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
     origin, unit = (lowering.index(op.row), lowering.index(op.column)), lowering.index(op.unit)
     row_end = lowering.index(op.row_end)
-    if not whole_vectors(destination):
+    if not op.vectors.data:
         store_along_rows(lowering, fragment, destination, (buffer, unit), origin, row_end)
         return
     element_bytes = ELEMENT_BYTES[fragment.element]

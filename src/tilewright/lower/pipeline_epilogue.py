@@ -67,7 +67,8 @@ def add_epilogue(
         elif place.row_end is not None:
             assert p.rows is not None
             operands = [fragment, arrays[decision.parameter], row, column, place.row_end, p.rows, unit]
-            build.add(ac.RowsStoreOp.create(operands=operands))
+            vectors = any(decision.parameter in each.vectors for each in d.grouping)
+            build.add(ac.RowsStoreOp.create(operands=operands, properties={"vectors": IntAttr(int(vectors))}))
         else:
             destination = _oriented(build, program, store, d, arrays)
             through = [p.rows, unit] if decision.along_rows and p.rows is not None else []

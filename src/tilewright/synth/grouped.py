@@ -23,6 +23,7 @@ from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
     ROWS_BYTES,
+    RUN_BYTES,
     GroupDecision,
     MapDecision,
     OperandDecision,
@@ -134,7 +135,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         fill_ctas=1,
         fill_threads=32,
         reasons=tuple(reasons),
-        grouping=(GroupDecision(grouping.group, grouping.bounds, pitch),),
+        grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
     )
 
 
@@ -270,6 +271,18 @@ def _store(program: tile.ProgramOp, store: tile.StoreOp, rows: str, columns: str
         "none",
     )
     return StoreDecision(name, "direct", chunk, 1, map_)
+
+
+def _in_vectors(program: tile.ProgramOp, wanted: Wanted) -> tuple[str, ...]:
+    """Results whose rows begin and end at multiples of a vector."""
+    found: list[str] = []
+    for store in stores(program):
+        tensor, name = tensor_type(store.tensor), parameter_name(program, store.tensor)
+        bytes_ = tensor.element_kind.bytes
+        sizes = (*tensor.stride_elements[:-1], tensor.extents[-1])
+        if name not in wanted.misaligned and all(size * bytes_ % RUN_BYTES == 0 for size in sizes):
+            found.append(name)
+    return tuple(found)
 
 
 # ---------------------------------------------------------------- shape
