@@ -13,6 +13,7 @@ from functools import cache
 from tilewright.contract.codes import RULES, Rule
 from tilewright.contract.readings import POINTS
 from tilewright.contract.replay_codes import REPLAY_RULES
+from tilewright.contract.schedule_codes import SCHEDULE_RULES
 from tilewright.driver.allowance import ALLOWANCE_RULES
 from tilewright.driver.descriptor_rules import descriptor_rules
 from tilewright.driver.isa import point_file, point_page
@@ -35,7 +36,8 @@ _OWN_RULES = (
 def all_rules() -> tuple[Rule, ...]:
     """All rules, by code."""
     machine = (Rule(*astuple(rule)) for rule in MACHINE_RULES.values())
-    rules = (*RULES.values(), *REPLAY_RULES.values(), *machine, *descriptor_rules(), *ALLOWANCE_RULES, *_OWN_RULES)
+    proofs = (*RULES.values(), *REPLAY_RULES.values(), *SCHEDULE_RULES.values())
+    rules = (*proofs, *machine, *descriptor_rules(), *ALLOWANCE_RULES, *_OWN_RULES)
     return tuple(sorted(rules, key=lambda rule: rule.code))
 
 
