@@ -1,7 +1,7 @@
 """How the operands of further products are loaded, which stand behind the first product's in each slot.
 
 The tensor core reads all of a slot's B as one matrix, so they are laid out alike: the same axis contiguous, the same
-boxes. Checked by: tests/synth/test_further_operands.py, and by `contract`, which adds up where every copy's bytes go.
+boxes. Checked by: tests/lower/test_dual.py, and by `contract`, which adds up where every copy's bytes go.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ def further_operands(
     part: elements of the columns' axis and of the contracted one that one CTA loads into a slot. Raises TilewrightError
     for operands that lie in memory in different ways.
     """
+    if len(products.products) > 1 and first.loaded_extent(part[0]) != part[0]:
+        raise TilewrightError(
+            f"tiles of {part[0]} columns of {first.buffer} are loaded in boxes of {first.map.box[0]}, so that others "
+            "cannot stand behind them",
+            remedy=f"use a tile of a multiple of {first.map.box[0]} columns",
+        )
     side = "right" if products.shared == "left" else "left"
     found: list[OperandDecision] = []
     for number in range(1, len(products.products)):

@@ -43,13 +43,14 @@ _TRIED: tuple[tuple[int, int, int], ...] = (
 @dataclass(frozen=True, slots=True)
 class TileShape:
     """rows, columns: of the accumulator; depth: elements of the contracted axis in a slot; consumers: warpgroups that
-    share the rows; swapped: the accumulator holds the transposed product."""
+    share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis."""
 
     rows: int
     columns: int
     depth: int
     consumers: int
     swapped: bool = False
+    split: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,18 @@ def choose_tile_shape(
             question.scaled_depth or _depth(rows, columns * question.products, question.element_bytes, wanted),
             consumers,
             swapped,
+            wanted.split or 1,
         )
         for rows, columns, consumers in offered
         for swapped in orientations
+        # Tiles of several products stand behind one another with no gap, so that one instruction reads them all.
+        if question.products == 1 or columns % question.loaded_steps[0 if swapped else 1] == 0
     ]
+    if not candidates:
+        raise TilewrightError(
+            f"no tile of these columns holds {question.products} products",
+            remedy=f"use a multiple of {max(question.loaded_steps)} columns, or leave the tile to the compiler",
+        )
 
     def cycles(shape: TileShape) -> float:
         rows, columns, depth = question.extents
