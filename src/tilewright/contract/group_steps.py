@@ -29,7 +29,14 @@ ASSUMPTION = "the array that says where groups end is not written while the kern
 
 
 def group_step(walk: RoleWalk, op: Operation) -> bool:
-    """Interpret `op` if it is a store that ends with a group."""
+    """Interpret `op` if it is a store that ends with a group, or says where the next tile is found."""
+    if isinstance(op, ac.NextGroupTileOp):
+        block = op.parent_block()
+        if block is None or not isinstance(block.parent_op(), ac.GroupTilesOp):
+            walk.findings.doubt("outside the body of a loop over groups", op)
+        elif sum(isinstance(other, ac.NextGroupTileOp) for other in block.ops) != 1:
+            walk.findings.doubt("finds the next tile more than once", op)
+        return True
     if not isinstance(op, ac.RowsStoreOp):
         return False
     _store_rows(walk, op)

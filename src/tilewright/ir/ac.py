@@ -307,6 +307,14 @@ GROUP_INDICES = 4
 
 
 @irdl_op_definition
+class NextGroupTileOp(IRDLOperation):
+    """Once, directly in the body of `ac.group_tiles`: finding the role's next tile is worked on here, and not at the
+    body's end. It means nothing besides."""
+
+    name = "ac.group_tiles.next"
+
+
+@irdl_op_definition
 class LoopOp(IRDLOperation):
     """Runs its body for index = begin, begin + 1, ..., symbol - 1. Region arguments: index, then the carried values."""
 
@@ -580,9 +588,11 @@ class ClusterReduceOp(IRDLOperation):
 @irdl_op_definition
 class FragmentLoadOp(IRDLOperation):
     """Plain loads of a global array at the accumulator's places; out-of-bounds places read as 0. row and column are the
-    fragment's first element; axes of the result say which of them the array has."""
+    fragment's first element; axes of the result say which of them the array has. ahead: 1 where the numbers are taken
+    into registers here, else each is loaded where it is used."""
 
     name = "ac.fragment.load"
+    ahead = opt_prop_def(IntAttr)
     source = operand_def(GlobalType)
     row = operand_def(IndexType)
     column = operand_def(IndexType)
@@ -791,7 +801,8 @@ def kernel_of(op: Operation) -> KernelOp:
 Ac = Dialect(
     "ac",
     [
-        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, GroupTilesOp, LoopOp, YieldOp, AffineOp,
+        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, GroupTilesOp, NextGroupTileOp, LoopOp,
+        YieldOp, AffineOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,

@@ -23,9 +23,9 @@ from tilewright.ir.decisions import transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
-from tilewright.lower.epilogue import lower_global_store, lower_map, lower_stage_write
+from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_stage_write
 from tilewright.lower.group_rows import lower_rows_store
-from tilewright.lower.group_tiles import find_tile, next_tile, start_walk
+from tilewright.lower.group_tiles import close_tile, find_next, open_tile, start_walk
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import (
     AccumulatorPlace,
@@ -51,6 +51,7 @@ from tilewright.lower.rings import (
     lower_wait,
 )
 from tilewright.lower.runs import lower_runs
+from tilewright.lower.split_reduction import lower_cluster_reduce
 from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.tensor_core import lower_wgmma_issue
 from tilewright.lower.transpose import lower_transpose
@@ -308,11 +309,13 @@ def _lower_group_tiles(lowering: Lowering, op: ac.GroupTilesOp, kernel: ac.Kerne
     grid, block = integers(kernel.grid), op.body.block
     walk = start_walk(lowering, op, grid[0] * grid[1] * grid[2])
     _carry_in(lowering, block, ac.GROUP_INDICES, tuple(op.carried))
-    indices = find_tile(lowering, walk)
+    indices = open_tile(lowering, walk)
     lowering.places.update(zip(block.args[: ac.GROUP_INDICES], indices, strict=True))
     _lower_block(lowering, block)
+    if not any(isinstance(inner, ac.NextGroupTileOp) for inner in block.ops):
+        find_next(lowering, walk)
     _carry_back(lowering, block, ac.GROUP_INDICES)
-    next_tile(lowering, walk)
+    close_tile(lowering, walk)
     _carry_out(lowering, op, ac.GROUP_INDICES)
 
 
@@ -380,12 +383,21 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 lowering.places[op.settled] = lowering.place(op.accumulator)
         case PromotedStartOp() | ScalesLoadOp() | PromoteOp() | PromotedReadOp():
             lower_promotion(lowering, op)
+        case ac.SplitIndexOp():
+            lowering.places[op.result] = IndexPlace(text.into("b32", "mov.u32", "%cluster_ctaid.z"))
+        case ac.ClusterReduceOp():
+            lower_cluster_reduce(lowering, op)
         case ac.FragmentLoadOp():
             source = lowering.place(op.source)
             assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
-            lowering.places[op.result] = LoadedFragmentPlace(
-                source, lowering.index(op.row), lowering.index(op.column), op.result.type.axes.data
+            kind = op.result.type
+            fragment = LoadedFragmentPlace(
+                source, lowering.index(op.row), lowering.index(op.column), kind.axes.data
             )
+            if op.ahead is not None and op.ahead.data:
+                shape = (kind.m.data, kind.n.data)
+                fragment = load_vector(text, fragment, shape, lowering.warpgroup_thread)
+            lowering.places[op.result] = fragment
         case ac.MapOp():
             lowering.places[op.result] = lower_map(lowering.places, op)
         case ac.StageWriteOp():
@@ -414,6 +426,10 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 lower_store_along_rows(lowering, op, origin)
             else:
                 lower_global_store(text, lowering.places, op, lowering.warpgroup_thread, *origin)
+        case ac.NextGroupTileOp():
+            block = op.parent_block()
+            assert block is not None
+            find_next(lowering, lowering.walks[block])
         case ac.RowsStoreOp():
             lower_rows_store(lowering, op)
         case ac.ElementwiseOp():

@@ -12,48 +12,26 @@ Source: PTX ISA, ld.global. Checked by: tests/lower/test_group_tiles.py, and `co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.ir import ac
 from tilewright.lower.global_access import displaced_address
+from tilewright.lower.group_walk import GroupWalk, TileRegisters
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import GlobalPlace, IndexPlace
 
 _LIMIT_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class GroupWalk:
-    """Registers of the walk. tile: number of the CTA's current tile, `step` from the next; group: the group looked at,
-    of `groups`, `last` being the last; first: number of its first tile; begin, end: its rows; following: the limit of
-    the group after it; limits: address of their array; tiles_n, rows, pitch: of the operation. head, done: labels."""
-
-    op: ac.GroupTilesOp
-    limits: str
-    tile: str
-    step: str
-    group: str
-    groups: str
-    last: str
-    first: str
-    begin: str
-    end: str
-    following: str
-    tiles_n: str
-    rows: str
-    pitch: str
-    head: str
-    done: str
-
-
 def start_walk(lowering: Lowering, op: ac.GroupTilesOp, ctas: int) -> GroupWalk:
-    """Before the loop: the walk stands before the first group."""
+    """Before the loop: find the CTA's first tile."""
     text = lowering.text
     limits = lowering.place(op.limits)
     assert isinstance(limits, GlobalPlace)
 
     def constant(value: int) -> str:
         return text.into("b32", "mov.u32", value)
+
+    def registers() -> TileRegisters:
+        return TileRegisters(constant(0), constant(0), constant(0), constant(0))
 
     walk = GroupWalk(
         op,
@@ -70,12 +48,16 @@ def start_walk(lowering: Lowering, op: ac.GroupTilesOp, ctas: int) -> GroupWalk:
         constant(op.tiles_n.data),
         constant(op.rows.data),
         constant(op.pitch.data),
+        registers(),
+        registers(),
         text.label("group_tiles"),
         text.label("group_tiles_end"),
     )
     first = text.into("b32", "ld.global.b32", f"[{walk.limits}]")
     _take_limit(lowering, walk, first)
     _load_following(lowering, walk)
+    _search(lowering, walk)
+    lowering.walks[op.body.block] = walk
     return walk
 
 
@@ -97,13 +79,39 @@ def _load_following(lowering: Lowering, walk: GroupWalk) -> None:
     text.emit("ld.global.b32", walk.following, f"[{address}]")
 
 
-def find_tile(lowering: Lowering, walk: GroupWalk) -> tuple[IndexPlace, ...]:
-    """At the loop's head: go on to the group that has the tile, or leave the loop. The four indices of the tile."""
-    text, op = lowering.text, walk.op
-    found, following = text.label("group_found"), text.label("group")
+def open_tile(lowering: Lowering, walk: GroupWalk) -> tuple[IndexPlace, ...]:
+    """At the loop's head: leave the loop if no tile was found. The four indices of the tile."""
+    text, found, current = lowering.text, walk.found, walk.current
     text.place(walk.head)
-    text.place(following)
     text.emit("bra", walk.done, guard=text.into("pred", "setp.ge.u32", walk.group, walk.groups))
+    for register, source in (
+        (current.row, found.row),
+        (current.column, found.column),
+        (current.group, walk.group),
+        (current.end, walk.end),
+    ):
+        text.emit("mov.u32", register, source)
+    return IndexPlace(current.row), IndexPlace(current.column), IndexPlace(current.group), IndexPlace(current.end)
+
+
+def find_next(lowering: Lowering, walk: GroupWalk) -> None:
+    """Inside the loop: find the CTA's next tile, while this one is being worked on."""
+    lowering.text.emit("add.u32", walk.tile, walk.tile, walk.step)
+    _search(lowering, walk)
+
+
+def close_tile(lowering: Lowering, walk: GroupWalk) -> None:
+    """At the loop's end: on to the tile that was found."""
+    lowering.text.emit("bra", walk.head)
+    lowering.text.place(walk.done)
+
+
+def _search(lowering: Lowering, walk: GroupWalk) -> None:
+    """Go on to the group that has the tile; if there is none, past the last."""
+    text, op = lowering.text, walk.op
+    found, following, end = text.label("group_found"), text.label("group"), text.label("groups_end")
+    text.place(following)
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", walk.group, walk.groups))
     length = text.into("b32", "sub.s32", walk.end, walk.begin)
     tile_rows = op.tile_rows.data
     tiles_m = text.into("b32", "div.u32", text.into("b32", "add.u32", length, tile_rows - 1), tile_rows)
@@ -121,8 +129,9 @@ def find_tile(lowering: Lowering, walk: GroupWalk) -> tuple[IndexPlace, ...]:
     text.emit("bra", following)
     text.place(found)
     row_tile, column = _raster(lowering, walk, number, tiles_m)
-    row = text.into("b32", "mad.lo.u32", row_tile, tile_rows, walk.begin)
-    return IndexPlace(row), IndexPlace(column), IndexPlace(walk.group), IndexPlace(walk.end)
+    text.emit("mad.lo.u32", walk.found.row, row_tile, tile_rows, walk.begin)
+    text.emit("mov.u32", walk.found.column, column)
+    text.place(end)
 
 
 def _raster(lowering: Lowering, walk: GroupWalk, number: str, tiles_m: str) -> tuple[str, str]:
@@ -136,10 +145,3 @@ def _raster(lowering: Lowering, walk: GroupWalk, number: str, tiles_m: str) -> t
     column = text.into("b32", "div.u32", within, height)
     rest = text.into("b32", "sub.u32", within, text.into("b32", "mul.lo.u32", column, height))
     return text.into("b32", "add.u32", above, rest), column
-
-
-def next_tile(lowering: Lowering, walk: GroupWalk) -> None:
-    """At the loop's end: the CTA's next tile."""
-    lowering.text.emit("add.u32", walk.tile, walk.tile, walk.step)
-    lowering.text.emit("bra", walk.head)
-    lowering.text.place(walk.done)

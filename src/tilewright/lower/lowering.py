@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilewright.lower.emit import Text
+from tilewright.lower.group_walk import GroupWalk
 from tilewright.lower.places import IndexPlace, Place, Places, SlotPlace
 
 
@@ -25,6 +26,7 @@ class Lowering:
     warpgroup_thread: str = ""
     warpgroup: str = ""
     is_first_thread: str = ""
+    walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])
 
     def place(self, value: SSAValue) -> Place:
         return self.places[value]

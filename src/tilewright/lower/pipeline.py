@@ -30,27 +30,31 @@ from tilewright.lower.build import (
     tensor_map,
 )
 from tilewright.lower.expression import loads_in
-from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait
+from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, load_ahead
 from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
+from tilewright.lower.split_product import declare_meeting, meet, split_index, start_meetings
 from tilewright.lower.tile_place import GroupRows, TilePlace, most_group_tiles, open_tiles
 
 RING = StringAttr("ab")
 CURSOR = ac.CursorType(RING)
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
+_PAIR_BYTES = 16
+"""Of a full and an empty barrier."""
 _STEP_BYTES = 32
 """Of the contracted axis, what one wgmma takes: 16 elements of 16 bits or 32 of 8 (PTX ISA, wgmma: Matrix shape)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineMemory:
-    """Byte offsets in dynamic shared memory: A slots, B slots, staging, rows of plain stores, barriers."""
+    """Byte offsets in dynamic shared memory: A slots, B slots, staging, rows of plain stores, partial sums, barriers."""
 
     a: int
     b: int
     staging: int
     rows: int
+    partials: int
     barriers: int
 
 
@@ -59,28 +63,31 @@ def memory_of(decisions: PipelineDecisions) -> PipelineMemory:
     b = a_bytes * decisions.stages
     staging = b + b_bytes * decisions.stages
     rows = staging + decisions.staging_slots * decisions.staging_slot_bytes * decisions.consumers
-    return PipelineMemory(0, b, staging, rows, rows + decisions.rows_bytes * decisions.consumers)
+    partials = rows + decisions.rows_bytes * decisions.consumers
+    return PipelineMemory(0, b, staging, rows, partials, partials + decisions.partial_bytes)
 
 
 def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     tiles_m, tiles_n, k_tiles = tile_counts(program, d)
     clusters_m, clusters_n = -(-tiles_m // d.cluster_m), -(-tiles_n // d.cluster_n)
-    cluster_size = d.cluster_m * d.cluster_n
+    cluster_size = d.cluster_ctas
     clusters = d.ctas // cluster_size
     all_tiles = most_group_tiles(program, d) if d.grouping else clusters_m * clusters_n
     most_tiles = -(-all_tiles // clusters)
-    grid = (clusters * d.cluster_m, d.cluster_n, 1)
+    grid = (clusters * d.cluster_m, d.cluster_n, d.split)
     module, build = new_kernel(
         program.sym_name.data,
         {"K": (k_tiles, 1), "tiles": (most_tiles, 0)},
         grid,
-        (d.cluster_m, d.cluster_n, 1),
+        (d.cluster_m, d.cluster_n, d.split),
         128 * (1 + d.consumers),
         d.smem_bytes,
         d.launch_registers,
     )
     pipeline, arrays = _declare(build, program, d)
     build.add(ac.BarrierInitOp.create(operands=[pipeline.ring]))
+    if pipeline.meeting is not None:
+        build.add(ac.BarrierInitOp.create(operands=[pipeline.meeting.ring]))
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
     if d.programmatic or any(operand.materialized for operand in (d.a, d.b, *d.more_b)):
@@ -161,7 +168,8 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
         GroupRows(arrays[each.limits], program.extents[each.axis], program.extents[d.rows]) for each in d.grouping
     ]
     return Pipeline(
-        d, ring, a, b, a_map, b_map, staging, rows, groups[0] if groups else None, tuple(more_b_maps)
+        d, ring, a, b, a_map, b_map, staging, rows, groups[0] if groups else None, tuple(more_b_maps),
+        declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
     ), arrays
 
 
@@ -188,6 +196,7 @@ def _wait(build: Build, ring: SSAValue, cursor: SSAValue, side: str) -> SSAValue
 def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int]) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
     start = _start(role, p.ring, "empty")
+    share = split_index(role, d)
     outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start])
     inner, loop, loop_op = counted_loop(outer, 0, [cursor])
     k, position = loop.args
@@ -213,7 +222,7 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
     ]
     for (operand, descriptor, buffer, tile_index, extent, part), plan in zip(filled, d.async_plans, strict=False):
         indices = (tile_index, k, *place.outermost(operand))
-        tx, left = _copies(inner, d, operand, plan, descriptor, buffer, indices, extent, part, tx, left)
+        tx, left = _copies(inner, d, operand, plan, descriptor, buffer, indices, extent, part, share, tx, left)
     inner.add(ac.TransactionCloseOp.create(operands=[tx]))
     inner.add(ac.YieldOp.create(operands=[_advance(inner, position)]))
     outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
@@ -229,13 +238,14 @@ def _copies(
     indices: tuple[SSAValue, ...],
     extent: int,
     part_of_slot: tuple[int, int],
+    share: SSAValue | None,
     tx: SSAValue,
     left: int,
 ) -> tuple[SSAValue, int]:
     """Boxes that fill one operand's slot. Where several CTAs issue them, each loads its part and multicasts it.
 
     indices: of the tile, of the slice, then coordinates of further dimensions. part_of_slot: which of how many operands
-    that stand behind one another in the slot."""
+    that stand behind one another in the slot. share: which of the CTAs that share the contracted axis this one is."""
     tile_index, k, *further = indices
     outer_dimension = 1 if operand.major == "K" else 0
     outer_box = operand.map.box[outer_dimension]
@@ -251,7 +261,8 @@ def _copies(
     for number in range(boxes):
         span, part = divmod(number, parts)
         outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
-        depth = affine(build, [(k, d.tile_k)], span * operand.map.box[0])
+        slices = [(k, d.tile_k * d.split), *([(share, d.tile_k)] if share is not None else [])]
+        depth = affine(build, slices, span * operand.map.box[0])
         coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]
         left -= plan.box_bytes * peers
         tx = build.value(
@@ -280,7 +291,10 @@ def _consumer(
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
     start = _start(role, p.ring, "full")
-    outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start])
+    share = split_index(role, d)
+    outer, place, (cursor, *meetings) = open_tiles(
+        role, d, p.groups, counts, [start, *start_meetings(role, p.meeting)]
+    )
     dot = dots(program)[0]
     if dot.scales:
         last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays)
@@ -298,11 +312,16 @@ def _consumer(
     _release(inner, d, retired)
     inner.add(ac.YieldOp.create(operands=[_advance(inner, position), updated, newly]))
     last_cursor, last_accumulator, last_reading = loop_op.outputs
+    if d.grouping:
+        # Its loads and divisions take as long as the last products, which are still running.
+        outer.add(ac.NextGroupTileOp.create())
+    ahead = load_ahead(outer, program, d, unit, place, arrays, share)
     wait = _wgmma_wait(0, last_reading, last_accumulator)
     outer.add(wait)
     _release(outer, d, wait.results[0])
-    add_epilogue(outer, program, d, p, unit, place, wait.results[1], arrays)
-    outer.add(ac.YieldOp.create(operands=[last_cursor]))
+    meetings, total = meet(outer, d, p.meeting, meetings, wait.results[1], unit)
+    add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
+    outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
     if d.staging_slots:
         role.add(bulk_wait(unit, 0, read=False))
 
