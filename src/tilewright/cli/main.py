@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "prove or refute the asynchronous protocol of PTX kernels",
     "compile": "compile a tile program to a proven kernel",
     "run": "run a compiled program or a PTX kernel on the GPU or on the CPU machine",
+    "profile": "read the GPU's counters of a compiled program, beside what the model predicted",
     "tensormap": "judge a tensor map, explain it, and find the nearest legal plan",
     "layout": "compute with layouts, compare, convert and draw them",
     "banks": "count wavefronts of shared memory, and find the layout that takes fewest",
