@@ -5,8 +5,8 @@ next one is found by going on from the last. The state is (tile number, group, t
 rows begin and end, the limit of the group after). A step over a group is a few instructions: the limit that it needs
 was loaded one step before, and the load has the whole step, or the whole tile, to arrive.
 
-The array of limits is read through the non-coherent path, since nothing writes it while the kernel runs. What it holds
-is clamped, so that no contents make tiles meet or leave the array. Extents appear as immediates of `mov` alone.
+What the array of limits holds is clamped, so that no contents make tiles meet or leave the array. Extents appear as
+immediates of `mov` alone.
 Source: PTX ISA, ld.global. Checked by: tests/lower/test_group_tiles.py, and `contract` on the text.
 """
 
