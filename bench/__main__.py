@@ -24,6 +24,7 @@ from bench import (
     ragged,
     sanitizers,
     skinny,
+    soak,
 )
 
 _BENCHES = {
@@ -45,6 +46,7 @@ _BENCHES = {
     "ragged": ragged,
     "sanitizers": sanitizers,
     "skinny": skinny,
+    "soak": soak,
 }
 
 

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -60,11 +61,18 @@ class Timed:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="folder of .ptx files with .launch.json beside them")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of .ptx files with .launch.json beside them")
+    parser.add_argument("--kinds", action="store_true", help="every kind of this compiler's kernels, and no folder")
+    parser.add_argument("--kernels", type=Path, default=Path("out/kernels"), help="folder of compiled kernels")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--results", type=Path, default=None, help="folder for sanitizers.json")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.kinds:
+        return run_kinds(arguments)
+    if arguments.folder is None:
+        raise SystemExit("give a folder, or --kinds")
     rows: list[Timed] = []
     with tempfile.TemporaryDirectory() as scratch:
         for path in sorted(arguments.folder.rglob("*.ptx")):
@@ -93,6 +101,57 @@ def run(arguments: argparse.Namespace) -> int:
         value = {"kernels": [asdict(row) for row in rows], "consan": consan}
         (arguments.results / "sanitizers.json").write_text(json.dumps(value, indent=1) + "\n")
     return 0
+
+
+TOOLS = ("memcheck", "racecheck", "synccheck")
+
+
+def run_kinds(arguments: argparse.Namespace) -> int:
+    """Every kind under every tool. Returns 1 where a tool complained of one."""
+    from bench.kernel_kinds import KINDS
+    from bench.prepared import Refused, bundle_path, load_prepared, prepare
+
+    prepare(KINDS, arguments.kernels, arguments.jobs)
+    work: list[tuple[str, str, Path]] = []
+    rows: list[dict[str, object]] = []
+    for kind in KINDS:
+        found = load_prepared(kind, arguments.kernels)
+        if isinstance(found, Refused):
+            print(f"{kind.name}: refused: {found.message}")
+            rows.append({"case": repr(kind), "refused": found.message})
+            continue
+        work += [(kind.name, tool, bundle_path(arguments.kernels, kind)) for tool in TOOLS]
+    with ThreadPoolExecutor(max(1, arguments.jobs // 2)) as pool:
+        results = list(pool.map(_sanitized, work))
+    for (name, tool, _), (code, seconds, said) in zip(work, results, strict=True):
+        rows.append({"case": name, "tool": tool, "exit": code, "seconds": seconds, "said": said})
+        if code:
+            print(f"{name}: {tool}: exit {code}: {said}", flush=True)
+    bad = sum(code != 0 for code, _, _ in results)
+    print(f"{len(work)} runs under {', '.join(TOOLS)}: {bad} with complaints")
+    if arguments.results is not None:
+        from bench.record import write
+
+        print(f"written to {write('sanitized_kinds', rows, arguments.results)}")
+    return 1 if bad else 0
+
+
+def _sanitized(work: tuple[str, str, Path]) -> tuple[int, float, str]:
+    """(exit code, seconds, last words) of one kernel under one tool."""
+    _, tool, bundle = work
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, "-m"]
+    begin = time.perf_counter()
+    try:
+        done = subprocess.run(
+            [*command, "tilewright.driver.profile_runner", str(bundle), "1"],
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 1, time.perf_counter() - begin, type(error).__name__
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    told = [line for line in lines if "=========" in line and "COMPUTE-SANITIZER" not in line]
+    words = " / ".join([*told[:2], *lines[-1:]]) if done.returncode else (lines or [""])[-1]
+    return done.returncode, time.perf_counter() - begin, words[:300]
 
 
 def _timed(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, str]:

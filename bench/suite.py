@@ -121,7 +121,7 @@ def said_refusals(products: Sequence[object], folder: Path) -> int:
     return 0
 
 
-def arrays_of(torch: Any, product: Product, sets: int) -> Arrays:
+def arrays_of(torch: Any, product: Product, sets: int, seed: int = 0) -> Arrays:
     """Random normal input sets; factors of fp8 near one."""
     m, n, k = product.m, product.n, product.k
     kind = element(torch, product.dtype)
@@ -130,7 +130,7 @@ def arrays_of(torch: Any, product: Product, sets: int) -> Arrays:
         a = torch.empty(m, k, device="cuda", dtype=kind)
         b = torch.empty(n, k, device="cuda", dtype=kind).t() if product.transposed else torch.empty(
             k, n, device="cuda", dtype=kind)  # fmt: skip
-        fill(torch, (a, b), "random", seed=place)
+        fill(torch, (a, b), "random", seed=1000 * seed + place)
         pairs.append((a, b))
     counts = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((m, -(-k // 128)), (-(-n // 128), -(-k // 128)))}
     if product.scaling == "none":
@@ -161,14 +161,23 @@ def ours_of(torch: Any, product: Product, arrays: Arrays, folder: Path, sets: in
     if isinstance(program, Refused):
         return program
     output = empty_result(torch, product)
-    extra: tuple[Any, ...] = () if product.scaling == "none" else (arrays.a_scale, arrays.b_scale)
-    if product.scaling == "tensor":
-        extra = (extra[0].repeat(product.m), extra[1].repeat(product.n))
+    extra = extra_inputs(product, arrays)
 
     def call(index: int) -> None:
         program(*arrays.pairs[index % sets], *extra, out=output)
 
     return Contender("ours", call, output, facts_of(program))
+
+
+def extra_inputs(product: Product, arrays: Arrays) -> tuple[Any, ...]:
+    """What our kernel takes beside a and b: factors, those of a whole tensor as one for each row and column."""
+    match product.scaling:
+        case "none":
+            return ()
+        case "tensor":
+            return arrays.a_scale.repeat(product.m), arrays.b_scale.repeat(product.n)
+        case _:
+            return arrays.a_scale, arrays.b_scale
 
 
 def measure(

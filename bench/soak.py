@@ -1,0 +1,216 @@
+"""Do the kernels give the same right answer every time? Ten runs bit for bit, then thousands of launches in any order.
+
+Every kind of kernel and a list of random shapes (`bench.kernel_kinds`), each with several input sets: the first answer
+is compared with float64; ten more must equal it in every bit; then launches of random cases and sets go to three
+streams, each output filled with NaN before and compared with the first answer after, in every bit. Differences are
+counted on the GPU; a batch of launches that is not done in time counts as a hang, is named, and ends the run.
+Exit code 1 where anything differed or hung.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import suite
+from bench.cliffs import Case, matrix
+from bench.gemm_suites import Product
+from bench.kernel_kinds import KINDS, Kind, random_products
+from bench.moe_shapes import Grouped, counts
+from bench.peers_gemm import Arrays, element, empty_result
+from bench.prepared import Refused, load_prepared, prepare
+from bench.record import write
+from tilewright.runtime.call import Program
+
+_SETS = 3
+_STREAMS = 3
+_BATCH = 250
+_HANG_SECONDS = 60.0
+_ERROR_LIMITS = {"bf16": 1e-2, "f16": 2e-3}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--launches", type=int, default=10_000, help="launches in random order (default 10000)")
+    parser.add_argument("--random", type=int, default=24, help="random shapes beside the kinds (default 24)")
+    parser.add_argument("--seed", type=int, default=0, help="of the shapes and of the order")
+    parser.add_argument("--kernels", type=Path, default=Path("out/kernels"), help="folder of compiled kernels")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
+    parser.add_argument("--prepare", action="store_true", help="compile what runs later, and stop; needs no GPU")
+    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A case ready to run: inputs of each set, a maker of outputs, and the exact answer of a set in float64."""
+
+    name: str
+    dtype: str
+    program: Program
+    inputs: Sequence[tuple[Any, ...]]
+    make_output: Callable[[], Any]
+    exact: Callable[[int], Any]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    kinds: list[Kind] = [*KINDS, *random_products(arguments.random, arguments.seed)]
+    count, seconds = prepare(kinds, arguments.kernels, arguments.jobs)
+    print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
+    if arguments.prepare:
+        return suite.said_refusals(kinds, arguments.kernels)
+    import torch
+
+    torch.manual_seed(arguments.seed)
+    rows: list[dict[str, object]] = []
+    subjects: list[Subject] = []
+    wrong = 0
+    answers: list[list[Any]] = []
+    for kind in kinds:
+        program = load_prepared(kind, arguments.kernels)
+        if isinstance(program, Refused):
+            print(f"{kind.name}: refused: {program.message}")
+            rows.append({"case": repr(kind), "refused": program.message})
+            continue
+        subject = subject_of(torch, kind, program)
+        found, row = first_answers(torch, subject)
+        rows.append({"case": repr(kind), **row})
+        wrong += not row["right"] or not row["identical"]
+        if not row["right"] or not row["identical"]:
+            print(f"WRONG: {kind}: {row}", flush=True)
+        subjects.append(subject)
+        answers.append(found)
+    print(f"{len(subjects)} kernels: {_SETS} input sets each against float64, ten runs each: {wrong} wrong", flush=True)
+    summary = soak(torch, subjects, answers, arguments.launches, arguments.seed)
+    print(", ".join(f"{name} {value}" for name, value in summary.items()))
+    print(f"written to {write('soak', [summary, *rows], arguments.results)}")
+    return 1 if wrong or summary["differing"] else 0
+
+
+def subject_of(torch: Any, kind: Kind, program: Program) -> Subject:
+    """Inputs for every set, and how to know the answer."""
+    match kind:
+        case Product():
+            sets = [suite.arrays_of(torch, kind, 1, seed=place) for place in range(_SETS)]
+            inputs = [(*arrays.pairs[0], *suite.extra_inputs(kind, arrays)) for arrays in sets]
+
+            def exact(place: int, sets: list[Arrays] = sets, kind: Product = kind) -> Any:
+                return suite.exact_product(torch, kind, sets[place])
+
+            dtype = kind.dtype if kind.scaling == "none" else "bf16"
+            return Subject(kind.name, dtype, program, inputs, lambda: empty_result(torch, kind), exact)
+        case Case():
+            dtype = element(torch, kind.dtype)
+            pairs = [
+                (matrix(torch, kind.m, kind.k, kind.a, dtype), matrix(torch, kind.k, kind.n, kind.b, dtype))
+                for _ in range(_SETS)
+            ]
+            return Subject(
+                kind.name, kind.dtype, program, pairs, lambda: matrix(torch, kind.m, kind.n, kind.c, dtype),
+                lambda place: pairs[place][0].double() @ pairs[place][1].double(),
+            )  # fmt: skip
+        case Grouped():
+            return _grouped_subject(torch, kind, program)
+
+
+def _grouped_subject(torch: Any, kind: Grouped, program: Program) -> Subject:
+    options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
+    routings = [counts(kind, seed) for seed in range(_SETS)]
+    inputs = [
+        (
+            torch.randn(kind.rows, kind.k, **options),
+            torch.randn(kind.experts, kind.n, kind.k, **options),
+            torch.tensor(routing, device="cuda").cumsum(0).to(torch.int32),
+        )
+        for routing in routings
+    ]
+
+    def exact(place: int) -> Any:
+        x, w, _ = inputs[place]
+        parts = x.double().split(list(routings[place]))
+        return torch.cat([part @ weights.double().t() for part, weights in zip(parts, w, strict=True)])
+
+    return Subject(
+        kind.name, "bf16", program, inputs, lambda: torch.empty(kind.rows, kind.n, **options), exact
+    )  # fmt: skip
+
+
+def bits(torch: Any, array: Any) -> Any:
+    """The array's bits as integers, so that NaNs compare too."""
+    return array.view(torch.int16)
+
+
+def first_answers(torch: Any, subject: Subject) -> tuple[list[Any], dict[str, object]]:
+    """The first answer of every set, its error, and whether ten more are the same in every bit."""
+    found: list[Any] = []
+    errors: list[float] = []
+    identical = True
+    output = subject.make_output()
+    for place, inputs in enumerate(subject.inputs):
+        output.fill_(float("nan"))
+        subject.program(*inputs, out=output)
+        answer = output.clone()
+        exact = subject.exact(place)
+        norm = exact.norm().item()
+        errors.append((answer.double() - exact).norm().item() / (norm or 1.0))
+        for _ in range(10):
+            output.fill_(float("nan"))
+            subject.program(*inputs, out=output)
+            identical = identical and bool(torch.equal(bits(torch, output), bits(torch, answer)))
+        found.append(answer)
+    right = all(error <= _ERROR_LIMITS[subject.dtype] for error in errors)
+    return found, {"relative_error": max(errors), "right": right, "identical": identical}
+
+
+def soak(
+    torch: Any, subjects: Sequence[Subject], answers: Sequence[Sequence[Any]], launches: int, seed: int
+) -> dict[str, object]:
+    """Launch at random on several streams, count answers that differ, and stop at a hang."""
+    source = random.Random(seed)
+    streams = [torch.cuda.Stream() for _ in range(_STREAMS)]
+    outputs = [[subject.make_output() for subject in subjects] for _ in streams]
+    differing = torch.zeros(len(subjects), device="cuda", dtype=torch.int64)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    done = 0
+    while done < launches:
+        batch = min(_BATCH, launches - done)
+        recent: list[str] = []
+        for _ in range(batch):
+            which, place, at = source.randrange(len(subjects)), source.randrange(_SETS), source.randrange(_STREAMS)
+            recent.append(subjects[which].name)
+            with torch.cuda.stream(streams[at]):
+                output = outputs[at][which]
+                output.fill_(float("nan"))
+                subjects[which].program(*subjects[which].inputs[place], out=output)
+                different = (bits(torch, output) != bits(torch, answers[which][place])).any()
+                differing[which].add_(different)
+        _wait(torch, streams, recent)
+        done += batch
+    counted = differing.tolist()
+    return {
+        "launches": launches,
+        "kernels": len(subjects),
+        "streams": _STREAMS,
+        "seconds": time.perf_counter() - begin,
+        "differing": sum(counted),
+        "of": [subject.name for subject, number in zip(subjects, counted, strict=True) if number],
+        "hangs": 0,
+    }
+
+
+def _wait(torch: Any, streams: Sequence[Any], recent: Sequence[str]) -> None:
+    """Until every stream is done; a hang ends the process, since a stream cannot be cancelled."""
+    events = [torch.cuda.Event() for _ in streams]
+    for event, stream in zip(events, streams, strict=True):
+        event.record(stream)
+    deadline = time.perf_counter() + _HANG_SECONDS
+    while not all(event.query() for event in events):
+        if time.perf_counter() > deadline:
+            print(f"HANG: not done after {_HANG_SECONDS:.0f} s; launched last: {sorted(set(recent))}", flush=True)
+            os._exit(1)
+        time.sleep(0.001)
