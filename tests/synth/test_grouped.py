@@ -1,0 +1,148 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""What is decided for products over groups: tiles by rows a group, maps with an axis of groups, and what is refused."""
+
+import pytest
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.decide import Wanted, decide
+from tilewright.targets import target
+
+
+@tw.kernel
+def experts(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = acc
+
+
+@tw.kernel
+def masked(x: tw.Tensor["G", "T", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["G", "T", "N"]):
+    g, i, j = tw.grid("G", tw.within("T", ends), "N")
+    acc = tw.zeros(g, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[g, i, k], w[g, k, j])
+    y[g, i, j] = acc
+
+
+@tw.kernel
+def shared_weights(x: tw.Tensor["T", "K"], w: tw.Tensor["K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[k, j])
+    y[i, j] = acc
+
+
+@tw.kernel
+def columns_in_groups(x: tw.Tensor["N", "K"], w: tw.Tensor["K", "T"], ends: tw.Tensor["G"], y: tw.Tensor["N", "T"]):
+    g, j, i = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[k, j])
+    y[i, j] = acc
+
+
+@tw.kernel
+def summed_operand(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((x[i, k] * 2.0).to(tw.bf16), w[g, j, k].T)
+    y[i, j] = acc
+
+
+@tw.kernel
+def bias_of_a_group(
+    x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], b: tw.Tensor["G", "N"], ends: tw.Tensor["G"],
+    y: tw.Tensor["T", "N"],
+):  # fmt: skip
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = acc + b[g, j]
+
+
+def decided(kernel: tw.Kernel, wanted: Wanted | None = None, strides=None, **dims: int) -> PipelineDecisions:
+    elements = {parameter.name: Element.BF16 for parameter in kernel.parameters} | {"ends": Element.S32}
+    module = trace(kernel, {"T": 4096, "G": 8, "K": 2048, "N": 4096} | dims, elements, strides)
+    decide(the_program(module), target("sm_90a"), wanted)
+    found = decisions_of(the_program(module).attributes["decisions"])
+    assert isinstance(found, PipelineDecisions)
+    return found
+
+
+@pytest.mark.parametrize(("rows", "most"), [(128, 64), (1024, 128), (8192, 256), (65536, 256)])
+def test_few_rows_a_group_take_low_tiles(rows: int, most: int) -> None:
+    assert decided(experts, T=rows).tile_m <= most
+
+
+def test_many_rows_a_group_take_tiles_that_fetch_little() -> None:
+    d = decided(experts, T=65536)
+    assert d.tile_m * d.tile_n >= 128 * 256
+
+
+def test_weights_are_picked_by_an_axis_of_their_map() -> None:
+    d = decided(experts)
+    assert d.b.map.dims == (2048, 4096, 8)
+    assert d.b.map.strides_bytes == (4096, 2 * 2048 * 4096)
+    assert d.b.map.box[-1] == 1
+    assert d.a.map.dims == (2048, 4096)
+    assert d.grouping[0].pitch == 0
+
+
+def test_groups_that_stand_apart_are_rows_in_one_line() -> None:
+    d = decided(masked, T=100)
+    assert d.grouping[0].pitch == 100
+    assert d.a.map.dims == (2048, 800)
+
+
+def test_groups_of_padded_arrays_keep_their_distance() -> None:
+    strides = {"x": (128 * 2048, 2048, 1), "y": (128 * 4096, 4096, 1)}
+    assert decided(masked, strides=strides, T=100).grouping[0].pitch == 128
+
+
+def test_weights_without_groups_serve_all() -> None:
+    assert len(decided(shared_weights).b.map.dims) == 2
+
+
+def test_vectors_only_where_rows_are_whole_ones() -> None:
+    assert decided(experts).grouping[0].vectors == ("y",)
+    assert decided(experts, N=4100).grouping[0].vectors == ()
+    assert decided(experts, Wanted(misaligned=("y",))).grouping[0].vectors == ()
+
+
+def test_everything_fits_shared_memory() -> None:
+    for shape in ((128, 256), (256, 128), (128, 192), (128, 128), (64, 256), (64, 128)):
+        d = decided(experts, Wanted(tile=shape))
+        assert d.smem_bytes <= target("sm_90a").limit("cta.shared_bytes_max")
+        assert d.stages >= 3
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "words"),
+    [
+        (experts, {"wanted": Wanted(tile=(96, 256))}, "no tile shape"),
+        (experts, {"wanted": Wanted(stages=9)}, "9 stages"),
+        (experts, {"K": 2041}, "needs a copy"),
+        (experts, {"wanted": Wanted(misaligned=("w",))}, "needs a copy"),
+        (experts, {"strides": {"x": (1, 4096)}}, "not contiguous along K"),
+        (experts, {"strides": {"y": (1, 4096)}}, "y is not contiguous along N"),
+        (masked, {"strides": {"y": (4096 * 4096 + 8, 4096, 1)}}, "stand differently far apart"),
+        (masked, {"strides": {"y": (4096 * 4097, 4096, 1)}}, "stand differently far apart"),
+        (columns_in_groups, {}, "not the rows of the product's left operand"),
+        (summed_operand, {}, "is computed"),
+        (bias_of_a_group, {}, "b is read over G, N"),
+    ],
+)
+def test_what_is_refused_and_how(kernel: tw.Kernel, options: dict, words: str) -> None:
+    with pytest.raises(TilewrightError, match=words) as caught:
+        decided(kernel, **options)
+    assert caught.value.remedy
