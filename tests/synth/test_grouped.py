@@ -33,7 +33,7 @@ def masked(x: tw.Tensor["G", "T", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Te
 
 @tw.kernel
 def shared_weights(x: tw.Tensor["T", "K"], w: tw.Tensor["K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
-    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    _g, i, j = tw.grid(tw.group("G", "T", ends), "N")
     acc = tw.zeros(i, j)
     for k in tw.loop("K"):
         acc += tw.dot(x[i, k], w[k, j])
@@ -42,7 +42,7 @@ def shared_weights(x: tw.Tensor["T", "K"], w: tw.Tensor["K", "N"], ends: tw.Tens
 
 @tw.kernel
 def columns_in_groups(x: tw.Tensor["N", "K"], w: tw.Tensor["K", "T"], ends: tw.Tensor["G"], y: tw.Tensor["N", "T"]):
-    g, j, i = tw.grid(tw.group("G", "T", ends), "N")
+    _g, j, i = tw.grid(tw.group("G", "T", ends), "N")
     acc = tw.zeros(i, j)
     for k in tw.loop("K"):
         acc += tw.dot(x[i, k], w[k, j])
