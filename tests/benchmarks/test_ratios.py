@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
-
 from bench.gemm_suites import SUITES, fp8, gemm, skinny
 from bench.interleaved import COLD_BYTES, MOST_CALLS, Contender, Race, calls_for, quartiles, sets_for
 from bench.kernel_kinds import random_products
