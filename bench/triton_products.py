@@ -105,7 +105,7 @@ def by_descriptors(
 
 @triton.jit
 def grouped_by_descriptors(
-    a, b, c, offsets, groups, total_rows, n, k, c_row, PROGRAMS,
+    a, b, c, offsets, groups, n, k, c_row, PROGRAMS,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """Grouped product: rows offsets[g-1]..offsets[g] of a times b[g] (n, k). a, b: descriptors of (rows, k) and
