@@ -1,0 +1,221 @@
+"""docs/benchmarks.md from the result files: `python -m bench.page` writes it anew.
+
+What is measured and how stands here; every figure comes from bench/results, each with the command, the date and the
+versions that its file names. A suite that has no result file is named with its command alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.gemm_suites import TARGETS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "benchmarks.md"
+RESULTS = ROOT / "bench" / "results"
+
+_SUITES = (
+    ("gemm", "Large products", "Squares from 1024 to 16384 and twelve shapes of language models, bf16."),
+    ("skinny", "Few rows", "1 to 128 rows times weights of public models, bf16."),
+    ("cliffs", "Cliffs", "Operands that no tensor map describes: odd extents, strides and bases."),
+    ("fp8", "8-bit floats", "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128."),
+    ("grouped", "Groups", "Ten layers of mixtures of experts, rows routed at random, bf16."),
+    ("tritonbench", "TritonBench, squares", "TritonBench's default inputs of gemm: fp16, row-major."),
+    ("tritonbench-splitk", "TritonBench, long sums", "TritonBench's `--splitk` list: fp16, row-major."),
+    ("tritonbench-llama", "TritonBench, llama", "TritonBench's `--llama` list: fp16, row-major."),
+)
+
+_HEAD = """\
+# Benchmarks
+
+How fast are the kernels beside what else multiplies matrices on the same GPU, how is that measured, and what comes out?
+This page is made from `bench/results` by `python -m bench.page`; every table names the command that made its figures.
+
+## How it is measured
+
+- **One process, in turns.** Every implementation is captured in a CUDA graph of several calls, so that no launch from
+  the host is timed. The graphs are replayed in turns, in an order that rotates, for at least as many turns as the
+  command says. A ratio is taken turn by turn, between neighbours in time; its median and quartiles are given. Above 1,
+  ours is faster.
+- **Random data.** Inputs are standard normal. On zeros a GPU under its power cap runs faster, for everybody.
+- **Cold by default.** Calls rotate through input sets that together exceed twice the L2 cache. `--warm` takes one set.
+- **The GPU as it is.** No clock is set. Clock, power and temperature are sampled every 5 ms while the turns run, and
+  stand in the result file. Large products run at the power cap, so their clock falls; it falls for all contenders, who
+  are never further apart than one turn.
+- **Right answers.** Every contender's result is compared with float64 on random inputs, on inputs near the end of the
+  type's range, and on inputs with NaNs and infinities, which must stand where float64 has them.
+- **Nothing is left out.** A case that the compiler refuses, and a peer that cannot run one, are rows with their words.
+
+The peers, each tuned on the very arrays of the race:
+
+| peer | what it is |
+| --- | --- |
+| torch | `torch.mm`; `torch._scaled_mm` with precise and with fast accumulation; `torch._grouped_mm` |
+| cublasLt | every algorithm that cublasLt's heuristics offer (up to 32, 64 MB of workspace) timed, the fastest kept |
+| triton | a kernel with pointers and a persistent one with tensor descriptors, over a list of configurations |
+| torch loop | grouped products only: one `torch.mm` for each group, with the counts known on the host |
+
+The best peer of a case is the one with the smallest median in the same run; torch's first choice and cublasLt's best
+often differ. The result file has the names of every contender's kernels, read from its graph, and what was tuned.
+
+Kernels may be compiled ahead, on a machine without a GPU, and taken along:
+
+```sh
+python -m bench gemm --prepare --kernels out/kernels
+python -m bench gemm --kernels out/kernels
+```
+
+`--shape M,N,K`, `--only WORDS`, `--peer NAME`, `--dtype`, `--turns N` and `--warm` narrow or change a run.
+`python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
+under compute-sanitizer.
+
+`tilewright profile FILE.twb` reads the GPU's counters of one program and sets them beside the model's predictions.
+"""
+
+
+def page(results: Path = RESULTS) -> str:
+    """The whole page."""
+    parts = [_HEAD, *_overview(results)]
+    for name, title, lead in _SUITES:
+        parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
+    parts += _compile(results / "compile.json")
+    parts += _soak(results)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A result file of the present form, or None."""
+    if not path.exists():
+        return None
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]] | None:
+    """(document, summary, rows) of a file of races; None for none, or one from before races were kept."""
+    document = _read(path)
+    if document is None or not document["rows"] or "cases" not in document["rows"][0]:
+        return None
+    return document, document["rows"][0], document["rows"][1:]
+
+
+def _overview(results: Path) -> Iterator[str]:
+    yield "\n## Overview\n"
+    yield "| suite | cases | refused | geometric mean | target | worst | target |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for name, title, _ in _SUITES:
+        found = _raced(results / f"{name}.json")
+        goal = TARGETS.get(name)
+        wanted = (f"{goal[0]:g}", f"{goal[1]:g}") if goal else ("", "")
+        if found is None or "geometric_mean" not in found[1]:
+            yield f"| {title} | not measured | | | {wanted[0]} | | {wanted[1]} |"
+            continue
+        summary = found[1]
+        yield (
+            f"| {title} | {summary['cases']} | {summary['refused']} | {summary['geometric_mean']:.3f} | {wanted[0]} | "
+            f"{summary['worst']:.3f} | {wanted[1]} |"
+        )
+
+
+def _provenance(document: Mapping[str, Any]) -> str:
+    versions = document["versions"]
+    words = ", ".join(f"{name} {versions[name]}" for name in ("torch", "triton", "gpu") if name in versions)
+    return f"`{document['command']}`, {document['date']}: {words}.\n"
+
+
+def _suite(path: Path, name: str) -> Iterator[str]:
+    found = _raced(path)
+    if found is None:
+        yield f"`python -m bench {_command(name)}`\n"
+        return
+    document, _, rows = found
+    yield _provenance(document)
+    yield "| case | M, N, K | us | TFLOP/s | best peer | ratio | quartiles | other peers | MHz | errors: ours, peer's |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for row in rows:
+        yield _row(row)
+
+
+def _command(name: str) -> str:
+    return f"gemm --suite {name}" if name.startswith("tritonbench") else name
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    shape = ", ".join(map(str, row["shape"]))
+    if "refused" in row or "ratio" not in row:
+        words = str(row.get("refused", "no peer took part")).replace("|", "/").splitlines()[0]
+        return f"| {row['case']} | {shape} | | | | | | {words} | | |"
+    ours, best = row["contenders"]["ours"], row["best_peer"]
+    low, high = row["quartiles"]
+    others = ", ".join(f"{name} {each['median']:.3f}" for name, each in row["ratios"].items() if name != best)
+    device = row["device"]
+    clock = f"{device['sm_megahertz'][1]:.0f}" if device.get("samples") else ""
+    errors = ""
+    if ours["errors"]:
+        theirs = row["contenders"][best]["errors"]
+        errors = f"{_error(ours)}, {_error({'errors': theirs})}"
+    return (
+        f"| {row['case']} | {shape} | {ours['microseconds']:.1f} | {ours.get('tflops', 0):.0f} | {best} | "
+        f"{row['ratio']:.3f} | {low:.3f} to {high:.3f} | {others} | {clock} | {errors} |"
+    )
+
+
+def _error(contender: Mapping[str, Any]) -> str:
+    """The largest over kinds of inputs, and whether NaNs stood elsewhere."""
+    errors = contender["errors"].values()
+    words = f"{max(float(each['relative_error']) for each in errors):.1e}"
+    return words if all(each["specials_agree"] for each in errors) else f"{words}, NaNs elsewhere"
+
+
+def _compile(path: Path) -> Iterator[str]:
+    yield "\n## Compile time\n"
+    document = _read(path)
+    rows = [row for row in document["rows"] if "who" in row] if document is not None else []
+    if document is None or not rows:
+        yield "`python -m bench compile`\n"
+        return
+    yield _provenance(document)
+    yield "| who | kernel | step | seconds |"
+    yield "| --- | --- | --- | --- |"
+    whole = ("all", "all but ptxas", "first call, wall", "import tilewright", "prove", "prove text", "decide", "emit")
+    for row in rows:
+        if row["step"] in whole:
+            yield f"| {row['who']} | {row['kernel']} | {row['step']} | {row['median_seconds']:.3f} |"
+
+
+def _soak(results: Path) -> Iterator[str]:
+    yield "\n## The same right answer every time\n"
+    document = _read(results / "soak.json")
+    if document is None:
+        yield "`python -m bench soak`\n"
+    else:
+        yield _provenance(document)
+        summary, *rows = document["rows"]
+        wrong = [row["case"] for row in rows if not row.get("right", True) or not row.get("identical", True)]
+        yield (
+            f"{summary['kernels']} kernels against float64 and ten times bit for bit: {len(wrong)} wrong. "
+            f"{summary['launches']} launches in random order on {summary['streams']} streams: {summary['differing']} "
+            f"differing answers, {summary['hangs']} hangs.\n"
+        )
+    document = _read(results / "sanitized_kinds.json")
+    if document is None:
+        yield "`python -m bench sanitizers --kinds`\n"
+        return
+    runs = [row for row in document["rows"] if "tool" in row]
+    complaints = [f"{row['case']} under {row['tool']}" for row in runs if row["exit"]]
+    yield _provenance(document)
+    yield f"{len(runs)} runs under compute-sanitizer; complaints: {', '.join(complaints) or 'none'}.\n"
+
+
+def main() -> int:
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"written to {PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""The page of benchmarks is what the result files say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.page import PAGE, page
+from bench.suite import summarised
+from tests.benchmarks.test_ratios import CONTENDERS, RACE, errors
+
+
+def document(rows: list[dict[str, Any]]) -> str:
+    versions = {"torch": "2.0", "gpu": "NVIDIA H200"}
+    return json.dumps({"command": "python -m bench gemm", "date": "2026-01-01", "versions": versions, "rows": rows})
+
+
+def test_the_page_is_of_the_result_files_there() -> None:
+    assert PAGE.read_text("utf-8") == page(), "write it anew with python -m bench.page"
+
+
+def test_rows_stand_with_their_ratios_and_refusals_with_their_words(tmp_path: Path) -> None:
+    row = {"case": "a", "shape": [1, 2, 3], **summarised(RACE, CONTENDERS, [], errors(2e-3, 1e-3), 1e9)}
+    refused = {"case": "b", "shape": [4, 5, 6], "refused": "too | odd\nindeed"}
+    summary = {"cases": 2, "refused": 1, "geometric_mean": 1.1, "worst": 1.1}
+    (tmp_path / "gemm.json").write_text(document([summary, row, refused]))
+    text = page(tmp_path)
+    assert "| a | 1, 2, 3 | 10.0 | 100 | torch | 1.100 | 1.100 to 1.150 | triton 2.000 |" in text
+    assert "2.0e-03, 1.0e-03 |" in text
+    assert "| b | 4, 5, 6 | | | | | | too / odd | | |" in text
+    assert "| Large products | 2 | 1 | 1.100 | 1.03 | 1.100 | 0.97 |" in text
+    assert "`python -m bench gemm`, 2026-01-01: torch 2.0, gpu NVIDIA H200." in text
+
+
+def test_files_of_another_form_are_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "gemm.json").write_text(document([{"shape": [1, 2, 3], "ratio": 1.0}]))
+    assert "| Large products | not measured |" in page(tmp_path)
