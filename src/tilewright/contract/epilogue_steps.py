@@ -18,6 +18,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import parse_element
+from tilewright.contract.array_parts import array_of
 from tilewright.contract.copy_starts import check_start
 from tilewright.contract.footprint import box_extent_bytes
 from tilewright.contract.program import TARGET, Buffer, integers, type_of
@@ -129,17 +130,17 @@ def _affine(walk: RoleWalk, op: ac.AffineOp) -> None:
 
 
 def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
-    source = walk.global_of(op, op.source)
+    source = array_of(walk, op, op.source)
     walk.indices(op, [op.row, op.column])
     if source is not None and walk.recording:
-        walk.summary.reads_global.setdefault(source.buffer.data, op)
+        walk.summary.reads_global.setdefault(source.op.buffer.data, op)
     kind = type_of(op.result)
     if not isinstance(kind, ac.FragmentType):
         walk.findings.doubt("its result is no fragment", op)
         walk.give(op, op.result, None)
         return
     axes = kind.axes.data
-    if axes not in ("m", "n", "mn", "nm") or (source is not None and len(source.shape) != len(axes)):
+    if axes not in ("", "m", "n", "mn", "nm") or (source is not None and source.rank != len(axes)):
         walk.findings.doubt(f"loads a fragment along {axes!r} of an array that has other axes", op)
     walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, axes, kind.element.data))
 
@@ -183,25 +184,26 @@ def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | 
 
 
 def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
-    fragment, destination = take_fragment(walk, op, op.fragment), walk.global_of(op, op.destination)
+    fragment, seen = take_fragment(walk, op, op.fragment), array_of(walk, op, op.destination)
     row, column = walk.indices(op, [op.row, op.column])
     if op.through:
         require_rows(walk, op, op.through)
+    destination = seen.op if seen is not None else None
     if destination is not None:
         require_own_places(walk, op, destination)
-        kind = type_of(destination.result)
+        kind = type_of(op.destination)
         if not isinstance(kind, ac.GlobalType) or kind.rank.data != 2:
             walk.findings.doubt("stores to something that is no matrix", op)
         elif fragment is not None and fragment.element != kind.element.data:
             walk.findings.doubt(f"stores {fragment.element} to an array of {kind.element.data}", op)
-    if destination is not None and walk.recording:
+    if destination is not None and seen is not None and walk.recording:
         walk.summary.writes_global.setdefault(destination.buffer.data, op)
         if fragment is not None:
             element = parse_element(fragment.element)
             size = element.bytes if element is not None else 0
             strides = tuple(stride * size for stride in integers(destination.strides))
-            extents = (fragment.m, fragment.n)
-            place = StorePlace(op, destination.buffer.data, (row, column), extents, walk.around, strides)
+            origin, extents = seen.placed((row, column)), seen.widened((fragment.m, fragment.n))
+            place = StorePlace(op, destination.buffer.data, origin, extents, walk.around, strides)
             walk.summary.places.append(place)
 
 

@@ -151,6 +151,7 @@ def reaches_peers(kernel: ac.KernelOp) -> bool:
     return any(
         (isinstance(op, ac.CopyIssueOp) and op.multicast.data > 1)
         or (isinstance(op, ac.ArriveOp) and op.peers.data > 1)
+        or isinstance(op, ac.ClusterReduceOp)
         for op in kernel.walk()
     )
 
@@ -161,9 +162,9 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
         findings.doubt("grid, cluster and block are not three positive integers each", op)
     elif any(grid % cluster for grid, cluster in zip(extents[0], extents[1], strict=True)):
         findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
-    elif extents[0][1:] != extents[1][1:] or extents[1][2] != 1 or extents[2][1:] != (1, 1):
+    elif extents[0][1:] != extents[1][1:] or extents[2][1:] != (1, 1):
         # Tiles are dealt out to clusters along x and to a cluster's CTAs in x and y, roles to threads along x: others
-        # would share them.
+        # would share them. CTAs along z share a tile, and `store_places` asks that their stores differ.
         findings.doubt("clusters, or threads, beside one another in y or z", op)
     elif prod(extents[1]) > TARGET.limit("cluster.ctas_max"):
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
@@ -174,12 +175,15 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
 
 def _check_tile_orders(op: ac.KernelOp, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
-    orders: dict[str, tuple[int, int, int]] = {}
+    orders: dict[str, tuple[int, int, int, int]] = {}
     for tiles in op.walk():
-        if isinstance(tiles, ac.TilesOp):
-            order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data)
+        if isinstance(tiles, ac.TilesOp | ac.TurnTilesOp):
+            matrices = tiles.matrices if isinstance(tiles, ac.TilesOp) else 1
+            order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, matrices)
             if min(order) < 1:
-                findings.doubt(f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]}", tiles)
+                findings.doubt(
+                    f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
+                )
             if orders.setdefault(tiles.symbol.data, order) != order:
                 findings.doubt("goes through the tiles in another order than another role", tiles)
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar, cast
 
+from xdsl.ir import Operation
+
 from tilewright.contract.polynomial import Polynomial
 
 UNIT = "unit"
@@ -122,12 +124,33 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What lies at `index` along one dimension of a global array, which `array` declares."""
+
+    array: Operation
+    dimension: int
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
 class Scalar:
     pass
 
 
 Token = (
-    Cursor | Slot | Filling | Reading | Accumulating | Settled | Promoted | Scales | Fragment | Staged | Index | Scalar
+    Cursor
+    | Slot
+    | Filling
+    | Reading
+    | Accumulating
+    | Settled
+    | Promoted
+    | Scales
+    | Fragment
+    | Staged
+    | Index
+    | Part
+    | Scalar
 )
 
 
@@ -160,6 +183,8 @@ def describe(token: Token) -> str:
             return f"{token.state} bytes of buffer {token.buffer}"
         case Index():
             return "an index"
+        case Part():
+            return "a part of an array"
         case Scalar():
             return "a scalar"
 

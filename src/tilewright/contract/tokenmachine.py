@@ -97,6 +97,7 @@ class _Unit:
     cta: int
     role: Role
     machine: _Machine
+    number: int = 0
     env: dict[SSAValue, object] = field(default_factory=dict[SSAValue, object])
     committed: int = 0
     running: list[tuple[int, _Slot]] = field(default_factory=list[tuple[int, _Slot]])
@@ -138,12 +139,18 @@ class _Unit:
                     machine.retire(self, op)
                     if op.retired is not None and op.reading is not None:
                         env[op.retired] = self._slot(op.reading)
+                case ac.ClusterReduceOp():
+                    yield from self._reduce(op)
                 case ac.LoopOp():
                     yield from self._loop(op, op.begin.data, 1)
                 case ac.TilesOp():
-                    yield from self._loop(op, 0, 2)
+                    yield from self._loop(op, 0, op.indices)
                 case ac.GroupTilesOp():
                     yield from self._loop(op, 0, ac.GROUP_INDICES)
+                case ac.TurnTilesOp():
+                    yield from self._turns(op)
+                case ac.TurnPassOp():
+                    self._pass_turn(op)
                 case _:
                     pass
 
@@ -158,6 +165,51 @@ class _Unit:
             yield from self.run(body)
             values = [self.env.get(value) for value in last.values]
         self.env.update(zip(op.outputs, values, strict=True))
+
+    def _turns(self, op: ac.TurnTilesOp) -> _Blocked:
+        """Every second tile: wait for the turn, run the body; in between, cursors pass over the other's slots."""
+        machine, body, last = self.machine, op.body.block, op.body.block.last_op
+        trips, skipped = machine.symbols.get(op.symbol.data), machine.symbols.get(op.skipped.data)
+        if trips is None or skipped is None or not isinstance(last, ac.YieldOp) or len(last.values) != len(op.carried):
+            raise _NotRunnable
+        barrier = self._turn(op.turns, self.number)
+        positions = [self._position(value) for value in op.carried]
+        for tile in range(trips):
+            if tile % 2 != self.number:
+                positions = [position + skipped for position in positions]
+                continue
+            parity = tile // 2 & 1 ^ 1 ^ self.number
+            machine.log(self.name, f"waits for parity {parity} of its turn (tile {tile})")
+            while not barrier.passes(parity):
+                yield barrier, parity, op
+            self.env.update(zip(body.args[2:], positions, strict=True))
+            yield from self.run(body)
+            positions = [self._position(value) for value in last.values]
+        self.env.update(zip(op.outputs, positions, strict=True))
+
+    def _turn(self, turns: SSAValue, number: int) -> _Barrier:
+        """A unit's barrier of turns."""
+        state = self.machine.states[self.cta][self.machine.ring(turns).name]
+        return state.empty[0] if number else state.full[0]
+
+    def _pass_turn(self, op: ac.TurnPassOp) -> None:
+        self.machine.log(self.name, "passes the turn on")
+        self.machine.arrive(self._turn(op.turns, 1 - self.number), self, op, "the other's barrier of turns", "MB009")
+
+    def _reduce(self, op: ac.ClusterReduceOp) -> _Blocked:
+        """A rendezvous: wait for the empty slot, tell every CTA that it is written, wait, tell every CTA that it is
+        read."""
+        machine, ring, position = self.machine, self.machine.ring(op.ring), self._position(op.cursor)
+        stage, phase = position % ring.stages, position // ring.stages & 1
+        for side, parity, code in (("empty", phase ^ 1, "MB008"), ("full", phase, "MB009")):
+            own = machine.states[self.cta][ring.name]
+            barrier = own.empty[stage] if side == "empty" else own.full[stage]
+            machine.log(self.name, f"waits for parity {parity} of {side}[{stage}] of ring {ring.name}")
+            while not barrier.passes(parity):
+                yield barrier, parity, op
+            for cta in range(len(machine.states)):
+                machine.meet(self, cta, ring.name, stage, side, op, code)
+        self.env[op.following] = position + 1
 
     def _position(self, value: SSAValue) -> int:
         position = self.env.get(value)
@@ -199,7 +251,7 @@ class _Machine:
         barrier = state.full[stage]
         self.log(unit.name, f"arrives on full[{stage}] and announces {op.bytes.data} bytes")
         barrier.tx += op.bytes.data
-        self._arrive(barrier, unit, op, f"full[{stage}]", "MB008")
+        self.arrive(barrier, unit, op, f"full[{stage}]", "MB008")
         state.fills += 1
         return slot
 
@@ -260,9 +312,16 @@ class _Machine:
         for cta in targets:
             state, stage = self._at(cta, slot)
             self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
-            self._arrive(state.empty[stage], unit, op, f"empty[{stage}]", "MB009")
+            self.arrive(state.empty[stage], unit, op, f"empty[{stage}]", "MB009")
 
-    def _arrive(self, barrier: _Barrier, unit: _Unit, op: Operation, name: str, code: str) -> None:
+    def meet(self, unit: _Unit, cta: int, ring: str, stage: int, side: str, op: Operation, code: str) -> None:
+        """Arrive on the other side's barrier of a rendezvous in a CTA."""
+        state = self.states[cta][ring]
+        barrier, name = (state.full[stage], "full") if side == "empty" else (state.empty[stage], "empty")
+        self.log(unit.name, f"arrives on {name}[{stage}] of ring {ring}" + self._in(cta))
+        self.arrive(barrier, unit, op, f"{name}[{stage}]", code)
+
+    def arrive(self, barrier: _Barrier, unit: _Unit, op: Operation, name: str, code: str) -> None:
         if barrier.pending == 0:
             raise _Violation(code, op, f"{unit.name} arrives on {name}, whose {barrier.count} arrivals are complete")
         barrier.pending -= 1
@@ -302,7 +361,7 @@ class _Machine:
             for role in self.kernel.roles:
                 for number in range(role.count):
                     name = role.name if role.count == 1 else f"{role.name} {number}"
-                    unit = _Unit(name + self._in(cta), cta, role, self)
+                    unit = _Unit(name + self._in(cta), cta, role, self, number)
                     unit.code = unit.run(role.op.body.block)
                     units.append(unit)
         return units
@@ -327,7 +386,9 @@ class _Machine:
         for cta, states in enumerate(self.states):
             for name, state in states.items():
                 readers = [unit for unit in units if unit.cta == cta and unit.name in state.reads]
-                counts = {state.reads[unit.name] for unit in readers} or {0}
+                counts = {state.reads[unit.name] for unit in readers if not _takes_turns(unit.role)}
+                turns = sum(state.reads[unit.name] for unit in readers if _takes_turns(unit.role))
+                counts = counts | ({turns} if turns else set()) or {0}
                 if counts != {state.fills}:
                     self.log("CTA", f"ends; {state.fills} slots of ring {name} were filled and {max(counts)} read")
                     raise _Violation(
@@ -339,10 +400,14 @@ class _Machine:
                     raise _Violation("TX001", self.kernel.rings[name].op, f"ring {name} ends with bytes outstanding")
 
 
+def _takes_turns(role: Role) -> bool:
+    return any(isinstance(op, ac.TurnTilesOp) for op in role.op.body.block.ops)
+
+
 def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     """Values of the symbols to run at, smallest first."""
     stages = max((ring.stages for ring in kernel.rings.values()), default=1)
-    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, ac.TilesOp | ac.GroupTilesOp)}
+    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, ac.TilesOp | ac.TurnTilesOp | ac.GroupTilesOp)}
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:

@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.array_parts import array_step
 from tilewright.contract.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
 from tilewright.contract.epilogue_steps import epilogue_step, finish_role
 from tilewright.contract.finding import Findings, Places, ordinal_places
@@ -37,9 +38,11 @@ from tilewright.contract.promotion_steps import promotion_step
 from tilewright.contract.resources import check_resources
 from tilewright.contract.ring_steps import ring_step
 from tilewright.contract.rings import check_roles, fill_sites
+from tilewright.contract.split_steps import meeting_claims, split_step
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.tensor_core_steps import tensor_core_step
 from tilewright.contract.tokenmachine import run_boundary_counts
+from tilewright.contract.turn_steps import take_turns, turn_claims, turn_step
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
@@ -120,14 +123,25 @@ def _is_well_formed(module: ModuleOp, findings: Findings) -> bool:
     return complete
 
 
+_STEPS = (
+    ring_step,
+    tensor_core_step,
+    split_step,
+    promotion_step,
+    array_step,
+    epilogue_step,
+    group_step,
+    turn_step,
+)
+
+
 def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
     kernel = read_kernel(op, findings)
     check_resources(kernel, findings)
     check_group_orders(op, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
-        steps = (ring_step, tensor_core_step, promotion_step, epilogue_step, group_step)
-        walk = RoleWalk(kernel, role, findings, steps, enter_group_loop, RoleSummary(role))
+        walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, RoleSummary(role))
         summaries.append(walk.run_role())
         finish_role(walk)
     check_roles(kernel, summaries, findings)
@@ -143,8 +157,9 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
         cluster_ctas=kernel.cluster_ctas,
         block_threads=kernel.block_threads,
         dynamic_smem_bytes=kernel.dynamic_smem_bytes,
-        rings=tuple(
-            _ring_claim(kernel, ring, summaries) for ring in kernel.rings.values() if fill_sites(ring, summaries)
+        rings=(
+            *(_ring_claim(kernel, ring, summaries) for ring in kernel.rings.values() if fill_sites(ring, summaries)),
+            *meeting_claims(kernel, summaries),
         ),
         stores=tuple(
             StoreClaim(
@@ -157,8 +172,10 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
             for buffer in summary.staging
         ),
         roles=tuple(
-            RoleClaim(role.name, role.unit, role.first_thread, role.threads, role.registers) for role in kernel.roles
+            RoleClaim(role.name, role.unit, role.first_thread, role.threads, role.registers, summary.takes_turns)
+            for role, summary in zip(kernel.roles, summaries, strict=True)
         ),
+        turns=turn_claims(summaries),
     )
 
 

@@ -30,6 +30,7 @@ from tilewright.contract.token import (
     Filling,
     Fragment,
     Index,
+    Part,
     Promoted,
     Reading,
     Scalar,
@@ -52,7 +53,10 @@ Step = Callable[["RoleWalk", Operation], bool]
 EnterGroups = Callable[["RoleWalk", ac.GroupTilesOp, tuple[str, ...]], None]
 """Checks a loop over groups whose indices have the names given."""
 
-Loop = ac.LoopOp | ac.TilesOp | ac.GroupTilesOp
+TakeTurns = Callable[["RoleWalk", ac.TurnTilesOp, Callable[[], None]], None]
+"""Walks a loop over tiles that units take in turn, and checks what that rests on."""
+
+Loop = ac.LoopOp | ac.TilesOp | ac.TurnTilesOp | ac.GroupTilesOp
 
 _GROWTH_LIMIT = 200
 """Iterations of a join before giving up: more than every may-set can grow (slots, groups kept and flags)."""
@@ -68,6 +72,7 @@ class RoleWalk:
     findings: Findings
     steps: Sequence[Step]
     enter_groups: EnterGroups
+    take_turns: TakeTurns
     summary: RoleSummary
     state: UnitState = field(default_factory=UnitState)
     env: dict[SSAValue, Token | None] = field(default_factory=dict[SSAValue, "Token | None"])
@@ -197,7 +202,9 @@ class RoleWalk:
             elif isinstance(op, ac.LoopOp):
                 self._loop(op, op.symbol.data, op.begin.data, 1)
             elif isinstance(op, ac.TilesOp):
-                self._loop(op, op.symbol.data, 0, 2)
+                self._loop(op, op.symbol.data, 0, op.indices)
+            elif isinstance(op, ac.TurnTilesOp):
+                self._turns(op)
             elif isinstance(op, ac.GroupTilesOp):
                 self._loop(op, op.symbol.data, 0, ac.GROUP_INDICES)
             elif not any(step(self, op) for step in self.steps):
@@ -210,6 +217,10 @@ class RoleWalk:
                 self.report("LV001", maker, f"{describe(token)} is never used")
         self.block = outer
         return yielded
+
+    def _turns(self, op: ac.TurnTilesOp) -> None:
+        """A loop over tiles that units take in turn, walked as if one unit took them all; `take_turns` says why."""
+        self.take_turns(self, op, lambda: self._loop(op, op.symbol.data, 0, 2))
 
     def _loop(self, op: Loop, symbol: str, begin: int, indices: int) -> None:
         block, carried = op.body.block, list(op.carried)
@@ -364,6 +375,8 @@ def _agrees(token: Token, kind: Attribute) -> bool:
         case Staged(), ac.StagedType():
             return (kind.buffer.data, kind.state.data) == (token.buffer, token.state)
         case Index(), ac.IndexType():
+            return True
+        case Part(), ac.GlobalType():
             return True
         case Scalar(), ac.ScalarType():
             return True

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
+from tilewright.driver.small_batch import moved_together, reached_by_maps
 from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, small_rows
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
@@ -35,9 +36,13 @@ from tilewright.ir.tile_facts import grid_axes, parameter_name, the_program
 from tilewright.ir.tile_types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
 from tilewright.lower.raster import raster_quantities
+from tilewright.lower.turns import skip_quantities
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
+
+_MATRICES = 2
+"""Elements left of a batch."""
 
 _EXTENT_ROWS = frozenset({"setp", "div", "rem", "sub", "mov"})
 """Rows whose immediates may hold extents. Barrier counts, byte counts, strides, groups and addresses may not differ."""
@@ -65,7 +70,8 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
 
 
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
-    slices = min(2 * d.stages - 1, -(-extents[d.contracted] // d.tile_k))
+    deep = d.tile_k * d.split
+    slices = min(2 * d.stages - 1, -(-extents[d.contracted] // deep))
     if d.grouping:
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
@@ -74,6 +80,11 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
             d.contracted: _reduced(extents[d.contracted], d.tile_k, slices),
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
+    if d.turns:
+        # Two for each consumer, so that both take a turn again.
+        tiles = max(4, tiles)
+    for axis in d.batch:
+        tiles = -(-tiles // min(extents[axis], _MATRICES))
     most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))
     most_across = -(-extents[d.columns] // (d.tile_n * d.cluster_n))
     # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
@@ -84,9 +95,10 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         across = min(tiles, most_across)
         down = -(-tiles // across)
     return {
+        **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
         d.rows: _reduced(extents[d.rows], d.tile_m, down * d.cluster_m),
         d.columns: _reduced(extents[d.columns], d.tile_n, across * d.cluster_n),
-        d.contracted: _reduced(extents[d.contracted], d.tile_k, slices),
+        d.contracted: _reduced(extents[d.contracted], deep, slices),
     }
 
 
@@ -106,6 +118,8 @@ def small_instance(module: ModuleOp) -> ModuleOp:
     before = decisions_of(program.attributes["decisions"])
     groups = before.grouping if isinstance(before, PipelineDecisions) else ()
     group_strides: dict[str, int] = {}
+    batch = before.batch if isinstance(before, PipelineDecisions) else ()
+    mapped = reached_by_maps(program, before) if isinstance(before, PipelineDecisions) else frozenset[str]()
     for argument in list(program.body.block.args):
         tensor = tensor_type(argument)
         strides = tensor.stride_elements
@@ -113,6 +127,12 @@ def small_instance(module: ModuleOp) -> ModuleOp:
             strides = compact_strides(tensor, extents, each)
             if each.axis in tensor.axis_names:
                 stride = strides[tensor.axis_names.index(each.axis)]
+                group_strides[parameter_name(program, argument)] = stride * tensor.element_kind.bytes
+        for axis in batch:
+            if parameter_name(program, argument) in mapped:
+                strides = moved_together(tensor, extents, axis)
+            if axis in tensor.axis_names:
+                stride = strides[tensor.axis_names.index(axis)]
                 group_strides[parameter_name(program, argument)] = stride * tensor.element_kind.bytes
         shape = [derived_extent(axis, extents) for axis in tensor.axis_names]
         kind = TensorType.of(tensor.axis_names, shape, strides, tensor.element_kind)
@@ -135,18 +155,23 @@ def _small_decisions(
     """group_strides: bytes from one group's part to the next's, by parameter."""
     rows, columns, contracted = (extents[axis] for axis in (decisions.rows, decisions.columns, decisions.contracted))
     grouping = tuple(replace(each, pitch=rows if each.pitch else 0) for each in decisions.grouping)
-    groups = [extents[each.axis] for each in grouping]
+    groups = [extents[each.axis] for each in grouping] + [extents[axis] for axis in decisions.batch]
     in_line = sum((extents[each.axis] - 1) * each.pitch for each in grouping)
 
     def operand(item: OperandDecision, outer: int) -> OperandDecision:
         dims = (contracted, outer) if item.major == "K" else (outer, contracted)
         if len(item.map.dims) == 2:
             return replace(item, map=replace(item.map, dims=dims))
-        strides_bytes = (*item.map.strides_bytes[:1], group_strides[item.buffer])
+        # A workspace is written at addresses that stand in the text.
+        apart = item.map.strides_bytes[1] if item.materialized else group_strides[item.buffer]
+        strides_bytes = (*item.map.strides_bytes[:1], apart)
         return replace(item, map=replace(item.map, dims=(*dims, *groups), strides_bytes=strides_bytes))
 
     def store(item: StoreDecision) -> StoreDecision:
-        return replace(item, map=replace(item.map, dims=(columns, rows)))
+        if len(item.map.dims) == 2:
+            return replace(item, map=replace(item.map, dims=(columns, rows)))
+        strides_bytes = (item.map.strides_bytes[0], group_strides[item.parameter])
+        return replace(item, map=replace(item.map, dims=(columns, rows, *groups), strides_bytes=strides_bytes))
 
     return replace(
         decisions,
@@ -154,7 +179,7 @@ def _small_decisions(
         b=operand(decisions.b, columns),
         more_b=tuple(operand(item, columns) for item in decisions.more_b),
         stores=tuple(store(item) for item in decisions.stores),
-        ctas=CTAS if decisions.grouping else decisions.cluster_m * decisions.cluster_n,
+        ctas=CTAS if decisions.grouping else decisions.cluster_ctas,
         fill_ctas=1,
         grouping=grouping,
     )
@@ -187,15 +212,23 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
             tiles_m = -(-rows // (d.tile_m * d.cluster_m))
             tiles_n = -(-columns // (d.tile_n * d.cluster_n))
-            found += [tiles_m * tiles_n, *raster_quantities(tiles_m, tiles_n, d.raster_group), -(-depth // d.tile_k)]
-            found += [d.ctas // (d.cluster_m * d.cluster_n)]
+            found += [
+                tiles_m * tiles_n,
+                *raster_quantities(tiles_m, tiles_n, d.raster_group),
+                -(-depth // (d.tile_k * d.split)),
+                *skip_quantities(-(-depth // d.tile_k), d.stages),
+            ]
+            found += [d.ctas // d.cluster_ctas]
+            for axis in d.batch:
+                found.append(tiles_m * tiles_n * extents[axis])
             for each in d.grouping:
                 groups = extents[each.axis]
                 found += [groups - 1, (groups - 1) * each.pitch + rows, each.pitch, -(-columns // d.tile_n)]
             for operand, outer in ((d.a, rows), (d.b, columns), *((item, columns) for item in d.more_b)):
                 inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
-                found += [runs, runs * count]
+                found += [runs, runs * count, *(runs * count * extents[axis] for axis in d.batch)]
+                found += [count] if d.batch else []
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
             found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             # A plain store compares its first column with the extent less the column's place in the tile.

@@ -140,6 +140,21 @@ class GlobalOp(IRDLOperation):
 
 
 @irdl_op_definition
+class GlobalPartOp(IRDLOperation):
+    """What lies at an index along one dimension (0 the outermost) of a declared array, as an array without it."""
+
+    name = "ac.global.part"
+    dimension = prop_def(IntAttr)
+    source = operand_def(GlobalType)
+    index = operand_def(IndexType)
+    result = result_def(GlobalType)
+
+
+TILE_INDICES = 2
+"""Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
+
+
+@irdl_op_definition
 class RoleOp(IRDLOperation):
     """What `execution` units do, in parallel with the other roles. registers: per thread after setmaxnreg (0: keep).
 
@@ -161,7 +176,8 @@ class TilesOp(IRDLOperation):
 
     Cluster c of C takes tiles c, c + C, ... of the rastered order: groups of `raster_group` tiles along m, then n.
     tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
-    indices, then the carried values.
+    indices, then the carried values. batch: of so many matrices the tiles, one matrix after the other; the matrix's
+    index follows the tile's two.
     """
 
     name = "ac.tiles"
@@ -169,9 +185,51 @@ class TilesOp(IRDLOperation):
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
+    batch = opt_prop_def(IntAttr)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+
+    @property
+    def matrices(self) -> int:
+        return 1 if self.batch is None else self.batch.data
+
+    @property
+    def indices(self) -> int:
+        """Region arguments before the carried ones."""
+        return TILE_INDICES + (self.batch is not None)
+
+
+@irdl_op_definition
+class TurnTilesOp(IRDLOperation):
+    """The persistent loop of a role whose two units take the CTA's tiles in turn: the tile numbered i of the CTA's
+    share, `symbol` of them, in the order of `ac.tiles`, is unit i mod 2's.
+
+    turns: a ring of one stage, of which full[0] is unit 0's and empty[0] unit 1's barrier of turns. A unit begins tile
+    i > 0 when the other has passed the turn on in tile i - 1 (`ac.turn.pass`). Carried values are cursors; a tile takes
+    `skipped` slots (a symbol), and a unit's cursors pass over those of the other's tiles. Region arguments: m and n
+    tile indices, then the carried values.
+    """
+
+    name = "ac.turn_tiles"
+    symbol = prop_def(StringAttr)
+    tiles_m = prop_def(IntAttr)
+    tiles_n = prop_def(IntAttr)
+    raster_group = prop_def(IntAttr)
+    skipped = prop_def(StringAttr)
+    turns = operand_def(RingType)
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class TurnPassOp(IRDLOperation):
+    """The unit has waited for every slot that its tile takes: the other unit's turn has come."""
+
+    name = "ac.turn.pass"
+    turns = operand_def(RingType)
+    unit = operand_def(IndexType)
 
 
 @irdl_op_definition
@@ -702,8 +760,8 @@ def kernel_of(op: Operation) -> KernelOp:
 Ac = Dialect(
     "ac",
     [
-        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, RoleOp, TilesOp, GroupTilesOp, NextGroupTileOp, LoopOp,
-        YieldOp, AffineOp,
+        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp, GroupTilesOp,
+        NextGroupTileOp, LoopOp, YieldOp, AffineOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,

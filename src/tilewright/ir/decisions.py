@@ -124,7 +124,11 @@ class PipelineDecisions:
     the transposed product, so that the output's contiguous axis runs along its columns. async_plans: those of a, of b,
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
     along rows; 0 where there are none. programmatic: 1 if the kernel is launched while the one before it still runs,
-    sets itself up, waits for it, and lets the next one do the same.
+    sets itself up, waits for it, and lets the next one do the same. loads_ahead: parameters whose vectors the epilogue
+    needs and that are loaded before the last product of a tile is done. batch: the axis of a batch of products, if any,
+    whose tiles come matrix after matrix; maps of arrays that have it have it as their third dimension. schedule: of the loop over the contracted axis,
+    with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
+    every second one, instead of a part of every tile.
     """
 
     rows: str
@@ -157,6 +161,15 @@ class PipelineDecisions:
     grouping: tuple[GroupDecision, ...] = ()
     more_b: tuple[OperandDecision, ...] = ()
     programmatic: int = 0
+    loads_ahead: tuple[str, ...] = ()
+    batch: tuple[str, ...] = ()
+    schedule: str = ""
+    turns: int = 0
+
+    @property
+    def unit_rows(self) -> int:
+        """Rows of a tile that one consumer computes: all, if consumers take tiles in turn."""
+        return self.tile_m if self.turns else self.tile_m // self.consumers
 
     @property
     def products(self) -> int:
@@ -167,6 +180,22 @@ class PipelineDecisions:
     def multiplied_columns(self) -> int:
         """Columns of the accumulators of all products, side by side."""
         return self.products * self.tile_n
+
+    split: int = 1
+
+    @property
+    def part_n(self) -> int:
+        """Columns of a tile that one CTA stores."""
+        return self.tile_n // self.split
+
+    @property
+    def cluster_ctas(self) -> int:
+        return self.cluster_m * self.cluster_n * self.split
+
+    @property
+    def partial_bytes(self) -> int:
+        """Shared memory for the parts of its columns that a CTA gets from those it shares tiles with, itself included."""
+        return 4 * self.tile_m * self.tile_n if self.split > 1 else 0
 
     @property
     def announced_bytes(self) -> int:

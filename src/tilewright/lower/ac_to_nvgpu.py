@@ -20,8 +20,10 @@ from typing import cast
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation
 
+from tilewright.base.error import TilewrightError
 from tilewright.ir import ac
 from tilewright.ir.tier import UNITS
+from tilewright.lower.float8 import PTX_NAMES
 from tilewright.lower.nvgpu_declarations import write_declarations, write_fixed
 from tilewright.lower.nvgpu_elements import write_fragment_load, write_global_store, write_map, write_stage_write
 from tilewright.lower.nvgpu_points import write_affine, write_elementwise
@@ -56,6 +58,8 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     Raises TilewrightError, naming the op, for what has no form in the upstream dialects.
     """
     kernels = [op for module in modules for op in module.ops if isinstance(op, ac.KernelOp)]
+    for kernel in kernels:
+        _refuse_bytes(kernel)
     widths = {op.n.data for kernel in kernels for op in kernel.walk() if isinstance(op, ac.WgmmaIssueOp)}
     lines = [accumulator_definition(n) for n in sorted(widths)]
     lines.append("module attributes {gpu.container_module} {")
@@ -63,6 +67,17 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     for kernel in kernels:
         lines += _function(kernel)
     return "\n".join([*lines, "  }", "}", ""])
+
+
+def _refuse_bytes(kernel: ac.KernelOp) -> None:
+    """Floats of 8 bits: their products, conversions and maps have other forms upstream, which are not written."""
+    for op in kernel.body.block.ops:
+        kind = op.result.type if isinstance(op, ac.GlobalOp) else op
+        if isinstance(kind, ac.GlobalType | ac.TensorMapOp) and kind.element.data in PTX_NAMES:
+            raise TilewrightError(
+                f"kernel {kernel.sym_name.data} has floats of 8 bits, which are not written in the upstream dialects",
+                remedy="emit PTX instead",
+            )
 
 
 def _function(kernel: ac.KernelOp) -> list[str]:
@@ -164,9 +179,7 @@ def _write_block(state: Nvgpu, block: Block) -> None:
         _write_op(state, op)
 
 
-def _counted(
-    state: Nvgpu, op: ac.TilesOp | ac.LoopOp, index: str, bounds: tuple[str, str, str], indices: int
-) -> None:
+def _counted(state: Nvgpu, op: ac.TilesOp | ac.LoopOp, index: str, bounds: tuple[str, str, str], indices: int) -> None:
     """`scf.for index = bounds[0] to bounds[1] step bounds[2]` with the op's carried values and its body.
 
     indices: leading block arguments that are indices, whose values stand already in `state` or are set by `_raster`.
@@ -225,6 +238,8 @@ def _raster(state: Nvgpu, op: ac.TilesOp, tile: str) -> tuple[str, str]:
 
 
 def _write_tiles(state: Nvgpu, op: ac.TilesOp) -> None:
+    if op.batch is not None:
+        raise cannot_write(op)
     text = state.text
     clusters = state.grid[0] * state.grid[1] * state.grid[2] // state.cluster_size
     total = -(-op.tiles_m.data // state.cluster[0]) * -(-op.tiles_n.data // state.cluster[1])

@@ -21,6 +21,7 @@ from tilewright.ir import ac
 from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.decisions import transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
+from tilewright.lower.array_part import lower_part
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_stage_write
@@ -55,6 +56,7 @@ from tilewright.lower.split_reduction import lower_cluster_reduce
 from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.tensor_core import lower_wgmma_issue
 from tilewright.lower.transpose import lower_transpose
+from tilewright.lower.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 
 PTX_VERSION = "8.0"
 
@@ -264,7 +266,7 @@ def _carry_back(lowering: Lowering, block: Block, skip: int) -> None:
         text.emit(f"mov.{kind}", target, source)
 
 
-def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.GroupTilesOp | ac.LoopOp, skip: int) -> None:
+def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp | ac.GroupTilesOp | ac.LoopOp, skip: int) -> None:
     for result, argument in zip(op.outputs, op.body.block.args[skip:], strict=True):
         lowering.places[result] = lowering.place(argument)
 
@@ -276,7 +278,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     clusters = grid[0] * grid[1] * grid[2] // lowering.cluster_size
     cluster_m, cluster_n = cluster[0], cluster[1]
     tiles_m, tiles_n = -(-op.tiles_m.data // cluster_m), -(-op.tiles_n.data // cluster_n)
-    total = tiles_m * tiles_n
+    total = tiles_m * tiles_n * op.matrices
     block = op.body.block
     step = text.into("b32", "mov.u32", clusters)
     tile = text.register("b32")
@@ -284,11 +286,16 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         text.emit("mov.u32", tile, "%clusterid.x")
     else:
         text.emit("mov.u32", tile, "%ctaid.x")
-    _carry_in(lowering, block, 2, tuple(op.carried))
+    _carry_in(lowering, block, op.indices, tuple(op.carried))
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
-    m, n = raster(text, tile, tiles_m, tiles_n, op.raster_group.data)
+    of_matrix = tile
+    if op.batch is not None:
+        matrix = text.into("b32", "div.u32", tile, tiles_m * tiles_n)
+        of_matrix = text.into("b32", "rem.u32", tile, tiles_m * tiles_n)
+        lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
+    m, n = raster(text, of_matrix, tiles_m, tiles_n, op.raster_group.data)
     if cluster_m > 1:
         rank = text.into("b32", "mov.u32", "%cluster_ctaid.x")
         m = text.into("b32", "mad.lo.u32", m, cluster_m, rank)
@@ -298,8 +305,33 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     lowering.places[block.args[0]] = IndexPlace(m)
     lowering.places[block.args[1]] = IndexPlace(n)
     _lower_block(lowering, block)
-    _carry_back(lowering, block, 2)
+    _carry_back(lowering, block, op.indices)
     text.emit("add.u32", tile, tile, step)
+    text.emit("bra", head)
+    text.place(end)
+    _carry_out(lowering, op, op.indices)
+
+
+def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelOp) -> None:
+    """This unit's tiles: every second one of the CTA's."""
+    text, block, grid = lowering.text, op.body.block, integers(kernel.grid)
+    total = op.tiles_m.data * op.tiles_n.data
+    slots = lowering.symbols[op.skipped.data]
+    walk = start_turns(lowering, op, grid[0] * grid[1] * grid[2])
+    _carry_in(lowering, block, 2, tuple(op.carried))
+    for argument in block.args[2:]:
+        skip_slots(lowering, argument, slots, walk.unit)
+    head, end = text.label("tiles"), text.label("tiles_end")
+    text.place(head)
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", walk.tile, total))
+    places = raster(text, walk.tile, op.tiles_m.data, op.tiles_n.data, op.raster_group.data)
+    lowering.places.update(zip(block.args[:2], map(IndexPlace, places), strict=True))
+    wait_for_turn(lowering, walk)
+    _lower_block(lowering, block)
+    _carry_back(lowering, block, 2)
+    for argument in block.args[2:]:
+        skip_slots(lowering, argument, slots)
+    text.emit("add.u32", walk.tile, walk.tile, walk.step)
     text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, 2)
@@ -344,6 +376,10 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
     match op:
         case ac.TilesOp():
             _lower_tiles(lowering, op, ac.kernel_of(op))
+        case ac.TurnTilesOp():
+            _lower_turn_tiles(lowering, op, ac.kernel_of(op))
+        case ac.TurnPassOp():
+            lower_turn_pass(lowering, op)
         case ac.GroupTilesOp():
             _lower_group_tiles(lowering, op, ac.kernel_of(op))
         case ac.LoopOp():
@@ -352,6 +388,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             pass
         case ac.AffineOp():
             lowering.places[op.result] = IndexPlace(_affine(lowering, op))
+        case ac.GlobalPartOp():
+            lowering.places[op.result] = lower_part(lowering, op)
         case ac.CursorStartOp():
             lowering.places[op.result] = CursorPlace(
                 text.into("b32", "mov.u32", 0),
@@ -391,9 +429,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             source = lowering.place(op.source)
             assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
             kind = op.result.type
-            fragment = LoadedFragmentPlace(
-                source, lowering.index(op.row), lowering.index(op.column), kind.axes.data
-            )
+            fragment = LoadedFragmentPlace(source, lowering.index(op.row), lowering.index(op.column), kind.axes.data)
             if op.ahead is not None and op.ahead.data:
                 shape = (kind.m.data, kind.n.data)
                 fragment = load_vector(text, fragment, shape, lowering.warpgroup_thread)

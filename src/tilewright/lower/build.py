@@ -125,9 +125,16 @@ def new_role(build: Build, name: str, unit: str, count: int, first: int, registe
 
 
 def tiles_loop(
-    build: Build, d: PipelineDecisions, counts: tuple[int, int], carried: Sequence[SSAValue]
+    build: Build,
+    d: PipelineDecisions,
+    counts: tuple[int, int],
+    carried: Sequence[SSAValue],
+    matrices: int | None = None,
 ) -> tuple[Build, Block, ac.TilesOp]:
-    block = Block(arg_types=[INDEX, INDEX, *(value.type for value in carried)])
+    """matrices: how many there are, where there is a batch; then the block has their index too."""
+    indices = ac.TILE_INDICES + (matrices is not None)
+    block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
+    batch: dict[str, Attribute] = {} if matrices is None else {"batch": IntAttr(matrices)}
     op = ac.TilesOp.create(
         operands=list(carried),
         result_types=[value.type for value in carried],
@@ -136,6 +143,7 @@ def tiles_loop(
             "tiles_m": IntAttr(counts[0]),
             "tiles_n": IntAttr(counts[1]),
             "raster_group": IntAttr(d.raster_group),
+            **batch,
         },
         regions=[Region(block)],
     )

@@ -10,6 +10,7 @@ only when the consumers of both CTAs have released it. Checked by: tests/lower/t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, ModuleOp, StringAttr, i32
@@ -35,6 +36,7 @@ from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
 from tilewright.lower.split_product import declare_meeting, meet, split_index, start_meetings
 from tilewright.lower.tile_place import GroupRows, TilePlace, most_group_tiles, open_tiles
+from tilewright.lower.turns import declare_turns, pass_turn
 
 RING = StringAttr("ab")
 CURSOR = ac.CursorType(RING)
@@ -72,7 +74,8 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     clusters_m, clusters_n = -(-tiles_m // d.cluster_m), -(-tiles_n // d.cluster_n)
     cluster_size = d.cluster_ctas
     clusters = d.ctas // cluster_size
-    all_tiles = most_group_tiles(program, d) if d.grouping else clusters_m * clusters_n
+    matrices = math.prod(program.extents[axis] for axis in d.batch)
+    all_tiles = most_group_tiles(program, d) if d.grouping else clusters_m * clusters_n * matrices
     most_tiles = -(-all_tiles // clusters)
     grid = (clusters * d.cluster_m, d.cluster_n, d.split)
     module, build = new_kernel(
@@ -86,6 +89,8 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     )
     pipeline, arrays = _declare(build, program, d)
     build.add(ac.BarrierInitOp.create(operands=[pipeline.ring]))
+    if pipeline.turns is not None:
+        build.add(ac.BarrierInitOp.create(operands=[pipeline.turns]))
     if pipeline.meeting is not None:
         build.add(ac.BarrierInitOp.create(operands=[pipeline.meeting.ring]))
     build.add(ac.FenceBarrierInitOp.create())
@@ -94,7 +99,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
         build.add(ac.GridWaitOp.create())
     if d.programmatic:
         build.add(ac.GridReleaseOp.create())
-    counts = (clusters_m * d.cluster_m, clusters_n * d.cluster_n)
+    counts = (clusters_m * d.cluster_m, clusters_n * d.cluster_n, matrices)
     _producer(build, d, pipeline, counts)
     _consumer(build, program, d, pipeline, counts, arrays)
     if cluster_size > 1:
@@ -132,7 +137,7 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
                 "sym_name": RING,
                 "stages": IntAttr(d.stages),
                 "full_arrivals": IntAttr(1),
-                "empty_arrivals": IntAttr(d.consumers * cluster_size),
+                "empty_arrivals": IntAttr((1 if d.turns else d.consumers) * cluster_size),
                 "address": IntAttr(memory.barriers),
             },
             result_types=[ac.RingType(RING, IntAttr(d.stages))],
@@ -168,8 +173,18 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
         GroupRows(arrays[each.limits], program.extents[each.axis], program.extents[d.rows]) for each in d.grouping
     ]
     return Pipeline(
-        d, ring, a, b, a_map, b_map, staging, rows, groups[0] if groups else None, tuple(more_b_maps),
+        d,
+        ring,
+        a,
+        b,
+        a_map,
+        b_map,
+        staging,
+        rows,
+        groups[0] if groups else None,
+        tuple(more_b_maps),
         declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
+        declare_turns(build, d, memory.barriers + _PAIR_BYTES * d.stages),
     ), arrays
 
 
@@ -193,7 +208,7 @@ def _wait(build: Build, ring: SSAValue, cursor: SSAValue, side: str) -> SSAValue
     )
 
 
-def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int]) -> None:
+def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int, int]) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
     start = _start(role, p.ring, "empty")
     share = split_index(role, d)
@@ -286,44 +301,57 @@ def _consumer(
     program: tile.ProgramOp,
     d: PipelineDecisions,
     p: Pipeline,
-    counts: tuple[int, int],
+    counts: tuple[int, int, int],
     arrays: dict[str, SSAValue],
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
     start = _start(role, p.ring, "full")
     share = split_index(role, d)
-    outer, place, (cursor, *meetings) = open_tiles(
-        role, d, p.groups, counts, [start, *start_meetings(role, p.meeting)]
-    )
+    carried = [start, *start_meetings(role, p.meeting)]
+    outer, place, (cursor, *meetings) = open_tiles(role, d, p.groups, counts, carried, p.turns)
     dot = dots(program)[0]
+    ahead: dict[tile.LoadOp, SSAValue] = {}
     if dot.scales:
-        last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays)
-        add_epilogue(outer, program, d, p, unit, place, settled, arrays)
-        outer.add(ac.YieldOp.create(operands=[last_cursor]))
-        if d.staging_slots:
-            role.add(bulk_wait(unit, 0, read=False))
-        return
-    accumulator, reading = _multiply(outer, d, p, unit, cursor, None)
-    following = _advance(outer, cursor)
-    inner, loop, loop_op = counted_loop(outer, 1, [following, accumulator, reading])
+        last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
+    else:
+        accumulator, first = _multiply(outer, d, p, unit, cursor, None)
+        # Issued beside a product that runs, so that nothing waits for it.
+        ahead = load_ahead(outer, program, d, unit, place, arrays, share)
+        following, running, reading = _summed(outer, d, p, unit, cursor, accumulator, first)
+        pass_turn(outer, p.turns, unit)
+        if d.grouping:
+            # Its loads and divisions take as long as the last products, which are still running.
+            outer.add(ac.NextGroupTileOp.create())
+        wait = _wgmma_wait(0, reading, running)
+        outer.add(wait)
+        _release(outer, d, wait.results[0])
+        last_cursor, settled = following, wait.results[1]
+    meetings, total = meet(outer, d, p.meeting, meetings, settled, unit)
+    add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
+    outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
+    if d.staging_slots:
+        role.add(bulk_wait(unit, 0, read=False))
+
+
+def _summed(
+    build: Build,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    cursor: SSAValue,
+    accumulator: SSAValue,
+    reading: SSAValue,
+) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """A tile's sum by the tensor core alone, after its first slice; (cursor, accumulator and slot of the products still
+    in flight)."""
+    inner, loop, loop_op = counted_loop(build, 1, [_advance(build, cursor), accumulator, reading])
     _, position, running, held = loop.args
     updated, newly = _multiply(inner, d, p, unit, position, running)
     retired = inner.value(_wgmma_wait(1, held, None))
     _release(inner, d, retired)
     inner.add(ac.YieldOp.create(operands=[_advance(inner, position), updated, newly]))
-    last_cursor, last_accumulator, last_reading = loop_op.outputs
-    if d.grouping:
-        # Its loads and divisions take as long as the last products, which are still running.
-        outer.add(ac.NextGroupTileOp.create())
-    ahead = load_ahead(outer, program, d, unit, place, arrays, share)
-    wait = _wgmma_wait(0, last_reading, last_accumulator)
-    outer.add(wait)
-    _release(outer, d, wait.results[0])
-    meetings, total = meet(outer, d, p.meeting, meetings, wait.results[1], unit)
-    add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
-    outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
-    if d.staging_slots:
-        role.add(bulk_wait(unit, 0, read=False))
+    following, last_accumulator, last_reading = loop_op.outputs
+    return following, last_accumulator, last_reading
 
 
 def _promoted(
@@ -336,6 +364,7 @@ def _promoted(
     place: TilePlace,
     cursor: SSAValue,
     arrays: dict[str, SSAValue],
+    share: SSAValue | None,
 ) -> tuple[SSAValue, SSAValue]:
     """A tile's sum of scaled products of slots; (cursor, settled total). While one consumer promotes, the tensor core
     multiplies for another."""
@@ -343,7 +372,8 @@ def _promoted(
     column = affine(build, [(place.column, d.tile_n)], 0)
     inner, loop, loop_op = counted_loop(build, 0, [cursor, start_total(build, d)])
     k, position, total = loop.args
-    loaded = load_scales(inner, program, dot, d, (row, column, k), arrays)
+    which = affine(inner, [(k, d.split), (share, 1)], 0) if share is not None else k
+    loaded = load_scales(inner, program, dot, d, (row, column, which), arrays)
     partial, reading = _multiply(inner, d, p, unit, position, None)
     wait = _wgmma_wait(0, reading, partial)
     inner.add(wait)
@@ -359,7 +389,7 @@ def _multiply(
     """Wait for a slot and issue its wgmma group; (accumulator in flight, slot being read)."""
     phase = _wait(build, p.ring, cursor, "full")
     build.add(ac.WgmmaFenceOp.create())
-    rows = d.tile_m // d.consumers
+    rows = d.unit_rows
     row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
     steps = row_bytes // _STEP_BYTES
     a_leading, a_stride, a_steps = _operand_strides(d.a, row_bytes, d.tile_m)
@@ -375,7 +405,7 @@ def _multiply(
         "a_stride_bytes": IntAttr(a_stride),
         "a_step_bytes": int_array(a_steps),
         "a_block_bytes": IntAttr(64 * a_row_bytes),
-        "a_instance_bytes": IntAttr(rows * a_row_bytes),
+        "a_instance_bytes": IntAttr(0 if d.turns else rows * a_row_bytes),
         "b_major": StringAttr(d.b.major),
         "b_leading_bytes": IntAttr(b_leading),
         "b_stride_bytes": IntAttr(b_stride),

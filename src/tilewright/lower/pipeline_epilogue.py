@@ -5,6 +5,7 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -15,9 +16,11 @@ from tilewright.ir.decisions import PipelineDecisions, StoreDecision
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
+from tilewright.lower.array_part import part_at, parts_of_batch
 from tilewright.lower.build import Build, affine
-from tilewright.lower.expression import Accumulated, fragment_body
+from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
 from tilewright.lower.program import sources_of
+from tilewright.lower.split_product import Meeting
 from tilewright.lower.tile_place import GroupRows, TilePlace
 
 
@@ -35,6 +38,8 @@ class Pipeline:
     rows: SSAValue | None
     groups: GroupRows | None
     more_b_maps: tuple[SSAValue, ...] = ()
+    meeting: Meeting | None = None
+    turns: SSAValue | None = None
 
 
 def add_epilogue(
@@ -46,33 +51,72 @@ def add_epilogue(
     place: TilePlace,
     accumulator: SSAValue,
     arrays: dict[str, SSAValue],
+    share: SSAValue | None = None,
+    ahead: Mapping[tile.LoadOp, SSAValue] | None = None,
 ) -> None:
+    """share: which part of the tile's columns this CTA stores, where several do. ahead: from `load_ahead`."""
     n = place.column
-    rows = d.tile_m // d.consumers
-    row = affine(build, [(place.row, place.row_step), (unit, rows)], 0)
-    column = affine(build, [(n, d.tile_n)], 0)
-    total = SlotCounter(sum(d.tile_n // store.chunk_columns for store in d.stores if store.path == "tma"))
+    mine = [(share, d.part_n)] if share is not None else []
+    row, column = _origin(build, d, unit, place, share)
+    rows = d.unit_rows
+    sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
+    total = SlotCounter(sum(d.part_n // store.chunk_columns for store in d.stores if store.path == "tma"))
     for store, decision in zip(stores(program), d.stores, strict=True):
         fragment = fragment_body(
             build,
             store.value,
             accumulator,
-            Accumulated(d.rows, d.columns, rows, d.tile_n, d.products),
+            Accumulated(d.rows, d.columns, rows, d.part_n, d.products),
             (row, column),
-            sources_of(program, arrays),
+            sources,
             program,
+            ahead or {},
         )
         if decision.path == "tma":
-            _store_chunks(build, d, p, unit, (row, n), fragment, decision, arrays[decision.parameter], total)
+            origin = (row, [(n, d.tile_n), *mine], place.outermost(decision))
+            _store_chunks(build, d, p, unit, origin, fragment, decision, arrays[decision.parameter], total)
         elif place.row_end is not None:
             assert p.rows is not None
             operands = [fragment, arrays[decision.parameter], row, column, place.row_end, p.rows, unit]
             vectors = any(decision.parameter in each.vectors for each in d.grouping)
             build.add(ac.RowsStoreOp.create(operands=operands, properties={"vectors": IntAttr(int(vectors))}))
         else:
-            destination = _oriented(build, program, store, d, arrays)
+            destination = _oriented(build, program, store, d, place, arrays)
             through = [p.rows, unit] if decision.along_rows and p.rows is not None else []
             build.add(ac.GlobalStoreOp.create(operands=[fragment, destination, row, column, *through]))
+
+
+def load_ahead(
+    build: Build,
+    program: tile.ProgramOp,
+    d: PipelineDecisions,
+    unit: SSAValue,
+    place: TilePlace,
+    arrays: dict[str, SSAValue],
+    share: SSAValue | None = None,
+) -> dict[tile.LoadOp, SSAValue]:
+    """The fragments of the vectors that are decided to be loaded before the accumulator is waited for."""
+    if not d.loads_ahead:
+        return {}
+    origin = _origin(build, d, unit, place, share)
+    shape = Accumulated(d.rows, d.columns, d.unit_rows, d.part_n, d.products)
+    sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
+    loads = dict.fromkeys(load for store in stores(program) for load in loads_in(store.value))
+    return {
+        load: fragment_of(build, load, shape, origin, sources, ahead=True)
+        for load in loads
+        if parameter_name(program, load.tensor) in d.loads_ahead
+    }
+
+
+def _origin(
+    build: Build, d: PipelineDecisions, unit: SSAValue, place: TilePlace, share: SSAValue | None
+) -> tuple[SSAValue, SSAValue]:
+    """First row and column of what a unit stores of a tile."""
+    mine = [(share, d.part_n)] if share is not None else []
+    part = [] if d.turns else [(unit, d.unit_rows)]
+    row = affine(build, [(place.row, place.row_step), *part], 0)
+    return row, affine(build, [(place.column, d.tile_n), *mine], 0)
 
 
 @dataclass(slots=True)
@@ -84,18 +128,34 @@ class SlotCounter:
 
 
 def _oriented(
-    build: Build, program: tile.ProgramOp, store: tile.StoreOp, d: PipelineDecisions, arrays: dict[str, SSAValue]
+    build: Build,
+    program: tile.ProgramOp,
+    store: tile.StoreOp,
+    d: PipelineDecisions,
+    place: TilePlace,
+    arrays: dict[str, SSAValue],
 ) -> SSAValue:
-    """The destination seen as (rows, columns) of the accumulator."""
+    """The destination, or this matrix's part of it, seen as (rows, columns) of the accumulator."""
     name = parameter_name(program, store.tensor)
     tensor = tensor_type(store.tensor)
-    if tensor.axis_names == (d.rows, d.columns):
-        return arrays[name]
-    view = arrays[name].owner
-    assert isinstance(view, ac.GlobalOp)
-    view.properties["shape"] = int_array(tensor.extents[::-1])
-    view.properties["strides"] = int_array(tensor.stride_elements[::-1])
-    return arrays[name]
+    if tensor.axis_names[-2:] != (d.rows, d.columns):
+        view = arrays[name].owner
+        assert isinstance(view, ac.GlobalOp)
+        matrices = len(tensor.extents) - 2
+        view.properties["shape"] = int_array(tensor.extents[:matrices] + tensor.extents[matrices:][::-1])
+        strides = tensor.stride_elements
+        view.properties["strides"] = int_array(strides[:matrices] + strides[matrices:][::-1])
+    return part_at(build, arrays[name], 0, place.group) if d.batch and place.group is not None else arrays[name]
+
+
+def _of_matrix(
+    build: Build, program: tile.ProgramOp, d: PipelineDecisions, place: TilePlace, arrays: dict[str, SSAValue]
+) -> dict[str, SSAValue]:
+    """The arrays that the epilogue reads, those of a batch as the part of this matrix."""
+    if place.group is None or not d.batch:
+        return arrays
+    read = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
+    return parts_of_batch(build, program, d.batch[0], place.group, arrays, read)
 
 
 def _store_chunks(
@@ -103,7 +163,7 @@ def _store_chunks(
     d: PipelineDecisions,
     p: Pipeline,
     unit: SSAValue,
-    origin: tuple[SSAValue, SSAValue],
+    origin: tuple[SSAValue, list[tuple[SSAValue, int]], list[SSAValue]],
     fragment: SSAValue,
     decision: StoreDecision,
     descriptor: SSAValue,
@@ -111,7 +171,7 @@ def _store_chunks(
 ) -> None:
     """Column chunks through the staging slots: wait until the slot's last store was read, write, fence, store."""
     assert p.staging is not None
-    row, n = origin
+    row, columns, further = origin
     name = StringAttr("staging")
 
     def staged(state: str) -> Attribute:
@@ -127,7 +187,7 @@ def _store_chunks(
         return op
 
     plan = d.plan_of(decision)
-    for begin in range(0, d.tile_n, decision.chunk_columns):
+    for begin in range(0, d.part_n, decision.chunk_columns):
         slot = counter.done % plan.stages
         counter.done += 1
         build.add(bulk_wait(unit, plan.pending, read=True))
@@ -145,10 +205,10 @@ def _store_chunks(
         )
         fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
         ready = synchronize(fenced).results[0]
-        column = affine(build, [(n, d.tile_n)], begin)
+        column = affine(build, columns, begin)
         build.add(
             ac.CopyStoreOp.create(
-                operands=[descriptor, p.staging, unit, ready, column, row],
+                operands=[descriptor, p.staging, unit, ready, column, row, *further],
                 properties={"slot": IntAttr(slot), "box_bytes": IntAttr(plan.box_bytes)},
             )
         )

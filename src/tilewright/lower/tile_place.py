@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.ir import ac, tile
-from tilewright.ir.decisions import OperandDecision, PipelineDecisions
+from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
 from tilewright.lower.build import INDEX, Build, tiles_loop
 from tilewright.lower.program import tile_counts
+from tilewright.lower.turns import turn_tiles_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class GroupRows:
 @dataclass(frozen=True, slots=True)
 class TilePlace:
     """A tile's first row is `row` times `row_step`; its first column `column` times tile_n. group: outermost coordinate
-    of operands that have one for each group; row_end: the row before which the tile ends, if not at its own end."""
+    of operands and results that have one for each group, or matrix of a batch; row_end: the row before which the tile
+    ends, if not at its own end."""
 
     row: SSAValue
     row_step: int
@@ -38,9 +40,9 @@ class TilePlace:
     group: SSAValue | None = None
     row_end: SSAValue | None = None
 
-    def outermost(self, operand: OperandDecision) -> list[SSAValue]:
-        """Coordinates of the operand's map past its own two."""
-        return [self.group] if self.group is not None and len(operand.map.dims) == 3 else []
+    def outermost(self, item: OperandDecision | StoreDecision) -> list[SSAValue]:
+        """Coordinates of an operand's or a result's map past its own two."""
+        return [self.group] if self.group is not None and len(item.map.dims) == 3 else []
 
 
 def most_group_tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
@@ -52,12 +54,23 @@ def most_group_tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
 
 
 def open_tiles(
-    build: Build, d: PipelineDecisions, groups: GroupRows | None, counts: tuple[int, int], carried: Sequence[SSAValue]
+    build: Build,
+    d: PipelineDecisions,
+    groups: GroupRows | None,
+    counts: tuple[int, int, int],
+    carried: Sequence[SSAValue],
+    turns: SSAValue | None = None,
 ) -> tuple[Build, TilePlace, Sequence[SSAValue]]:
-    """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values."""
-    if groups is None:
-        inside, block, _ = tiles_loop(build, d, counts, carried)
+    """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
+    role whose units take tiles in turn. counts: of tiles along rows and columns, and of matrices."""
+    if turns is not None:
+        assert not d.batch, "tiles are taken in turn of one matrix only"
+        inside, block = turn_tiles_loop(build, d, turns, counts[:2], carried)
         return inside, TilePlace(block.args[0], d.tile_m, block.args[1]), list(block.args[2:])
+    if groups is None:
+        inside, block, loop = tiles_loop(build, d, counts[:2], carried, counts[2] if d.batch else None)
+        matrix = block.args[ac.TILE_INDICES] if d.batch else None
+        return inside, TilePlace(block.args[0], d.tile_m, block.args[1], matrix), list(block.args[loop.indices :])
     (grouping,) = d.grouping
     block = Block(arg_types=[INDEX] * ac.GROUP_INDICES + [value.type for value in carried])
     loop = ac.GroupTilesOp.create(

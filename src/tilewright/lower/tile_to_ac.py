@@ -136,8 +136,9 @@ def _materialize(
         inner_axis, outer_axis = _inner_and_outer(fill)
         body = _points(role, workspace.shape, RUN_BYTES // workspace.element.bytes)
         inner = role.inside(body)
-        places: dict[str, SSAValue] = {outer_axis: body.args[0], inner_axis: body.args[1]}
-        padded = frozenset({inner_axis} if workspace.shape[1] != program.extents[inner_axis] else ())
+        batch = decisions.batch if len(workspace.shape) == 3 else ()
+        places: dict[str, SSAValue] = dict(zip((*batch, outer_axis, inner_axis), body.args, strict=True))
+        padded = frozenset({inner_axis} if workspace.shape[-1] != program.extents[inner_axis] else ())
         result = element_body(inner, fill.value, places, sources_of(program, arrays), padded)
         inner.add(ac.ElementStoreOp.create(operands=[result, destination, *body.args]))
     return LoweredKernel(name, module), workspaces
@@ -155,7 +156,8 @@ def _workspace(program: tile.ProgramOp, fill: _Fill) -> Buffer:
     element = operand.map.tensor_map().element
     run = RUN_BYTES // element.bytes
     shape = (program.extents[outer_axis], -(-program.extents[inner_axis] // run) * run)
-    return Buffer(operand.buffer, element, shape, (operand.map.strides_bytes[0] // element.bytes, 1), "workspace")
+    strides = tuple(stride // element.bytes for stride in operand.map.strides_bytes[::-1])
+    return Buffer(operand.buffer, element, (*operand.map.dims[2:], *shape), (*strides, 1), "workspace")
 
 
 def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:

@@ -23,23 +23,28 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
-from tilewright.ir.tile_facts import grid_axes, grouping, parameter_name, stores
+from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, stores
 from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
+from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
+from tilewright.synth.loads_ahead import choose_loads_ahead
+from tilewright.synth.loop_schedule import LoopShape, scheduled, slots_wanted
 from tilewright.synth.model import Rates, raster_group, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.scaled_product import scaled_depth
 from tilewright.synth.shared_memory import divide_shared_memory
+from tilewright.synth.split import require_split
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned
+from tilewright.synth.turns import require_turns, unit_shape, with_turns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -63,6 +68,8 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         decisions = _decide_elementwise(program, target, wanted)
     else:
         decisions = _decide_pipeline(program, products, target, wanted)
+    if isinstance(decisions, PipelineDecisions):
+        decisions = scheduled(program, decisions, target, wanted.schedule)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 
@@ -93,8 +100,9 @@ def _decide_pipeline(
 ) -> PipelineDecisions:
     dot = products.products[0]
     left, right = value_type(dot.left), value_type(dot.right)
-    rows, contracted = left.axis_names
-    columns = right.axis_names[1]
+    rows, contracted = left.axis_names[-2:]
+    columns = right.axis_names[-1]
+    batch = batch_axis(program, products)
     reasons: list[str] = []
     natural = _wants_swap(program, columns)
     sides = (("left", dot.left, rows), ("right", dot.right, columns))
@@ -111,7 +119,14 @@ def _decide_pipeline(
         # What the products share is A: their tiles stand side by side along the columns.
         orientations = (products.shared == "right",)
     question = TileQuestion(
-        extents, element_bytes, stored_bytes, orientations, steps, len(products.products), scaled_depth(dot)
+        extents,
+        element_bytes,
+        stored_bytes,
+        orientations,
+        steps,
+        len(products.products),
+        scaled_depth(dot),
+        program.extents.get(batch, 1),
     )
     shape = choose_tile_shape(rates, question, target, wanted, reasons)
     if shape.swapped:
@@ -121,17 +136,35 @@ def _decide_pipeline(
         reasons.append(f"transposed product: {why}")
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
+    plain = len(products.products) == 1 and not dot.scales
+    require_split(shape, cluster, plain, target)
+    turns = bool(wanted.turns)
+    if turns:
+        require_turns(shape, cluster, plain, target)
+        consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)
     more_b = further_operands(site, products, b, columns, contracted, (tile_n // cluster[0], shape.depth))
+    if batch:
+        a = batched_operand(site, sides[0], a, (batch, contracted), (tile_m // cluster[1], shape.depth))
+        b, *others = (
+            batched_operand(site, side, operand, (batch, contracted), (tile_n // cluster[0], shape.depth))
+            for side, operand in zip(b_sides(products, sides[1]), (b, *more_b), strict=True)
+        )
+        more_b = tuple(others)
     require_equal_parts(a, a.loaded_extent(tile_m), cluster[1])
     require_equal_parts(b, b.loaded_extent(tile_n), cluster[0])
-    row = staged_row(tile_n, [tensor_type(store.tensor).element_kind.bytes for store in stores(program)])
+    row = staged_row(tile_n // shape.split, [tensor_type(store.tensor).element_kind.bytes for store in stores(program)])
     leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers, row) for store in stores(program))
+    if batch:
+        leaving = tuple(
+            batched_store(site, store, decision, batch)
+            for store, decision in zip(stores(program), leaving, strict=True)
+        )
     axes = (rows, columns, contracted)
-    return _fit(program, axes, shape, cluster, a, b, more_b, leaving, rates, target, wanted, reasons)
+    return _fit(program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons)
 
 
 def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
@@ -150,6 +183,7 @@ def _fit(
     b: OperandDecision,
     more_b: tuple[OperandDecision, ...],
     stores: tuple[StoreDecision, ...],
+    batch: str,
     rates: Rates,
     target: Target,
     wanted: Wanted,
@@ -160,12 +194,24 @@ def _fit(
     element_bytes = a.map.tensor_map().element.bytes
     loaded_m, loaded_n = a.loaded_extent(tile_m), b.loaded_extent(tile_n)
     slot_bytes = (loaded_m + loaded_n * (1 + len(more_b))) * depth * element_bytes
-    memory = divide_shared_memory(shape, slot_bytes, stores, target, wanted, reasons)
+    launch, producer, consumer = register_budget(consumers, target)
+    loop = LoopShape(
+        (tile_m, tile_n, depth),
+        (loaded_m, loaded_n),
+        element_bytes,
+        1 + len(more_b),
+        any(dot.scales for dot in dots(program)),
+        consumers,
+        consumer,
+        math.ceil(program.extents[axes[2]] / (depth * shape.split)),
+    )
+    each = unit_shape(shape, bool(wanted.turns))
+    memory = divide_shared_memory(each, slot_bytes, stores, target, wanted, reasons, slots_wanted(loop, target))
+    memory = with_turns(memory, bool(wanted.turns), target)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
-    cluster_size = cluster[0] * cluster[1]
-    clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1])
-    launch, producer, consumer = register_budget(consumers, target)
+    cluster_size = cluster[0] * cluster[1] * shape.split
+    clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1)
     plans = (
         plan_load(a, loaded_m, depth, cluster[1], memory.stages),
         *(plan_load(each, loaded_n, depth, cluster[0], memory.stages) for each in (b, *more_b)),
@@ -203,4 +249,8 @@ def _fit(
         reasons=tuple(reasons),
         programmatic=int(wanted.programmatic is not False),
         more_b=more_b,
+        batch=(batch,) if batch else (),
+        split=shape.split,
+        loads_ahead=choose_loads_ahead(program, axes[:2], each, 1 + len(more_b), consumer),
+        turns=int(bool(wanted.turns)),
     )

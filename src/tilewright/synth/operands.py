@@ -211,9 +211,15 @@ def _obstacles(site: Site, view: StridedView, name: str, element: Element, slot:
     return words or [f"neither axis of {name} is contiguous"]
 
 
-def _workspace(
-    site: Site, side: str, value: SSAValue, axes: tuple[str, str], slot: tuple[int, int]
+def workspace_operand(
+    site: Site, side: tuple[str, SSAValue, str], contracted: str, slot: tuple[int, int]
 ) -> OperandDecision:
+    """The operand through a workspace, whatever its own array allows; arguments as for `decide_operand`."""
+    name, value, outer = side
+    return _workspace(site, name, value, (contracted, outer), slot)
+
+
+def _workspace(site: Site, side: str, value: SSAValue, axes: tuple[str, str], slot: tuple[int, int]) -> OperandDecision:
     """A map of a workspace with room for the operand, which is computed into it."""
     element = value_type(value).element_kind
     major = _preferred_major(value, axes[0], _majors(element, site.target))
@@ -252,7 +258,7 @@ def _preferred_major(value: SSAValue, contracted: str, majors: tuple[str, ...]) 
         if isinstance(owner, tile.LoadOp):
             tensor = tensor_type(owner.tensor)
             strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-            if len(strides) == 2 and contracted in strides:
+            if len(strides) > 1 and contracted in strides:
                 return "K" if strides[contracted] == min(strides.values()) else "MN"
         elif isinstance(owner, Operation) and not isinstance(owner, tile.LoopOp) and id(owner) not in seen:
             seen.add(id(owner))

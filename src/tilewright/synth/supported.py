@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xdsl.ir import Operation
+
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
-from tilewright.ir.tile_facts import dots, grouping, loads, the_grid
+from tilewright.ir.tile_facts import dots, grid_axes, grouping, index_offset, loads, the_grid
 from tilewright.ir.tile_products import shared_products
 from tilewright.ir.tile_rules import place_of
-from tilewright.ir.tile_types import value_type
+from tilewright.ir.tile_types import IndexType, axes_text, value_type
 from tilewright.synth.scaled_product import scale_loads
 
 
@@ -25,7 +27,7 @@ def refuse_unsupported(program: tile.ProgramOp) -> None:
         raise TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 
 
-def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[tile.GridOp | tile.DotOp | tile.BlockOp, str, str]]:
+def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
     products = dots(program)
     groups = grouping(program)
     if groups is not None and not products:
@@ -43,12 +45,23 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[tile.GridOp | tile.D
             "give all dots one operand in common and an accumulator each, in one loop, or split the kernel",
         )
     for dot in products:
-        # Groups that stand apart are a batch to the language, and one pipeline to `grouped`.
-        ranks = (len(value_type(dot.result).axis_names), len(value_type(dot.left).axis_names))
-        if groups is None and max(ranks) > 2:
-            yield dot, "a batched product is not compiled yet", "compile one for each element of the batch"
+        batch = value_type(dot.result).axis_names[:-2]
+        if groups is None and set(value_type(dot.result).axis_names) != set(grid_axes(program)):
+            yield (
+                dot,
+                f"no operand of a product has the axis {axes_text(grid_axes(program)[:1])} of the grid",
+                "leave the axis out of the grid, or store what does not depend on it in a kernel of its own",
+            )
+        if dot.scales and batch:
+            yield dot, "a scaled product of a batch is not compiled yet", "compile one for each element of the batch"
         if dot.scales and (len(products) > 1 or groups is not None):
             yield dot, "a scaled product beside another one, or over groups, is not compiled yet", "split the kernel"
+    grid = grid_axes(program)
+    for load in loads(program):
+        # The epilogue reads the part of its own matrix.
+        outer = [i for i in load.indices if isinstance(i.type, IndexType) and i.type.axis.data in grid[:-2]]
+        if products and isinstance(load.parent_op(), tile.ProgramOp) and any(index_offset(index) for index in outer):
+            yield load, "a tile of a neighbouring matrix is not compiled yet", "compute it into a tensor of its own"
     scales = {load for dot in products for load in scale_loads(dot)}
     for load in loads(program):
         if load in scales:

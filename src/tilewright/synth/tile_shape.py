@@ -61,7 +61,8 @@ class TileQuestion:
     element_bytes: of an operand's element; stored_bytes: for each element of the result; orientations: whether the
     product may be transposed, the natural orientation first; loaded_steps: of the left and the right operand, elements by
     which more or less is loaded; products: with an operand in common, summed side by side: a tile's columns are those of
-    each; scaled_depth: elements of a slot whose product is scaled by itself, 0 where none is."""
+    each; scaled_depth: elements of a slot whose product is scaled by itself, 0 where none is; batch: how many such
+    products, whose tiles follow one another."""
 
     extents: tuple[int, int, int]
     element_bytes: int
@@ -70,6 +71,7 @@ class TileQuestion:
     loaded_steps: tuple[int, int] = (8, 8)
     products: int = 1
     scaled_depth: int = 0
+    batch: int = 1
 
 
 def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
@@ -120,6 +122,8 @@ def choose_tile_shape(
         if shape.swapped:
             rows, columns = columns, rows
         natural = shape.swapped == question.orientations[0]
+        if question.batch > 1:
+            rows = question.batch * -(-rows // shape.rows) * shape.rows
         step = question.loaded_steps[0 if shape.swapped else 1]
         loaded = -(-shape.columns // step) * step * question.products
         tile = (shape.rows, shape.columns * question.products, shape.depth)
@@ -135,7 +139,7 @@ def choose_tile_shape(
 
     best = min(candidates, key=lambda shape: (cycles(shape), shape.consumers != _usual_consumers(shape)))
     rows, columns = (question.extents[1], question.extents[0]) if best.swapped else question.extents[:2]
-    tiles = math.ceil(rows / best.rows) * math.ceil(columns / best.columns)
+    tiles = math.ceil(rows / best.rows) * math.ceil(columns / best.columns) * question.batch
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}: {tiles} tiles on {rates.multiprocessors} multiprocessors, "
         f"about {cycles(best):.0f} cycles by the model"
