@@ -9,7 +9,7 @@ One CTA, or one a multiprocessor, repeats one exchange and counts its cycles; th
 - `copy_<bytes>_<CTAs>`: one thread announces, issues one bulk copy of bytes that lie in the L2 cache, and waits.
 - `product_<n>_<k steps>`: one warpgroup commits a group of wgmma m64nNk16 and waits; `products_...`: it waits for
   the group before, so that the tensor cores never idle.
-- `special`, `fused`: warp instructions a cycle of ex2.approx and of fma over sixteen warps; `..._chain`: cycles of one
+- `special`: warp instructions a cycle of ex2.approx over sixteen warps; `..._chain`: cycles of an ex2.approx or fma
   that waits for the one before.
 - `handoff_<words>`: each thread of a warpgroup stores that many words, arrives; the other warpgroup waits, loads them,
   arrives back over another barrier. The signals are in it twice.
@@ -177,7 +177,8 @@ def probes() -> list[Probe]:
         ("special", "ex2.approx.ftz.f32 %f{0}, %f{0};"),
         ("fused", "fma.rn.f32 %f{0}, %f{0}, %f{0}, %f{0};"),
     ):
-        found += [_arithmetic(name, line, 16, 8), _arithmetic(name, line, 1, 1)]
+        found.append(_arithmetic(name, line, 1, 1))
+    found.append(_arithmetic("special", "ex2.approx.ftz.f32 %f{0}, %f{0};", 16, 8))
     for words in (0, 4, 16, 32, 64):
         found.append(_handoff(words))
     return found

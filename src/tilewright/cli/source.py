@@ -8,11 +8,14 @@ import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import tilewright
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.tile.kernel import Kernel, nearest_name
+
+_Named = TypeVar("_Named")
 
 _PACKAGE = Path(tilewright.__file__).parent
 
@@ -23,6 +26,11 @@ def load_kernel(reference: str) -> Kernel:
     Raises TilewrightError: no such file, the file does not run, no such kernel. Tracing the kernel returned raises it
     too, at the author's line, where the author's code raises something else.
     """
+    return load_kernel_or(reference, Kernel)
+
+
+def load_kernel_or(reference: str, other: type[_Named]) -> Kernel | _Named:
+    """The kernel that FILE.py:NAME names, or the value of type `other`. Raises as `load_kernel` does."""
     file, colon, name = reference.rpartition(":")
     if reference.endswith(".ptx"):
         raise TilewrightError(
@@ -53,6 +61,9 @@ def load_kernel(reference: str) -> Kernel:
         sys.path.pop(0)
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
     if name not in kernels:
+        value = vars(module).get(name)
+        if isinstance(value, other):
+            return value
         if hasattr(module, name):
             raise TilewrightError(f"{name} in {file} is no kernel", remedy="decorate it with @tw.kernel")
         hint = nearest_name(name, kernels) if kernels else "declare one with @tw.kernel"

@@ -21,6 +21,7 @@ from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof import reprove
+from tilewright.driver.schedule_proof import settle_schedule
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -155,6 +156,7 @@ def compile_kernel(
     with clock.step("decide"):
         demanded = tuple(item.name for item in kernel.parameters if item.by_map)
         decisions = decide(the_program(module), facts, replace(wanted, mapped=demanded))
+        decisions = settle_schedule(the_program(module), decisions, wanted.schedule)
         check_demanded_maps(the_program(module), decisions, facts, demanded)
     with clock.step("lower"):
         lowered = lower_program(the_program(module))

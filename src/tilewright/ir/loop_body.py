@@ -44,7 +44,8 @@ class Multiply:
 class Compute:
     """Work on each of rows x columns elements: cuda_operations of the CUDA cores and special_operations of the
     special-function units, in hundredths of an operation. result_registers: that a thread of a warpgroup needs for the
-    result, in hundredths for each of its elements; 0 where it changes what is there."""
+    result, in hundredths for each of its elements; 0 where it changes what is there. kept_registers: the same for what
+    it keeps from turn to turn."""
 
     name: str
     reads: tuple[str, ...]
@@ -53,6 +54,7 @@ class Compute:
     cuda_operations: int = 100
     special_operations: int = 0
     result_registers: int = 0
+    kept_registers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ BodyOperation = LoadTile | Multiply | Compute
 @dataclass(frozen=True, slots=True)
 class LoopBody:
     """operations in the order of the program. consumers: warpgroups that share the rows. consumer_registers: per thread
-    for values and accumulators. slots_max: of each ring. shared_bytes: for all rings. trips: turns of the loop."""
+    for values and accumulators. slots_min, slots_max: of each ring. shared_bytes: for all rings. trips: turns of the
+    loop."""
 
     name: str
     operations: tuple[BodyOperation, ...]
@@ -79,6 +82,7 @@ class LoopBody:
     shared_bytes: int
     trips: int
     slots_max: int = 32
+    slots_min: int = 1
 
 
 def check_body(body: LoopBody) -> LoopBody:
@@ -119,7 +123,13 @@ def check_body(body: LoopBody) -> LoopBody:
                 raise refuse(f"{operation.name} reads {name}, which no earlier operation makes", "order the operations")
         if (
             isinstance(operation, Compute)
-            and min(operation.cuda_operations, operation.special_operations, operation.result_registers) < 0
+            and min(
+                operation.cuda_operations,
+                operation.special_operations,
+                operation.result_registers,
+                operation.kept_registers,
+            )
+            < 0
         ):
             raise refuse(f"{operation.name} has a negative cost", "costs are 0 or more")
         seen.append(operation.name)

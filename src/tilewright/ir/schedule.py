@@ -18,6 +18,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots
 
 Method = Literal["heuristic", "optimal"]
+METHODS: tuple[Method, ...] = ("heuristic", "optimal")
 CertificateKind = Literal["unit", "issue", "stream", "cycle", "search"]
 """What bounds the interval from below: the work of one unit, issue slots, one role's stream, a cycle of dependences;
 search: a solver found every shorter interval impossible, which nobody recomputes."""

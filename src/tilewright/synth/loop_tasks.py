@@ -40,7 +40,8 @@ _NARROWEST_PRODUCT = 64
 @dataclass(frozen=True, slots=True)
 class TaskRates:
     """Of one multiprocessor, in cycles. copy_latency: from issue until the first byte; product_latency: from the last
-    step until its result may be read; result_latency: of an ordinary instruction."""
+    step until its result may be read; result_latency: of an ordinary instruction; release_latency: from a release until
+    the producer's thread goes on."""
 
     operations_per_cycle: dict[int, int]
     l2_bytes_per_cycle: int
@@ -49,6 +50,7 @@ class TaskRates:
     copy_latency: int
     product_latency: int
     result_latency: int
+    release_latency: int
     channel: Channel
 
 
@@ -57,7 +59,7 @@ def task_rates(target: Target) -> TaskRates:
     limit = target.limit
     channel = Channel(
         signal_cycles=limit("latency.mbarrier_signal_cycles"),
-        handoff_cycles=limit("latency.handoff_cycles"),
+        handoff_cycles=0,
         handoff_cycles_per_kib=limit("latency.handoff_cycles_per_kib"),
         issue_slots=8 * limit("warpgroup.warps"),
         issue_slots_per_kib=2 * 1024 // (16 * limit("warp.threads")),
@@ -73,6 +75,7 @@ def task_rates(target: Target) -> TaskRates:
         limit("latency.bulk_copy_cycles"),
         limit("latency.product_cycles"),
         limit("latency.arithmetic_cycles"),
+        limit("latency.mbarrier_thread_signal_cycles"),
         channel,
     )
 
@@ -122,9 +125,7 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
                 for consumer in consumers:
                     tasks.append(_product(operation, streams, consumer, rates))
                     edges += _reads(tasks, loads, operation.name, (operation.left, operation.right), consumer, threads)
-                    if operation.accumulates:
-                        name = _at(operation.name, consumer)
-                        edges.append(Dependence(name, name, 1, "accumulator"))
+                    # Products onto one accumulator follow one another in the tensor cores, without a wait between.
             case Compute():
                 for consumer in consumers:
                     tasks.append(_work(operation, streams, consumer, rates))
@@ -141,7 +142,9 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
             edges += [
                 Dependence(load.name, release, 0, "full barrier", ring) for load in loads.values() if load.ring == ring
             ]
-    buffers = tuple(Buffer(ring, size, 1, body.slots_max, rates.channel.signal_cycles) for ring, size in rings.items())
+    buffers = tuple(
+        Buffer(ring, size, body.slots_min, body.slots_max, rates.release_latency) for ring, size in rings.items()
+    )
     return well_formed(
         TaskGraph(
             body.name,
@@ -205,6 +208,7 @@ def _work(operation: Compute, streams: _Streams, consumer: str, rates: TaskRates
         busy,
         instructions + specials,
         math.ceil(elements * operation.result_registers / 100 / streams.threads),
+        math.ceil(elements * operation.kept_registers / 100 / streams.threads),
     )
 
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from tilewright.base.error import TilewrightError, Undecided
-from tilewright.ir.schedule import Certificate, Method, Placement, Schedule, price_cycles
+from tilewright.ir.schedule import METHODS, Certificate, Method, Placement, Schedule, price_cycles
 from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots, well_formed
 from tilewright.solve.bounded import Undetermined
 from tilewright.solve.marked_graph import cycle_without_token
@@ -135,6 +135,8 @@ def schedule_graph(graph: TaskGraph, method: Method = "heuristic", *, seconds: f
 
     Raises TilewrightError where there is none, Undecided where the optimum was not found in the time given.
     """
+    if method not in METHODS:
+        raise TilewrightError(f"no way to schedule {method!r}", remedy=f"use {' or '.join(METHODS)}")
     live(graph)
     problem = problem_of(graph)
     tightest = bounds(problem)[0]

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision
+from tilewright.synth.split import meeting_bytes
 from tilewright.synth.tile_shape import TileShape
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
 _MOST_STAGES = 32
 _ENOUGH_STAGES = 4
-"""A second staging slot is given up rather than run with fewer."""
+"""A second staging slot is given up rather than run with fewer, where no schedule says how many are needed."""
 _LEAST_STAGES = 2
 """A slot is released one slice late, so with a single slot the producer would wait for ever."""
 
@@ -39,13 +40,15 @@ def divide_shared_memory(
     target: Target,
     wanted: Wanted,
     reasons: list[str],
+    enough_stages: int = _ENOUGH_STAGES,
 ) -> SharedMemory:
-    """As many stages as fit beside the staging slots; a second staging slot gives way to a fourth stage.
+    """As many stages as fit beside the staging slots; a second staging slot gives way to stages up to `enough_stages`.
 
     slot_bytes: of one slot of both operands.
     """
-    tile_n, consumers = shape.columns, shape.consumers
-    limit = target.limit("cta.shared_bytes_max")
+    tile_n, consumers = shape.columns // shape.split, shape.consumers
+    meeting = meeting_bytes(shape, target)
+    limit = target.limit("cta.shared_bytes_max") - meeting
     barrier_bytes = 2 * target.limit("mbarrier.bytes")
     staged = [store for store in stores if store.path == "tma"]
     staging_bytes_each = max((store.map.tensor_map().box_bytes for store in staged), default=0)
@@ -58,7 +61,7 @@ def divide_shared_memory(
     for slots in choices:
         left = limit - (slots * staging_bytes_each + rows_bytes) * consumers
         stages = min(_MOST_STAGES, left // (slot_bytes + barrier_bytes))
-        if stages >= _ENOUGH_STAGES:
+        if stages >= enough_stages:
             break
     if wanted.stages is not None:
         if not _LEAST_STAGES <= wanted.stages <= stages:
@@ -72,5 +75,5 @@ def divide_shared_memory(
         f"{stages} stages of {slot_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
     )
     return SharedMemory(
-        stages, slots, staging_bytes_each, rows_bytes, (slot_bytes + barrier_bytes) * stages + staging_bytes
+        stages, slots, staging_bytes_each, rows_bytes, (slot_bytes + barrier_bytes) * stages + staging_bytes + meeting
     )

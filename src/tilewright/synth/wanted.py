@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.ir.schedule import Method
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -16,7 +18,9 @@ class Wanted:
     contracted axis in one stage. swapped: whether the accumulator holds the transposed product. split: CTAs that share
     the contracted axis of a tile. misaligned: parameters whose arrays do not begin at a multiple of 16 bytes, which no
     tensor map can describe. mapped: parameters that must be reached by tensor maps of their own. programmatic: whether
-    the kernel is launched while the one before it still runs, and waits for it itself.
+    the kernel is launched while the one before it still runs, and waits for it itself. turns: whether two consumers
+    take whole tiles in turn. schedule: how the loop over the
+    contracted axis is scheduled.
     """
 
     tile: tuple[int, int] | None = None
@@ -29,3 +33,5 @@ class Wanted:
     split: int | None = None
     mapped: tuple[str, ...] = ()
     programmatic: bool | None = None
+    turns: bool | None = None
+    schedule: Method = "heuristic"

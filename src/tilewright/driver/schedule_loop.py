@@ -1,0 +1,39 @@
+"""Which task graph and schedule has the loop of a kernel, without lowering it?
+
+Checked by: tests/cli/test_schedule_command.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile import elements_of
+from tilewright.driver.schedule_proof import settle_schedule
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.schedule import Schedule
+from tilewright.ir.task_graph import TaskGraph
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.decide import decide
+from tilewright.synth.loop_schedule import schedule_of
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+
+def decided_schedule(
+    kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
+) -> tuple[TaskGraph, Schedule]:
+    """The task graph and the schedule of the loop of a kernel, decided as `driver.compile` does.
+
+    Raises TilewrightError for a program that is not compiled, and for one without a loop over a contracted axis.
+    """
+    program = the_program(trace(kernel, dims, elements_of(kernel, dtype), None))
+    demanded = tuple(item.name for item in kernel.parameters if item.by_map)
+    decisions = settle_schedule(program, decide(program, target, replace(wanted, mapped=demanded)), wanted.schedule)
+    found = schedule_of(decisions) if isinstance(decisions, PipelineDecisions) else None
+    if found is None:
+        raise TilewrightError(f"{kernel.name} has no loop to schedule", remedy="give a kernel with a dot")
+    return found

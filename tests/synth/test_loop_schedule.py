@@ -1,0 +1,84 @@
+"""Does a decided pipeline carry the schedule of its loop, and do stages follow from it?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.verdict import Proven
+from tilewright.contract.schedule_check import check_schedule
+from tilewright.driver.kernels import matmul_kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.decide import decide
+from tilewright.synth.loop_schedule import RING, LoopShape, release_distance, schedule_of, slots_wanted
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+TARGET = target("sm_90a")
+
+
+def decided(extents: dict[str, int], wanted: Wanted | None = None) -> PipelineDecisions:
+    module = trace(matmul_kernel, extents, dict.fromkeys("abc", Element.BF16), None)
+    found = decide(the_program(module), TARGET, wanted)
+    assert isinstance(found, PipelineDecisions)
+    assert decisions_of(the_program(module).attributes["decisions"]) == found
+    return found
+
+
+@pytest.mark.parametrize("method", ["heuristic", "optimal"])
+@pytest.mark.parametrize("extents", [(4096, 4096, 4096), (1024, 1024, 512), (16, 4096, 2048)], ids=str)
+def test_decisions_carry_a_schedule_that_holds(method: str, extents: tuple[int, int, int]) -> None:
+    decisions = decided(dict(zip("MNK", extents, strict=True)), Wanted(schedule=method))  # type: ignore[arg-type]
+    found = schedule_of(decisions)
+    assert found is not None
+    graph, schedule = found
+    assert isinstance(check_schedule(graph, schedule), Proven)
+    assert schedule.method == method and schedule.slots_of(RING) <= decisions.stages
+    assert graph.trips == -(-extents[2] // (decisions.tile_k * decisions.split))
+    (line,) = [reason for reason in decisions.reasons if reason.startswith(f"schedule ({method})")]
+    assert f"every {schedule.interval_cycles} cycles" in line
+    assert release_distance(schedule) <= 1
+
+
+def test_an_unknown_way_to_schedule_is_one_clear_error() -> None:
+    with pytest.raises(TilewrightError, match="no way to schedule 'quick'"):
+        decided({"M": 512, "N": 512, "K": 512}, Wanted(schedule="quick"))  # type: ignore[arg-type]
+
+
+def shape(rows: int, columns: int, **fields: object) -> LoopShape:
+    plain = LoopShape((rows, columns, 64), (rows, columns), 2, 1, False, 2, 232, 64)
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+def test_more_slots_are_wanted_the_shorter_a_turn_is() -> None:
+    wanted = [slots_wanted(shape(128, columns), TARGET) for columns in (256, 128, 64)]
+    assert wanted == sorted(wanted) and wanted[0] < wanted[-1]
+
+
+def test_products_with_an_operand_in_common_and_scaled_ones_are_scheduled() -> None:
+    assert slots_wanted(shape(128, 128, products=2), TARGET) <= slots_wanted(shape(128, 128), TARGET)
+    assert slots_wanted(shape(128, 128, scaled=True, element_bytes=1, extents=(128, 128, 128)), TARGET) >= 2
+
+
+def test_few_stages_lengthen_the_interval_and_it_is_said() -> None:
+    """With two slots the copies of a turn wait for the products of the one before the last."""
+    short = schedule_of(
+        decided({"M": 4096, "N": 4096, "K": 4096}, Wanted(tile=(128, 256), stages=2, schedule="optimal"))
+    )
+    long = schedule_of(decided({"M": 4096, "N": 4096, "K": 4096}, Wanted(tile=(128, 256), stages=4)))
+    assert short is not None and long is not None
+    assert short[1].interval_cycles > long[1].interval_cycles
+    assert short[1].lower_bound_cycles > long[1].interval_cycles and short[1].certificate is not None
+
+
+def test_decisions_without_a_readable_schedule_are_told() -> None:
+    decisions = decided({"M": 512, "N": 512, "K": 512})
+    assert schedule_of(replace(decisions, schedule="")) is None
+    for text in ("{", "[]", "{}", '{"graph": 1, "schedule": 2}'):
+        with pytest.raises(TilewrightError):
+            schedule_of(replace(decisions, schedule=text))
