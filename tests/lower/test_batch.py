@@ -176,7 +176,7 @@ def test_results_of_all_matrices_in_one_place_are_not_proven():
     block = store.parent
     assert block is not None
     block.insert_op_before(constant, store)
-    store.operands[-1] = constant.result
+    store.operands[len(store.operands) - 1] = constant.result
     verdict = verify(module)
     assert isinstance(verdict, Unknown) and any("store an element of c twice" in reason for reason in verdict.reasons)
 
