@@ -41,8 +41,23 @@ class RingClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnClaim:
+    """Barriers of turns of a role whose two units take a CTA's tiles in turn: byte offsets in dynamic shared memory of
+    unit 0's and unit 1's, each of which counts one arrival a phase. A unit's barrier completes a phase with each tile
+    of the other's; tiles: in the CTA's life."""
+
+    addresses: tuple[int, int]
+    tiles: Polynomial
+
+    def phases(self, unit: int, symbols: Mapping[str, int]) -> int:
+        """Phases that a unit's barrier completes: tiles that the other has taken, the first being unit 0's."""
+        return (self.tiles.at(symbols) + unit) // 2
+
+
+@dataclass(frozen=True, slots=True)
 class StoreClaim:
-    """Bulk stores of one role's unit: bytes of each (one entry per static place) and how many in the unit's life."""
+    """Bulk stores of one role's unit: bytes of each (one entry per static place) and how many in the unit's life; of
+    all its units together, where they take tiles in turn."""
 
     role: str
     buffer: str
@@ -53,13 +68,14 @@ class StoreClaim:
 @dataclass(frozen=True, slots=True)
 class RoleClaim:
     """Threads [first_thread, first_thread + threads) of the CTA; registers per thread, 0 where unchanged from
-    launch."""
+    launch. takes_turns: its units share the CTA's tiles, whole ones in turn."""
 
     name: str
     unit: str
     first_thread: int
     threads: int
     registers: int
+    takes_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,7 @@ class ProtocolClaims:
     rings: tuple[RingClaim, ...]
     stores: tuple[StoreClaim, ...]
     roles: tuple[RoleClaim, ...]
+    turns: tuple[TurnClaim, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """The claims in words, one fact a line."""

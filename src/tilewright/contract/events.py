@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.contract.claims import ProtocolClaims, RingClaim
+from tilewright.contract.claims import ProtocolClaims, RingClaim, TurnClaim
 from tilewright.machine.event import (
     BarrierArrive,
     BarrierComplete,
@@ -129,8 +129,11 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
     symbols = dict(claims.symbols)
     most_tiles = 0
     claimed = sorted(
-        address for ring in claims.rings for address in (*ring.full_addresses, *ring.empty_addresses)
-    )  # fmt: skip
+        [
+            *(address for ring in claims.rings for address in (*ring.full_addresses, *ring.empty_addresses)),
+            *(address for turns in claims.turns for address in turns.addresses),
+        ]
+    )
     for number in range(ctas):
         where, cta = f"CTA {number}", tally.cta(number)
         seen = sorted(cta.barriers)
@@ -146,6 +149,8 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
         own = {**symbols, _TILES: tiles} if _TILES in symbols else symbols
         for ring in claims.rings:
             found.extend(f"{where}: ring {ring.name}: {line}" for line in _ring(cta, ring, shift, own))
+        for turns in claims.turns:
+            found.extend(f"{where}: {line}" for line in _turns(cta, turns, shift, own))
         found.extend(f"{where}: {line}" for line in (*_stores(cta, claims, own), *_roles(cta, claims)))
     if not found and most_tiles != symbols.get(_TILES, 0):
         found.append(f"no CTA has more than {most_tiles} tiles, claimed are up to {symbols[_TILES]}")
@@ -196,13 +201,26 @@ def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int]
     return found
 
 
+def _turns(cta: CtaTally, turns: TurnClaim, shift: int, symbols: Mapping[str, int]) -> list[str]:
+    found: list[str] = []
+    for unit, address in enumerate(turns.addresses):
+        barrier, phases = cta.barriers[address + shift], turns.phases(unit, symbols)
+        if barrier.count != 1:
+            found.append(f"unit {unit}'s barrier of turns is initialised with {barrier.count}, claimed is 1")
+        if barrier.phases != phases:
+            found.append(f"unit {unit}'s barrier of turns completes {barrier.phases} phases, claimed are {phases}")
+        if any(barrier.expected_bytes[phase] for phase in range(phases)):
+            found.append(f"unit {unit}'s barrier of turns expects bytes")
+    return found
+
+
 def _stores(cta: CtaTally, claims: ProtocolClaims, symbols: Mapping[str, int]) -> list[str]:
     found: list[str] = []
     for role in claims.roles:
         mine = [store for store in claims.stores if store.role == role.name]
         first, last = role.first_thread // _WARP_THREADS, (role.first_thread + role.threads - 1) // _WARP_THREADS
         seen = [size for warp, sizes in cta.stores.items() if first <= warp <= last for size in sizes]
-        units = max(1, role.threads // 128) if role.unit == "warpgroup128" else 1
+        units = max(1, role.threads // 128) if role.unit == "warpgroup128" and not role.takes_turns else 1
         count = units * sum(store.stores.at(symbols) for store in mine)
         if len(seen) != count:
             found.append(f"role {role.name} issues {len(seen)} bulk stores, claimed are {count}")

@@ -27,6 +27,7 @@ from tilewright.contract.finding import Findings
 from tilewright.contract.footprint import overlap, size
 from tilewright.contract.polynomial import Polynomial
 from tilewright.contract.program import Kernel, Ring
+from tilewright.contract.split_steps import split_atoms
 from tilewright.contract.store_places import check_places
 from tilewright.contract.summary import FillSite, RoleSummary
 
@@ -39,7 +40,7 @@ def check_roles(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findings
     if len(used) > 1:
         findings.doubt(f"{len(used)} rings: circles of waits through several rings are not decided")
     _check_sharing(roles, findings)
-    check_places(roles, findings)
+    check_places(roles, findings, split_atoms(kernel))
     _check_cluster(kernel, roles, findings)
 
 
@@ -169,7 +170,9 @@ def _check_releases(ring: Ring, readers: Sequence[RoleSummary], findings: Findin
             )
             return
         # By symmetry a CTA gets from its cluster as many arrivals as it gives to it.
-        arrivals += reader.role.count * next(iter(widths), 0)
+        # Of units that take tiles in turn, one uses each slot.
+        units = 1 if reader.takes_turns else reader.role.count
+        arrivals += units * next(iter(widths), 0)
     if not arrivals or arrivals == ring.empty_arrivals:
         return
     against = next(iter(readers[0].releases.get(ring.name, {})), None)
@@ -284,6 +287,7 @@ def _check_cluster(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findi
                 ),
             )
     remote = [op for op, _ in multicasts] or [op for _, _, op, width in releases if width > 1]
+    remote += [op for role in roles for op in role.reductions.values()]
     if remote and kernel.exit_sync is None:
         findings.report(
             "CL001",

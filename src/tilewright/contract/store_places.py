@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
 
 from tilewright.contract.finding import Findings
 from tilewright.contract.group_places import spaced
@@ -22,8 +23,10 @@ from tilewright.contract.summary import RoleSummary, StorePlace
 from tilewright.contract.token import UNIT
 
 
-def check_places(roles: Sequence[RoleSummary], findings: Findings) -> None:
-    """Doubt every buffer whose stores can't be shown disjoint."""
+def check_places(
+    roles: Sequence[RoleSummary], findings: Findings, ranges: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Doubt every buffer whose stores can't be shown disjoint. ranges: as for `overlap_reason`, besides units."""
     for role in roles:
         buffers = sorted({place.buffer for place in role.places})
         for buffer in buffers:
@@ -34,7 +37,9 @@ def check_places(roles: Sequence[RoleSummary], findings: Findings) -> None:
                 continue
             places = seen.places
             loops = frozenset(atom for place in places for atom in place.loops)
-            reason = overlap_reason(places, {UNIT: role.role.count}, loops)
+            # Units that take tiles in turn are told apart by the tiles' numbers.
+            units = 1 if role.takes_turns else role.role.count
+            reason = overlap_reason(places, {UNIT: units, **ranges}, loops)
             if reason:
                 findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {reason}", places[0].op)
 

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.footprint import Ranges
 from tilewright.contract.polynomial import Polynomial
-from tilewright.contract.program import Role
+from tilewright.contract.program import Ring, Role
 from tilewright.contract.token import Index
 from tilewright.ir import ac
 
@@ -68,7 +68,9 @@ class GroupLoop:
 class RoleSummary:
     """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
     side, how many later slots have been waited for when one is signalled, at most (None: not a constant). staging,
-    rows: buffers behind bulk stores and behind plain stores along rows. group_loops: by the name of the rows' index."""
+    rows: buffers behind bulk stores and behind plain stores along rows. group_loops: by the name of the rows' index.
+    turns: where the role's units take tiles in turn, the barriers of turns and how many tiles; all of this is then of
+    one unit that takes them all."""
 
     role: Role
     totals: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
@@ -85,7 +87,13 @@ class RoleSummary:
     named_barriers: dict[int, dict[int, Operation]] = field(default_factory=dict[int, "dict[int, Operation]"])
     reads_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
     writes_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
+    reductions: dict[str, Operation] = field(default_factory=dict[str, Operation])
     group_loops: dict[str, GroupLoop] = field(default_factory=dict[str, GroupLoop])
+    turns: tuple[Ring, Polynomial] | None = None
+
+    @property
+    def takes_turns(self) -> bool:
+        return self.turns is not None
 
     def total(self, event: str) -> Polynomial:
         return self.totals.get(event, Polynomial())

@@ -6,20 +6,29 @@ Checked by: tests/lower/test_ptx_text.py.
 
 from __future__ import annotations
 
+from xdsl.ir import Block, SSAValue
+
 from tilewright.ir import ac
 from tilewright.lower.lowering import Lowering, slot_of
 from tilewright.lower.places import BufferPlace, CursorPlace, ParameterPlace, RingPlace, SlotPlace
 
 
+def ring_stages(cursor: SSAValue) -> int:
+    """Stages of the ring that a cursor stands in."""
+    owner = cursor.owner.parent_op() if isinstance(cursor.owner, Block) else cursor.owner
+    assert owner is not None and isinstance(cursor.type, ac.CursorType)
+    return next(
+        ring.stages.data
+        for ring in ac.kernel_of(owner).body.block.ops
+        if isinstance(ring, ac.RingOp) and ring.sym_name.data == cursor.type.ring.data
+    )
+
+
 def lower_advance(lowering: Lowering, op: ac.AdvanceOp) -> CursorPlace:
     text = lowering.text
     cursor = lowering.place(op.cursor)
-    assert isinstance(cursor, CursorPlace) and isinstance(op.cursor.type, ac.CursorType)
-    stages = next(
-        ring.stages.data
-        for ring in ac.kernel_of(op).body.block.ops
-        if isinstance(ring, ac.RingOp) and ring.sym_name.data == op.cursor.type.ring.data
-    )
+    assert isinstance(cursor, CursorPlace)
+    stages = ring_stages(op.cursor)
     following = text.into("b32", "add.u32", cursor.stage, 1)
     wraps = text.into("pred", "setp.eq.u32", following, stages)
     stage = text.into("b32", "selp.b32", 0, following, wraps)

@@ -1,0 +1,145 @@
+"""When two units of a role take tiles in turn, why does the proof of one unit hold for both together?
+
+Tile i is unit i mod 2's. The role is walked as one unit that takes every tile, which is what both do together on the
+ring: the walk's wait number p is made by the unit whose tile takes slot p, and so on for releases. Three things are
+owed for that:
+
+- Order. The walk's unit has made wait p - 1 when it makes wait p. Here wait p of a tile's first slot is made when the
+  other unit has passed its turn on, which it does when it has made all waits of the tile before (checked: nothing after
+  `ac.turn.pass` in a tile waits on a ring). By induction over tiles all earlier waits have been made, and a parity
+  names no phase but the one meant.
+- Barriers of turns. Each counts one arrival a phase. The unit waits there once for each of its tiles and the other
+  arrives once for each of its own, in alternation from unit 0 on; so no phase ends before the one before it was waited
+  for.
+- Circles. A turn passed on in tile i is waited for in tile i + 1: with the times that `rings` gives to waits, it goes
+  forward in time, like every edge along a role's program. The unit's own program goes from tile i to i + 2. What each
+  unit holds back while it waits for its turn are no slots: those of a tile are released in it (cursors alone are
+  carried). So the argument of `rings` stands.
+
+What belongs to one unit (bulk groups, wgmma groups, staging, its named barrier) sees the body run some number of times
+in a row, which is what the walk proves for any number. Each slot is released by one unit. Since nothing that a unit
+stores may depend on its own number, different tiles are told apart by their tile numbers alone.
+
+Not handled: more or fewer units than two, clusters, other work on rings in such a role.
+Checked by: tests/contract/test_turn_steps.py; `tokenmachine` runs both units at boundary counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation
+
+from tilewright.contract.claims import TurnClaim
+from tilewright.contract.polynomial import variable
+from tilewright.contract.program import TARGET
+from tilewright.contract.summary import RoleSummary
+from tilewright.contract.token import UNIT, Cursor, Token
+from tilewright.contract.walk import RoleWalk
+from tilewright.ir import ac
+
+UNITS = 2
+_BARRIER_BYTES = TARGET.limit("mbarrier.bytes")
+_ON_RINGS = (
+    ac.BarrierWaitOp,
+    ac.ArriveOp,
+    ac.ArriveExpectOp,
+    ac.CopyIssueOp,
+    ac.WgmmaIssueOp,
+    ac.ClusterReduceOp,
+    ac.TilesOp,
+    ac.GroupTilesOp,
+)
+
+
+def turn_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it passes a turn on."""
+    if not isinstance(op, ac.TurnPassOp):
+        return False
+    walk.require_unit(op, op.unit)
+    block = op.parent_block()
+    loop = block.parent_op() if block is not None else None
+    if not isinstance(loop, ac.TurnTilesOp) or loop.turns is not op.turns:
+        walk.findings.doubt("passes on a turn that is none of the loop it stands in", op)
+    return True
+
+
+def take_turns(walk: RoleWalk, op: ac.TurnTilesOp, loop: Callable[[], None]) -> None:
+    """Walk the loop by `loop`, and check what the argument above rests on before and after."""
+    entry = [walk.look(op, value) for value in op.carried]
+    _enter(walk, op)
+    loop()
+    _leave(walk, op, entry)
+
+
+def _enter(walk: RoleWalk, op: ac.TurnTilesOp) -> None:
+    doubt = walk.findings.doubt
+    if walk.role.unit != "warpgroup128" or walk.role.count != UNITS:
+        doubt(f"tiles are taken in turn by {walk.role.count} units of {walk.role.unit}, not two warpgroups", op)
+    if walk.kernel.cluster_ctas != 1:
+        doubt("tiles taken in turn in a cluster", op)
+    if walk.around or op.parent_op() is not walk.role.op:
+        doubt("a loop over tiles in turn inside another loop", op)
+    _check_barriers(walk, op)
+    for other in walk.role.op.walk():
+        if isinstance(other, ac.TurnTilesOp) and other is not op:
+            doubt("a second loop over tiles in turn in one role", other)
+        inside = op.is_ancestor(other)
+        if isinstance(other, _ON_RINGS) and not inside:
+            doubt("works on a ring outside the loop in which units take turns", other)
+        if isinstance(other, ac.TilesOp | ac.GroupTilesOp | ac.ClusterReduceOp | ac.SplitIndexOp) and inside:
+            doubt("inside a loop in which units take turns", other)
+    if op.skipped.data not in walk.kernel.symbols:
+        doubt(f"{op.skipped.data!r} is no symbol of the kernel", op)
+    passes = [other for other in op.walk() if isinstance(other, ac.TurnPassOp)]
+    if len(passes) != 1 or passes[0].parent_block() is not op.body.block:
+        doubt("a tile whose turn is not passed on exactly once, in the loop's own body", op)
+        return
+    operations = list(op.body.block.ops)
+    for later in operations[operations.index(passes[0]) + 1 :]:
+        if any(isinstance(inner, ac.BarrierWaitOp) for inner in later.walk()):
+            doubt("waits for a slot after the turn was passed on", later)
+
+
+def _check_barriers(walk: RoleWalk, op: ac.TurnTilesOp) -> None:
+    """The barriers of turns: one of each side, one arrival a phase, used by nothing else."""
+    ring = walk.ring_of(op, op.turns)
+    if ring is None:
+        return
+    walk.summary.turns = ring, variable(op.symbol.data)
+    if (ring.stages, ring.full_arrivals, ring.empty_arrivals) != (1, 1, 1):
+        walk.findings.doubt(f"barriers of turns of {ring.stages} stages that count other arrivals than one", op)
+    for use in op.turns.uses:
+        user = use.operation
+        passes = isinstance(user, ac.TurnPassOp) and op.is_ancestor(user)
+        if isinstance(user, ac.BarrierInitOp) or user is op or passes:
+            continue
+        walk.findings.doubt("uses the barriers of turns of a loop over tiles", user)
+    if any(buffer.ring == ring.name for buffer in walk.kernel.buffers.values()):
+        walk.findings.doubt(f"a buffer under {ring.name}, which are barriers of turns", op)
+
+
+def _leave(walk: RoleWalk, op: ac.TurnTilesOp, entry: Sequence[Token | None]) -> None:
+    """How far has each tile moved what is carried? entry: tokens before the loop."""
+    trips, slots = variable(op.symbol.data), variable(op.skipped.data)
+    for before, result in zip(entry, op.outputs, strict=False):
+        after = walk.env.get(result)
+        if not isinstance(before, Cursor) or not isinstance(after, Cursor) or before.side != "full":
+            walk.findings.doubt("a loop in which units take turns carries something that is no reader's cursor", op)
+        elif before.position.constant != 0 or after.position != trips * slots:
+            walk.findings.doubt(
+                f"a cursor moves by {after.position - before.position} from {before.position}; tiles take "
+                f"{op.skipped.data} slots each, from the first on",
+                op,
+            )
+    for place in walk.summary.places:
+        if any(atom == UNIT for index in place.origin for atom, _ in index.terms):
+            walk.findings.doubt("what is stored depends on which unit's turn it is", place.op)
+
+
+def turn_claims(summaries: Sequence[RoleSummary]) -> tuple[TurnClaim, ...]:
+    """What a run of the text must show of barriers of turns."""
+    return tuple(
+        TurnClaim((ring.address, ring.address + _BARRIER_BYTES), tiles)
+        for ring, tiles in (summary.turns for summary in summaries if summary.turns is not None)
+    )
