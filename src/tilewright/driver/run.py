@@ -71,12 +71,19 @@ def run_on_machine(
     arrays: dict[str, np.ndarray[Any, np.dtype[np.uint8]]] = {}
     for view, buffer in zip(views, wanted, strict=True):
         arrays[buffer.name] = _image(view, buffer)
-    for buffer in outputs:
-        arrays[buffer.name] = np.zeros(buffer.span_bytes, np.uint8)
+    targets: tuple[object, ...] = ()
+    if out is not None:
+        targets = cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
+    for number, buffer in enumerate(outputs):
+        # What a program leaves out of an array that it is given stays as it was.
+        arrays[buffer.name] = (
+            _image(view_array(targets[number], name=buffer.name), buffer)
+            if number < len(targets)
+            else np.zeros(buffer.span_bytes, np.uint8)
+        )
     run_text(bundle, arrays, seed=seed, progress=progress)
     results = [_array(arrays[buffer.name], buffer) for buffer in outputs]
     if out is not None:
-        targets: tuple[object, ...] = cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
         for result, target, buffer in zip(results, targets, outputs, strict=True):
             view = view_array(target, name=buffer.name)
             require_match(view, buffer)

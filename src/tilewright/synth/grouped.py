@@ -50,9 +50,12 @@ _SHAPES: tuple[tuple[int, int, int], ...] = (
     (64, 128, 1),
 )
 """(tile rows, tile columns, consumer warpgroups)."""
-_TILE_START_CYCLES = 1500
-_STORE_BYTES_PER_CYCLE = 32
-"""Parameters of this model, as those of `synth.model`."""
+_SUSTAINED = 0.79
+"""Share of the tensor cores' rate that the power limit leaves; the L2 cache's is left whole. A parameter of this model,
+like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
+_TILE_START_CYCLES = {1: 750, 2: 150}
+"""By consumer warpgroups: while one of two stores, the other's products still run."""
+_STORE_BYTES_PER_CYCLE = 128
 _LEAST_STAGES = 2
 _MOST_STAGES = 8
 
@@ -310,11 +313,11 @@ def _tile_shape(
         raise TilewrightError(f"no tile shape {wanted.tile} for groups", remedy=f"choose one of {known}")
 
     def cycles(shape: tuple[int, int, int]) -> float:
-        tile_m, tile_n, _ = shape
+        tile_m, tile_n, consumers = shape
         multiply, fetch = slice_cycles(rates, (tile_m, tile_n, depth), element_bytes)
         store = min(tile_m, sizes.rows / min(sizes.groups, sizes.rows)) * tile_n * stored_bytes
-        tile_cycles = math.ceil(sizes.depth / depth) * max(multiply, fetch)
-        tile_cycles += store / _STORE_BYTES_PER_CYCLE + _TILE_START_CYCLES
+        tile_cycles = math.ceil(sizes.depth / depth) * max(multiply / _SUSTAINED, fetch)
+        tile_cycles += store / _STORE_BYTES_PER_CYCLE + _TILE_START_CYCLES[consumers]
         waves = _tiles(sizes, tile_m, tile_n) / rates.multiprocessors
         return (math.ceil(waves) + waves) / 2 * tile_cycles
 
