@@ -125,7 +125,7 @@ class PipelineDecisions:
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
     along rows; 0 where there are none. programmatic: 1 if the kernel is launched while the one before it still runs,
     sets itself up, waits for it, and lets the next one do the same. loads_ahead: parameters whose vectors the epilogue
-    needs and that are loaded before the last product of a tile is done. batch: the axis of a batch of products, if any,
+    needs and that are loaded while the first products of a tile run. batch: the axis of a batch of products, if any,
     whose tiles come matrix after matrix; maps of arrays that have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile.

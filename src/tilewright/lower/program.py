@@ -21,12 +21,12 @@ def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSA
 
 
 def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> tuple[int, int, int]:
-    """Tiles along rows, columns and the contracted axis."""
+    """Tiles along rows and columns, and slices of the contracted axis for each CTA that shares a tile."""
     extents = program.extents
     return (
         -(-extents[decisions.rows] // decisions.tile_m),
         -(-extents[decisions.columns] // decisions.tile_n),
-        -(-extents[decisions.contracted] // decisions.tile_k),
+        -(-extents[decisions.contracted] // (decisions.tile_k * decisions.split)),
     )
 
 

@@ -1,0 +1,188 @@
+"""May the CTAs of a cluster add up their accumulators here: does everyone take part, in order, with nothing held?
+
+`ac.cluster.reduce` is a rendezvous of one role's units in all CTAs of a cluster. What has to be shown of it:
+- It has a ring and a buffer of its own, of one slot, with an arrival from each unit of each CTA on either side, and
+  room for what they bring. Then the protocol that the operation stands for is closed: a unit writes a part when all
+  units of the cluster have released the slot, and reads when all have written; each unit's n-th use is at position n.
+- Every CTA of the cluster makes it equally often: all loops around it are those of tiles, which a cluster's CTAs take
+  together, or of symbols.
+- No circle of waits passes through it. Where it stands, the role has released every slot of other rings that it has
+  waited for, so what each CTA must do before its n-th rendezvous asks nothing of what comes after it; and no CTA waits
+  for another in any other way (no multicast, no release to peers). By induction on n all units arrive.
+
+Not handled: several rendezvous by different roles, clusters that also share loads, groups of rows. All are doubts.
+Source: PTX ISA, mbarrier, memory consistency model. Checked by: tests/contract/test_split_steps.py, and by
+`tokenmachine`, which runs it with counters and phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from tilewright.contract.claims import RingClaim
+from tilewright.contract.polynomial import Polynomial
+from tilewright.contract.program import TARGET, Kernel, Ring, integers
+from tilewright.contract.summary import RoleSummary
+from tilewright.contract.token import Cursor, Index, Settled, describe
+from tilewright.contract.walk import RoleWalk
+from tilewright.ir import ac
+
+SPLIT = "split"
+"""The atom that is a CTA's place along z in its cluster."""
+_BYTES = 4
+"""Of one float32."""
+_QUAD_COLUMNS = 8
+"""Columns of the fragment whose values of one row lie in one thread's four registers."""
+
+
+def split_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it concerns CTAs that share a tile."""
+    match op:
+        case ac.SplitIndexOp():
+            walk.give(op, op.result, Index(((SPLIT, 1),)))
+        case ac.ClusterReduceOp():
+            _reduce(walk, op)
+        case _:
+            return False
+    return True
+
+
+def _reduce(walk: RoleWalk, op: ac.ClusterReduceOp) -> None:
+    cursor, accumulator = walk.take(op, op.cursor), walk.take(op, op.accumulator)
+    ctas = walk.kernel.cluster_ctas
+    ring = walk.ring_of(op, op.ring)
+    _check_participants(walk, op, ring)
+    _check_room(walk, op, ring, accumulator)
+    _check_nothing_held(walk, op)
+    if ring is None or not isinstance(cursor, Cursor):
+        if cursor is not None:
+            walk.report("LV008", op, f"{op.name} cannot take {describe(cursor)}")
+        walk.give(op, op.following, None)
+    else:
+        event = f"reduce:{ring.name}"
+        done = walk.state.count(event)
+        if cursor.ring != ring.name:
+            walk.report("MB007", op, f"waits on ring {ring.name} with {describe(cursor)}")
+        elif cursor.position != done:
+            walk.report("MB006", op, f"use number {done} of ring {ring.name} is made at position {cursor.position}")
+        walk.state.step(event)
+        if walk.recording:
+            walk.summary.reductions.setdefault(ring.name, op)
+        walk.give(op, op.following, Cursor(cursor.ring, cursor.side, done + 1))
+    walk.state.fenced = False
+    if isinstance(accumulator, Settled):
+        walk.give(op, op.sum, Settled(accumulator.m, accumulator.n // max(1, ctas)))
+        return
+    if accumulator is not None:
+        walk.report("WG003", op, f"sums {describe(accumulator)}")
+    walk.give(op, op.sum, None)
+
+
+def _check_participants(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | None) -> None:
+    kernel, units = walk.kernel, walk.role.count
+    walk.require_unit(op, op.unit)
+    if walk.role.unit != "warpgroup128":
+        walk.findings.doubt(f"in a role of {walk.role.unit}", op)
+    x, y, z = integers(kernel.op.cluster)
+    if z < 2 or x * y != 1:
+        # Others would share tiles in ways that this step knows nothing of.
+        walk.findings.doubt(f"a cluster of {x} x {y} x {z} CTAs, which do not all share one tile", op)
+    first = op.first_barrier.data
+    if first < 1 or first + units > TARGET.limit("cta.named_barriers"):
+        walk.report("NB001", op, f"barriers {first} to {first + units - 1} for {units} units")
+    if walk.recording:
+        for unit in range(units):
+            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
+    # A barrier of the unit: what its first thread knows of bulk stores, all threads know after it.
+    walk.state.bulk_unit = walk.state.bulk_issuer
+    if ring is None:
+        return
+    wanted = units * kernel.cluster_ctas
+    for side, count in (("full", ring.full_arrivals), ("empty", ring.empty_arrivals)):
+        if count != wanted:
+            walk.report(
+                "MB008" if side == "full" else "MB009",
+                op,
+                f"{side} barriers of ring {ring.name} count {count} arrivals; {wanted} units of the cluster arrive",
+                against=ring.op,
+            )
+    if ring.stages != 1:
+        walk.findings.doubt(f"ring {ring.name} of {ring.stages} stages for a rendezvous", op)
+
+
+def _check_room(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | None, accumulator: object) -> None:
+    buffer = walk.buffer_of(op, op.buffer)
+    if buffer is None or ring is None:
+        return
+    name = ring.name
+    if buffer.ring != name:
+        walk.report("MB007", op, f"writes buffer {buffer.name} of {buffer.ring or 'no ring'} under ring {name}")
+    if any(use.operation is not op for use in op.buffer.uses) or any(
+        not isinstance(use.operation, ac.ClusterReduceOp | ac.BarrierInitOp | ac.CursorStartOp) for use in op.ring.uses
+    ):
+        walk.findings.doubt(f"ring {name} or buffer {buffer.name} is used for something else besides", op)
+    if buffer.swizzle != "none" or buffer.instances != 1 or buffer.slots != 1:
+        walk.findings.doubt(f"partial sums in {buffer.instances} x {buffer.slots} slots, swizzle {buffer.swizzle}", op)
+    if not isinstance(accumulator, Settled):
+        return
+    if accumulator.n % (_QUAD_COLUMNS * walk.kernel.cluster_ctas):
+        walk.findings.doubt(f"{accumulator.n} columns in {walk.kernel.cluster_ctas} parts of whole fragments", op)
+    needed = walk.role.count * accumulator.m * accumulator.n * _BYTES
+    # The emitter divides the slot among units by its size, so that more room is as wrong as less.
+    if buffer.slot_bytes != needed:
+        walk.report(
+            "AL004", op, f"partial sums take {needed} bytes; a slot of buffer {buffer.name} has {buffer.slot_bytes}"
+        )
+
+
+def _check_nothing_held(walk: RoleWalk, op: ac.ClusterReduceOp) -> None:
+    if any(isinstance(around, ac.GroupTilesOp) for around in _around(op)):
+        walk.findings.doubt("a rendezvous of a cluster whose CTAs may take different numbers of tiles", op)
+    for other in walk.kernel.rings:
+        waited = walk.state.count(f"wait:{other}:full")
+        if waited != walk.state.count(f"release:{other}"):
+            walk.findings.doubt(f"a rendezvous while slots of ring {other} are held", op)
+        if walk.state.count(f"wait:{other}:empty") != Polynomial():
+            walk.findings.doubt(f"a rendezvous by a role that fills ring {other}", op)
+    for inner in walk.kernel.op.walk():
+        if (isinstance(inner, ac.CopyIssueOp) and inner.multicast.data > 1) or (
+            isinstance(inner, ac.ArriveOp) and inner.peers.data > 1
+        ):
+            walk.findings.doubt("a rendezvous beside loads or releases that CTAs share", op)
+            return
+
+
+def _around(op: Operation) -> list[Operation]:
+    found: list[Operation] = []
+    parent = op.parent_op()
+    while parent is not None:
+        found.append(parent)
+        parent = parent.parent_op()
+    return found
+
+
+def split_atoms(kernel: Kernel) -> dict[str, int]:
+    """How many values the split atom takes, for whoever tells stores of different CTAs apart."""
+    extents = integers(kernel.op.cluster)
+    return {SPLIT: extents[2]} if len(extents) == 3 else {}
+
+
+def meeting_claims(kernel: Kernel, summaries: Sequence[RoleSummary]) -> tuple[RingClaim, ...]:
+    """What a run of the text must show of each ring of a rendezvous: phases without bytes, once a use."""
+    return tuple(
+        RingClaim(
+            name=ring.name,
+            stages=1,
+            full_addresses=(ring.address,),
+            empty_addresses=(ring.address + TARGET.limit("mbarrier.bytes"),),
+            full_arrivals=ring.full_arrivals,
+            empty_arrivals=ring.empty_arrivals,
+            transaction_bytes=0,
+            fills=summary.total(f"reduce:{ring.name}"),
+            slot_ranges=((),),
+        )
+        for summary in summaries
+        for ring in (kernel.rings[name] for name in summary.reductions)
+    )

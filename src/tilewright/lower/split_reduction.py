@@ -1,0 +1,100 @@
+"""How the CTAs that share a tile add up what each has of it: through each other's shared memory, in a fixed order.
+
+Each thread writes the values of every part of the columns into the CTA that the part belongs to, sixteen bytes at a
+time and neighbouring threads side by side, so that neither writes nor reads meet in a bank; the slot has room for one
+contribution from each CTA. Sums are taken in the order of ranks, so that they are the same in every run. Thread p of a
+unit tells CTA p, once all threads of the unit have written (or read): the named barrier orders them before it, and a
+release at cluster scope is cumulative. Source: PTX ISA, mapa, st.shared::cluster, mbarrier.arrive, memory consistency
+model (causality order). Checked by: tests/lower/test_split_product.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import ac
+from tilewright.lower.emit import Text
+from tilewright.lower.lowering import Lowering
+from tilewright.lower.places import AccumulatorPlace, BufferPlace, CursorPlace, RingPlace
+
+_QUAD = 4
+"""Values that one access moves: 16 bytes."""
+_QUAD_BYTES = 16 * 128
+"""Of one quad of every thread of a warpgroup."""
+
+
+def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
+    text = lowering.text
+    ring, cursor = lowering.place(op.ring), lowering.place(op.cursor)
+    accumulator, buffer = lowering.place(op.accumulator), lowering.place(op.buffer)
+    assert isinstance(ring, RingPlace) and isinstance(cursor, CursorPlace)
+    assert isinstance(accumulator, AccumulatorPlace) and isinstance(buffer, BufferPlace)
+    ctas = lowering.cluster_size
+    columns = accumulator.n // ctas
+    quads = len(accumulator.blocks) * columns // 2 // _QUAD
+    unit = lowering.index(op.unit)
+    units = buffer.slot_bytes // (ctas * quads * _QUAD_BYTES)
+    full = text.into("b32", "add.u32", lowering.shared_base, ring.address)
+    empty = text.into("b32", "add.u32", full, 8)
+
+    _wait(text, empty, text.into("b32", "xor.b32", cursor.parity, 1))
+    lane = text.into("b32", "shl.b32", lowering.warpgroup_thread, 4)
+    own = text.into("b32", "mad.lo.u32", unit, quads * _QUAD_BYTES, lane)
+    own = text.into("b32", "add.u32", own, lowering.shared_base)
+    own = text.into("b32", "add.u32", own, buffer.address)
+    rank = text.into("b32", "mov.u32", "%cluster_ctarank")
+    source_bytes = units * quads * _QUAD_BYTES
+    mine = text.into("b32", "mad.lo.u32", rank, source_bytes, own)
+    for cta in range(ctas):
+        remote = text.into("b32", "mapa.shared::cluster.u32", mine, cta)
+        for number, quad in enumerate(_quads(accumulator, cta * columns // 2, columns // 2)):
+            registers = "{" + ", ".join(quad) + "}"
+            text.emit("st.shared::cluster.v4.f32", f"[{remote}+{number * _QUAD_BYTES}]", registers)
+    _meet_and_tell(lowering, op, unit, full)
+    _wait(text, full, cursor.parity)
+    sums = [_sum(text, own, number * _QUAD_BYTES, source_bytes, ctas) for number in range(quads)]
+    _meet_and_tell(lowering, op, unit, empty)
+    flat = [value for quad in sums for value in quad]
+    width = columns // 2
+    blocks = tuple(tuple(flat[begin : begin + width]) for begin in range(0, len(flat), width))
+    lowering.places[op.sum] = AccumulatorPlace(blocks, columns)
+    parity = text.into("b32", "xor.b32", cursor.parity, 1)
+    lowering.places[op.following] = CursorPlace(cursor.stage, parity)
+
+
+def _quads(accumulator: AccumulatorPlace, begin: int, count: int) -> list[tuple[str, ...]]:
+    """The values of one part of the columns, by fours: block after block."""
+    return [
+        block[first : first + _QUAD] for block in accumulator.blocks for first in range(begin, begin + count, _QUAD)
+    ]
+
+
+def _sum(text: Text, address: str, offset: int, source_bytes: int, ctas: int) -> list[str]:
+    """Four sums over all CTAs, in the order of their ranks."""
+    totals: list[str] = []
+    for cta in range(ctas):
+        loaded = [text.register("f32") for _ in range(_QUAD)]
+        registers = "{" + ", ".join(loaded) + "}"
+        text.emit("ld.shared.v4.f32", registers, f"[{address}+{offset + cta * source_bytes}]")
+        if totals:
+            loaded = [text.into("f32", "add.rn.f32", *pair) for pair in zip(totals, loaded, strict=True)]
+        totals = loaded
+    return totals
+
+
+def _meet_and_tell(lowering: Lowering, op: ac.ClusterReduceOp, unit: str, barrier: str) -> None:
+    """All of the unit's threads have come here; then thread p arrives on CTA p's barrier."""
+    text = lowering.text
+    number = text.into("b32", "add.u32", unit, op.first_barrier.data)
+    text.emit("bar.sync", number, 128)
+    tells = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, lowering.cluster_size)
+    remote = text.into("b32", "mapa.shared::cluster.u32", barrier, lowering.warpgroup_thread)
+    text.emit("mbarrier.arrive.release.cluster.shared::cluster.b64", "_", f"[{remote}]", guard=tells)
+
+
+def _wait(text: Text, address: str, parity: str) -> None:
+    retry, done = text.label("wait"), text.label("wait_done")
+    text.place(retry)
+    passed = text.register("pred")
+    text.emit("mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64", passed, f"[{address}]", parity)
+    text.emit("bra", done, guard=passed)
+    text.emit("bra", retry)
+    text.place(done)
