@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.rewriter import Rewriter
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.ir import ac
 from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
@@ -45,18 +46,23 @@ def cube():
 
 
 def test_module_function_and_arguments(cube):
-    filecheck(cube.nvgpu, """
+    filecheck(
+        cube.nvgpu,
+        """
 CHECK:      !accumulator_n64 = !llvm.struct<(f32,
 CHECK-NEXT: module attributes {gpu.container_module} {
 CHECK-NEXT: gpu.module @kernels [#nvvm.target<chip = "sm_90a">] {
 CHECK:      gpu.func @matmul(%a_map: !llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64},
 CHECK-SAME: %c_map: !llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64}) kernel
 CHECK-NEXT: attributes {nvvm.reqntid = array<i32: 256, 1, 1>, nvvm.maxnreg = 168 : i32} {
-""")
+""",
+    )
 
 
 def test_rings_are_barrier_groups_at_their_addresses(cube):
-    filecheck(cube.nvgpu, """
+    filecheck(
+        cube.nvgpu,
+        """
 CHECK-DAG:  [[FULL:%c_[0-9]+]] = arith.constant 139264 : index
 CHECK-DAG:  [[EMPTY:%c_[0-9]+]] = arith.constant 139328 : index
 CHECK:      [[VIEW:%full_[0-9]+]] = memref.view %shared_0[[[FULL]]][] : {{.*}} to memref<8xi64,
@@ -66,11 +72,14 @@ CHECK-COUNT-16: nvgpu.mbarrier.init
 CHECK-NOT:  nvgpu.mbarrier.init
 CHECK:      nvvm.fence.mbarrier.init
 CHECK-NEXT: gpu.barrier
-""")
+""",
+    )
 
 
 def test_producer(cube):
-    filecheck(cube.nvgpu, """
+    filecheck(
+        cube.nvgpu,
+        """
 CHECK:      // role producer
 CHECK:      scf.if %mine_0 {
 CHECK-NEXT: nvvm.setmaxregister decrease 40
@@ -86,14 +95,17 @@ CHECK:      [[NEXT:%stage_[0-9]+]] = arith.select
 CHECK:      [[FLIP:%parity_[0-9]+]] = arith.xori [[PARITY]],
 CHECK:      scf.yield [[NEXT]], [[FLIP]] : index, i1
 CHECK:      // role consumer
-""")
+""",
+    )
     announced = re.search(r"arrive\.expect_tx %full_1\[\S+\], (%c_\d+)", cube.nvgpu)
     assert announced is not None
     assert f"{announced[1]} = arith.constant 16384 : index" in cube.nvgpu
 
 
 def test_consumer(cube):
-    filecheck(cube.nvgpu, """
+    filecheck(
+        cube.nvgpu,
+        """
 CHECK:      // role consumer
 CHECK:      nvvm.setmaxregister increase 240
 CHECK:      nvgpu.mbarrier.try_wait.parity %full_1[
@@ -118,11 +130,14 @@ CHECK:      nvgpu.tma.async.store {{.*}} to %map_2[{{.*}}], predicate = %is_firs
 CHECK:      nvvm.cp.async.bulk.commit.group
 CHECK:      nvvm.cp.async.bulk.wait_group 0{{$}}
 CHECK:      gpu.return
-""")
+""",
+    )
 
 
 def test_cluster():
-    filecheck(gemm(1024, 1024, 1024, tile=(128, 256), cluster=(2, 1)).nvgpu, """
+    filecheck(
+        gemm(1024, 1024, 1024, tile=(128, 256), cluster=(2, 1)).nvgpu,
+        """
 CHECK:      nvvm.cluster_dim = array<i32: 2, 1, 1>
 CHECK:      nvvm.cluster.arrive
 CHECK-NEXT: nvvm.cluster.wait
@@ -132,7 +147,8 @@ CHECK-NEXT: nvvm.inline_ptx "mbarrier.try_wait.parity.acquire.cluster
 CHECK:      multicast_mask = [[MASK:%c_[0-9]+]] :
 CHECK:      nvvm.mapa
 CHECK-NEXT: nvvm.mbarrier.arrive {{.*}} {scope = #nvvm.mem_scope<cluster>}
-""")
+""",
+    )
 
 
 def test_functions_of_nan_are_the_propagating_ones():
@@ -174,6 +190,13 @@ def test_interleaved_tensor_maps_are_refused(cube):
     Rewriter.replace_value_with_new_type(descriptor.result, interleaved)
     with pytest.raises(TilewrightError, match=r"ac\.tensor_map cannot be written"):
         lower_to_nvgpu([module])
+
+
+def test_floats_of_8_bits_are_refused():
+    elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.BF16}
+    lowered = lower(matmul, {"M": 64, "N": 64, "K": 128}, elements, {"b": (1, 128)})
+    with pytest.raises(TilewrightError, match="has floats of 8 bits"):
+        lower_to_nvgpu(lowered.kernels)
 
 
 def test_a_module_without_kernels_is_empty():

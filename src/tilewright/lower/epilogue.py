@@ -8,7 +8,7 @@ registers are freed as they are consumed. Checked by: tests/lower/test_values.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
@@ -84,6 +84,8 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
     """One element of loaded fragment `number` at constant offsets from this thread's first element; 0 outside."""
     text, source = lanes.text, fragment.source
     offsets = {"m": row if "m" in fragment.axes else 0, "n": column if "n" in fragment.axes else 0}
+    if fragment.values:
+        return fragment.values[offsets["m"], offsets["n"]]
     key = (number, offsets["m"], offsets["n"])
     if key in lanes.loaded:
         return lanes.loaded[key]
@@ -102,6 +104,15 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
     value = load_as_float(text, source, f"[{position}]", inside)
     lanes.loaded[key] = value
     return value
+
+
+def load_vector(text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int], thread: str) -> LoadedFragmentPlace:
+    """The fragment of a vector with every number of this thread's places loaded. shape: rows and columns."""
+    rows = [64 * block + 8 * upper for block in range(shape[0] // 64) for upper in (0, 1)]
+    columns = [group + odd for group in range(0, shape[1], 8) for odd in (0, 1)]
+    lanes = Lanes(text, *lane_offsets(text, thread))
+    places = [(row, 0) for row in rows] if fragment.axes == "m" else [(0, column) for column in columns]
+    return replace(fragment, values={place: _load_element(lanes, fragment, 0, *place) for place in places})
 
 
 def mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:

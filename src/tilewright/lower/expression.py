@@ -8,10 +8,11 @@ Checked by: tests/lower/test_values.py.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
@@ -141,13 +142,18 @@ def fragment_body(
     origin: tuple[SSAValue, SSAValue],
     sources: dict[SSAValue, SSAValue],
     program: tile.ProgramOp,
+    ahead: Mapping[tile.LoadOp, SSAValue],
 ) -> SSAValue:
     """A map over the accumulator that computes the expression `value`, with its loads as fragments.
 
-    origin: row and column of the unit's first element; sources: the global array of each tensor that it loads.
+    origin: row and column of the unit's first element; sources: the global array of each tensor that it loads; ahead:
+    the fragments of loads made before.
     """
     loads = loads_in(value)
-    fragments = [_fragment(build, load, shape, origin, sources) for load in loads]
+    fragments = [
+        ahead[load] if load in ahead else fragment_of(build, load, shape, origin, sources, ahead=False)
+        for load in loads
+    ]
     body = Block(arg_types=[_SCALAR] * (shape.parts + len(loads)))
     inner = build.inside(body)
     leaves: dict[SSAValue, SSAValue] = {
@@ -169,13 +175,16 @@ def fragment_body(
     return build.value(ac.MapOp.create(operands=[accumulator, *fragments], result_types=[kind], regions=[Region(body)]))
 
 
-def _fragment(
+def fragment_of(
     build: Build,
     load: tile.LoadOp,
     shape: Accumulated,
     origin: tuple[SSAValue, SSAValue],
     sources: dict[SSAValue, SSAValue],
+    *,
+    ahead: bool,
 ) -> SSAValue:
+    """A load at the accumulator's places. ahead: into registers at once, not where the numbers are used."""
     tensor = tensor_type(load.tensor)
     letters = {shape.rows: "m", shape.columns: "n"}
     # An axis of groups is none of the accumulator's: the array has the rows of all groups in one line.
@@ -188,6 +197,6 @@ def _fragment(
         if shift:
             places[letter] = affine(build, [(places[letter], 1)], shift)
     kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr(axes), StringAttr(tensor.element_kind.value))
-    return build.value(
-        ac.FragmentLoadOp.create(operands=[sources[load.tensor], places["m"], places["n"]], result_types=[kind])
-    )
+    properties: dict[str, Attribute] = {"ahead": IntAttr(1)} if ahead else {}
+    operands = [sources[load.tensor], places["m"], places["n"]]
+    return build.value(ac.FragmentLoadOp.create(operands=operands, properties=properties, result_types=[kind]))

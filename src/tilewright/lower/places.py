@@ -5,7 +5,7 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
@@ -80,12 +80,14 @@ class AccumulatorPlace:
 
 @dataclass(frozen=True, slots=True)
 class LoadedFragmentPlace:
-    """Global values at the accumulator's places, loaded where they are used."""
+    """Global values at the accumulator's places, loaded where they are used. values: those already loaded, by row and
+    column from this thread's first place, 0 along an axis that the array does not have."""
 
     source: GlobalPlace
     row: str
     column: str
     axes: str
+    values: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
 
 
 @dataclass(frozen=True, slots=True)

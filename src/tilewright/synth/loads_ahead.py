@@ -1,0 +1,58 @@
+"""Which of an epilogue's loads are made while the first products of a tile run, so that their latency is hidden?
+
+Vectors along the accumulator's rows or columns, such as a bias or factors for rows and columns: each thread needs few
+of their numbers, but all at once and first of all. They are taken in the order in which the program reads them, as long
+as the registers of a consumer hold them beside its accumulators. Matrices are loaded where they are used.
+
+Not handled: vectors of a product scaled inside its loop, whose registers hold two accumulators already.
+Checked by: tests/synth/test_loads_ahead.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import tile
+from tilewright.ir.tile_facts import parameter_name, stores
+from tilewright.ir.tile_types import tensor_type
+from tilewright.synth.tile_shape import TileShape
+
+_KEPT_REGISTERS = 38
+"""Of a thread, for addresses, loop counters and what is being stored."""
+_ROWS_PER_VALUE, _COLUMNS_PER_VALUE = 32, 4
+"""Rows and columns of a warpgroup's tile for each number of a vector that a thread holds (PTX ISA, wgmma register
+fragments: two of 64 rows, two of eight columns)."""
+
+
+def choose_loads_ahead(
+    program: tile.ProgramOp, axes: tuple[str, str], shape: TileShape, products: int, registers: int
+) -> tuple[str, ...]:
+    """Parameters whose vectors are loaded ahead. axes: rows and columns of the accumulator; registers: of a consumer's
+    thread."""
+    unit_rows = shape.rows // shape.consumers
+    left = registers - _KEPT_REGISTERS - products * unit_rows * shape.columns // 128
+    chosen: list[str] = []
+    for load in _epilogue_loads(program):
+        along = [axis for axis in tensor_type(load.tensor).axis_names if axis in axes]
+        name = parameter_name(program, load.tensor)
+        if len(along) != 1 or name in chosen:
+            continue
+        needed = unit_rows // _ROWS_PER_VALUE if along[0] == axes[0] else shape.columns // _COLUMNS_PER_VALUE
+        if needed <= left:
+            left -= needed
+            chosen.append(name)
+    return tuple(chosen)
+
+
+def _epilogue_loads(program: tile.ProgramOp) -> list[tile.LoadOp]:
+    """The loads that stores depend on without a loop between, each once, in the program's order."""
+    behind = set[tile.LoadOp]()
+    pending = [store.value for store in stores(program)]
+    while pending:
+        owner = pending.pop().owner
+        match owner:
+            case tile.LoadOp():
+                behind.add(owner)
+            case tile.UnaryOp() | tile.BinaryOp() | tile.CastOp() | tile.BroadcastOp() | tile.TransposeOp():
+                pending.extend(owner.operands)
+            case _:
+                pass
+    return [op for op in program.body.block.ops if isinstance(op, tile.LoadOp) and op in behind]

@@ -1,0 +1,163 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Products scaled by blocks inside their loop: values against NumPy, proofs, and what the text looks like."""
+
+import numpy as np
+import pytest
+from lowered_programs import Lowered, instructions, lower, random_inputs, reference, run, small
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.verdict import Proven
+from tilewright.contract.typestate import verify
+from tilewright.driver.compile import compile_kernel
+from tilewright.synth.decide import Wanted
+
+E4M3, E5M2, BF16, F32 = Element.F8E4M3, Element.F8E5M2, Element.BF16, Element.F32
+
+
+@tw.kernel
+def by_blocks(
+    a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["M", "K/128"], t: tw.Tensor["N/128", "K/128"],
+    c: tw.Tensor["M", "N"],
+):  # fmt: skip
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * s[i, k // 128] * t[j // 128, k // 128]
+    c[i, j] = acc
+
+
+@tw.kernel
+def by_columns(
+    a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], t: tw.Tensor["K/128", "N"], bias: tw.Tensor["N"],
+    c: tw.Tensor["M", "N"],
+):  # fmt: skip
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * tw.exp(t[k // 128, j] * 0.25)
+    c[i, j] = tw.relu(acc + bias[j])
+
+
+@tw.kernel
+def by_deep_blocks(
+    a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["K/256"], t: tw.Tensor["N/96", "K/128"],
+    c: tw.Tensor["M", "N"],
+):  # fmt: skip
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * s[k // 256] * t[j // 96, k // 128]
+    c[i, j] = acc
+
+
+@tw.kernel
+def by_half_rows(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["M", "K/64"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * s[i, k // 64]
+    c[i, j] = acc
+
+
+@tw.kernel
+def displaced(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["M", "K/128"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * s[i + 1, k // 128]
+    c[i, j] = acc
+
+
+def lower_blocks(dims, kernel=by_blocks, element=E4M3, strides=None, **wanted) -> Lowered:
+    elements = {item.name: F32 for item in kernel.parameters} | {"a": element, "b": element, "c": F32}
+    return lower(kernel, dict(zip("MNK", dims, strict=True)), elements, strides, Wanted(**wanted))
+
+
+def assert_right(lowered: Lowered) -> None:
+    arrays = random_inputs(lowered)
+    expected, got = reference(lowered, arrays)["c"], run(lowered, arrays)["c"]
+    assert np.abs(got - expected).max() <= 2e-6 * np.abs(expected).max()
+
+
+def assert_proved(lowered: Lowered) -> None:
+    for module in lowered.kernels:
+        assert isinstance(verify(module), Proven)
+
+
+@pytest.mark.parametrize("tile", [(64, 64), (64, 128), (128, 64), (128, 128), (128, 192), (128, 160), (192, 128)])
+def test_tiles(tile):
+    lowered = lower_blocks((256, 384, 384), tile=tile)
+    assert_proved(lowered)
+    assert_right(lowered)
+
+
+@pytest.mark.parametrize("dims", [(1, 16, 128), (100, 200, 272), (129, 392, 640), (64, 7, 33)])
+def test_extents_that_fill_no_tile_and_no_block(dims):
+    lowered = lower_blocks(dims)
+    assert_proved(lowered)
+    assert_right(lowered)
+
+
+@pytest.mark.parametrize("strides", [{"s": (1, 256)}, {"t": (1, 5)}, {"s": (7, 1), "t": (9, 2)}])
+def test_scales_of_any_strides(strides):
+    assert_right(lower_blocks((200, 256, 512), strides=strides, tile=(128, 128)))
+
+
+@pytest.mark.parametrize("kernel", [by_columns, by_deep_blocks])
+@pytest.mark.parametrize("tile", [None, (128, 128), (64, 96)])
+def test_scales_along_other_axes(kernel, tile):
+    lowered = lower_blocks((128, 288, 560), kernel, tile=tile)
+    assert_proved(lowered)
+    assert_right(lowered)
+
+
+def test_sixteen_bit_products_are_scaled_in_deeper_slots():
+    lowered = lower_blocks((128, 128, 320), element=BF16)
+    assert lowered.decisions.tile_k == 128
+    assert_right(lowered)
+
+
+def test_a_transposed_result_exchanges_the_scales_axes():
+    lowered = lower_blocks((200, 256, 256), strides={"c": (1, 200)})
+    assert lowered.decisions.swapped
+    assert_right(lowered)
+
+
+def test_the_large_kernel_is_proved_as_text():
+    dtype = {"a": "f8e4m3", "b": "f8e4m3", "s": "f32", "t": "f32", "c": "bf16"}
+    dims = {"M": 4096, "N": 7168, "K": 2048}
+    done = compile_kernel(by_blocks, dims=dims, dtype=dtype, assembled=False)
+    assert done.text_proof is not None
+    elements = {"a": E4M3, "b": E4M3, "s": F32, "t": F32, "c": F32}
+    assert_right(small(lower(by_blocks, dims, elements)))
+
+
+def test_a_number_is_loaded_once_for_all_that_share_it():
+    """A thread has two rows of every 64 and, in a tile of 128 columns, one block of columns."""
+    lowered = lower_blocks((256, 256, 512), tile=(128, 128))
+    (kernel,) = lowered.parsed.kernels
+    found = [item for item in instructions(lowered.parsed) if item.row == "ld" and "global" in item.modifiers]
+    assert kernel and len(found) == 3
+
+
+def test_a_slice_is_multiplied_apart_and_added_by_the_threads():
+    lowered = lower_blocks((256, 256, 512), tile=(128, 128))
+    rows = [item.row for item in instructions(lowered.parsed)]
+    assert rows.count("fma") == 64
+    assert rows.count("wgmma.mma_async") == 4
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"), [(by_half_rows, "blocks of 64 elements of K"), (displaced, "scaled by a displaced tile")]
+)
+def test_refusals(kernel, message):
+    with pytest.raises(TilewrightError, match=message) as caught:
+        lower_blocks((128, 128, 256), kernel)
+    assert caught.value.remedy and caught.value.span is not None
+
+
+def test_a_tile_without_room_for_two_accumulators_is_refused():
+    with pytest.raises(TilewrightError, match="no registers for a total and a partial product"):
+        lower_blocks((256, 256, 256), tile=(128, 256))
