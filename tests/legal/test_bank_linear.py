@@ -19,6 +19,7 @@ from tilewright.legal.bank_linear import (
     lane_count,
     layout_wavefronts,
     linear_wavefronts,
+    residues,
     swizzled,
 )
 from tilewright.legal.banks import wavefronts
@@ -161,3 +162,13 @@ def test_groups_of_every_kind_are_linear() -> None:
     for name, kind in KINDS:
         groups = lane_groups(access_kind(kind), target(name))
         assert sorted(lane for group in groups for lane in group) == list(range(lane_count(kind, target(name))))
+
+
+def test_numbers_beyond_64_bits() -> None:
+    """Steps and counts of loops are exact; lanes so far apart are refused."""
+    assert residues(0, [(3, 1 << 70)], 128, 4) == [(0, 3)]
+    assert residues(1 << 80, [(1 << 66, 4)], 16, 4) == [(place, 1 << 64) for place in (0, 4, 8, 12)]
+    near = AffineAccess("ld.shared.b32", ((32, 4),), ((1 << 70, 4),), 1 << 90)
+    assert affine_wavefronts(near, "sm_90a") == 1 << 70
+    with pytest.raises(TilewrightError, match="bytes apart"):
+        affine_wavefronts(AffineAccess("ld.shared.b32", ((32, 1 << 70),)), "sm_90a")

@@ -242,3 +242,12 @@ def test_names_as_ptx_writes_them() -> None:
 def test_what_there_is_not_is_told(name: str, operand: str, on: str | None, message: str) -> None:
     with pytest.raises(TilewrightError, match=message):
         instruction_layout(name, operand, on)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("wgmma.m64n100k16", "did you mean 'wgmma.m64n"), ("foo", "such as wgmma")]
+)
+def test_operands_of_no_instruction(name: str, words: str) -> None:
+    with pytest.raises(TilewrightError, match="no layouts of an instruction") as caught:
+        operands_of(name)
+    assert words in str(caught.value)

@@ -80,8 +80,8 @@ def _accesses(plan: ExchangePlan) -> Iterator[tuple[Access, int]]:
     """Every instruction to shared memory, with the constant of its address."""
     for step in plan.steps:
         match step:
-            case Stage(store, load):
-                sides = [store, load]
+            case Stage():
+                sides = [access for part in step.parts for access in part]
             case Store(access) | Load(access):
                 sides = [access]
             case _:

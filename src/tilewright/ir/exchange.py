@@ -17,7 +17,7 @@ elements through the steps; tests/lower/test_exchange.py runs the lowered text o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Scope = Literal["warp", "block"]
@@ -73,6 +73,12 @@ class Cross:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """Between lanes: every word, of two elements of 16 bits, is one of an 8 x 8 matrix's, which is transposed: the bit
+    of the element and the lane's bits 0 and 1, which count columns, change places with the lane's bits 2, 3 and 4."""
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """One side of a trip through shared memory: every instruction of it.
 
@@ -91,18 +97,38 @@ class Access:
     lane_active: int = 0
     warp_active: int = 0
 
+    def part(self, begin: int, end: int) -> Access:
+        """Some of its instructions."""
+        return replace(self, elements=self.elements[begin:end], constants=self.constants[begin:end])
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Through shared memory: every thread stores, waits for those of its warp or its block, and loads. size_bytes: of
     the memory, which may be used again once the same threads have met again. The load makes a new file of `elements`
-    elements."""
+    elements.
+
+    rounds: numbers of stores and of loads done when each round ends; empty for one round. In every round threads store,
+    wait, and load what was stored up to then."""
 
     store: Access
     load: Access
     scope: Scope
     size_bytes: int
     elements: int
+    rounds: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[Access, Access], ...]:
+        """Stores and loads of each round."""
+        ends = self.rounds or ((len(self.store.elements), len(self.load.elements)),)
+        begins = ((0, 0), *ends)
+        return tuple(
+            [
+                (self.store.part(begin[0], end[0]), self.load.part(begin[1], end[1]))
+                for begin, end in zip(begins, ends, strict=False)
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +148,7 @@ class Load:
     elements: int
 
 
-Step = Rearrange | Toggle | Shuffle | Cross | Stage | Store | Load
+Step = Rearrange | Toggle | Shuffle | Cross | Turn | Stage | Store | Load
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from tilewright.ir.exchange import (
     Stage,
     Store,
     Toggle,
+    Turn,
 )
 from tilewright.layout.linear import LinearLayout
 
@@ -64,7 +65,7 @@ class TransposeDecision:
 
 
 TRANSPOSE_CLASSES: tuple[type, ...] = (
-    TransposeDecision, ExchangePlan, ExchangeCost, Rearrange, Toggle, Shuffle, Cross, Access, Stage, Store, Load
+    TransposeDecision, ExchangePlan, ExchangeCost, Rearrange, Toggle, Shuffle, Cross, Turn, Access, Stage, Store, Load
 )  # fmt: skip
 """What a decision is made of."""
 

@@ -9,21 +9,23 @@ Not handled: as `layout.linear`. Checked by tests/layout/test_linear.py, and aga
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, Names, by_bit, pack, same_names, starts_of, unpack
 
+_NAMES_KEPT = 1 << 10
+"""Products of layouts with the same names and bits of each put their columns at the same places."""
+
 
 def product(first: LinearLayout, second: LinearLayout) -> LinearLayout:
     """The direct sum: both side by side. Of an input or output that both name, `first` has the lower bits. Names
     come in an order that keeps that of both where one does, else in that of first with the others behind."""
-    inputs = _joined(first.input_bits, second.input_bits)
-    outputs = _joined(first.output_bits, second.output_bits)
-    in_low = _bases(first, {name: dict(first.output_bits).get(name, 0) for name, _ in outputs}, outputs, low=True)
-    in_high = _bases(second, {name: dict(first.output_bits).get(name, 0) for name, _ in outputs}, outputs, low=False)
-    columns = [column for name, _ in inputs for column in (*in_low.get(name, ()), *in_high.get(name, ()))]
-    return LinearLayout(inputs, outputs, tuple(columns))
+    names = (first.input_bits, first.output_bits, second.input_bits, second.output_bits)
+    inputs, outputs, low, high, order = _side_by_side(*names)
+    columns = [*_moved(first.columns, low), *_moved(second.columns, high)]
+    return LinearLayout(inputs, outputs, tuple([columns[at] for at in order]))
 
 
 def divide_left(layout: LinearLayout, divisor: LinearLayout) -> LinearLayout | NotExpressible:
@@ -174,6 +176,56 @@ def _bases(layout: LinearLayout, shifts: Mapping[str, int], outputs: Names, *, l
         ]
         at += bits
     return found
+
+
+_Moves = tuple[tuple[int, int], ...]
+"""A mask of bits where they arrive, and by how many places they have gone up."""
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def _side_by_side(
+    first_inputs: Names, first_outputs: Names, second_inputs: Names, second_outputs: Names
+) -> tuple[Names, Names, _Moves, _Moves, tuple[int, ...]]:
+    """Of a product: its inputs and outputs, where either's columns have their bits then, and the columns' order."""
+    inputs, outputs = _joined(first_inputs, second_inputs), _joined(first_outputs, second_outputs)
+    starts, below = starts_of(outputs), dict(first_outputs)
+    low = _moves(first_outputs, starts)
+    high = _moves(second_outputs, {name: start + below.get(name, 0) for name, start in starts.items()})
+    own, more = dict(first_inputs), dict(second_inputs)
+    first_at, second_at = starts_of(first_inputs), starts_of(second_inputs)
+    count = sum([bits for _, bits in first_inputs])
+    order: list[int] = []
+    for name, _ in inputs:
+        order += range(first_at.get(name, 0), first_at.get(name, 0) + own.get(name, 0))
+        order += range(count + second_at.get(name, 0), count + second_at.get(name, 0) + more.get(name, 0))
+    return inputs, outputs, low, high, tuple(order)
+
+
+def _moves(outputs: Names, starts: Mapping[str, int]) -> _Moves:
+    """Those that go equally far go together."""
+    found: dict[int, int] = {}
+    at = 0
+    for name, bits in outputs:
+        if bits:
+            distance = starts[name] - at
+            found[distance] = found.get(distance, 0) | (1 << bits) - 1 << starts[name]
+        at += bits
+    return tuple([(mask, distance) for distance, mask in found.items()])
+
+
+def _moved(columns: tuple[int, ...], moves: _Moves) -> tuple[int, ...]:
+    if len(moves) <= 1:
+        distance = moves[0][1] if moves else 0
+        return tuple([column << distance for column in columns]) if distance else columns
+    (mask, distance), (other, further), *more = moves
+    if any(up < 0 for _, up in moves):
+        # Up first by as much as any goes down, so that every one goes up from there.
+        down = max([-up for _, up in moves])
+        shifts = [(each, up + down) for each, up in moves]
+        return tuple([sum([column << up >> down & each for each, up in shifts]) for column in columns])
+    if not more:
+        return tuple([column << distance & mask | column << further & other for column in columns])
+    return tuple([sum([column << up & each for each, up in moves]) for column in columns])
 
 
 def _joined(first: Names, second: Names) -> Names:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,8 @@ from tilewright.targets import target as target_by_name
 
 _MOST_ELEMENTS = 1 << 22
 _LONGEST_PERIOD = 1 << 20
+_EXACT = 1 << 61
+"""Below it, sums of two are exact in 64 bits."""
 
 Steps = tuple[tuple[int, int], ...]
 """(count, bytes from one to the next) of each digit of a lane number or of each loop, the fastest first."""
@@ -256,6 +259,12 @@ def _by_residue(access: AffineAccess, kind: AccessKind, lane_bits: list[int], pe
         raise TilewrightError(f"undecided: the swizzle repeats after {period} bytes, and the addresses carry")
     counted = residues(access.start_bytes, access.loops, period, kind.lane_bytes)
     below = -sum(min(0, (count - 1) * step) for count, step in access.lanes)
+    above = sum(max(0, (count - 1) * step) for count, step in access.lanes)
+    if max(below, above) >= _EXACT:
+        raise TilewrightError(
+            f"the lanes of an access lie {max(below, above)} bytes apart",
+            remedy="shared memory has less than 2^20 bytes: give the layout of what lies there",
+        )
     starts = [start + -(-below // period) * period for start, _ in counted]
     found = _judged(kind, starts, lane_bits, access.swizzles, target).tolist()
     return sum(each * times for each, (_, times) in zip(found, counted, strict=True))
@@ -266,16 +275,18 @@ def residues(start: int, loops: Sequence[tuple[int, int]], period: int, unit: in
 
     unit: divides the period, the start and all steps of loops that run more than once.
     """
-    counts = np.zeros(max(1, period // unit), np.int64)
+    iterations = prod(max(1, count) for count, _ in loops)
+    # Counts that no 64-bit integer holds are kept as Python's.
+    counts = np.zeros(max(1, period // unit), np.int64 if iterations < _EXACT else object)
     counts[start // unit % len(counts)] = 1
     for count, step in loops:
         if count > 1:
-            counts = _turned(counts, count, step // unit)
+            counts = _turned(counts, count, step // unit % len(counts))
     met = np.flatnonzero(counts)
     return list(zip((met * unit).tolist(), counts[met].tolist(), strict=True))
 
 
-def _turned(counts: NDArray[np.int64], times: int, step: int) -> NDArray[np.int64]:
+def _turned(counts: NDArray[Any], times: int, step: int) -> NDArray[Any]:
     """How often each residue occurs after adding 0, 1, ..., times - 1 steps to everything counted."""
     size = len(counts)
     orbit = size // gcd(step, size)
@@ -284,7 +295,7 @@ def _turned(counts: NDArray[np.int64], times: int, step: int) -> NDArray[np.int6
     whole, rest = divmod(times, orbit)
     found = np.repeat(along.sum(axis=1, keepdims=True) * whole, orbit, axis=1)
     if rest:
-        sums = np.cumsum(np.concatenate([np.zeros((len(along), 1), np.int64), along, along], axis=1), axis=1)
+        sums = np.cumsum(np.concatenate([np.zeros((len(along), 1), counts.dtype), along, along], axis=1), axis=1)
         ends = np.arange(orbit) + orbit + 1
         found += sums[:, ends] - sums[:, ends - rest]
     turned = np.empty_like(counts)

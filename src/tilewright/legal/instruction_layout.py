@@ -45,6 +45,8 @@ _IMMATERIAL = re.compile(r"\.(?:sync|aligned|shared|b16|b8|mma_async|row\.col)(?
 _SHARED_OPERAND = re.compile(r"([AB])\.(K|MN)\.(\w+)")
 _SHARED_INSTRUCTIONS = ("wgmma", "tcgen05")
 _TMA = "tma.swizzle."
+_ACCESSES = ("ld", "st", "ds_")
+"""How accesses of shared memory begin, of which the lanes have a layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,12 @@ def instruction_layout(name: str, operand: str, target: Target | str | None = No
         return _of_instruction(plain, operand, facts)
     if operand == "lanes":
         return _of_access(name, facts)
+    raise _unknown(name, plain)
+
+
+def _unknown(name: str, plain: str) -> TilewrightError:
     near = get_close_matches(plain, instruction_names(), n=1, cutoff=0.5)
-    raise TilewrightError(
+    return TilewrightError(
         f"no layouts of an instruction {name!r}",
         remedy=f"did you mean {near[0]!r}?" if near else "such as wgmma.m64n128k16 or ldmatrix.x4",
     )
@@ -107,6 +113,8 @@ def operands_of(name: str) -> tuple[str, ...]:
         return ("shared",)
     instruction = fragment_instructions().get(plain)
     if instruction is None:
+        if not plain.startswith(_ACCESSES):
+            raise _unknown(name, plain)
         access_kind(name)
         return ("lanes",)
     own = tuple(operand for operand, _ in instruction.operands)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir.exchange import Access, Cross, ExchangePlan, Load, Rearrange, Shuffle, Stage, Store, Toggle
+from tilewright.ir.exchange import Access, Cross, ExchangePlan, Load, Rearrange, Shuffle, Stage, Store, Toggle, Turn
 from tilewright.lower.emit import Text
 from tilewright.lower.exchange_words import (
     LANE_BITS,
@@ -75,18 +75,20 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
                 file = file_of(_shuffle(ready, step, file, partner), len(file.even), per_word)
             case Cross():
                 file = file_of(_cross(ready, step, packed_words(ready, file)), len(file.even), per_word)
+            case Turn():
+                turned = [
+                    ready.text.into("b32", "movmatrix.sync.aligned.m8n8.trans.b16", word)
+                    for word in packed_words(ready, file)
+                ]
+                file = file_of(turned, len(file.even), per_word)
             case Stage():
-                _store(ready, step.store, file)
-                if step.scope == "warp":
-                    ready.text.emit("bar.warp.sync", -1)
-                else:
-                    ready.text.emit("bar.sync", 0)
-                file = _load(ready, step.load, step.elements)
+                file = _trip(ready, step, file)
             case Store():
                 _store(ready, step.access, file)
                 file = File(())
             case Load():
-                file = _load(ready, step.access, step.elements)
+                parts = _loaded(ready, step.access)
+                file = File(tuple(parts[each] for each in range(step.elements)))
     return packed_words(ready, file)
 
 
@@ -167,6 +169,19 @@ def _place(ready: Ready, access: Access, constant: int) -> str:
     return f"[{register}+{added}]" if added else f"[{register}]"
 
 
+def _trip(ready: Ready, step: Stage, file: File) -> File:
+    found: list[Part] = [("", 0)] * step.elements
+    for store, load in step.parts:
+        _store(ready, store, file)
+        if step.scope == "warp":
+            ready.text.emit("bar.warp.sync", -1)
+        else:
+            ready.text.emit("bar.sync", 0)
+        for element, part in _loaded(ready, load).items():
+            found[element] = part
+    return File(tuple(found))
+
+
 def _store(ready: Ready, access: Access, file: File) -> None:
     text, width = ready.text, ready.plan.element_bytes
     guard = active_predicate(ready, access.lane_active | access.warp_active << LANE_BITS)
@@ -196,9 +211,10 @@ def _low(ready: Ready, file: File) -> str:
     return ready.text.into("b32", "shr.u32", register, 8 * byte) if byte else register
 
 
-def _load(ready: Ready, access: Access, elements: int) -> File:
+def _loaded(ready: Ready, access: Access) -> dict[int, Part]:
+    """Where the elements that an access loads are then."""
     text, width = ready.text, ready.plan.element_bytes
-    file: list[Part] = [("", 0)] * elements
+    file: dict[int, Part] = {}
     for moved, constant in zip(access.elements, access.constants, strict=True):
         address = _place(ready, access, constant)
         size = len(moved) * width
@@ -213,7 +229,7 @@ def _load(ready: Ready, access: Access, elements: int) -> File:
             text.emit(opcode, braces(words), address)
         for at, element in enumerate(moved):
             file[element] = (words[at * width // WORD_BYTES], at * width % WORD_BYTES)
-    return File(tuple(file))
+    return file
 
 
 def _vector(words: int) -> str:

@@ -27,6 +27,8 @@ from tilewright.lower.exchange_words import Ready, linear_bytes
 
 _LANE_BITS = 5
 _ALIGN_BYTES = 128
+_MOST_REGISTERS, _REGISTERS = 255, 1 << 16
+"""Of a thread, and of a multiprocessor (CUDA C++ Programming Guide, compute capabilities)."""
 ENTRY = "exchange"
 
 
@@ -87,6 +89,8 @@ def _entry(text: Text, parameters: Sequence[str], warps: int, shared: int, targe
     if shared:
         head += [f".extern .shared .align {_ALIGN_BYTES} .b8 exchange_smem[];", ""]
     head += [f".visible .entry {ENTRY}(", ",\n".join(parameters), ")", f".reqntid {32 * warps}, 1, 1"]
+    # The assembler else saves registers, of which a CTA alone has plenty, and makes instructions wait for each other.
+    head.append(f".maxnreg {min(_MOST_REGISTERS, _REGISTERS // (32 * warps))}")
     return "\n".join([*head, "{", *text.declarations(), "", *text.lines, "}", ""])
 
 

@@ -25,7 +25,7 @@ from tilewright.layout.bit_matrix import Columns
 from tilewright.layout.linear import LinearLayout
 from tilewright.synth.exchange_chain import plan_of_chain
 from tilewright.synth.exchange_held import Held, Pair, extended, pair_of, shared_registers, spans
-from tilewright.synth.exchange_lanes import free_of_copies, lane_steps, rearranged
+from tilewright.synth.exchange_lanes import free_of_copies, lane_steps, rearranged, turn_steps
 from tilewright.synth.exchange_stage import stages
 from tilewright.targets import Target
 from tilewright.targets import target as target_by_name
@@ -45,10 +45,7 @@ def plan_exchange(
     NotExpressible: the source lacks elements, or the layouts have other numbers of warps. Raises TilewrightError for
     layouts of other inputs or tiles, other element sizes and targets without warps of 32 lanes.
     """
-    if element_bytes not in _ELEMENT_BITS:
-        raise TilewrightError(
-            f"an exchange of elements of {element_bytes} bytes", remedy="elements have 1, 2 or 4; split larger ones"
-        )
+    _require_size(element_bytes)
     name = target if isinstance(target, str) else target.name
     return _planned(source, destination, element_bytes, name)
 
@@ -57,6 +54,7 @@ def candidate_plans(
     source: LinearLayout, destination: LinearLayout, element_bytes: int, target: Target | str
 ) -> tuple[ExchangePlan, ...] | NotExpressible:
     """Every plan that was weighed, the cheapest first. As `plan_exchange`."""
+    _require_size(element_bytes)
     facts = target_by_name(target) if isinstance(target, str) else target
     if facts.limit("warp.threads") != 32:
         raise TilewrightError(f"no exchange for {facts.name}, whose warps have {facts.limit('warp.threads')} lanes")
@@ -70,6 +68,13 @@ def candidate_plans(
     # Of equal cost, what one way packs after the trip the way back unpacks before it, and neighbours fold both.
     forwards = pair.source.columns <= pair.destination.columns
     return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots, _ends(plan, forwards))))
+
+
+def _require_size(element_bytes: int) -> None:
+    if element_bytes not in _ELEMENT_BITS:
+        raise TilewrightError(
+            f"an exchange of elements of {element_bytes} bytes", remedy="elements have 1, 2 or 4; split larger ones"
+        )
 
 
 def _ends(plan: ExchangePlan, forwards: bool) -> list[tuple[str, int]]:
@@ -95,15 +100,19 @@ def _chains(pair: Pair, element_bits: int, target: Target) -> Iterator[tuple[str
         yield ("shuffles" if moved else "moves within threads"), by_lanes
         if not moved:
             return
-    matrices = target.supports("stmatrix")
+    # Where there is stmatrix, there is movmatrix.
+    if element_bits == 1 and target.supports("stmatrix"):
+        turned = turn_steps(pair)
+        if turned is not None:
+            yield "transposed in registers", turned
     scope = "of each warp" if pair.in_warp else "of the block"
-    for trip in stages(pair, element_bits, matrices=matrices):
+    for trip in stages(pair, element_bits, target):
         yield f"shared memory {scope}", trip
     for steps, crossed in _crossed_sources(pair, word_bits):
-        for trip in stages(crossed, element_bits, matrices=matrices):
+        for trip in stages(crossed, element_bits, target):
             yield f"lanes exchange, then shared memory {scope}", (*steps, *trip)
     for steps, crossed in _crossed_destinations(pair, word_bits):
-        for trip in stages(crossed, element_bits, matrices=matrices):
+        for trip in stages(crossed, element_bits, target):
             yield f"shared memory {scope}, then lanes exchange", (*trip, *steps)
 
 

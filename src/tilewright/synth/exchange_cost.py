@@ -16,7 +16,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.ir.exchange import Access, Cross, ExchangeCost, Load, Rearrange, Shuffle, Stage, Step, Store, Toggle
+from tilewright.ir.exchange import (
+    Access,
+    Cross,
+    ExchangeCost,
+    Load,
+    Rearrange,
+    Shuffle,
+    Stage,
+    Step,
+    Store,
+    Toggle,
+    Turn,
+)
 from tilewright.targets import Target
 
 _WORD_BYTES = 4
@@ -29,6 +41,7 @@ class _Count:
     fresh: int
     permutes: int = 0
     shuffles: int = 0
+    turns: int = 0
     wavefronts: int = 0
     accesses: int = 0
     latency: int = 0
@@ -56,13 +69,14 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
         count.wavefronts * target.limit("exchange.wavefront_centicycles")
         + count.accesses * target.limit("exchange.access_centicycles")
         + count.shuffles * target.limit("exchange.shuffle_centicycles")
+        + count.turns * target.limit("exchange.turn_centicycles")
     )
-    slots = count.permutes + count.shuffles + count.accesses
+    slots = count.permutes + count.shuffles + count.turns + count.accesses
     return ExchangeCost(
         cycles=-(-(issue + pipe) // 100) + count.latency,
         issue_slots=slots,
         wavefronts=count.wavefronts * warps,
-        shuffles=count.shuffles,
+        shuffles=count.shuffles + count.turns,
         barriers=count.barriers,
         shared_bytes=count.shared_bytes,
         moved_bytes=count.moved_bytes * warps,
@@ -97,12 +111,18 @@ def _followed(
             count.moved_bytes += (pairs + words % 2) * _WORD_BYTES * 32
             count.latency += target.limit("exchange.shuffle_latency_cycles")
             return _renewed(count, len(file), per_word)
+        case Turn():
+            words = _pack(count, file, per_word)
+            count.turns += words
+            count.moved_bytes += words * _WORD_BYTES * 32
+            count.latency += target.limit("exchange.shuffle_latency_cycles")
+            return _renewed(count, len(file), per_word)
         case Stage():
             _store(count, file, step.store, per_word)
             for access in (step.store, step.load):
                 _count_access(count, access, element_bytes)
             count.latency += target.limit(f"exchange.{step.scope}_trip_cycles")
-            count.barriers += step.scope == "block"
+            count.barriers += len(step.parts) if step.scope == "block" else 0
             count.shared_bytes = max(count.shared_bytes, step.size_bytes)
             return _loaded(count, step.load, step.elements, per_word)
         case Store():

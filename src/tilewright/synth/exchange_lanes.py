@@ -17,7 +17,7 @@ then. Who checks: tests/synth/test_exchange.py.
 
 from __future__ import annotations
 
-from tilewright.ir.exchange import Parity, Rearrange, Shuffle, Step, Toggle
+from tilewright.ir.exchange import Parity, Rearrange, Shuffle, Step, Toggle, Turn
 from tilewright.layout import bit_matrix
 from tilewright.layout.bit_matrix import Columns
 from tilewright.synth.exchange_held import (
@@ -55,6 +55,28 @@ def lane_steps(pair: Pair, word_bits: int) -> tuple[Step, ...] | None:
         *moves,
         rearranged(destination.register, pair.destination.register),
     )
+
+
+def turn_steps(pair: Pair) -> tuple[Step, ...] | None:
+    """Steps by transposing matrices of 8 x 8 elements of 16 bits within their registers, or None.
+
+    The element's lowest bit and the lane's bits 0 and 1 change places with the lane's bits 2, 3 and 4; everything else
+    is where it was.
+    """
+    source, destination = pair.source, pair.destination
+    if not pair.in_warp or source.warp != destination.warp or len(source.register) != len(destination.register):
+        return None
+    column, row = destination.lane[2], source.lane[2]
+    if (*source.lane[3:], column, *source.lane[:2]) != destination.lane:
+        return None
+    kept = bit_matrix.intersection(source.register, destination.register)
+    before, after = (column, *kept), (row, *kept)
+    if len(before) != len(source.register) or len(independent(before)) != len(before):
+        return None
+    known = bit_matrix.solve_all(source.register, before), bit_matrix.solve_all(after, destination.register)
+    if None in known:
+        return None
+    return rearranged(source.register, before), Turn(), rearranged(after, destination.register)
 
 
 def rearranged(old: Columns, new: Columns) -> Rearrange:

@@ -93,7 +93,7 @@ def _chains(
     matrices = target.supports("stmatrix") and not (is_store and store.lane_active)
     own, lanes, numbered = (store.columns, store.held, held.register) if is_store else (loaded, held, None)
     part: Stored | None = store if is_store else None
-    for side in sides_of(run, lanes, own, element_bits, matrices=matrices, every_width=True):
+    for side in sides_of(run, lanes, own, element_bits, matrices=matrices, every_width=True, is_load=not is_store):
         found = access_of(side, lanes, own, inverse, element_bits, part, numbered)
         if found is None:
             continue

@@ -13,8 +13,9 @@ its bytes; what remains to choose is how wide the accesses are, by cost. Linear 
 A source that repeats elements stores each once: lanes first, then warps, then elements are taken. Groups of lanes:
 `legal.banks`, measured; matrices: PTX ISA, `stmatrix`, `ldmatrix`.
 
-Not handled: lines longer than 128 bytes (64 banks); loads that serve more lanes together where neighbours ask for the
-same word. Who checks: tests/synth/test_exchange.py counts wavefronts of every access by `legal.banks`.
+Loads of 8 and 16 bytes serve twice as many lanes together where neighbours ask for the same address: their space P is
+that of all of these. Not handled: lines longer than 128 bytes (64 banks). Who checks: tests/synth/test_exchange.py
+counts wavefronts of every access by `legal.banks`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from tilewright.layout import bit_matrix
 from tilewright.layout.bit_matrix import Columns
 from tilewright.synth.exchange_held import LANE_BITS, Held, Pair, extended, independent, shared_registers, solved, spans
 from tilewright.synth.exchange_lanes import rearranged, toggle
+from tilewright.synth.exchange_rounds import in_rounds
+from tilewright.targets import Target
 
 LINE_BITS = 7
 WORD_BITS = 2
@@ -38,13 +41,15 @@ _MATRICES_BITS = 2
 @dataclass(frozen=True, slots=True)
 class Side:
     """How one side moves elements. run: of an instruction; bits: log2 of its bytes; word: of matrices, the elements of
-    one register; group: what the lanes served together reach besides."""
+    one register; group: what the lanes served together reach besides; pairs: a load that serves twice as many lanes,
+    since neighbours ask for the same address."""
 
     form: Form
     bits: int
     run: Columns
     word: Columns
     group: Columns
+    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +63,18 @@ class Stored:
     warp_active: int
 
 
-def stages(pair: Pair, element_bits: int, *, matrices: bool) -> Iterator[tuple[Step, ...]]:
-    """Trips that take the pair's elements of 2^element_bits bytes, and the moves within threads after them. matrices:
-    `stmatrix` is there."""
+def stages(pair: Pair, element_bits: int, target: Target) -> Iterator[tuple[Step, ...]]:
+    """Trips that take the pair's elements of 2^element_bits bytes, and the moves within threads after them."""
+    matrices = target.supports("stmatrix")
     store = stored_once(pair.source)
     loaded = tuple(pair.destination.register[at] for at in independent(pair.destination.register))
     seen: set[tuple[Side, Side]] = set()
     for run in _runs(pair, store, loaded, element_bits):
         for out in sides_of(run, store.held, store.columns, element_bits, matrices=matrices and not store.lane_active):
-            for back in sides_of(run, pair.destination, loaded, element_bits, matrices=matrices):
+            for back in sides_of(run, pair.destination, loaded, element_bits, matrices=matrices, is_load=True):
                 if (out, back) not in seen:
                     seen.add((out, back))
-                    found = _stage(pair, store, loaded, (out, back), element_bits)
+                    found = _stage(pair, store, loaded, (out, back), element_bits, target)
                     if found is not None:
                         yield found
 
@@ -109,7 +114,14 @@ def _runs(pair: Pair, store: Stored, loaded: Columns, element_bits: int) -> Iter
 
 
 def sides_of(
-    run: Columns, held: Held, own: Columns, element_bits: int, *, matrices: bool, every_width: bool = False
+    run: Columns,
+    held: Held,
+    own: Columns,
+    element_bits: int,
+    *,
+    matrices: bool,
+    every_width: bool = False,
+    is_load: bool = False,
 ) -> Iterator[Side]:
     """How a side with element columns `own` can move this run, or a beginning of it."""
     longest = next((size for size in range(len(run), 0, -1) if spans(own, run[:size])), 0)
@@ -117,7 +129,8 @@ def sides_of(
         bits = size + element_bits
         if every_width or size == longest or bits == WORD_BITS:
             served = {RUN_BITS: 3, RUN_BITS - 1: 4}.get(bits, LANE_BITS)
-            yield Side("vector", bits, run[:size], (), held.lane[:served])
+            pairs = is_load and served < LANE_BITS and 0 in held.lane[:2]
+            yield Side("vector", bits, run[:size], (), held.lane[: served + pairs], pairs)
     word = WORD_BITS - element_bits
     if not matrices or len(run) != RUN_BITS - element_bits:
         return
@@ -131,7 +144,7 @@ def sides_of(
 
 
 def _stage(
-    pair: Pair, store: Stored, loaded: Columns, sides: tuple[Side, Side], element_bits: int
+    pair: Pair, store: Stored, loaded: Columns, sides: tuple[Side, Side], element_bits: int, target: Target
 ) -> tuple[Step, ...] | None:
     """None where runs of both sides do not fit, or lanes would meet in one bank."""
     out, back = sides
@@ -151,7 +164,7 @@ def _stage(
     (out_access, _), (back_access, order) = stored, fetched
     scope: Scope = "warp" if pair.in_warp else "block"
     size = max(16, 1 << pair.bits + element_bits)
-    stage = Stage(out_access, back_access, scope, size, 1 << len(order))
+    stage = in_rounds(Stage(out_access, back_access, scope, size, 1 << len(order)), 1 << element_bits, target)
     turn = toggle(tuple(turns[:LANE_BITS]), tuple(turns[LANE_BITS:]))
     return (stage, *(() if turn is None else (turn,)), rearranged(order, pair.destination.register))
 
@@ -244,7 +257,7 @@ def access_of(
         constants.append(bit_matrix.apply(memory, bit_matrix.apply(outer, number)) << element_bits)
     if side.form == "vector":
         lanes = held.lane
-        wavefronts = max(1, (1 << side.bits) * (1 << LANE_BITS) >> LINE_BITS)
+        wavefronts = max(1, (1 << side.bits) * (1 << LANE_BITS) >> LINE_BITS + side.pairs)
     else:
         lanes = (*side.group, *matrices, *(0,) * (LANE_BITS - len(side.group) - len(matrices)))
         wavefronts = 1 << len(matrices)

@@ -1,0 +1,57 @@
+"""Trips in two rounds: what each round loads was stored by then, and nothing is lost."""
+
+import pytest
+from bench.register_layouts import register_layouts
+from tests.synth.exchange_steps import follow, holding
+
+from tilewright.ir.exchange import ExchangePlan, Stage
+from tilewright.synth.exchange import candidate_plans, plan_exchange
+from tilewright.synth.exchange_rounds import dealt
+
+LAYOUTS = register_layouts(64)
+
+
+def stages(source, destination, element_bytes):
+    plans = candidate_plans(LAYOUTS[source], LAYOUTS[destination], element_bytes, "sm_90a")
+    return [(plan, step) for plan in plans for step in plan.steps if isinstance(step, Stage)]
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "element_bytes", "dealt_here"),
+    [
+        ("dot A, 8 bits", "ldmatrix x4 transposed", 4, True),
+        ("row1", "row4 warps across", 1, True),
+        ("row1", "column1", 2, False),
+        ("row4", "column8", 4, False),
+    ],
+)
+def test_rounds_where_they_pay(source, destination, element_bytes, dealt_here):
+    plan = plan_exchange(LAYOUTS[source], LAYOUTS[destination], element_bytes, "sm_90a")
+    assert isinstance(plan, ExchangePlan)
+    (stage,) = [step for step in plan.steps if isinstance(step, Stage)]
+    assert bool(stage.rounds) == dealt_here
+    after = follow(holding(LAYOUTS[source]), plan, "sm_90a")
+    assert (after == holding(LAYOUTS[destination])).all()
+
+
+@pytest.mark.parametrize("pair", [("row4", "column8"), ("wgmma D", "dot A, 8 bits"), ("row8", "mma D, warps apart")])
+def test_rounds_cover_every_access_once(pair):
+    seen = 0
+    found_stages = [(size, stage) for size in (1, 2, 4) for _, stage in stages(*pair, size)]
+    for element_bytes, stage in found_stages:
+        two = dealt(stage, element_bytes)
+        stored, loaded = zip(*two.parts, strict=True)
+        seen += bool(two.rounds)
+        for parts, whole in ((stored, stage.store), (loaded, stage.load)):
+            found = [each for part in parts for each in zip(part.constants, part.elements, strict=True)]
+            assert sorted(found) == sorted(zip(whole.constants, whole.elements, strict=True))
+    assert seen
+
+
+def test_what_needs_everything_goes_in_one_round():
+    """A single store, of which no part can wait."""
+    plan = plan_exchange(LAYOUTS["row8"], LAYOUTS["column8"], 2, "sm_90a")
+    assert isinstance(plan, ExchangePlan)
+    (stage,) = [step for step in plan.steps if isinstance(step, Stage)]
+    one = Stage(stage.store.part(0, 1), stage.load.part(0, 1), stage.scope, stage.size_bytes, 8)
+    assert dealt(one, 2) == one
