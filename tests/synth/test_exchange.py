@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from tests.synth.exchange_steps import follow, holding
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.exchange import (, Turn
-    ExchangePlan,
-)
+from tilewright.ir.exchange import ExchangePlan, Turn
 from tilewright.layout import bit_matrix
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, linear_layout
