@@ -387,8 +387,9 @@ class _Machine:
             for name, state in states.items():
                 readers = [unit for unit in units if unit.cta == cta and unit.name in state.reads]
                 counts = {state.reads[unit.name] for unit in readers if not _takes_turns(unit.role)}
-                turns = sum(state.reads[unit.name] for unit in readers if _takes_turns(unit.role))
-                counts = counts | ({turns} if turns else set()) or {0}
+                if any(_takes_turns(unit.role) for unit in readers):
+                    counts.add(sum(state.reads[unit.name] for unit in readers if _takes_turns(unit.role)))
+                counts = counts or {0}
                 if counts != {state.fills}:
                     self.log("CTA", f"ends; {state.fills} slots of ring {name} were filled and {max(counts)} read")
                     raise _Violation(

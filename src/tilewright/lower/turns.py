@@ -1,12 +1,14 @@
 """How two consumers take tiles in turn: the loop over every second tile, the barriers of turns, cursors that pass over
 the other's slots.
 
-While one warpgroup's accumulators leave, the other's product runs, on slots of the same ring. A unit may wait for a slot
-only when every earlier phase of that slot has ended, or the parity that it waits for could be one of two phases before;
-so it begins when the other has waited for all slots of the tile before. Unit u's barrier of turns counts one arrival a
-phase: unit 0's first wait passes at once (the phase before the first), unit 1's waits for unit 0's first tile.
-Sources: PTX ISA, mbarrier.try_wait (parity of the phase before), mbarrier.arrive. Checked by: tests/lower/test_turns.py,
-and `contract`.
+While one warpgroup's accumulators leave, the other's product runs, on slots of the same ring. A unit may wait for a
+slot only when every earlier phase of that slot has ended, or the parity that it waits for could be one of two phases
+before; so it begins when the other has waited for all slots of the tile before. A unit's barrier of turns counts one
+arrival a phase: unit 0's first wait passes at once, as of the phase before the first; unit 1's is for unit 0's first
+tile.
+
+Not handled: clusters, more units than two. Sources: PTX ISA, mbarrier.try_wait (parity of the phase before),
+mbarrier.arrive. Checked by: tests/lower/test_turns.py, and `contract`.
 """
 
 from __future__ import annotations
