@@ -11,6 +11,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate import verify
+from tilewright.driver.address_proof import SameAddresses, staged_stores
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import int_array
@@ -62,7 +63,7 @@ def computed(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "K", "N"], c: tw.Ten
 
 
 @tw.kernel
-def gated(
+def unlike(
     a: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], v: tw.Tensor["N", "K"], c: tw.Tensor["B", "M", "N"]
 ):
     p, i, j = tw.grid("B", "M", "N")
@@ -70,6 +71,21 @@ def gated(
     for k in tw.loop("K"):
         one += tw.dot(a[p, i, k], w[p, j, k].T)
         two += tw.dot(a[p, i, k], v[j, k].T)
+    c[p, i, j] = tw.silu(one) * two
+
+
+@tw.kernel
+def gated(
+    a: tw.Tensor["B", "M", "K"],
+    w: tw.Tensor["B", "N", "K"],
+    v: tw.Tensor["B", "N", "K"],
+    c: tw.Tensor["B", "M", "N"],
+):
+    p, i, j = tw.grid("B", "M", "N")
+    one, two = tw.zeros(p, i, j), tw.zeros(p, i, j)
+    for k in tw.loop("K"):
+        one += tw.dot(a[p, i, k], w[p, j, k].T)
+        two += tw.dot(a[p, i, k], v[p, j, k].T)
     c[p, i, j] = tw.silu(one) * two
 
 
@@ -112,7 +128,10 @@ def test_elementwise_over_three_axes(batch, m, n):
 
 def test_two_products_of_a_batch():
     with pytest.raises(TilewrightError, match="these products do not go into one kernel"):
-        lower(gated, {"B": 2, "M": 64, "N": 64, "K": 64})
+        lower(unlike, {"B": 2, "M": 64, "N": 64, "K": 64})
+    lowered = lower(gated, {"B": 2, "M": 160, "N": 112, "K": 72})
+    proven(lowered)
+    assert_close(lowered, random_inputs(lowered))
 
 
 @pytest.mark.parametrize(
@@ -147,6 +166,8 @@ def test_maps_have_the_batch_as_third_dimension():
     loads = [item for item in instructions(lowered.parsed) if item.opcode.startswith("cp.async.bulk.tensor.3d")]
     assert loads
     assert not [item for item in instructions(lowered.parsed) if item.opcode.startswith("cp.async.bulk.tensor.2d")]
+    staged = staged_stores(lowered.parsed, lowered.plan.launches)
+    assert staged and all(isinstance(store.verdict, SameAddresses) for store in staged)
 
 
 def test_the_small_instance_keeps_a_batch_of_two_close_together():

@@ -13,6 +13,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate import verify
+from tilewright.driver.address_proof import SameAddresses, staged_stores
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.decide import Wanted
@@ -158,3 +159,10 @@ def test_decisions_of_one_product_have_no_more_operands():
     assert isinstance(decisions, PipelineDecisions)
     assert (decisions.swapped, len(decisions.more_b)) == (1, 1)
     assert replace(decisions, more_b=()).multiplied_columns == decisions.tile_n
+
+
+def test_what_is_staged_lies_where_the_maps_expect_it():
+    lowered = lower(three, {"M": 256, "N": 256, "K": 256})
+    staged = staged_stores(lowered.parsed, lowered.plan.launches)
+    assert len({store.map_name for store in staged}) == 2
+    assert all(isinstance(store.verdict, SameAddresses) for store in staged)

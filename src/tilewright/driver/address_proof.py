@@ -8,9 +8,13 @@ of wgmma, so that value, lane and address are tied together by the ISA's fragmen
 for every thread, for all symbols and all iterations; a difference is a counterexample of thread, value, row and column.
 That every byte of the box is written once is checked too.
 
-Anything else ends as `NotDecided`: data that comes from no single accumulator value, addresses that depend on a loop's
-counter, boxes of other ranks. Not proved here: coordinates in the array, which descriptor gave a block of rows, order
-and visibility (the contract's matter). Source: PTX ISA, wgmma register fragments, stmatrix, tensor swizzling modes.
+Where an element comes from several values of one block of an accumulator (products side by side), all elements of the
+store must, from values as far apart; the element's place is that of the first.
+
+Anything else ends as `NotDecided`: data that comes from no accumulator value, addresses that depend on a loop's
+counter, boxes that are no matrix. Not proved here: coordinates in the array, which descriptor gave a block of rows,
+order and visibility (the contract's matter).
+Source: PTX ISA, wgmma register fragments, stmatrix, tensor swizzling modes.
 Checked by: tests/driver/test_address_proof.py, with mutated texts that must be refuted.
 """
 
@@ -113,10 +117,12 @@ class _Reading:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Staged:
     """Elements that one instruction stores. address: bytes, by thread and element; values: of the accumulator, by
-    element, the storing thread's own; form: of the address operand."""
+    element, the storing thread's own, the first where there are several; apart: how far the others are from the first,
+    each way that occurs; form: of the address operand."""
 
     address: NDArray[np.int64]
     values: tuple[int, ...]
+    apart: frozenset[tuple[int, ...]]
     form: ThreadForm
     item: Instruction
 
@@ -231,11 +237,12 @@ def _judge(reading: _Reading, launch: Launch, described: TensorMap, begin: int, 
 
 def _box_layout(described: TensorMap) -> Layout:
     """Row and column of the box to bytes from its begin."""
-    if len(described.box) != 2 or described.interleave != "none" or described.im2col is not None:
+    is_matrix = len(described.box) >= 2 and set(described.box[2:]) <= {1}
+    if not is_matrix or described.interleave != "none" or described.im2col is not None:
         raise _Undecided("a box that is no plain matrix")
     if described.swizzle not in _SWIZZLES:
         raise _Undecided(f"the swizzle {described.swizzle}")
-    columns, rows = described.box
+    columns, rows = described.box[:2]
     size = described.element.bytes
     pitch = max(columns * size, SPAN_BYTES[described.swizzle])
     return Layout((rows, columns), (pitch, size), 0, _SWIZZLES[described.swizzle])
@@ -250,7 +257,9 @@ def _compare(
     start = int(base.numbers[issuer])
     if start % period or base.multiple % period:
         raise _Undecided(f"the box does not begin at a multiple of {period} bytes for sure")
-    columns, rows = described.box
+    if len({way for each in elements for way in each.apart}) > 1:
+        raise _Undecided("elements that come from different numbers of accumulator values, or from others apart")
+    columns, rows = described.box[:2]
     places = layout.offsets().reshape(columns, rows).T
     coordinates = [_coordinates(each) for each in elements]
     first = min(int(column.min()) for _, column in coordinates)
@@ -311,7 +320,7 @@ def _staged(reading: _Reading, at: int) -> _Staged:
         packed, size = (_BYTE_PAIRS, 1) if item.modifiers[-1] == "b16" else (frozenset[str](), 4)
         values = tuple(value for register in registers for value in _sources(reading, register, at, packed))
         steps = size * np.arange(len(values), dtype=np.int64)
-        return _Staged((form.numbers[:, None] + steps[None, :]) & _MASK, values, form, item)
+        return _staged_values((form.numbers[:, None] + steps[None, :]) & _MASK, values, form, item)
     if "m8n8" not in item.modifiers or item.modifiers[-1] != "b16":
         raise _Undecided(f"{item.opcode} is not followed")
     values = tuple(value for register in registers for value in _sources(reading, register, at, _HALF_PAIRS))
@@ -320,7 +329,14 @@ def _staged(reading: _Reading, at: int) -> _Staged:
     threads = np.arange(reading.forms.threads, dtype=np.int64)
     place = np.stack([places[register, :, byte][threads % 32] for register in range(len(registers)) for byte in (0, 2)])
     address = form.numbers[threads // 32 * 32 + place // 16] + place % 16 & _MASK
-    return _Staged(address.T, values, form, item)
+    return _staged_values(address.T, values, form, item)
+
+
+def _staged_values(
+    address: NDArray[np.int64], values: tuple[tuple[int, ...], ...], form: ThreadForm, item: Instruction
+) -> _Staged:
+    apart = frozenset(tuple(value - found[0] for value in found) for found in values)
+    return _Staged(address, tuple(found[0] for found in values), apart, form, item)
 
 
 def _address_form(forms: ThreadForms, operand: object, at: int) -> ThreadForm:
@@ -336,7 +352,7 @@ def _address_form(forms: ThreadForms, operand: object, at: int) -> ThreadForm:
             raise _Undecided("an address that is a predicate")
 
 
-def _sources(reading: _Reading, operand: object, at: int, packed: frozenset[str]) -> tuple[int, ...]:
+def _sources(reading: _Reading, operand: object, at: int, packed: frozenset[str]) -> tuple[tuple[int, ...], ...]:
     """The accumulator values that a register holds, the low half's first. packed: types of which it holds a pair, as
     the conversion that makes it says; empty for a register of one value."""
     if not packed or not isinstance(operand, Register):
@@ -349,8 +365,8 @@ def _sources(reading: _Reading, operand: object, at: int, packed: frozenset[str]
     return (_one_source(reading, item.operands[2]), _one_source(reading, item.operands[1]))
 
 
-def _one_source(reading: _Reading, operand: object) -> int:
-    """The one accumulator value that an element is computed from."""
+def _one_source(reading: _Reading, operand: object) -> tuple[int, ...]:
+    """The accumulator values that an element is computed from, all of one block, the first of the block first."""
     known, text = reading.accumulators, reading.text
     found: set[int] = set()
     waiting = [operand.name] if isinstance(operand, Register) else []
@@ -368,9 +384,9 @@ def _one_source(reading: _Reading, operand: object) -> int:
                 waiting += facts.reads
             elif facts.kind != "load" or facts.space not in ("global", "param", "const"):
                 raise _Undecided(f"data that comes through {text.flow.instructions[place].opcode}")
-    if len(found) != 1:
+    if len({value // _BLOCK_VALUES for value in found}) != 1:
         raise _Undecided(f"an element that comes from {len(found)} accumulator values")
-    return found.pop()
+    return tuple(sorted(found))
 
 
 def _accumulators(text: Text) -> dict[str, int]:
