@@ -52,12 +52,44 @@ def apart(
     y[g, i, j] = acc
 
 
+@tw.kernel
+def bias_of_each(
+    x: tw.Tensor["T", "K"],
+    w: tw.Tensor["G", "K", "N"],
+    b: tw.Tensor["G", "N"],
+    ends: tw.Tensor["G"],
+    y: tw.Tensor["T", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, k, j])
+    y[i, j] = tw.gelu(acc + b[g, j])
+
+
+@tw.kernel
+def weighed_apart(
+    x: tw.Tensor["G", "M", "K"],
+    w: tw.Tensor["G", "K", "N"],
+    b: tw.Tensor["G", "N"],
+    share: tw.Tensor["G", "M"],
+    r: tw.Tensor["G", "M", "N"],
+    counts: tw.Tensor["G"],
+    y: tw.Tensor["G", "M", "N"],
+):
+    g, i, j = tw.grid("G", tw.within("M", counts), "N")
+    acc = tw.zeros(g, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[g, i, k], w[g, k, j])
+    y[g, i, j] = (acc + b[g, j]) * share[g, i] + r[g, i, j]
+
+
 ENDS = {"ends": Element.S32}
 COUNTS = {"counts": Element.S32}
 
 
 def build(kernel: tw.Kernel, dims: dict[str, int], tile: tuple[int, int] | None = None, stages: int | None = None):
-    limits = COUNTS if kernel is apart else ENDS
+    limits = COUNTS if kernel in (apart, weighed_apart) else ENDS
     return lower(kernel, dims, dict(limits), wanted=Wanted(tile=tile, stages=stages))
 
 
@@ -85,6 +117,18 @@ def test_a_result_multiplied_by_a_number_for_each_row() -> None:
     lowered = build(weighed, {"T": 150, "G": 3, "K": 72, "N": 192}, (64, 128))
     assert isinstance(verify(lowered.kernels[0]), Proven)
     assert_agrees(lowered, [70, 71, 150])
+
+
+def test_a_bias_for_each_group() -> None:
+    lowered = build(bias_of_each, {"T": 150, "G": 3, "K": 72, "N": 200}, (64, 128))
+    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert_agrees(lowered, [70, 70, 150])
+
+
+def test_everything_beside_groups_that_stand_apart() -> None:
+    lowered = build(weighed_apart, {"M": 100, "G": 3, "K": 72, "N": 136}, (64, 128))
+    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert_agrees(lowered, [100, 0, 65])
 
 
 @pytest.mark.parametrize("columns", [7, 129])

@@ -59,15 +59,15 @@ def summed_operand(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw
 
 
 @tw.kernel
-def bias_of_a_group(
-    x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], b: tw.Tensor["G", "N"], ends: tw.Tensor["G"],
+def number_of_a_group(
+    x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], b: tw.Tensor["G"], ends: tw.Tensor["G"],
     y: tw.Tensor["T", "N"],
 ):  # fmt: skip
     g, i, j = tw.grid(tw.group("G", "T", ends), "N")
     acc = tw.zeros(i, j)
     for k in tw.loop("K"):
         acc += tw.dot(x[i, k], w[g, j, k].T)
-    y[i, j] = acc + b[g, j]
+    y[i, j] = acc + b[g]
 
 
 def decided(kernel: tw.Kernel, wanted: Wanted | None = None, strides=None, **dims: int) -> PipelineDecisions:
@@ -139,7 +139,7 @@ def test_everything_fits_shared_memory() -> None:
         (masked, {"strides": {"y": (4096 * 4097, 4096, 1)}}, "stand differently far apart"),
         (columns_in_groups, {}, "not the rows of the product's left operand"),
         (summed_operand, {}, "is computed"),
-        (bias_of_a_group, {}, "b is read over G, N"),
+        (number_of_a_group, {}, "b is read over"),
     ],
 )
 def test_what_is_refused_and_how(kernel: tw.Kernel, options: dict, words: str) -> None:

@@ -64,7 +64,7 @@ def array_step(walk: RoleWalk, op: Operation) -> bool:
 
 
 def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, index: Index) -> None:
-    """The index is that of a loop's tiles over as many matrices as the array has parts."""
+    """The index is that of a loop's tiles over as many matrices, or groups, as the array has parts."""
     extent = integers(array.shape)[op.dimension.data]
     owner = op.index.owner
     loop = owner.parent_op() if not isinstance(owner, Operation) else None
@@ -73,6 +73,13 @@ def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, ind
         and loop.batch is not None
         and op.index is loop.body.block.args[ac.TILE_INDICES]
         and loop.batch.data <= extent
+        and len(index.terms) == 1
+    ):
+        return
+    if (
+        isinstance(loop, ac.GroupTilesOp)
+        and op.index is loop.body.block.args[ac.GROUP_INDEX]
+        and loop.groups.data <= extent
         and len(index.terms) == 1
     ):
         return

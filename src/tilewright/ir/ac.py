@@ -263,6 +263,8 @@ class GroupTilesOp(IRDLOperation):
 
 GROUP_INDICES = 4
 """Region arguments of `ac.group_tiles` before the carried ones."""
+GROUP_INDEX = 2
+"""Which of them is the group."""
 
 
 @irdl_op_definition
@@ -275,11 +277,14 @@ class NextGroupTileOp(IRDLOperation):
 
 @irdl_op_definition
 class LoopOp(IRDLOperation):
-    """Runs its body for index = begin, begin + 1, ..., symbol - 1. Region arguments: index, then the carried values."""
+    """Runs its body for index = begin, begin + 1, ..., symbol - 1. Region arguments: index, then the carried values.
+    copies: of the body in a row that a turn of the emitted loop has (1 where it is not said); it means nothing
+    besides."""
 
     name = "ac.loop"
     symbol = prop_def(StringAttr)
     begin = prop_def(IntAttr)
+    copies = opt_prop_def(IntAttr)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
@@ -334,6 +339,30 @@ class GridWaitOp(IRDLOperation):
     one, before any role, is launched while the one before may still run; in a first kernel it does nothing."""
 
     name = "ac.grid.wait"
+
+
+@irdl_op_definition
+class PrefetchOp(IRDLOperation):
+    """Ask for slices of the CTA's first tile to be brought into the L2 cache: a hint, which no thread waits for.
+
+    Thread t of the first `slices` asks for slice t * s + r of the contracted axis, of `slice_depth` elements, where s
+    is the cluster's extent along z and r the CTA's place there. The tile is the first of `ac.tiles` of the same counts;
+    its boxes begin at `extent` times its index along `dimension` (0 for m) plus each of `outer_offsets`, and at each of
+    `depth_offsets` in the slice. depth_inner: 1 if the contracted axis is the map's innermost.
+    """
+
+    name = "ac.tma.prefetch"
+    tiles_m = prop_def(IntAttr)
+    tiles_n = prop_def(IntAttr)
+    raster_group = prop_def(IntAttr)
+    dimension = prop_def(IntAttr)
+    extent = prop_def(IntAttr)
+    slices = prop_def(IntAttr)
+    slice_depth = prop_def(IntAttr)
+    outer_offsets = prop_def(ArrayAttr[IntAttr])
+    depth_offsets = prop_def(ArrayAttr[IntAttr])
+    depth_inner = prop_def(IntAttr)
+    descriptor = operand_def(DescriptorType)
 
 
 @irdl_op_definition
@@ -604,9 +633,14 @@ class ConstantOp(IRDLOperation):
 
 @irdl_op_definition
 class StageWriteOp(IRDLOperation):
-    """Generic-proxy stores of columns [column_begin, column_end) of a fragment into a slot of a staging buffer."""
+    """Generic-proxy stores of columns [column_begin, column_end) of a fragment into a slot of a staging buffer.
+
+    plan: the exchange (`ir.exchange`) whose stores bring the fragment's values there; without it each row's columns
+    follow one another, under the buffer's swizzle, which is where a plan brings them too.
+    """
 
     name = "ac.stage.write"
+    plan = opt_prop_def(DictionaryAttr)
     column_begin = prop_def(IntAttr)
     column_end = prop_def(IntAttr)
     slot = prop_def(IntAttr)
@@ -762,7 +796,7 @@ Ac = Dialect(
     [
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp, GroupTilesOp,
         NextGroupTileOp, LoopOp, YieldOp, AffineOp,
-        BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp,
+        BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,
         FragmentLoadOp, MapOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,

@@ -32,6 +32,7 @@ from tilewright.lower.build import (
 )
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, load_ahead
+from tilewright.lower.prefetch import add_prefetch
 from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
 from tilewright.lower.split_product import declare_meeting, meet, split_index, start_meetings
@@ -88,6 +89,8 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
         d.launch_registers,
     )
     pipeline, arrays = _declare(build, program, d)
+    counts = (clusters_m * d.cluster_m, clusters_n * d.cluster_n, matrices)
+    add_prefetch(build, d, (pipeline.a_map, pipeline.b_map), counts)
     build.add(ac.BarrierInitOp.create(operands=[pipeline.ring]))
     if pipeline.turns is not None:
         build.add(ac.BarrierInitOp.create(operands=[pipeline.turns]))
@@ -99,7 +102,6 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
         build.add(ac.GridWaitOp.create())
     if d.programmatic:
         build.add(ac.GridReleaseOp.create())
-    counts = (clusters_m * d.cluster_m, clusters_n * d.cluster_n, matrices)
     _producer(build, d, pipeline, counts)
     _consumer(build, program, d, pipeline, counts, arrays)
     if cluster_size > 1:
@@ -130,7 +132,7 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     used |= {grouping.limits for grouping in d.grouping}
     for buffer in buffers(program):
         if buffer.name in used:
-            arrays[buffer.name] = global_array(build, rows_in_line(buffer, d))
+            arrays[buffer.name] = global_array(build, rows_in_line(program, buffer, d))
     ring = build.value(
         ac.RingOp.create(
             properties={
@@ -366,21 +368,51 @@ def _promoted(
     arrays: dict[str, SSAValue],
     share: SSAValue | None,
 ) -> tuple[SSAValue, SSAValue]:
-    """A tile's sum of scaled products of slots; (cursor, settled total). While one consumer promotes, the tensor core
-    multiplies for another."""
+    """A tile's sum of scaled products of slots; (cursor, settled total).
+
+    With one partial product, the tensor core multiplies for another consumer while this one promotes; with two, for
+    this one, a slot ahead. Scales are loaded when those of an earlier slot have been used, `scales_ahead` slots before
+    they are.
+    """
     row = affine(build, [(place.row, place.row_step), (unit, d.tile_m // d.consumers)], 0)
     column = affine(build, [(place.column, d.tile_n)], 0)
-    inner, loop, loop_op = counted_loop(build, 0, [cursor, start_total(build, d)])
-    k, position, total = loop.args
-    which = affine(inner, [(k, d.split), (share, 1)], 0) if share is not None else k
-    loaded = load_scales(inner, program, dot, d, (row, column, which), arrays)
+    per_slot = len(scale_loads(dot))
+
+    def scales(where: Build, k: SSAValue | None, further: int) -> list[SSAValue]:
+        """Of slice k + further; of slice `further` where there is no k."""
+        terms = [] if k is None else [(k, d.split)]
+        which = affine(where, [*terms, *([(share, 1)] if share is not None else [])], further * d.split)
+        return load_scales(where, program, dot, d, (row, column, which), arrays)
+
+    def settle(where: Build, pending: int, reading: SSAValue, partial: SSAValue) -> SSAValue:
+        wait = _wgmma_wait(pending, reading, partial)
+        where.add(wait)
+        _release(where, d, wait.results[0])
+        return wait.results[1]
+
+    first = [value for slot in range(d.scales_ahead) for value in scales(build, None, slot)]
+    total = start_total(build, d)
+    running: list[SSAValue] = []
+    if d.partials == 2:
+        running = list(_multiply(build, d, p, unit, cursor, None))
+        cursor = _advance(build, cursor)
+    carried = [cursor, total, *running, *first]
+    inner, loop, loop_op = counted_loop(build, len(running) // 2, carried, d.scaled_copies)
+    k, position, total, *rest = loop.args
+    held, loaded = rest[: len(running)], rest[len(running) :]
     partial, reading = _multiply(inner, d, p, unit, position, None)
-    wait = _wgmma_wait(0, reading, partial)
-    inner.add(wait)
-    _release(inner, d, wait.results[0])
-    added = promote(inner, dot, total, wait.results[1], loaded)
-    inner.add(ac.YieldOp.create(operands=[_advance(inner, position), added]))
-    return loop_op.outputs[0], read_total(build, d, loop_op.outputs[1])
+    earlier, read = held or (partial, reading)
+    settled = settle(inner, len(held) // 2, read, earlier)
+    added = promote(inner, dot, total, settled, loaded[:per_slot])
+    newest = scales(inner, k, d.scales_ahead - len(held) // 2)
+    newly = [partial, reading] if held else []
+    following = _advance(inner, position)
+    inner.add(ac.YieldOp.create(operands=[following, added, *newly, *loaded[per_slot:], *newest]))
+    last_cursor, total, *rest = loop_op.outputs
+    if running:
+        settled = settle(build, 0, rest[1], rest[0])
+        total = promote(build, dot, total, settled, rest[2 : 2 + per_slot])
+    return last_cursor, read_total(build, d, total)
 
 
 def _multiply(

@@ -19,7 +19,7 @@ from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.array_part import part_at, parts_of_batch
 from tilewright.lower.build import Build, affine
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
-from tilewright.lower.program import sources_of
+from tilewright.lower.program import sources_of, stands_in_line
 from tilewright.lower.split_product import Meeting
 from tilewright.lower.tile_place import GroupRows, TilePlace
 
@@ -151,11 +151,18 @@ def _oriented(
 def _of_matrix(
     build: Build, program: tile.ProgramOp, d: PipelineDecisions, place: TilePlace, arrays: dict[str, SSAValue]
 ) -> dict[str, SSAValue]:
-    """The arrays that the epilogue reads, those of a batch as the part of this matrix."""
-    if place.group is None or not d.batch:
+    """The arrays that the epilogue reads: those of a batch as the part of this matrix, those of groups as the part of
+    this group, unless they have the rows of all groups in one line."""
+    axes = [*d.batch[:1], *(each.axis for each in d.grouping)]
+    if place.group is None or not axes:
         return arrays
-    read = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
-    return parts_of_batch(build, program, d.batch[0], place.group, arrays, read)
+    loads = [load for store in stores(program) for load in loads_in(store.value)]
+    read = {
+        parameter_name(program, load.tensor)
+        for load in loads
+        if not stands_in_line(tensor_type(load.tensor).axis_names, d)
+    }
+    return parts_of_batch(build, program, axes[0], place.group, arrays, read)
 
 
 def _store_chunks(

@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from tilewright.base.plan import Buffer
 from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile_types import tensor_type
 
 
 def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSAValue, SSAValue]:
@@ -30,10 +31,20 @@ def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> tuple[
     )
 
 
-def rows_in_line(buffer: Buffer, decisions: PipelineDecisions) -> Buffer:
+def stands_in_line(axes: tuple[str, ...], decisions: PipelineDecisions) -> bool:
+    """Whether an array over these axes has the rows of groups that stand apart."""
+    return any(each.pitch and axes[:2] == (each.axis, decisions.rows) for each in decisions.grouping)
+
+
+def rows_in_line(program: tile.ProgramOp, buffer: Buffer, decisions: PipelineDecisions) -> Buffer:
     """The array as the rows of all groups in one line, where they stand apart in it; else as it is."""
+    axes = next(
+        tensor_type(argument).axis_names
+        for name, argument in zip(program.parameters, program.body.block.args, strict=True)
+        if name.data == buffer.name
+    )
     for grouping in decisions.grouping:
-        if grouping.pitch and len(buffer.shape) > 1:
+        if stands_in_line(axes, decisions):
             groups, rows, *further = buffer.shape
             shape = ((groups - 1) * grouping.pitch + rows, *further)
             return replace(buffer, shape=shape, strides=buffer.strides[1:])

@@ -31,7 +31,7 @@ from tilewright.ir.decisions import (
     StoreDecision,
 )
 from tilewright.ir.tile_facts import Grouping, dots, index_offset, parameter_name, stores
-from tilewright.ir.tile_types import TensorType, tensor_type, value_type
+from tilewright.ir.tile_types import TensorType, axes_text, tensor_type, value_type
 from tilewright.legal.legality import check
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.synth.async_plan import plan_load, plan_words
@@ -177,11 +177,13 @@ def _require_plain(program: tile.ProgramOp, dot: tile.DotOp, grouping: Grouping,
     for load in (op for op in program.body.block.ops if isinstance(op, tile.LoadOp)):
         axes = tensor_type(load.tensor).axis_names
         rows = (grouping.group, grouping.ragged) if apart else (grouping.ragged,)
-        if axes not in ((columns,), rows, (*rows, columns)) or any(index_offset(index) for index in load.indices):
+        followed = ((columns,), (grouping.group, columns), rows, (*rows, columns))
+        if axes not in followed or any(index_offset(index) for index in load.indices):
+            name, known = parameter_name(program, load.tensor), " or ".join(axes_text(each) for each in followed)
             raise _unsupported(
                 program,
-                f"{parameter_name(program, load.tensor)} is read over {', '.join(axes)} beside a product in groups",
-                f"read arrays over {', '.join(rows)}, over {columns}, or over both, undisplaced",
+                f"{name} is read over {axes_text(axes)} beside a product in groups",
+                f"read arrays over {known}, undisplaced",
             )
 
 
