@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
+from tilewright.ir.exchange import ExchangePlan
 
 ROWS_BYTES = 8192
 """Shared memory of a warpgroup whose warps store along rows: 16 rows of 128 bytes for each of four warps."""
@@ -72,7 +73,8 @@ class OperandDecision:
 class StoreDecision:
     """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
     one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
-    `map` describes the tensor either way."""
+    `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
+    planned."""
 
     parameter: str
     path: str
@@ -80,6 +82,7 @@ class StoreDecision:
     along_rows: int
     map: MapDecision
 
+    staging: tuple[ExchangePlan, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class AsyncPlan:
@@ -289,6 +292,14 @@ def transpose_of(attribute: Attribute) -> TransposeDecision:
 def to_json(value: Any) -> Any:
     """Decisions as plain JSON values."""
     if is_dataclass(value):
+def exchange_of(attribute: Attribute) -> ExchangePlan:
+    """The plan that an attribute holds. Raises TypeError or KeyError if it holds none."""
+    value = _from_attribute(attribute)
+    if not isinstance(value, ExchangePlan):
+        raise TypeError(f"{attribute} holds no plan of an exchange")
+    return value
+
+
         return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple):
         return [to_json(item) for item in cast("tuple[Any, ...]", value)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tilewright.ir import ac
+from tilewright.ir.decisions import exchange_of
 from tilewright.lower.emit import Text
 from tilewright.lower.float8 import narrow_pair
 from tilewright.lower.global_access import (
@@ -30,6 +31,7 @@ from tilewright.lower.places import (
     ScalarPlace,
 )
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
+from tilewright.lower.staged_exchange import Staged, stage_by_plan
 
 _SWIZZLE_MASK = {"128B": 0x70, "64B": 0x30, "32B": 0x10, "none": 0}
 
@@ -149,6 +151,15 @@ def lower_stage_write(
     origin = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, origin)
     staging = Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
     for block in range(len(fragment.accumulator.blocks)):
+    if op.plan is not None:
+        values = (end - begin) // 2
+
+        def value(number: int) -> str:
+            """Of the plan's numbers, which count the chunk's values of one block of 64 rows after the other's."""
+            return mapped_value(places, lanes, fragment, number // values, begin // 2 + number % values)
+
+        stage_by_plan(Staged(text, fragment.element, value), exchange_of(op.plan), origin, thread)
+        return
         if element_bytes == 2:
             stage_matrices(staging, block)
         elif element_bytes == 1:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.ir import ac, tile
-from tilewright.ir.decisions import PipelineDecisions, StoreDecision
+from tilewright.ir.decisions import PipelineDecisions, StoreDecision, to_attribute
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
@@ -206,6 +206,7 @@ def _store_chunks(
                     "column_begin": IntAttr(begin),
                     "column_end": IntAttr(begin + decision.chunk_columns),
                     "slot": IntAttr(slot),
+                    **({"plan": to_attribute(decision.staging[0])} if decision.staging else {}),
                 },
                 result_types=[staged("written")],
             )

@@ -43,6 +43,7 @@ from tilewright.synth.split import require_split
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
+from tilewright.synth.staged_store import planned
 from tilewright.synth.transpose import decide_turned
 from tilewright.synth.turns import require_turns, unit_shape, with_turns
 from tilewright.synth.wanted import Wanted
@@ -164,6 +165,7 @@ def _decide_pipeline(
             for store, decision in zip(stores(program), leaving, strict=True)
         )
     axes = (rows, columns, contracted)
+    leaving = tuple(planned(each, target) for each in leaving)
     return _fit(program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons)
 
 
