@@ -16,8 +16,8 @@ from xdsl.ir import Attribute
 
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
-from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 from tilewright.ir.exchange import ExchangePlan
+from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
 ROWS_BYTES = 8192
 """Shared memory of a warpgroup whose warps store along rows: 16 rows of 128 bytes for each of four warps."""
@@ -81,8 +81,8 @@ class StoreDecision:
     chunk_columns: int
     along_rows: int
     map: MapDecision
-
     staging: tuple[ExchangePlan, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class AsyncPlan:
@@ -281,6 +281,14 @@ def decisions_of(attribute: Attribute) -> Decisions:
     return value
 
 
+def exchange_of(attribute: Attribute) -> ExchangePlan:
+    """The plan that an attribute holds. Raises TypeError or KeyError if it holds none."""
+    value = _from_attribute(attribute)
+    if not isinstance(value, ExchangePlan):
+        raise TypeError(f"{attribute} holds no plan of an exchange")
+    return value
+
+
 def transpose_of(attribute: Attribute) -> TransposeDecision:
     """The turning of tiles that an attribute holds. Raises TypeError or KeyError if it holds none."""
     value = _from_attribute(attribute)
@@ -292,14 +300,6 @@ def transpose_of(attribute: Attribute) -> TransposeDecision:
 def to_json(value: Any) -> Any:
     """Decisions as plain JSON values."""
     if is_dataclass(value):
-def exchange_of(attribute: Attribute) -> ExchangePlan:
-    """The plan that an attribute holds. Raises TypeError or KeyError if it holds none."""
-    value = _from_attribute(attribute)
-    if not isinstance(value, ExchangePlan):
-        raise TypeError(f"{attribute} holds no plan of an exchange")
-    return value
-
-
         return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple):
         return [to_json(item) for item in cast("tuple[Any, ...]", value)]

@@ -149,8 +149,6 @@ def lower_stage_write(
     lanes = Lanes(text, *lane_offsets(text, thread))
     origin = text.into("b32", "add.u32", shared_base, buffer.address + op.slot.data * buffer.slot_bytes)
     origin = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, origin)
-    staging = Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
-    for block in range(len(fragment.accumulator.blocks)):
     if op.plan is not None:
         values = (end - begin) // 2
 
@@ -160,6 +158,8 @@ def lower_stage_write(
 
         stage_by_plan(Staged(text, fragment.element, value), exchange_of(op.plan), origin, thread)
         return
+    staging = Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
+    for block in range(len(fragment.accumulator.blocks)):
         if element_bytes == 2:
             stage_matrices(staging, block)
         elif element_bytes == 1:
