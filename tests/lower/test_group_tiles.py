@@ -180,3 +180,16 @@ def test_limits_out_of_order_or_out_of_bounds_write_nothing_outside(limits: list
     arrays["ends"] = np.minimum(np.maximum.accumulate(np.array(limits, np.int64)).clip(0), 70).astype(np.int32)
     expected = reference(lowered, arrays)["y"]
     assert np.allclose(got.astype(np.float64), expected, rtol=2.0**-7, atol=1e-3)
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.lists(st.integers(0, 150), min_size=1, max_size=7),
+    st.sampled_from([(64, 256), (128, 128), (128, 192)]),
+    st.integers(1, 5),
+)
+def test_consumers_that_take_tiles_in_turn(sizes: list[int], tile: tuple[int, int], slices: int) -> None:
+    dims = {"T": max(1, sum(sizes)), "G": len(sizes), "K": 64 * slices - 8, "N": 328}
+    lowered = lower(consecutive, dims, dict(ENDS), wanted=Wanted(tile=tile, turns=True, stages=2))
+    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert_agrees(lowered, list(accumulate(sizes)))

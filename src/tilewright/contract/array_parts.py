@@ -77,7 +77,7 @@ def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, ind
     ):
         return
     if (
-        isinstance(loop, ac.GroupTilesOp)
+        isinstance(loop, ac.GroupLoop)
         and op.index is loop.body.block.args[ac.GROUP_INDEX]
         and loop.groups.data <= extent
         and len(index.terms) == 1

@@ -32,7 +32,7 @@ def group_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it is a store that ends with a group, or says where the next tile is found."""
     if isinstance(op, ac.NextGroupTileOp):
         block = op.parent_block()
-        if block is None or not isinstance(block.parent_op(), ac.GroupTilesOp):
+        if block is None or not isinstance(block.parent_op(), ac.GroupLoop):
             walk.findings.doubt("outside the body of a loop over groups", op)
         elif sum(isinstance(other, ac.NextGroupTileOp) for other in block.ops) != 1:
             walk.findings.doubt("finds the next tile more than once", op)
@@ -45,7 +45,7 @@ def group_step(walk: RoleWalk, op: Operation) -> bool:
     return True
 
 
-def enter_group_loop(walk: RoleWalk, op: ac.GroupTilesOp, atoms: tuple[str, ...]) -> None:
+def enter_group_loop(walk: RoleWalk, op: ac.GroupLoop, atoms: tuple[str, ...]) -> None:
     """Check what a loop over groups reads, and remember what its indices mean. atoms: names of its four indices."""
     limits = walk.global_of(op, op.limits)
     walk.findings.assume(ASSUMPTION)
@@ -70,9 +70,10 @@ def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
     """All roles must go through the tiles of groups in one order, which one array decides."""
     orders: dict[str, tuple[object, ...]] = {}
     for tiles in op.walk():
-        if isinstance(tiles, ac.TilesOp) and any(isinstance(other, ac.GroupTilesOp) for other in op.walk()):
+        plain = isinstance(tiles, ac.TilesOp | ac.TurnTilesOp)
+        if plain and any(isinstance(other, ac.GroupLoop) for other in op.walk()):
             findings.doubt("goes through tiles of a matrix where another loop goes through tiles of groups", tiles)
-        if not isinstance(tiles, ac.GroupTilesOp):
+        if not isinstance(tiles, ac.GroupLoop):
             continue
         numbers = (tiles.groups.data, tiles.rows.data, tiles.tile_rows.data, tiles.tiles_n.data)
         if min(*numbers, tiles.raster_group.data) < 1 or tiles.pitch.data < 0:

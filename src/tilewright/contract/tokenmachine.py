@@ -148,7 +148,9 @@ class _Unit:
                 case ac.GroupTilesOp():
                     yield from self._loop(op, 0, ac.GROUP_INDICES)
                 case ac.TurnTilesOp():
-                    yield from self._turns(op)
+                    yield from self._turns(op, ac.TURN_INDICES)
+                case ac.TurnGroupTilesOp():
+                    yield from self._turns(op, ac.GROUP_INDICES)
                 case ac.TurnPassOp():
                     self._pass_turn(op)
                 case _:
@@ -166,7 +168,7 @@ class _Unit:
             values = [self.env.get(value) for value in last.values]
         self.env.update(zip(op.outputs, values, strict=True))
 
-    def _turns(self, op: ac.TurnTilesOp) -> _Blocked:
+    def _turns(self, op: ac.TurnLoop, indices: int) -> _Blocked:
         """Every second tile: wait for the turn, run the body; in between, cursors pass over the other's slots."""
         machine, body, last = self.machine, op.body.block, op.body.block.last_op
         trips, skipped = machine.symbols.get(op.symbol.data), machine.symbols.get(op.skipped.data)
@@ -182,7 +184,7 @@ class _Unit:
             machine.log(self.name, f"waits for parity {parity} of its turn (tile {tile})")
             while not barrier.passes(parity):
                 yield barrier, parity, op
-            self.env.update(zip(body.args[2:], positions, strict=True))
+            self.env.update(zip(body.args[indices:], positions, strict=True))
             yield from self.run(body)
             positions = [self._position(value) for value in last.values]
         self.env.update(zip(op.outputs, positions, strict=True))
@@ -402,13 +404,13 @@ class _Machine:
 
 
 def _takes_turns(role: Role) -> bool:
-    return any(isinstance(op, ac.TurnTilesOp) for op in role.op.body.block.ops)
+    return any(isinstance(op, ac.TurnLoop) for op in role.op.body.block.ops)
 
 
 def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     """Values of the symbols to run at, smallest first."""
     stages = max((ring.stages for ring in kernel.rings.values()), default=1)
-    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, ac.TilesOp | ac.TurnTilesOp | ac.GroupTilesOp)}
+    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, ac.TilesOp | ac.TurnLoop | ac.GroupTilesOp)}
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:

@@ -59,12 +59,12 @@ def turn_step(walk: RoleWalk, op: Operation) -> bool:
     walk.require_unit(op, op.unit)
     block = op.parent_block()
     loop = block.parent_op() if block is not None else None
-    if not isinstance(loop, ac.TurnTilesOp) or loop.turns is not op.turns:
+    if not isinstance(loop, ac.TurnLoop) or loop.turns is not op.turns:
         walk.findings.doubt("passes on a turn that is none of the loop it stands in", op)
     return True
 
 
-def take_turns(walk: RoleWalk, op: ac.TurnTilesOp, loop: Callable[[], None]) -> None:
+def take_turns(walk: RoleWalk, op: ac.TurnLoop, loop: Callable[[], None]) -> None:
     """Walk the loop by `loop`, and check what the argument above rests on before and after."""
     entry = [walk.look(op, value) for value in op.carried]
     _enter(walk, op)
@@ -72,7 +72,7 @@ def take_turns(walk: RoleWalk, op: ac.TurnTilesOp, loop: Callable[[], None]) -> 
     _leave(walk, op, entry)
 
 
-def _enter(walk: RoleWalk, op: ac.TurnTilesOp) -> None:
+def _enter(walk: RoleWalk, op: ac.TurnLoop) -> None:
     doubt = walk.findings.doubt
     if walk.role.unit != "warpgroup128" or walk.role.count != UNITS:
         doubt(f"tiles are taken in turn by {walk.role.count} units of {walk.role.unit}, not two warpgroups", op)
@@ -82,7 +82,7 @@ def _enter(walk: RoleWalk, op: ac.TurnTilesOp) -> None:
         doubt("a loop over tiles in turn inside another loop", op)
     _check_barriers(walk, op)
     for other in walk.role.op.walk():
-        if isinstance(other, ac.TurnTilesOp) and other is not op:
+        if isinstance(other, ac.TurnLoop) and other is not op:
             doubt("a second loop over tiles in turn in one role", other)
         inside = op.is_ancestor(other)
         if isinstance(other, _ON_RINGS) and not inside:
@@ -101,7 +101,7 @@ def _enter(walk: RoleWalk, op: ac.TurnTilesOp) -> None:
             doubt("waits for a slot after the turn was passed on", later)
 
 
-def _check_barriers(walk: RoleWalk, op: ac.TurnTilesOp) -> None:
+def _check_barriers(walk: RoleWalk, op: ac.TurnLoop) -> None:
     """The barriers of turns: one of each side, one arrival a phase, used by nothing else."""
     ring = walk.ring_of(op, op.turns)
     if ring is None:
@@ -119,7 +119,7 @@ def _check_barriers(walk: RoleWalk, op: ac.TurnTilesOp) -> None:
         walk.findings.doubt(f"a buffer under {ring.name}, which are barriers of turns", op)
 
 
-def _leave(walk: RoleWalk, op: ac.TurnTilesOp, entry: Sequence[Token | None]) -> None:
+def _leave(walk: RoleWalk, op: ac.TurnLoop, entry: Sequence[Token | None]) -> None:
     """How far has each tile moved what is carried? entry: tokens before the loop."""
     trips, slots = variable(op.symbol.data), variable(op.skipped.data)
     for before, result in zip(entry, op.outputs, strict=False):

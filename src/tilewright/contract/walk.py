@@ -50,13 +50,13 @@ from tilewright.ir.ac_promotion import PromotedType, ScalesType
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
 
-EnterGroups = Callable[["RoleWalk", ac.GroupTilesOp, tuple[str, ...]], None]
+EnterGroups = Callable[["RoleWalk", ac.GroupLoop, tuple[str, ...]], None]
 """Checks a loop over groups whose indices have the names given."""
 
-TakeTurns = Callable[["RoleWalk", ac.TurnTilesOp, Callable[[], None]], None]
+TakeTurns = Callable[["RoleWalk", ac.TurnLoop, Callable[[], None]], None]
 """Walks a loop over tiles that units take in turn, and checks what that rests on."""
 
-Loop = ac.LoopOp | ac.TilesOp | ac.TurnTilesOp | ac.GroupTilesOp
+Loop = ac.LoopOp | ac.TilesOp | ac.TurnLoop | ac.GroupTilesOp
 
 _GROWTH_LIMIT = 200
 """Iterations of a join before giving up: more than every may-set can grow (slots, groups kept and flags)."""
@@ -203,7 +203,7 @@ class RoleWalk:
                 self._loop(op, op.symbol.data, op.begin.data, 1)
             elif isinstance(op, ac.TilesOp):
                 self._loop(op, op.symbol.data, 0, op.indices)
-            elif isinstance(op, ac.TurnTilesOp):
+            elif isinstance(op, ac.TurnLoop):
                 self._turns(op)
             elif isinstance(op, ac.GroupTilesOp):
                 self._loop(op, op.symbol.data, 0, ac.GROUP_INDICES)
@@ -218,9 +218,10 @@ class RoleWalk:
         self.block = outer
         return yielded
 
-    def _turns(self, op: ac.TurnTilesOp) -> None:
+    def _turns(self, op: ac.TurnLoop) -> None:
         """A loop over tiles that units take in turn, walked as if one unit took them all; `take_turns` says why."""
-        self.take_turns(self, op, lambda: self._loop(op, op.symbol.data, 0, 2))
+        indices = ac.TURN_INDICES if isinstance(op, ac.TurnTilesOp) else ac.GROUP_INDICES
+        self.take_turns(self, op, lambda: self._loop(op, op.symbol.data, 0, indices))
 
     def _loop(self, op: Loop, symbol: str, begin: int, indices: int) -> None:
         block, carried = op.body.block, list(op.carried)
@@ -237,13 +238,13 @@ class RoleWalk:
         if begin < 0:
             self.findings.doubt(f"a loop that begins at {begin}; indices have no sign", op)
         entry = [self.take(op, value) for value in carried]
-        if any(isinstance(token, Settled | Fragment | Scales) for token in entry):
+        if any(isinstance(token, Settled | Fragment) for token in entry):
             # Its registers belong to a wgmma of the body, which the next iteration issues again.
             self.findings.doubt("carries the values of an accumulator from one iteration to the next", op)
         atoms = tuple(f"{self.name_of(op)}.{number}" for number in range(indices))
         leading: list[Token | None] = [Index(((atom, 1),)) for atom in atoms]
         outer, self.around = self.around, (*self.around, *atoms)
-        if isinstance(op, ac.GroupTilesOp):
+        if isinstance(op, ac.GroupLoop):
             self.enter_groups(self, op, atoms)
 
         was_muted, self.findings.muted = self.findings.muted, True

@@ -71,12 +71,14 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
 
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
     deep = d.tile_k * d.split
-    slices = min(2 * d.stages - 1, -(-extents[d.contracted] // deep))
+    whole = -(-extents[d.contracted] // deep)
+    slices = min(2 * d.stages - 1, whole)
     if d.grouping:
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
             d.rows: min(extents[d.rows], small_rows(d.tile_m)),
-            d.columns: _reduced(extents[d.columns], d.tile_n, 1 if slices == 2 * d.stages - 1 else 2),
+            # Consumers that take turns take two each, in each of two CTAs.
+            d.columns: _reduced(extents[d.columns], d.tile_n, 2 if d.turns or slices < 2 * d.stages - 1 else 1),
             d.contracted: _reduced(extents[d.contracted], d.tile_k, slices),
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
@@ -98,7 +100,8 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
         d.rows: _reduced(extents[d.rows], d.tile_m, down * d.cluster_m),
         d.columns: _reduced(extents[d.columns], d.tile_n, across * d.cluster_n),
-        d.contracted: _reduced(extents[d.contracted], deep, slices),
+        # As many copies of the loop's body are left over as in the large text.
+        d.contracted: _reduced(extents[d.contracted], deep, slices + (whole - slices) % d.scaled_copies),
     }
 
 
@@ -113,7 +116,8 @@ def small_instance(module: ModuleOp) -> ModuleOp:
     """A copy of a decided program with small extents and the same decisions."""
     copy = module.clone()
     program = the_program(copy)
-    extents = small_extents(program)
+    found = small_extents(program)
+    extents = {axis: derived_extent(axis, found) for axis in found}
     program.properties["axes"] = DictionaryAttr({axis: IntegerAttr(size, i64) for axis, size in extents.items()})
     before = decisions_of(program.attributes["decisions"])
     groups = before.grouping if isinstance(before, PipelineDecisions) else ()
@@ -230,6 +234,8 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                 found += [runs, runs * count, *(runs * count * extents[axis] for axis in d.batch)]
                 found += [count] if d.batch else []
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
+            slices, copies = -(-depth // (d.tile_k * d.split)), d.scaled_copies
+            found += [slices - (slices - begin) % copies for begin in (0, 1)]
             found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             # A plain store compares its first column with the extent less the column's place in the tile.
             found += [max(0, columns - place) for place in range(1, d.tile_n)]

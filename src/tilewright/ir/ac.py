@@ -261,6 +261,30 @@ class GroupTilesOp(IRDLOperation):
     body = region_def("single_block")
 
 
+@irdl_op_definition
+class TurnGroupTilesOp(IRDLOperation):
+    """The tiles of `ac.group_tiles`, taken in turn by a role's two units as those of `ac.turn_tiles`."""
+
+    name = "ac.turn_group_tiles"
+    symbol = prop_def(StringAttr)
+    groups = prop_def(IntAttr)
+    rows = prop_def(IntAttr)
+    pitch = prop_def(IntAttr)
+    tile_rows = prop_def(IntAttr)
+    tiles_n = prop_def(IntAttr)
+    raster_group = prop_def(IntAttr)
+    skipped = prop_def(StringAttr)
+    limits = operand_def(GlobalType)
+    turns = operand_def(RingType)
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+
+
+GroupLoop = GroupTilesOp | TurnGroupTilesOp
+TurnLoop = TurnTilesOp | TurnGroupTilesOp
+TURN_INDICES = 2
+"""Region arguments of `ac.turn_tiles` before the carried ones."""
 GROUP_INDICES = 4
 """Region arguments of `ac.group_tiles` before the carried ones."""
 GROUP_INDEX = 2
@@ -305,6 +329,16 @@ class AffineOp(IRDLOperation):
     coefficients = prop_def(ArrayAttr[IntAttr])
     constant = prop_def(IntAttr)
     operands_ = var_operand_def(IndexType)
+    result = result_def(IndexType)
+
+
+@irdl_op_definition
+class IndexDivideOp(IRDLOperation):
+    """operand // size, of an index that is never negative."""
+
+    name = "ac.index.divide"
+    size = prop_def(IntAttr)
+    operand = operand_def(IndexType)
     result = result_def(IndexType)
 
 
@@ -577,10 +611,12 @@ class ClusterReduceOp(IRDLOperation):
 class FragmentLoadOp(IRDLOperation):
     """Plain loads of a global array at the accumulator's places; out-of-bounds places read as 0. row and column are the
     fragment's first element; axes of the result say which of them the array has. ahead: 1 where the numbers are taken
-    into registers here, else each is loaded where it is used."""
+    into registers here, else each is loaded where it is used. blocks: for each axis of the result, how many neighbouring
+    places have one number of the array in common; 1 each where absent. Places are not negative then."""
 
     name = "ac.fragment.load"
     ahead = opt_prop_def(IntAttr)
+    blocks = opt_prop_def(ArrayAttr[IntAttr])
     source = operand_def(GlobalType)
     row = operand_def(IndexType)
     column = operand_def(IndexType)
@@ -794,8 +830,9 @@ def kernel_of(op: Operation) -> KernelOp:
 Ac = Dialect(
     "ac",
     [
-        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp, GroupTilesOp,
+        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp, GroupTilesOp, TurnGroupTilesOp,
         NextGroupTileOp, LoopOp, YieldOp, AffineOp,
+        IndexDivideOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,

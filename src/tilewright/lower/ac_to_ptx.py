@@ -37,11 +37,14 @@ from tilewright.lower.places import (
     LoadedFragmentPlace,
     NoPlace,
     ParameterPlace,
+    Place,
     RingPlace,
+    ScalesPlace,
     registers_of,
     with_registers,
 )
-from tilewright.lower.promotion import lower_promotion
+from tilewright.lower.prefetch import lower_prefetch
+from tilewright.lower.promotion import lower_promotion, used_once
 from tilewright.lower.raster import raster
 from tilewright.lower.rings import (
     lower_advance,
@@ -186,6 +189,8 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
         case ac.ClusterSyncOp():
             text.emit("barrier.cluster.arrive.release")
             text.emit("barrier.cluster.wait.acquire")
+        case ac.PrefetchOp():
+            lower_prefetch(lowering, op, ac.kernel_of(op))
         case ac.GridWaitOp():
             text.emit("griddepcontrol.wait")
         case ac.GridReleaseOp():
@@ -233,10 +238,11 @@ def _lower_block(lowering: Lowering, block: Block) -> None:
 
 def _carry_in(lowering: Lowering, block: Block, skip: int, carried: tuple[SSAValue, ...]) -> None:
     """Give each carried block argument registers of its own and move the initial values in. Accumulators stay where
-    they are: wgmma updates them in place, and a copy of them would force a wait."""
+    they are: wgmma updates them in place, and a copy of them would force a wait. So do scales that are used for nothing
+    else, whose loads may still be on their way."""
     for argument, initial in zip(block.args[skip:], carried, strict=True):
         place = lowering.place(initial)
-        if isinstance(place, AccumulatorPlace):
+        if isinstance(place, AccumulatorPlace) or (isinstance(place, ScalesPlace) and used_once(initial)):
             lowering.places[argument] = place
             continue
         fresh: list[str] = []
@@ -245,16 +251,25 @@ def _carry_in(lowering: Lowering, block: Block, skip: int, carried: tuple[SSAVal
         lowering.places[argument] = with_registers(place, tuple(fresh))
 
 
-def _carry_back(lowering: Lowering, block: Block, skip: int) -> None:
-    """At the back edge: read every yielded value before any argument is overwritten."""
-    text = lowering.text
+def _yielded(lowering: Lowering, block: Block) -> list[Place]:
     terminator = block.last_op
     assert isinstance(terminator, ac.YieldOp)
+    return [lowering.place(value) for value in terminator.values]
+
+
+def _carry_back(lowering: Lowering, block: Block, skip: int) -> None:
+    """At the back edge."""
+    heads = [lowering.place(argument) for argument in block.args[skip:]]
+    _move(lowering.text, heads, _yielded(lowering, block))
+
+
+def _move(text: Text, heads: Sequence[Place], yielded: Sequence[Place]) -> None:
+    """Read every yielded value before any argument is overwritten."""
     moves: list[tuple[str, str, str]] = []
-    for argument, value in zip(block.args[skip:], terminator.values, strict=True):
-        for (kind, target), (_, source) in zip(
-            registers_of(lowering.place(argument)), registers_of(lowering.place(value)), strict=True
-        ):
+    for head, value in zip(heads, yielded, strict=True):
+        if isinstance(head, AccumulatorPlace) and head != value:
+            raise AssertionError("an accumulator, which may be in flight, cannot be moved")
+        for (kind, target), (_, source) in zip(registers_of(head), registers_of(value), strict=True):
             if target != source:
                 moves.append((kind, target, source))
     targets = {target for _, target, _ in moves}
@@ -266,7 +281,7 @@ def _carry_back(lowering: Lowering, block: Block, skip: int) -> None:
         text.emit(f"mov.{kind}", target, source)
 
 
-def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp | ac.GroupTilesOp | ac.LoopOp, skip: int) -> None:
+def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp | ac.GroupLoop | ac.LoopOp, skip: int) -> None:
     for result, argument in zip(op.outputs, op.body.block.args[skip:], strict=True):
         lowering.places[result] = lowering.place(argument)
 
@@ -337,16 +352,27 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
     _carry_out(lowering, op, 2)
 
 
-def _lower_group_tiles(lowering: Lowering, op: ac.GroupTilesOp, kernel: ac.KernelOp) -> None:
+def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp) -> None:
     grid, block = integers(kernel.grid), op.body.block
-    walk = start_walk(lowering, op, grid[0] * grid[1] * grid[2])
+    ctas, carried = grid[0] * grid[1] * grid[2], block.args[ac.GROUP_INDICES :]
+    turns = start_turns(lowering, op, ctas) if isinstance(op, ac.TurnGroupTilesOp) else None
+    slots = lowering.symbols[op.skipped.data] if isinstance(op, ac.TurnGroupTilesOp) else 0
+    walk = start_walk(lowering, op, ctas, turns)
     _carry_in(lowering, block, ac.GROUP_INDICES, tuple(op.carried))
+    if turns is not None:
+        for argument in carried:
+            skip_slots(lowering, argument, slots, turns.unit)
     indices = open_tile(lowering, walk)
     lowering.places.update(zip(block.args[: ac.GROUP_INDICES], indices, strict=True))
+    if turns is not None:
+        wait_for_turn(lowering, turns)
     _lower_block(lowering, block)
     if not any(isinstance(inner, ac.NextGroupTileOp) for inner in block.ops):
         find_next(lowering, walk)
     _carry_back(lowering, block, ac.GROUP_INDICES)
+    if turns is not None:
+        for argument in carried:
+            skip_slots(lowering, argument, slots)
     close_tile(lowering, walk)
     _carry_out(lowering, op, ac.GROUP_INDICES)
 
@@ -354,18 +380,34 @@ def _lower_group_tiles(lowering: Lowering, op: ac.GroupTilesOp, kernel: ac.Kerne
 def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     text, block = lowering.text, op.body.block
     trips = lowering.symbols[op.symbol.data]
+    copies = op.copies.data if op.copies is not None else 1
+    left = (trips - op.begin.data) % copies
     index = text.into("b32", "mov.u32", op.begin.data)
     _carry_in(lowering, block, 1, tuple(op.carried))
-    lowering.places[block.args[0]] = IndexPlace(index)
+    heads = [lowering.place(argument) for argument in block.args[1:]]
     head, end = text.label("loop"), text.label("loop_end")
     text.place(head)
-    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, trips))
-    _lower_block(lowering, block)
-    _carry_back(lowering, block, 1)
-    text.emit("add.u32", index, index, 1)
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, trips - left))
+    yielded = _lower_copies(lowering, block, index, heads, copies)
+    _move(text, heads, yielded)
+    text.emit("add.u32", index, index, copies)
     text.emit("bra", head)
     text.place(end)
-    _carry_out(lowering, op, 1)
+    for result, place in zip(op.outputs, _lower_copies(lowering, block, index, heads, left), strict=True):
+        lowering.places[result] = place
+
+
+def _lower_copies(lowering: Lowering, block: Block, index: str, heads: list[Place], copies: int) -> list[Place]:
+    """Copies of a loop's body in a row, from `index` on; where its carried values are then. What one copy yields is the
+    next one's, without a move."""
+    current = heads
+    for copy in range(copies):
+        number = lowering.text.into("b32", "add.u32", index, copy) if copy else index
+        lowering.places[block.args[0]] = IndexPlace(number)
+        lowering.places.update(zip(block.args[1:], current, strict=True))
+        _lower_block(lowering, block)
+        current = _yielded(lowering, block)
+    return current
 
 
 # ---------------------------------------------------------------- ops inside roles
@@ -380,7 +422,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             _lower_turn_tiles(lowering, op, ac.kernel_of(op))
         case ac.TurnPassOp():
             lower_turn_pass(lowering, op)
-        case ac.GroupTilesOp():
+        case ac.GroupTilesOp() | ac.TurnGroupTilesOp():
             _lower_group_tiles(lowering, op, ac.kernel_of(op))
         case ac.LoopOp():
             _lower_loop(lowering, op)
@@ -429,7 +471,9 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             source = lowering.place(op.source)
             assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
             kind = op.result.type
-            fragment = LoadedFragmentPlace(source, lowering.index(op.row), lowering.index(op.column), kind.axes.data)
+            blocks = integers(op.blocks) if op.blocks is not None else ()
+            row, column = lowering.index(op.row), lowering.index(op.column)
+            fragment = LoadedFragmentPlace(source, row, column, kind.axes.data, blocks=blocks)
             if op.ahead is not None and op.ahead.data:
                 shape = (kind.m.data, kind.n.data)
                 fragment = load_vector(text, fragment, shape, lowering.warpgroup_thread)

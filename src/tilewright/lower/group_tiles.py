@@ -17,12 +17,13 @@ from tilewright.lower.global_access import displaced_address
 from tilewright.lower.group_walk import GroupWalk, TileRegisters
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import GlobalPlace, IndexPlace
+from tilewright.lower.turns import TurnWalk
 
 _LIMIT_BYTES = 4
 
 
-def start_walk(lowering: Lowering, op: ac.GroupTilesOp, ctas: int) -> GroupWalk:
-    """Before the loop: find the CTA's first tile."""
+def start_walk(lowering: Lowering, op: ac.GroupLoop, ctas: int, turns: TurnWalk | None = None) -> GroupWalk:
+    """Before the loop: find the CTA's first tile, or this unit's, where two take turns."""
     text = lowering.text
     limits = lowering.place(op.limits)
     assert isinstance(limits, GlobalPlace)
@@ -36,8 +37,8 @@ def start_walk(lowering: Lowering, op: ac.GroupTilesOp, ctas: int) -> GroupWalk:
     walk = GroupWalk(
         op,
         limits.register,
-        text.into("b32", "mov.u32", "%ctaid.x"),
-        constant(ctas),
+        turns.tile if turns is not None else text.into("b32", "mov.u32", "%ctaid.x"),
+        turns.step if turns is not None else constant(ctas),
         constant(0),
         constant(op.groups.data),
         constant(op.groups.data - 1),

@@ -24,7 +24,7 @@ class GroupWalk:
     group after it; limits: address of their array; tiles_n, rows, pitch: of the operation. found: the tile found last;
     current: the one that the loop's body is about. head, done: labels."""
 
-    op: ac.GroupTilesOp
+    op: ac.GroupLoop
     limits: str
     tile: str
     step: str

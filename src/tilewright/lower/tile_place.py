@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
@@ -63,7 +63,7 @@ def open_tiles(
 ) -> tuple[Build, TilePlace, Sequence[SSAValue]]:
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
     role whose units take tiles in turn. counts: of tiles along rows and columns, and of matrices."""
-    if turns is not None:
+    if turns is not None and groups is None:
         assert not d.batch, "tiles are taken in turn of one matrix only"
         inside, block = turn_tiles_loop(build, d, turns, counts[:2], carried)
         return inside, TilePlace(block.args[0], d.tile_m, block.args[1]), list(block.args[2:])
@@ -73,20 +73,20 @@ def open_tiles(
         return inside, TilePlace(block.args[0], d.tile_m, block.args[1], matrix), list(block.args[loop.indices :])
     (grouping,) = d.grouping
     block = Block(arg_types=[INDEX] * ac.GROUP_INDICES + [value.type for value in carried])
-    loop = ac.GroupTilesOp.create(
-        operands=[groups.limits, *carried],
-        result_types=[value.type for value in carried],
-        properties={
-            "symbol": StringAttr("tiles"),
-            "groups": IntAttr(groups.groups),
-            "rows": IntAttr(groups.rows),
-            "pitch": IntAttr(grouping.pitch),
-            "tile_rows": IntAttr(d.tile_m),
-            "tiles_n": IntAttr(counts[1]),
-            "raster_group": IntAttr(d.raster_group),
-        },
-        regions=[Region(block)],
-    )
-    build.add(loop)
+    properties: dict[str, Attribute] = {
+        "symbol": StringAttr("tiles"),
+        "groups": IntAttr(groups.groups),
+        "rows": IntAttr(groups.rows),
+        "pitch": IntAttr(grouping.pitch),
+        "tile_rows": IntAttr(d.tile_m),
+        "tiles_n": IntAttr(counts[1]),
+        "raster_group": IntAttr(d.raster_group),
+    }
+    if turns is not None:
+        properties["skipped"] = StringAttr("K")
+    kind = ac.GroupTilesOp if turns is None else ac.TurnGroupTilesOp
+    operands = [groups.limits, *([turns] if turns is not None else []), *carried]
+    types = [value.type for value in carried]
+    build.add(kind.create(operands=operands, result_types=types, properties=properties, regions=[Region(block)]))
     row, column, group, row_end, *inner = block.args
     return build.inside(block), TilePlace(row, 1, column, group, row_end), list(inner)

@@ -89,7 +89,7 @@ class TurnWalk:
     unit: str
 
 
-def start_turns(lowering: Lowering, op: ac.TurnTilesOp, ctas: int) -> TurnWalk:
+def start_turns(lowering: Lowering, op: ac.TurnLoop, ctas: int) -> TurnWalk:
     """Before the loop: unit u begins with the CTA's tile number u."""
     text = lowering.text
     ring = lowering.place(op.turns)

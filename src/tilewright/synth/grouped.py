@@ -38,23 +38,37 @@ from tilewright.synth.async_plan import plan_load, plan_words
 from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
+from tilewright.synth.turns import BARRIER_BYTES
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
-_SHAPES: tuple[tuple[int, int, int], ...] = (
-    (128, 256, 2),
-    (256, 128, 2),
-    (128, 192, 2),
-    (128, 128, 2),
-    (64, 256, 1),
-    (64, 128, 1),
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Tile rows and columns, consumer warpgroups, and whether they take whole tiles in turn."""
+
+    rows: int
+    columns: int
+    consumers: int
+    turns: bool = False
+
+
+_SHAPES = (
+    _Shape(128, 256, 2),
+    _Shape(256, 128, 2),
+    _Shape(128, 192, 2),
+    _Shape(128, 128, 2),
+    _Shape(64, 256, 1),
+    _Shape(64, 128, 1),
+    _Shape(64, 256, 2, turns=True),
+    _Shape(128, 128, 2, turns=True),
+    _Shape(128, 192, 2, turns=True),
 )
-"""(tile rows, tile columns, consumer warpgroups)."""
 _SUSTAINED = 0.79
 """Share of the tensor cores' rate that the power limit leaves; the L2 cache's is left whole. A parameter of this model,
 like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
 _TILE_START_CYCLES = {1: 750, 2: 150}
-"""By consumer warpgroups: while one of two stores, the other's products still run."""
+"""By consumer warpgroups: while one of two stores, the other's products may still run."""
 _STORE_BYTES_PER_CYCLE = 128
 _LEAST_STAGES = 2
 _MOST_STAGES = 8
@@ -88,7 +102,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     rates = rates_of(target, element.bytes)
     stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
     depth = wanted.depth or SWIZZLE_SPAN_BYTES // element.bytes
-    tile_m, tile_n, consumers = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, wanted, reasons)
+    shape = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, wanted, reasons)
+    tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, ("left", dot.left, rows), contracted, tile_m, depth)
     b = decide_operand(site, ("right", dot.right, columns), contracted, tile_n, depth)
@@ -105,7 +120,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     b = _all_groups(site, dot.right, b, grouping.group)
     stage_bytes = (tile_m + tile_n) * depth * element.bytes
     rows_bytes = ROWS_BYTES * consumers
-    stages = _stages(stage_bytes, rows_bytes, target, wanted, reasons)
+    turn_bytes = BARRIER_BYTES if shape.turns else 0
+    stages = _stages(stage_bytes, rows_bytes + turn_bytes, target, wanted, reasons)
     plans = (plan_load(a, tile_m, depth, 1, stages), plan_load(b, tile_n, depth, 1, stages))
     reasons.extend(plan_words(plan) for plan in plans)
     launch, producer, consumer = register_budget(consumers, target)
@@ -134,10 +150,11 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         cluster_n=1,
         raster_group=raster_group(rates, tile_m, tile_n),
         ctas=max(1, min(rates.multiprocessors, math.ceil(tiles) + sizes.groups * math.ceil(sizes.columns / tile_n))),
-        smem_bytes=(stage_bytes + 2 * target.limit("mbarrier.bytes")) * stages + rows_bytes,
+        smem_bytes=(stage_bytes + 2 * target.limit("mbarrier.bytes")) * stages + rows_bytes + turn_bytes,
         fill_ctas=1,
         fill_threads=32,
         reasons=tuple(reasons),
+        turns=int(shape.turns),
         grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
     )
 
@@ -308,14 +325,19 @@ def _tile_shape(
     stored_bytes: int,
     wanted: Wanted,
     reasons: list[str],
-) -> tuple[int, int, int]:
-    shapes = [shape for shape in _SHAPES if wanted.tile is None or shape[:2] == wanted.tile]
+) -> _Shape:
+    shapes = [
+        shape
+        for shape in _SHAPES
+        if wanted.tile in (None, (shape.rows, shape.columns)) and bool(wanted.turns) == shape.turns
+    ]
     if not shapes:
-        known = ", ".join(f"{m}x{n}" for m, n, _ in _SHAPES)
-        raise TilewrightError(f"no tile shape {wanted.tile} for groups", remedy=f"choose one of {known}")
+        known = ", ".join(f"{each.rows}x{each.columns}" for each in _SHAPES if each.turns == bool(wanted.turns))
+        in_turn = " that consumers take in turn" if wanted.turns else ""
+        raise TilewrightError(f"no tile shape {wanted.tile} for groups{in_turn}", remedy=f"choose one of {known}")
 
-    def cycles(shape: tuple[int, int, int]) -> float:
-        tile_m, tile_n, consumers = shape
+    def cycles(shape: _Shape) -> float:
+        tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
         multiply, fetch = slice_cycles(rates, (tile_m, tile_n, depth), element_bytes)
         store = min(tile_m, sizes.rows / min(sizes.groups, sizes.rows)) * tile_n * stored_bytes
         tile_cycles = math.ceil(sizes.depth / depth) * max(multiply / _SUSTAINED, fetch)
@@ -326,8 +348,8 @@ def _tile_shape(
     best = min(shapes, key=cycles)
     mean = sizes.rows / sizes.groups
     reasons.append(
-        f"tile {best[0]}x{best[1]}x{depth}: {mean:.1f} rows a group on the average, about {cycles(best):.0f} cycles "
-        "by the model"
+        f"tile {best.rows}x{best.columns}x{depth}{', taken in turn' if best.turns else ''}: {mean:.1f} rows a group on "
+        f"the average, about {cycles(best):.0f} cycles by the model"
     )
     return best
 
