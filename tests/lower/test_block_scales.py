@@ -136,17 +136,34 @@ def test_the_large_kernel_is_proved_as_text():
 
 def test_a_number_is_loaded_once_for_all_that_share_it():
     """A thread has two rows of every 64 and, in a tile of 128 columns, one block of columns."""
-    lowered = lower_blocks((256, 256, 512), tile=(128, 128))
-    (kernel,) = lowered.parsed.kernels
+    lowered = lower_blocks((256, 256, 128), tile=(192, 128))
+    assert (lowered.decisions.partials, lowered.decisions.scales_ahead) == (1, 1)
     found = [item for item in instructions(lowered.parsed) if item.row == "ld" and "global" in item.modifiers]
-    assert kernel and len(found) == 3
+    assert len(found) == 2 * 3  # for the first slice, and in the loop
 
 
 def test_a_slice_is_multiplied_apart_and_added_by_the_threads():
-    lowered = lower_blocks((256, 256, 512), tile=(128, 128))
+    lowered = lower_blocks((256, 256, 512), tile=(192, 128))
     rows = [item.row for item in instructions(lowered.parsed)]
     assert rows.count("fma") == 64
     assert rows.count("wgmma.mma_async") == 4
+
+
+@pytest.mark.parametrize("slices", range(1, 7))
+@pytest.mark.parametrize("tile", [(64, 64), (128, 128), (192, 128)])
+def test_any_number_of_slices(slices, tile):
+    """Copies of the loop's body are left over, or not; a tile may have fewer slices than scales are loaded ahead."""
+    assert_right(lower_blocks((tile[0] + 8, 2 * tile[1], 128 * slices - 32), tile=tile))
+
+
+def test_two_partial_products_and_two_sets_of_scales_keep_their_registers():
+    """Round the loop, nothing but the cursor and the index is moved."""
+    lowered = lower_blocks((256, 256, 1024), tile=(128, 128))
+    assert (lowered.decisions.partials, lowered.decisions.scales_ahead, lowered.decisions.scaled_copies) == (2, 2, 2)
+    found = instructions(lowered.parsed)
+    assert not [item for item in found if item.opcode == "mov.f32" and str(item.operands[1]).startswith("%")]
+    products = {item.operands[0] for item in found if item.row == "wgmma.mma_async"}
+    assert len(products) == 2
 
 
 @pytest.mark.parametrize(

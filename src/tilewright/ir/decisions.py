@@ -7,6 +7,7 @@ conversion to attributes and back is one short function. Checked by: tests/synth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, cast
@@ -131,7 +132,8 @@ class PipelineDecisions:
     needs and that are loaded while the first products of a tile run. batch: the axis of a batch of products, if any,
     whose tiles come matrix after matrix; maps of arrays that have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
-    every second one, instead of a part of every tile.
+    every second one, instead of a part of every tile. partials, scales_ahead: of a product scaled inside its loop,
+    accumulators that its slots take in turn, and slots whose scales are loaded or on their way.
     """
 
     rows: str
@@ -168,6 +170,14 @@ class PipelineDecisions:
     batch: tuple[str, ...] = ()
     schedule: str = ""
     turns: int = 0
+    partials: int = 1
+    scales_ahead: int = 1
+
+    @property
+    def scaled_copies(self) -> int:
+        """Copies of the loop's body in a turn of a scaled product's loop: then each partial product and each slot's
+        scales come back to their own registers."""
+        return math.lcm(self.partials, self.scales_ahead)
 
     @property
     def unit_rows(self) -> int:
@@ -185,6 +195,7 @@ class PipelineDecisions:
         return self.products * self.tile_n
 
     split: int = 1
+    prefetch: int = 0
 
     @property
     def part_n(self) -> int:

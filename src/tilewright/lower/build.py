@@ -151,12 +151,15 @@ def tiles_loop(
     return build.inside(block), block, op
 
 
-def counted_loop(build: Build, begin: int, carried: Sequence[SSAValue]) -> tuple[Build, Block, ac.LoopOp]:
+def counted_loop(
+    build: Build, begin: int, carried: Sequence[SSAValue], copies: int = 1
+) -> tuple[Build, Block, ac.LoopOp]:
     block = Block(arg_types=[INDEX, *(value.type for value in carried)])
     op = ac.LoopOp.create(
         operands=list(carried),
         result_types=[value.type for value in carried],
-        properties={"symbol": StringAttr("K"), "begin": IntAttr(begin)},
+        properties={"symbol": StringAttr("K"), "begin": IntAttr(begin)}
+        | ({"copies": IntAttr(copies)} if copies > 1 else {}),
         regions=[Region(block)],
     )
     build.add(op)

@@ -30,16 +30,22 @@ def constant_address(text: Text, base: str, offset_bytes: int) -> str:
     return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
 
 
-def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str) -> str:
-    """An element of a global array widened to float32; 0 where the guard is false."""
+def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str, into: str = "") -> str:
+    """An element of a global array widened to float32; 0 where the guard is false. into: the register that is to hold
+    it, a fresh one if empty."""
     element = source.element
     if element == "f32":
-        value = text.into("f32", "mov.f32", float_literal(0.0))
+        value = into or text.register("f32")
+        text.emit("mov.f32", value, float_literal(0.0))
         text.emit(f"{source.load}.f32", value, address, guard=guard)
         return value
     narrow = text.into("b16", "mov.b16", 0)
     text.emit(f"{source.load}.{'u8' if element in float8.PTX_NAMES else 'b16'}", narrow, address, guard=guard)
-    return widen(text, element, narrow)
+    wide = widen(text, element, narrow)
+    if not into:
+        return wide
+    text.emit("mov.f32", into, wide)
+    return into
 
 
 def store_from_float(text: Text, element: str, address: str, value: str, guard: str) -> None:

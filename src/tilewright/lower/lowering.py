@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
@@ -9,7 +10,7 @@ from xdsl.ir import Block, SSAValue
 
 from tilewright.lower.emit import Text
 from tilewright.lower.group_walk import GroupWalk
-from tilewright.lower.places import IndexPlace, Place, Places, SlotPlace
+from tilewright.lower.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesPlace, SlotPlace
 
 
 @dataclass(slots=True)
@@ -27,6 +28,8 @@ class Lowering:
     warpgroup: str = ""
     is_first_thread: str = ""
     walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])
+    spare: list[AccumulatorPlace | ScalesPlace] = field(default_factory=list["AccumulatorPlace | ScalesPlace"])
+    """Registers of partial products and scales that were promoted, for those that come."""
 
     def place(self, value: SSAValue) -> Place:
         return self.places[value]
@@ -35,6 +38,23 @@ class Lowering:
         place = self.places[value]
         assert isinstance(place, IndexPlace)
         return place.register
+
+    def fresh_accumulator(self, m: int, n: int) -> AccumulatorPlace:
+        """Registers for an accumulator that a wgmma overwrites: spare ones of the same shape, if there are any."""
+        for place in self.spare:
+            if isinstance(place, AccumulatorPlace) and (64 * len(place.blocks), place.n) == (m, n):
+                self.spare.remove(place)
+                return place
+        blocks = tuple(tuple(self.text.register("f32") for _ in range(n // 2)) for _ in range(m // 64))
+        return AccumulatorPlace(blocks, n)
+
+    def fresh_scales(self, keys: Sequence[tuple[int, int]], *, by_row: bool, run: int) -> ScalesPlace:
+        """Registers for scales at these places: spare ones of the same places, if there are any."""
+        for place in self.spare:
+            if isinstance(place, ScalesPlace) and (place.by_row, place.run, list(place.values)) == (by_row, run, keys):
+                self.spare.remove(place)
+                return place
+        return ScalesPlace({key: self.text.register("f32") for key in keys}, by_row, run)
 
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:

@@ -81,13 +81,15 @@ class AccumulatorPlace:
 @dataclass(frozen=True, slots=True)
 class LoadedFragmentPlace:
     """Global values at the accumulator's places, loaded where they are used. values: those already loaded, by row and
-    column from this thread's first place, 0 along an axis that the array does not have."""
+    column from this thread's first place, 0 along an axis that the array does not have. blocks: for each axis, how many
+    places have one number in common; nothing where each has its own."""
 
     source: GlobalPlace
     row: str
     column: str
     axes: str
     values: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
+    blocks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ def registers_of(place: Place) -> tuple[tuple[str, str], ...]:
             return (("b32", register),)
         case AccumulatorPlace(blocks, _):
             return tuple(("f32", register) for block in blocks for register in block)
+        case ScalesPlace(values):
+            return tuple(("f32", register) for register in values.values())
         case _:
             return ()
 
@@ -169,5 +173,7 @@ def with_registers(place: Place, registers: tuple[str, ...]) -> Place:
             return AccumulatorPlace(
                 tuple(registers[index * width : (index + 1) * width] for index in range(len(blocks))), n
             )
+        case ScalesPlace(values, by_row, run):
+            return ScalesPlace(dict(zip(values, registers, strict=True)), by_row, run)
         case _:
             return place

@@ -8,7 +8,7 @@ Source: PTX ISA, wgmma register fragments, fma. Checked by: tests/lower/test_blo
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromotedType, PromoteOp, ScalesLoadOp
@@ -75,14 +75,15 @@ def _load(lowering: Lowering, op: ScalesLoadOp) -> ScalesPlace:
         if run == 1:
             first = text.into("b32", "add.s32", lane_column, first)
             columns = [group + odd for group in range(0, kind.n.data, _GROUP_COLUMNS) for odd in (0, 1)]
-    values: dict[tuple[int, int], str] = {}
+    keys = [(row, column) for row in rows for column in columns]
+    loaded = lowering.fresh_scales(keys, by_row="m" in dimensions, run=run if "n" in dimensions else 0)
     for row, place in rows.items():
         for column in columns:
             at, fits = place
             if "n" in dimensions:
                 at, fits = _stepped(text, place, first, column, dimensions["n"])
-            values[row, column] = load_as_float(text, source, f"[{at}]", fits)
-    return ScalesPlace(values, "m" in dimensions, run if "n" in dimensions else 0)
+            load_as_float(text, source, f"[{at}]", fits, loaded.values[row, column])
+    return loaded
 
 
 def _divided(text: Text, number: str, divisor: int) -> str:
@@ -121,6 +122,21 @@ def _promote(lowering: Lowering, op: PromoteOp) -> None:
                 known[numbers] = _scale(text, op, numbers)
             text.emit("fma.rn.f32", register, product, known[numbers], register)
     lowering.places[op.result] = total
+    # Nothing else reads them, so that the next partial product and the next scales may have their registers.
+    for value in (op.partial, *op.scales):
+        place = lowering.place(value)
+        if used_once(value) and _is_of_block(value, op) and isinstance(place, AccumulatorPlace | ScalesPlace):
+            lowering.spare.append(place)
+
+
+def used_once(value: SSAValue) -> bool:
+    return len(list(value.uses)) == 1
+
+
+def _is_of_block(value: SSAValue, op: PromoteOp) -> bool:
+    """Whether the value is made, or given as an argument, in the very block that `op` stands in."""
+    owner = value.owner
+    return (owner if isinstance(owner, Block) else owner.parent_block()) is op.parent_block()
 
 
 def _number(lowering: Lowering, scales: SSAValue, row: int, column: int) -> str:

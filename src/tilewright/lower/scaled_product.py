@@ -12,6 +12,7 @@ Checked by: tests/lower/test_block_scales.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Block, Region, SSAValue
@@ -75,7 +76,7 @@ def load_scales(
     return loaded
 
 
-def promote(build: Build, dot: tile.DotOp, total: SSAValue, partial: SSAValue, loaded: list[SSAValue]) -> SSAValue:
+def promote(build: Build, dot: tile.DotOp, total: SSAValue, partial: SSAValue, loaded: Sequence[SSAValue]) -> SSAValue:
     """The total with one slot's partial product, scaled, added. loaded: from `load_scales`."""
     body = Block(arg_types=[ac.ScalarType()] * len(loaded))
     inner = build.inside(body)

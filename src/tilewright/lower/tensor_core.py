@@ -50,8 +50,7 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
         accumulator = lowering.place(op.accumulator)
         assert isinstance(accumulator, AccumulatorPlace)
     else:
-        blocks = tuple(tuple(text.register("f32") for _ in range(n // 2)) for _ in range(m // 64))
-        accumulator = AccumulatorPlace(blocks, n)
+        accumulator = lowering.fresh_accumulator(m, n)
     extra = ""
     if op.a_instance_bytes.data:
         extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)

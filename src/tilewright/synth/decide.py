@@ -36,14 +36,15 @@ from tilewright.synth.loads_ahead import choose_loads_ahead
 from tilewright.synth.loop_schedule import LoopShape, scheduled, slots_wanted
 from tilewright.synth.model import Rates, raster_group, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
+from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
-from tilewright.synth.scaled_product import scaled_depth
+from tilewright.synth.scaled_product import choose_promotion, scaled_depth
 from tilewright.synth.shared_memory import divide_shared_memory
 from tilewright.synth.split import require_split
+from tilewright.synth.staged_store import planned
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
-from tilewright.synth.staged_store import planned
 from tilewright.synth.transpose import decide_turned
 from tilewright.synth.turns import require_turns, unit_shape, with_turns
 from tilewright.synth.wanted import Wanted
@@ -164,8 +165,8 @@ def _decide_pipeline(
             batched_store(site, store, decision, batch)
             for store, decision in zip(stores(program), leaving, strict=True)
         )
-    axes = (rows, columns, contracted)
     leaving = tuple(planned(each, target) for each in leaving)
+    axes = (rows, columns, contracted)
     return _fit(program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons)
 
 
@@ -220,6 +221,9 @@ def _fit(
         *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
+    (dot, *_) = dots(program)
+    part = (tile_m // consumers, tile_n)
+    partials, scales_ahead = choose_promotion(dot, axes[:2], part, consumer) if dot.scales else (1, 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
@@ -253,6 +257,9 @@ def _fit(
         more_b=more_b,
         batch=(batch,) if batch else (),
         split=shape.split,
+        prefetch=prefetched_slices((a, b, *more_b), memory.stages, wanted),
         loads_ahead=choose_loads_ahead(program, axes[:2], each, 1 + len(more_b), consumer),
         turns=int(bool(wanted.turns)),
+        partials=partials,
+        scales_ahead=scales_ahead,
     )

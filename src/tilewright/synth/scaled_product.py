@@ -11,6 +11,8 @@ Checked by: tests/synth/test_scaled_product.py.
 
 from __future__ import annotations
 
+import math
+
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
@@ -21,6 +23,8 @@ from tilewright.synth.operands import slice_depth
 
 _MOST_REGISTERS = {1: 128, 2: 192, 3: 128}
 """Registers of a thread for the total and the partial product, by consumers."""
+_KEPT_REGISTERS = 30
+"""Of a thread, for addresses and loop counters."""
 _MOST_SPANS = 4
 """Rows of shared memory in a slot's depth: as many as other products have."""
 
@@ -68,6 +72,28 @@ def scaled_depth(dot: tile.DotOp) -> int:
             remedy=f"use blocks of {row}, {2 * row} or {_MOST_SPANS * row} elements, multiples of the least",
         )
     return least
+
+
+def choose_promotion(dot: tile.DotOp, axes: tuple[str, str], part: tuple[int, int], registers: int) -> tuple[int, int]:
+    """(accumulators that take slots in turn, slots whose scales are loaded ahead) of a scaled product.
+
+    A second accumulator lets the tensor core go on while the threads promote; scales two slots ahead give their loads
+    the time of two products. Each where a consumer's registers hold it. axes: rows and columns of the accumulator;
+    part: how many of each a consumer computes of a tile; registers: of its threads.
+    """
+    rows, columns = part
+    accumulator = rows * columns // 128
+    numbers = 0
+    for load in scale_loads(dot):
+        blocks = {base_axis(axis): block_size(axis) for axis in tensor_type(load.tensor).axis_names}
+        down = rows // 32 if axes[0] in blocks else 1
+        run = math.gcd(columns, blocks[axes[1]]) if axes[1] in blocks else columns
+        across = columns // run if run % 8 == 0 else columns // 4
+        numbers += down * across
+    left = registers - _KEPT_REGISTERS - 2 * accumulator
+    ahead = 2 if 2 * numbers <= left else 1
+    partials = 2 if accumulator + ahead * numbers <= left else 1
+    return partials, ahead
 
 
 def fits_registers(rows: int, columns: int, consumers: int) -> bool:
