@@ -156,6 +156,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{case.name}: {case.m}, {case.n}, {case.k}")
             print("".join(f"    {reason}\n" for reason in reasons), end="")
         return 0
+    if arguments.processes > 1:
+        return suite.repeat("cliffs", "cliffs", arguments)
     import torch
 
     torch.manual_seed(0)

@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
         return suite.said_refusals(cases, arguments.kernels)
+    if arguments.processes > 1:
+        return suite.repeat("grouped", "grouped", arguments)
     import torch
 
     torch.manual_seed(0)

@@ -45,6 +45,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """What every suite of ratios understands."""
     parser.add_argument("--warm", action="store_true", help="one input set, found in the L2 cache where it fits there")
     parser.add_argument("--turns", type=int, default=20, help="timed turns of each implementation (default 20)")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="the whole in N fresh processes, merged")
     parser.add_argument("--kernels", type=Path, default=Path("out/kernels"), help="folder of compiled kernels")
     parser.add_argument("--prepare", action="store_true", help="compile what runs later, and stop; needs no GPU")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
@@ -81,6 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
         return said_refusals(products, arguments.kernels)
+    name = arguments.suite + ("-warm" if arguments.warm else "")
+    if arguments.processes > 1:
+        return repeat(name, arguments.suite, arguments)
     import torch
 
     torch.manual_seed(0)
@@ -96,7 +100,6 @@ def run(arguments: argparse.Namespace) -> int:
         rows.append(row)
         print(line_of(row), flush=True)
         torch.cuda.empty_cache()
-    name = arguments.suite + ("-warm" if arguments.warm else "")
     return finish(name, arguments.suite, rows, arguments.results, time.perf_counter() - begin)
 
 
@@ -304,6 +307,19 @@ def line_of(row: dict[str, Any]) -> str:
         f"{start}  {ours['microseconds']:9.2f}  {ours.get('tflops', 0):7.0f}  {row['ratio']:6.3f}  "
         f"{low:6.3f}-{high:6.3f}  {row['best_peer'][:12]:>12}  {others}; {state}{errors}{absent}"
     )
+
+
+def repeat(name: str, suite: str, arguments: argparse.Namespace) -> int:
+    """The suite in several fresh processes, merged into one result file."""
+    from bench.repeated import run_in_processes
+
+    begin = time.perf_counter()
+    rows = run_in_processes(arguments.processes, name)
+    print(f"of {arguments.processes} processes, the one with the median ratio of each case:\n{heading()}")
+    for row in rows:
+        spread = [f"{ratio:.3f}" for ratio in row.get("ratio_by_process", [])]
+        print(f"{line_of(row)}; by process {' '.join(spread)}")
+    return finish(name, suite, rows, arguments.results, time.perf_counter() - begin)
 
 
 def finish(name: str, suite: str, rows: list[dict[str, Any]], folder: Path, seconds: float) -> int:

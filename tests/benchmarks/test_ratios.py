@@ -11,6 +11,7 @@ from bench.interleaved import COLD_BYTES, MOST_CALLS, Contender, Race, calls_for
 from bench.kernel_kinds import random_products
 from bench.moe_shapes import CASES, counts
 from bench.ratio_plot import plot
+from bench.repeated import merged, without_option
 from bench.suite import line_of, summarised
 
 RACE = Race(
@@ -100,3 +101,17 @@ def test_the_plot_names_every_case_and_escapes() -> None:
     words = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
     assert "a < b (1, 2, 3)" in words and "none (4, 5, 6)" in words and "not measured" in words
     assert sum(each.tag.endswith("}circle") for each in root.iter()) == 1 + 4  # one measured case, four in the legend
+
+
+def test_of_several_processes_the_median_row_is_kept_with_all_ratios() -> None:
+    def run(ratio: float) -> list[dict[str, Any]]:
+        return [{"case": "a", "ratio": ratio, "us": 1 / ratio}, {"case": "b", "refused": "no"}]
+
+    first, second = merged([run(1.2), run(0.9), run(1.0)])
+    assert first == {"case": "a", "ratio": 1.0, "us": 1.0, "ratio_by_process": [1.2, 0.9, 1.0]}
+    assert second == {"case": "b", "refused": "no"}
+
+
+def test_a_command_is_repeated_without_its_own_options() -> None:
+    line = ["gemm", "--processes", "3", "--turns", "5", "--results=x", "--warm"]
+    assert without_option(line, "--processes", "--results") == ["gemm", "--turns", "5", "--warm"]
