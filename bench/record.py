@@ -10,6 +10,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.repeated import without_option
+
 _PACKAGES = ("torch", "triton", "numpy", "xdsl", "cuda-bindings", "tilewright")
 
 
@@ -32,12 +34,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _without_folder(arguments: list[str]) -> list[str]:
-    """The arguments but for where the results go, which says nothing about them."""
-    if "--results" not in arguments:
-        return arguments
-    at = arguments.index("--results")
-    return arguments[:at] + arguments[at + 2 :]
+_SAYS_NOTHING = ("--results", "--kernels", "--jobs")
+"""Options about where files lie and how many processes compile, which say nothing about the numbers."""
 
 
 def write(name: str, rows: list[dict[str, object]], folder: Path) -> Path:
@@ -45,7 +43,7 @@ def write(name: str, rows: list[dict[str, object]], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     document = {
-        "command": "python -m bench " + " ".join(_without_folder(sys.argv[1:])),
+        "command": "python -m bench " + " ".join(without_option(sys.argv[1:], *_SAYS_NOTHING)),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "versions": versions(),
         "rows": rows,
