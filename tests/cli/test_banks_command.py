@@ -117,6 +117,19 @@ def test_pictures_of_the_first_access(tilewright: Tilewright) -> None:
     assert page.startswith("<!DOCTYPE html>") and "Swizzle&lt;3, 4, 3&gt;" in page and "<svg" in page
 
 
+def test_pictures_of_the_placement(tilewright: Tilewright) -> None:
+    """Beside the accesses, or alone where only engines access the tile; none of what is no layout."""
+    tile = ("--layout", "(8,32):(32,1)", "--access", "ld.shared.b32:columns", "--synthesize")
+    shown = tilewright("banks", *tile, "--show").out
+    assert "bank" in shown and "1  36  37  38  39  32  33  34  35" in shown
+    assert "1  36  37  38" not in tilewright("banks", *tile).out
+    engine = ("--layout", "(64,64):(64,1)", "--element-bytes", "2", "--engine", "wgmma", "--synthesize", "--show")
+    alone = tilewright("banks", *engine)
+    assert alone.code == 0 and "bank " not in alone.out.splitlines()[-3]
+    page = tilewright("banks", *tile, "--format", "html").out
+    assert page.count("<svg") == 2
+
+
 def test_a_kernel_s_accesses_at_their_lines(tilewright: Tilewright, strided: tuple[str, str, str]) -> None:
     answer = tilewright("banks", *strided)
     assert answer.code == 1

@@ -33,6 +33,8 @@ conflicts; 3 some accesses could not be counted; 2 the input is at fault.
 """
 
 _MOST_BYTES = 16
+_DRAWN_ROWS = 64
+"""Rows of a placement that are drawn, and four times as many columns."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tile.add_argument(
         "--engine", action="append", default=[], metavar="NAME", help="who also accesses it: tma, wgmma, tcgen05"
     )
-    tile.add_argument("--show", action="store_true", help="draw which banks the first access asks")
+    tile.add_argument(
+        "--show", action="store_true", help="draw which banks the first access asks, and the placement that was found"
+    )
     kernel = parser.add_argument_group("a kernel")
     kernel.add_argument("--launch", metavar="FILE", help="how it is launched (docs/launch-file.md)")
     kernel.add_argument("--inputs", metavar="FILE.npz", help="its buffers' bytes (default: zeros)")
@@ -78,16 +82,18 @@ def run(arguments: argparse.Namespace) -> int:
             from tilewright.cli.banks_lines import tile_lines
             from tilewright.cli.layout_page import lines_page
 
-            grid = (_drawn(judged),) if judged.costs else ()
-            print(lines_page("Tilewright banks", tuple(tile_lines(judged)), grid))
+            grids = (_drawn(judged),) if judged.costs else ()
+            print(lines_page("Tilewright banks", tuple(tile_lines(judged)), (*grids, *_placed(judged))))
         case _:
             from tilewright.cli.banks_lines import tile_lines
             from tilewright.cli.terminal import say, say_grid, say_lines
 
             say_lines(tile_lines(judged))
             if arguments.show:
-                say("")
-                say_grid(_drawn(judged))
+                grids = (_drawn(judged),) if judged.costs or judged.choice is None else ()
+                for grid in (*grids, *_placed(judged)):
+                    say("")
+                    say_grid(grid, rows=_DRAWN_ROWS)
     return judged.exit_code
 
 
@@ -121,6 +127,17 @@ def _drawn(judged: TileJudged) -> LayoutGrid:
         raise TilewrightError("there is no access to draw", remedy="give --access")
     cost = judged.costs[0]
     return bank_picture(cost.asked.kind, cost.first, judged.target)
+
+
+def _placed(judged: TileJudged) -> tuple[LayoutGrid, ...]:
+    """The placement that was found, if that was asked for and is a layout of rows and columns."""
+    from tilewright.driver.layout_picture import WHOLE, corner, picture
+    from tilewright.layout.layout import Layout
+
+    if judged.choice is None:
+        return ()
+    found = judged.layout_of(judged.choice.best)
+    return (picture(found, corner(WHOLE, _DRAWN_ROWS), judged.element_bytes),) if isinstance(found, Layout) else ()
 
 
 def _kernel(arguments: argparse.Namespace) -> int:
