@@ -24,6 +24,7 @@ from bench import (
     profiles,
     ragged,
     sanitizers,
+    schedules,
     skinny,
     soak,
 )
@@ -47,6 +48,7 @@ _BENCHES = {
     "profiles": profiles,
     "ragged": ragged,
     "sanitizers": sanitizers,
+    "schedules": schedules,
     "skinny": skinny,
     "soak": soak,
 }

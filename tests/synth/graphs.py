@@ -36,7 +36,7 @@ def attention_body(rows: int = 128, keys: int = 128, width: int = 128, consumers
     operations = (
         LoadTile("K", "k", keys, width, 2),
         LoadTile("V", "v", keys, width, 2),
-        Multiply("scores", "K", "K", rows, keys, width, 2, accumulates=False),
+        Multiply("scores", "", "K", rows, keys, width, 2, accumulates=False),
         Compute("maxima", ("scores",), rows, keys, 100),
         Compute("weights", ("scores", "maxima"), rows, keys, 100, 100, 50),
         Compute("sums", ("weights",), rows, keys, 100),

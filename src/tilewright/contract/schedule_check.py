@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import islice, pairwise, product
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
@@ -28,6 +28,8 @@ from tilewright.ir.task_graph import Dependence, Task, TaskGraph, crossing_cycle
 
 _SHOWN = 16
 """Findings reported at most, one a pair of tasks and rule."""
+_CHOICES = 4096
+"""Choices of arcs along a certificate's cycle that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,21 +368,9 @@ def _certificate(graph: TaskGraph, schedule: Schedule, judge: _Judge) -> None:
 
 def _cycle_bound(graph: TaskGraph, names: tuple[str, ...]) -> int:
     """What a cycle of tasks takes at least, whoever runs them and however many slots there are; 0 where it is none."""
-    time, tokens = 0, 0
     known = {task.name: task for task in graph.tasks}
     if not names or not set(names) <= set(known):
         return 0
-    if len(names) == 1:
-        task = known[names[0]]
-        alone = [Fraction(task.stream_cycles)]  # a role issues one turn of it after the other
-        alone += [
-            Fraction(task.latency_cycles, edge.distance)
-            for edge in graph.dependences
-            if edge.source == edge.target == task.name and edge.distance
-        ]
-        if task.result_registers:
-            alone.append(Fraction(task.latency_cycles, graph.unroll_max))
-        return math.ceil(max(alone))
     least = sum(buffer.slot_bytes * buffer.slots_min for buffer in graph.buffers)
     steps: list[list[tuple[int, int]]] = []
     for source, target in zip(names, (*names[1:], names[0]), strict=True):
@@ -399,14 +389,17 @@ def _cycle_bound(graph: TaskGraph, names: tuple[str, ...]) -> int:
                 arcs.append((known[source].latency_cycles + buffer.release_cycles, slots - edge.distance))
             elif known[target].result_registers:
                 arcs.append((known[source].latency_cycles, graph.unroll_max - edge.distance))
+        if source == target:
+            arcs.append((known[source].stream_cycles, 1))  # a role issues one turn of it after the other
+            if known[source].result_registers:
+                arcs.append((known[source].latency_cycles, graph.unroll_max))
         if not arcs:
             return 0
         steps.append(arcs)
-    # Of several arcs between two tasks all hold; any choice gives a bound, the best one is found by the ratio so far.
-    for _ in range(4):
-        ratio = Fraction(time, tokens) if tokens > 0 else Fraction(0)
-        chosen = [max(arcs, key=lambda arc: arc[0] - ratio * arc[1]) for arcs in steps]
-        time, tokens = sum(arc[0] for arc in chosen), sum(arc[1] for arc in chosen)
-        if tokens <= 0:
-            return 0
-    return math.ceil(Fraction(time, tokens))
+    # Of several arcs between two tasks all hold, so any choice of them gives a bound.
+    ratios: list[Fraction] = []
+    for chosen in islice(product(*steps), _CHOICES):
+        tokens = sum(arc[1] for arc in chosen)
+        if tokens > 0:
+            ratios.append(Fraction(sum(arc[0] for arc in chosen), tokens))
+    return math.ceil(max(ratios, default=Fraction(0)))

@@ -28,7 +28,8 @@ class LoadTile:
 @dataclass(frozen=True, slots=True)
 class Multiply:
     """rows x depth by depth x columns. accumulates: onto what the turn before left, held in registers throughout;
-    otherwise the product is a value of this turn. Operands are loads, or values of this turn in registers."""
+    otherwise the product is a value of this turn. Operands are loads, or values of this turn in registers; empty where
+    an operand lies in shared memory throughout."""
 
     name: str
     left: str
@@ -106,7 +107,7 @@ def check_body(body: LoopBody) -> LoopBody:
                 reads: tuple[str, ...] = ()
                 numbers.append(operation.element_bytes)
             case Multiply():
-                reads = (operation.left, operation.right)
+                reads = tuple(name for name in (operation.left, operation.right) if name)
                 numbers += [operation.depth, operation.element_bytes]
             case Compute():
                 reads = operation.reads

@@ -27,7 +27,9 @@ from tilewright.solve.bounded import Undetermined
 from tilewright.solve.modulo_problem import Bound, ModuloProblem, ModuloSolution, bounds, most_slots, serial_interval
 
 DEFAULT_SECONDS = 8.0
-"""Deterministic seconds for each of the three questions; about as many of the clock on one core."""
+"""Deterministic seconds for each question about the interval; about as many of the clock on one core."""
+_PRICE_SHARE = 0.25
+"""Of that for the price, whose answer is worth having before it is proved to be the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def optimum(
                     f"{first.interval} cycles are possible, and nothing below {lower} is",
                     "more effort, or a coarser grain of time",
                 )
-    cheaper, cheapest = _cheapest(problem, first, seconds)
+    cheaper, cheapest = _cheapest(problem, first, seconds * _PRICE_SHARE)
     return Optimum(cheaper, bound, searched, cheapest)
 
 

@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.base.error import TilewrightError
 from tilewright.ir.loop_body import Compute, LoadTile, LoopBody, Multiply, check_body
 from tilewright.ir.task_graph import Buffer, Channel, Dependence, Role, Task, TaskGraph, Use, well_formed
 from tilewright.targets import Target
@@ -124,7 +125,8 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
                         reads_of_ring.setdefault(loads[load].ring, []).append(operation.name)
                 for consumer in consumers:
                     tasks.append(_product(operation, streams, consumer, rates))
-                    edges += _reads(tasks, loads, operation.name, (operation.left, operation.right), consumer, threads)
+                    reads = tuple(name for name in (operation.left, operation.right) if name)
+                    edges += _reads(tasks, loads, operation.name, reads, consumer, threads)
                     # Products onto one accumulator follow one another in the tensor cores, without a wait between.
             case Compute():
                 for consumer in consumers:
@@ -174,6 +176,11 @@ def _copy(name: str, size: int, rates: TaskRates) -> Task:
 def _product(operation: Multiply, streams: _Streams, consumer: str, rates: TaskRates) -> Task:
     rows, threads = operation.rows // streams.parts, streams.threads
     work = 2 * rows * max(operation.columns, _NARROWEST_PRODUCT) * operation.depth
+    if operation.element_bytes not in rates.operations_per_cycle:
+        raise TilewrightError(
+            f"no rate of products of elements of {operation.element_bytes} bytes is known",
+            remedy=f"use elements of {' or '.join(map(str, sorted(rates.operations_per_cycle)))} bytes",
+        )
     busy = math.ceil(work / rates.operations_per_cycle[operation.element_bytes])
     # Of one warpgroup: 64 rows and 32 bytes of depth an instruction.
     steps = math.ceil(operation.depth * operation.element_bytes / 32) * math.ceil(rows / 64 / (threads // 128))

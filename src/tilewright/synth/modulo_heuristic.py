@@ -105,15 +105,37 @@ def _at(problem: ModuloProblem, streams: tuple[int, ...], interval: int) -> Modu
     slots = _allotted(problem)
     plain = arcs_of(problem, slots, streams)
     for arcs in (plain, (*plain, *_lives_within(problem, 1)), (*plain, *_apart(problem, streams))):
-        starts = _place(problem, streams, arcs, interval)
-        if starts is None:
+        if earliest_starts(len(streams), arcs, interval) is None:
             continue
-        least = min(starts)
-        moved = tuple(start - least for start in starts)
-        solution = ModuloSolution(interval, moved, streams, _needed_slots(problem, moved, interval))
-        if fits_registers(problem, solution):
-            return solution
+        for preference in _preferences(problem, arcs, interval):
+            starts = _place(problem, streams, arcs, interval, preference)
+            if starts is None:
+                continue
+            least = min(starts)
+            moved = tuple(start - least for start in starts)
+            solution = ModuloSolution(interval, moved, streams, _needed_slots(problem, moved, interval))
+            if fits_registers(problem, solution):
+                return solution
     return None
+
+
+def _preferences(problem: ModuloProblem, arcs: Sequence[Arc], interval: int) -> list[list[int]]:
+    """Orders in which to place: by height; what occupies a unit longest before the rest; one stream after the other,
+    which keeps together what one warpgroup does; those heights disturbed a little."""
+    heights = earliest_starts(
+        len(problem.operations), [Arc(a.target, a.source, a.time, a.tokens) for a in arcs], interval
+    )
+    assert heights is not None  # the reversed graph has the same cycles
+    top = max(heights) + 1
+    longest = [max((time for _, time in operation.uses), default=0) for operation in problem.operations]
+    streams = [operation.streams[0] for operation in problem.operations]
+    disturbed = [height + (number * 7919 % 13) * top // 40 for number, height in enumerate(heights)]
+    return [
+        heights,
+        [height - stream * top for height, stream in zip(heights, streams, strict=True)],
+        [height + time * top for height, time in zip(heights, longest, strict=True)],
+        disturbed,
+    ]
 
 
 def _allotted(problem: ModuloProblem) -> tuple[int, ...]:
@@ -195,13 +217,10 @@ def fits_registers(problem: ModuloProblem, solution: ModuloSolution) -> bool:
 
 
 def _place(
-    problem: ModuloProblem, streams: tuple[int, ...], arcs: Sequence[Arc], interval: int
+    problem: ModuloProblem, streams: tuple[int, ...], arcs: Sequence[Arc], interval: int, preference: Sequence[int]
 ) -> tuple[int, ...] | None:
+    """Starts at that interval, by an order of preference; None where the budget of attempts ends before."""
     count = len(problem.operations)
-    if earliest_starts(count, arcs, interval) is None:
-        return None
-    heights = earliest_starts(count, [Arc(a.target, a.source, a.time, a.tokens) for a in arcs], interval)
-    assert heights is not None  # the reversed graph has the same cycles
     into: list[list[Arc]] = [[] for _ in range(count)]
     out: list[list[Arc]] = [[] for _ in range(count)]
     for arc in arcs:
@@ -216,7 +235,7 @@ def _place(
         if attempts == 0:
             return None
         attempts -= 1
-        number = max((n for n in range(count) if n not in starts), key=lambda n: (heights[n], -n))
+        number = max((n for n in range(count) if n not in starts), key=lambda n: (preference[n], -n))
         begin = max([0, *(starts[a.source] + a.time - a.tokens * interval for a in into[number] if a.source in starts)])
         free = _first_free(number, begin, needs, starts, interval)
         start = free if free is not None else max(begin, before[number] + 1)
