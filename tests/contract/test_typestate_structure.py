@@ -35,7 +35,7 @@ def test_ctas_of_a_cluster_beside_one_another_in_z_would_share_tiles() -> None:
     (kernel,) = every(module, ac.KernelOp)
     for name in ("grid", "cluster"):
         kernel.properties[name] = int_array((1, 1, 2))
-    assert "clusters, or threads, beside one another" in doubts(module)
+    assert "do not depend on split" in doubts(module)
 
 
 def test_threads_beside_one_another_in_y_would_share_roles() -> None:

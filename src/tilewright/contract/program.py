@@ -21,6 +21,7 @@ from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.contract.finding import Findings
+from tilewright.contract.prefetch_rules import check_prefetch
 from tilewright.ir import ac
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.legal.tensormap import violations
@@ -254,6 +255,10 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
                 waits_for_grids = True
                 if roles:
                     findings.doubt("waits for the grids before after roles have begun", inner)
+            case ac.PrefetchOp():
+                asked = declared.get(inner.descriptor)
+                boxes = (len(asked.box), asked.element_bytes) if isinstance(asked, Map) else None
+                check_prefetch(inner, boxes, findings)
             case ac.GridReleaseOp():
                 if not waits_for_grids:
                     findings.doubt("lets the next grid begin before it has waited for those before", inner)

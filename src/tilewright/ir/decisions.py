@@ -196,6 +196,7 @@ class PipelineDecisions:
 
     split: int = 1
     prefetch: int = 0
+    prefetch_columns: int = 0
 
     @property
     def part_n(self) -> int:

@@ -132,6 +132,8 @@ def _write_top_level(state: Nvgpu, op: Operation) -> None:
         case ac.ClusterSyncOp():
             text.line("nvvm.cluster.arrive")
             text.line("nvvm.cluster.wait")
+        case ac.PrefetchOp():
+            pass  # A hint, for which the upstream dialects have no operation.
         case ac.GridWaitOp():
             text.line("nvvm.griddepcontrol wait")
         case ac.GridReleaseOp():

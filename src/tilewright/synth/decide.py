@@ -221,6 +221,7 @@ def _fit(
         *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
+    prefetch = prefetched_slices((a, b, *more_b), memory.stages, wanted)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n)
     partials, scales_ahead = choose_promotion(dot, axes[:2], part, consumer) if dot.scales else (1, 1)
@@ -257,7 +258,8 @@ def _fit(
         more_b=more_b,
         batch=(batch,) if batch else (),
         split=shape.split,
-        prefetch=prefetched_slices((a, b, *more_b), memory.stages, wanted),
+        prefetch=prefetch[0],
+        prefetch_columns=prefetch[1],
         loads_ahead=choose_loads_ahead(program, axes[:2], each, 1 + len(more_b), consumer),
         turns=int(bool(wanted.turns)),
         partials=partials,

@@ -1,0 +1,34 @@
+"""How many slices of its first tile a kernel asks for before the one before it has ended.
+
+A kernel that begins early waits before it loads, since what it loads may be what the one before writes; but it may have
+its operands brought into the L2 cache meanwhile (`lower.prefetch`). Asked for is what its ring holds, which is what it
+would load at once: more would take the memory's time from the kernel that still runs. Nothing is asked for where an
+operand is computed by the launch before.
+Checked by: tests/synth/test_decide.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir.decisions import OperandDecision
+from tilewright.synth.wanted import Wanted
+
+_MOST_SLICES = 128
+"""One thread each, of the producer's warpgroup."""
+
+
+def prefetched_slices(operands: tuple[OperandDecision, ...], stages: int, wanted: Wanted) -> tuple[int, int]:
+    """(slices, 1 if of the columns' operand and 0 if of the rows'): of the operand of more elements.
+
+    operands: of the rows, of the columns, then more of the columns. Raises TilewrightError for a wish out of range.
+    """
+    if wanted.prefetch is not None and not 0 <= wanted.prefetch <= _MOST_SLICES:
+        raise TilewrightError(f"{wanted.prefetch} slices cannot be asked for", remedy=f"use 0 to {_MOST_SLICES}")
+    plain = all(not operand.materialized and len(operand.map.dims) == 2 for operand in operands)
+    if not plain or wanted.programmatic is False:
+        return 0, 0
+    rows, columns = (math.prod(operand.map.dims) for operand in operands[:2])
+    slices = min(stages, _MOST_SLICES) if wanted.prefetch is None else wanted.prefetch
+    return slices, int(columns > rows)
