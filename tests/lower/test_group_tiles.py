@@ -68,6 +68,22 @@ def bias_of_each(
 
 
 @tw.kernel
+def gated(
+    x: tw.Tensor["T", "K"],
+    v: tw.Tensor["G", "N", "K"],
+    w: tw.Tensor["G", "N", "K"],
+    ends: tw.Tensor["G"],
+    y: tw.Tensor["T", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    gate, up = tw.zeros(i, j), tw.zeros(i, j)
+    for k in tw.loop("K"):
+        gate += tw.dot(x[i, k], v[g, j, k].T)
+        up += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = tw.silu(gate) * up
+
+
+@tw.kernel
 def weighed_apart(
     x: tw.Tensor["G", "M", "K"],
     w: tw.Tensor["G", "K", "N"],
@@ -121,6 +137,13 @@ def test_a_result_multiplied_by_a_number_for_each_row() -> None:
 
 def test_a_bias_for_each_group() -> None:
     lowered = build(bias_of_each, {"T": 150, "G": 3, "K": 72, "N": 200}, (64, 128))
+    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert_agrees(lowered, [70, 70, 150])
+
+
+@pytest.mark.parametrize("tile", [None, (64, 128), (128, 128)])
+def test_two_products_of_one_operand(tile: tuple[int, int] | None) -> None:
+    lowered = build(gated, {"T": 150, "G": 3, "K": 136, "N": 200}, tile)
     assert isinstance(verify(lowered.kernels[0]), Proven)
     assert_agrees(lowered, [70, 70, 150])
 

@@ -31,10 +31,12 @@ from tilewright.ir.decisions import (
     StoreDecision,
 )
 from tilewright.ir.tile_facts import Grouping, dots, index_offset, parameter_name, stores
+from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_types import TensorType, axes_text, tensor_type, value_type
 from tilewright.legal.legality import check
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.synth.async_plan import plan_load, plan_words
+from tilewright.synth.further_operands import further_operands
 from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
@@ -52,6 +54,12 @@ class _Shape:
     consumers: int
     turns: bool = False
 
+    def holds(self, products: int) -> bool:
+        """Whether one wgmma takes the columns of all products, and one consumer their accumulators."""
+        unit_rows = self.rows if self.turns else self.rows // self.consumers
+        columns = self.columns * products
+        return columns <= _MOST_COLUMNS and unit_rows * columns <= _MOST_ACCUMULATORS
+
 
 _SHAPES = (
     _Shape(128, 256, 2),
@@ -60,10 +68,15 @@ _SHAPES = (
     _Shape(128, 128, 2),
     _Shape(64, 256, 1),
     _Shape(64, 128, 1),
+    _Shape(64, 64, 1),
     _Shape(64, 256, 2, turns=True),
     _Shape(128, 128, 2, turns=True),
     _Shape(128, 192, 2, turns=True),
 )
+_MOST_COLUMNS = 256
+"""Of one wgmma (PTX ISA, wgmma: Matrix shape)."""
+_MOST_ACCUMULATORS = 128 * 192
+"""Of one consumer, for all products: a thread has the registers of 192."""
 _SUSTAINED = 0.79
 """Share of the tensor cores' rate that the power limit leaves; the L2 cache's is left whole. A parameter of this model,
 like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
@@ -86,12 +99,14 @@ class _Sizes:
 
 def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, wanted: Wanted) -> PipelineDecisions:
     """The pipeline of a program whose grid keeps to groups. Raises TilewrightError at the author's line."""
-    products = dots(program)
-    if len(products) != 1:
-        raise _unsupported(program, f"groups of {grouping.ragged} without one dot", "compute one product a kernel")
-    (dot,) = products
+    products = shared_products(program)
+    if products is None or products.shared != "left":
+        raise _unsupported(
+            program, f"groups of {grouping.ragged} without products of one left operand", "compute one product a kernel"
+        )
+    dot, count = products.products[0], len(products.products)
     rows, columns, contracted = _axes(program, dot, grouping)
-    _require_plain(program, dot, grouping, columns)
+    _require_plain(program, products, grouping, columns)
     element = value_type(dot.left).element_kind
     reasons: list[str] = []
     pitch = _pitch(program, grouping, rows)
@@ -102,12 +117,13 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     rates = rates_of(target, element.bytes)
     stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
     depth = wanted.depth or SWIZZLE_SPAN_BYTES // element.bytes
-    shape = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, wanted, reasons)
+    shape = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, count, wanted, reasons)
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, ("left", dot.left, rows), contracted, tile_m, depth)
     b = decide_operand(site, ("right", dot.right, columns), contracted, tile_n, depth)
-    for operand in (a, b):
+    more_b = further_operands(site, products, b, columns, contracted, (tile_n, depth))
+    for operand in (a, b, *more_b):
         if operand.materialized:
             raise _unsupported(
                 program,
@@ -117,12 +133,18 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     if a.major != "K":
         raise _unsupported(program, f"groups of {rows} in an array not contiguous along {contracted}", "transpose it")
     a = _all_rows(a, pitch, sizes.groups)
-    b = _all_groups(site, dot.right, b, grouping.group)
-    stage_bytes = (tile_m + tile_n) * depth * element.bytes
+    b, *others = (
+        _all_groups(site, each.right, operand, grouping.group)
+        for each, operand in zip(products.products, (b, *more_b), strict=True)
+    )
+    stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
     rows_bytes = ROWS_BYTES * consumers
     turn_bytes = BARRIER_BYTES if shape.turns else 0
     stages = _stages(stage_bytes, rows_bytes + turn_bytes, target, wanted, reasons)
-    plans = (plan_load(a, tile_m, depth, 1, stages), plan_load(b, tile_n, depth, 1, stages))
+    plans = (
+        plan_load(a, tile_m, depth, 1, stages),
+        *(plan_load(operand, tile_n, depth, 1, stages) for operand in (b, *others)),
+    )
     reasons.extend(plan_words(plan) for plan in plans)
     launch, producer, consumer = register_budget(consumers, target)
     tiles = _tiles(sizes, tile_m, tile_n)
@@ -154,6 +176,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         fill_ctas=1,
         fill_threads=32,
         reasons=tuple(reasons),
+        more_b=tuple(others),
         turns=int(shape.turns),
         grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
     )
@@ -181,10 +204,10 @@ def _axes(program: tile.ProgramOp, dot: tile.DotOp, grouping: Grouping) -> tuple
     return left[0], right[1], left[1]
 
 
-def _require_plain(program: tile.ProgramOp, dot: tile.DotOp, grouping: Grouping, columns: str) -> None:
+def _require_plain(program: tile.ProgramOp, products: SharedProducts, grouping: Grouping, columns: str) -> None:
     """What the lowering of groups can follow: operands loaded as they stand, results and what is added to them over
     rows and columns."""
-    for value in (dot.left, dot.right):
+    for value in (products.operand("left"), *(dot.right for dot in products.products)):
         source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
         if not isinstance(source.owner, tile.LoadOp):
             raise _unsupported(
@@ -323,22 +346,26 @@ def _tile_shape(
     depth: int,
     element_bytes: int,
     stored_bytes: int,
+    products: int,
     wanted: Wanted,
     reasons: list[str],
 ) -> _Shape:
     shapes = [
         shape
         for shape in _SHAPES
-        if wanted.tile in (None, (shape.rows, shape.columns)) and bool(wanted.turns) == shape.turns
+        if wanted.tile in (None, (shape.rows, shape.columns))
+        and bool(wanted.turns) == shape.turns
+        and shape.holds(products)
     ]
     if not shapes:
-        known = ", ".join(f"{each.rows}x{each.columns}" for each in _SHAPES if each.turns == bool(wanted.turns))
+        fitting = (each for each in _SHAPES if each.holds(products))
+        known = ", ".join(f"{each.rows}x{each.columns}" for each in fitting if each.turns == bool(wanted.turns))
         in_turn = " that consumers take in turn" if wanted.turns else ""
         raise TilewrightError(f"no tile shape {wanted.tile} for groups{in_turn}", remedy=f"choose one of {known}")
 
     def cycles(shape: _Shape) -> float:
         tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
-        multiply, fetch = slice_cycles(rates, (tile_m, tile_n, depth), element_bytes)
+        multiply, fetch = slice_cycles(rates, (tile_m, tile_n * products, depth), element_bytes)
         store = min(tile_m, sizes.rows / min(sizes.groups, sizes.rows)) * tile_n * stored_bytes
         tile_cycles = math.ceil(sizes.depth / depth) * max(multiply / _SUSTAINED, fetch)
         tile_cycles += store / _STORE_BYTES_PER_CYCLE + _TILE_START_CYCLES[consumers]

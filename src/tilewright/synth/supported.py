@@ -6,17 +6,19 @@ part of a program is left out silently. Checked by tests/synth/test_supported.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Operation
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
+from tilewright.ir.decisions import RUN_BYTES
+from tilewright.ir.tile_axes import base_axis, block_size, blocks_of
 from tilewright.ir.tile_facts import dots, grid_axes, grouping, index_offset, loads, the_grid
 from tilewright.ir.tile_products import shared_products
 from tilewright.ir.tile_rules import place_of
-from tilewright.ir.tile_types import IndexType, axes_text, value_type
+from tilewright.ir.tile_types import IndexType, axes_text, tensor_type, value_type
 from tilewright.synth.scaled_product import scale_loads
 
 
@@ -32,12 +34,6 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
     groups = grouping(program)
     if groups is not None and not products:
         yield the_grid(program), "a program over groups without dot is not compiled yet", "compile one for each group"
-    if len(products) > 1 and groups is not None:
-        yield (
-            products[1],
-            "a program over groups with more than one dot is not compiled yet",
-            "split it into two kernels",
-        )
     if products and shared_products(program) is None:
         yield (
             products[-1],
@@ -62,11 +58,23 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
         outer = [i for i in load.indices if isinstance(i.type, IndexType) and i.type.axis.data in grid[:-2]]
         if products and isinstance(load.parent_op(), tile.ProgramOp) and any(index_offset(index) for index in outer):
             yield load, "a tile of a neighbouring matrix is not compiled yet", "compute it into a tensor of its own"
+    yield from _blocks(program, grid[:-2])
+
+
+def _blocks(program: tile.ProgramOp, batch: Sequence[str]) -> Iterator[tuple[Operation, str, str]]:
+    """Loads over blocks beside products. batch: axes of the grid besides rows and columns."""
+    products = dots(program)
     scales = {load for dot in products for load in scale_loads(dot)}
-    for load in loads(program):
-        if load in scales:
+    for load in loads(program) if products else ():
+        axes = [axis for axis in tensor_type(load.tensor).axis_names if blocks_of(axis) is not None]
+        if load in scales or not axes:
             continue
-        for index in load.indices:
-            owner = index.owner.index.owner if isinstance(index.owner, tile.ShiftOp) else index.owner
-            if isinstance(owner, tile.BlockOp):
-                yield owner, "a tensor over blocks is not compiled yet", "give a number for every element"
+        size = min(map(block_size, axes))
+        if not isinstance(load.parent_op(), tile.ProgramOp):
+            if any(block_size(axis) % RUN_BYTES for axis in axes):
+                remedy = f"use blocks of a multiple of {RUN_BYTES} elements, or compute the operand before"
+                yield load, f"an operand of a product is computed from blocks of {size} elements", remedy
+        elif any(index_offset(index) for index in load.indices):
+            yield load, "a displaced tile over blocks is not compiled yet beside a product", "displace it before"
+        elif {base_axis(axis) for axis in axes} & set(batch) or grouping(program) is not None:
+            yield load, "blocks of matrices or of groups are not compiled yet", "give a number for each"
