@@ -11,7 +11,7 @@
   for another in any other way (no multicast, no release to peers). By induction on n all units arrive.
 
 Not handled: several rendezvous by different roles, clusters that also share loads, groups of rows. All are doubts.
-Source: PTX ISA, mbarrier, memory consistency model. Checked by: tests/contract/test_split_steps.py, and by
+Source: PTX ISA, mbarrier, memory consistency model. Checked by: tests/lower/test_split_steps.py, and by
 `tokenmachine`, which runs it with counters and phases.
 """
 
