@@ -142,6 +142,9 @@ def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
     axes = kind.axes.data
     if axes not in ("", "m", "n", "mn", "nm") or (source is not None and source.rank != len(axes)):
         walk.findings.doubt(f"loads a fragment along {axes!r} of an array that has other axes", op)
+    blocks = integers(op.blocks) if op.blocks is not None else (1,) * len(axes)
+    if len(blocks) != len(axes) or min(blocks, default=1) < 1:
+        walk.findings.doubt(f"takes blocks of {blocks} along {axes!r}", op)
     walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, axes, kind.element.data))
 
 
@@ -307,6 +310,11 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 require_known(inner, list(inner.operands_), known, walk.findings)
                 if len(inner.operands_) != len(inner.coefficients):
                     walk.findings.doubt("an affine function with other coefficients than operands", inner)
+                known.add(inner.result)
+            case ac.IndexDivideOp():
+                require_known(inner, [inner.operand], known, walk.findings)
+                if inner.size.data < 1:
+                    walk.findings.doubt(f"divides an index by {inner.size.data}", inner)
                 known.add(inner.result)
             case ac.YieldOp():
                 pass

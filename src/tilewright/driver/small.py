@@ -35,6 +35,7 @@ from tilewright.ir.tile_axes import derived_extent
 from tilewright.ir.tile_facts import grid_axes, parameter_name, the_program
 from tilewright.ir.tile_types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
+from tilewright.lower.program import stands_in_line
 from tilewright.lower.raster import raster_quantities
 from tilewright.lower.turns import skip_quantities
 
@@ -124,20 +125,27 @@ def small_instance(module: ModuleOp) -> ModuleOp:
     group_strides: dict[str, int] = {}
     batch = before.batch if isinstance(before, PipelineDecisions) else ()
     mapped = reached_by_maps(program, before) if isinstance(before, PipelineDecisions) else frozenset[str]()
+    lined = {
+        parameter_name(program, argument)
+        for argument in program.body.block.args
+        if isinstance(before, PipelineDecisions) and stands_in_line(tensor_type(argument).axis_names, before)
+    }
     for argument in list(program.body.block.args):
         tensor = tensor_type(argument)
-        strides = tensor.stride_elements
+        strides, name = tensor.stride_elements, parameter_name(program, argument)
         for each in groups:
-            strides = compact_strides(tensor, extents, each)
+            # How far apart other arrays' groups are stands in the text, where they are picked.
+            if name in mapped or name in lined:
+                strides = compact_strides(tensor, extents, each)
             if each.axis in tensor.axis_names:
                 stride = strides[tensor.axis_names.index(each.axis)]
-                group_strides[parameter_name(program, argument)] = stride * tensor.element_kind.bytes
+                group_strides[name] = stride * tensor.element_kind.bytes
         for axis in batch:
-            if parameter_name(program, argument) in mapped:
+            if name in mapped:
                 strides = moved_together(tensor, extents, axis)
             if axis in tensor.axis_names:
                 stride = strides[tensor.axis_names.index(axis)]
-                group_strides[parameter_name(program, argument)] = stride * tensor.element_kind.bytes
+                group_strides[name] = stride * tensor.element_kind.bytes
         shape = [derived_extent(axis, extents) for axis in tensor.axis_names]
         kind = TensorType.of(tensor.axis_names, shape, strides, tensor.element_kind)
         # The argument is replaced by one of the new type: types of values do not change in place.

@@ -68,6 +68,8 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
         match inner:
             case ac.AffineOp():
                 values[inner.result] = IndexPlace(_affine(text, values, inner))
+            case ac.IndexDivideOp():
+                values[inner.result] = IndexPlace(divided(text, values, inner))
             case ac.ElementLoadOp():
                 source = values[inner.source]
                 assert isinstance(source, GlobalPlace)
@@ -82,6 +84,13 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
             case _:
                 if not lower_scalar_op(text, values, inner):
                     raise AssertionError(f"{inner.name} cannot stand in an element-by-element body")
+
+
+def divided(text: Text, values: Places, op: ac.IndexDivideOp) -> str:
+    """The quotient of an index that is not negative."""
+    place = values[op.operand]
+    assert isinstance(place, IndexPlace)
+    return text.into("b32", "div.u32", place.register, op.size.data)
 
 
 def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:

@@ -97,8 +97,11 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
             "n": text.into("b32", "add.s32", lanes.column, fragment.column),
         }
     position, inside = source.register, ""
-    for axis, extent, stride in zip(fragment.axes, source.shape, source.strides, strict=True):
+    blocks = fragment.blocks or (1,) * len(fragment.axes)
+    for axis, extent, stride, size in zip(fragment.axes, source.shape, source.strides, blocks, strict=True):
         index = text.into("b32", "add.s32", lanes.origins[number][axis], offsets[axis])
+        if size > 1:
+            index = text.into("b32", "div.u32", index, size)
         # As unsigned, so that a negative index is outside too.
         check = text.into("pred", "setp.lt.u32", index, extent)
         inside = check if not inside else text.into("pred", "and.pred", inside, check)

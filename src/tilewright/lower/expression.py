@@ -16,6 +16,8 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
+from tilewright.ir.tier import int_array
+from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_facts import index_offset, loops
 from tilewright.ir.tile_products import product_of
 from tilewright.ir.tile_types import tensor_type, value_type
@@ -116,10 +118,16 @@ def element_body(
     for load in loads_in(value):
         tensor = tensor_type(load.tensor)
         indices: list[SSAValue] = []
-        leaves_array = bool(padded.intersection(tensor.axis_names))
+        leaves_array = bool(padded.intersection(map(base_axis, tensor.axis_names)))
         for axis, index in zip(tensor.axis_names, load.indices, strict=True):
             shift = index_offset(index)
-            place = places[axis]
+            place = places[base_axis(axis)]
+            if block_size(axis) > 1:
+                place = build.value(
+                    ac.IndexDivideOp.create(
+                        operands=[place], properties={"size": IntAttr(block_size(axis))}, result_types=[ac.IndexType()]
+                    )
+                )
             if shift:
                 leaves_array = True
                 place = affine(build, [(place, 1)], shift)
@@ -189,8 +197,9 @@ def fragment_of(
     letters = {shape.rows: "m", shape.columns: "n"}
     # An axis of groups is none of the accumulator's: the array has the rows of all groups in one line.
     indices = zip(tensor.axis_names, load.indices, strict=True)
-    kept = [(letters[axis], index) for axis, index in indices if axis in letters]
+    kept = [(letters[base_axis(axis)], index) for axis, index in indices if base_axis(axis) in letters]
     axes = "".join(letter for letter, _ in kept)
+    sizes = [block_size(axis) for axis in tensor.axis_names if base_axis(axis) in letters]
     places = dict(zip("mn", origin, strict=True))
     for letter, index in kept:
         shift = index_offset(index)
@@ -198,5 +207,7 @@ def fragment_of(
             places[letter] = affine(build, [(places[letter], 1)], shift)
     kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr(axes), StringAttr(tensor.element_kind.value))
     properties: dict[str, Attribute] = {"ahead": IntAttr(1)} if ahead else {}
+    if max(sizes, default=1) > 1:
+        properties["blocks"] = int_array(sizes)
     operands = [sources[load.tensor], places["m"], places["n"]]
     return build.value(ac.FragmentLoadOp.create(operands=operands, properties=properties, result_types=[kind]))

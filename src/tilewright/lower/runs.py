@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
+from tilewright.lower.elementwise import divided
 from tilewright.lower.emit import Text
 from tilewright.lower.float8 import PTX_NAMES, pack_bytes
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
@@ -118,6 +119,11 @@ def _begin(
                 steps[inner.result] = sum(
                     factor * steps[operand] for factor, operand in zip(coefficients, inner.operands_, strict=True)
                 )
+            case ac.IndexDivideOp():
+                # A run begins at a multiple of its length, so that it lies in one block where blocks are multiples.
+                assert not steps[inner.operand] or (inner.operand is last and inner.size.data % run == 0)
+                values[inner.result] = IndexPlace(divided(text, values, inner))
+                steps[inner.result] = 0
             case ac.ElementLoadOp():
                 loads[inner.result] = _issue(text, values, inner, run, steps, ends[inner.source])
             case _:
@@ -203,7 +209,7 @@ def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _
             lane[value] = ScalarPlace(elements[number])
         for inner in op.body.block.ops:
             match inner:
-                case ac.AffineOp() | ac.ElementLoadOp():
+                case ac.AffineOp() | ac.IndexDivideOp() | ac.ElementLoadOp():
                     pass
                 case ac.ElementStoreOp():
                     results[inner].append(scalar_register(lane, inner.value))

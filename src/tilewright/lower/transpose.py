@@ -295,7 +295,7 @@ class _Singles:
         values: Places = {**self.lowering.places, **known}
         for inner in self.op.body.block.ops:
             match inner:
-                case ac.AffineOp():
+                case ac.AffineOp() | ac.IndexDivideOp():
                     pass
                 case ac.ElementLoadOp():
                     if inner.result not in known:
@@ -312,6 +312,8 @@ class _Singles:
 
     def _axes(self, value: SSAValue) -> frozenset[int]:
         """Extents of the grid that an index depends on."""
+        if isinstance(value.owner, ac.IndexDivideOp):
+            return self._axes(value.owner.operand)
         if isinstance(value.owner, ac.AffineOp):
             return frozenset[int]().union(*(self._axes(each) for each in value.owner.operands_))
         return frozenset([self._argument(value)])
@@ -326,6 +328,8 @@ class _Singles:
 
     def _index(self, value: SSAValue, place: tuple[int, int]) -> str:
         owner = value.owner
+        if isinstance(owner, ac.IndexDivideOp):
+            return self._quotient(owner, place)
         if not isinstance(owner, ac.AffineOp):
             return self.side.index(self._argument(value), place)
         key = self._key(value, self._axes(value), place)
@@ -335,6 +339,13 @@ class _Singles:
             for coefficient, operand in zip(integers(owner.coefficients), owner.operands_, strict=True):
                 total = text.into("b32", "mad.lo.s32", self._index(operand, place), coefficient, total)
             self.shifted[key] = total
+        return self.shifted[key]
+
+    def _quotient(self, owner: ac.IndexDivideOp, place: tuple[int, int]) -> str:
+        key = self._key(owner.result, self._axes(owner.result), place)
+        if key not in self.shifted:
+            dividend = self._index(owner.operand, place)
+            self.shifted[key] = self.lowering.text.into("b32", "div.u32", dividend, owner.size.data)
         return self.shifted[key]
 
     def _load(self, op: ac.ElementLoadOp, place: tuple[int, int]) -> str:

@@ -11,6 +11,7 @@ Checked by: tests/synth/test_loads_ahead.py.
 from __future__ import annotations
 
 from tilewright.ir import tile
+from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
 from tilewright.synth.tile_shape import TileShape
@@ -31,9 +32,9 @@ def choose_loads_ahead(
     left = registers - _KEPT_REGISTERS - products * unit_rows * shape.columns // 128
     chosen: list[str] = []
     for load in _epilogue_loads(program):
-        along = [axis for axis in tensor_type(load.tensor).axis_names if axis in axes]
+        along = [axis for axis in tensor_type(load.tensor).axis_names if base_axis(axis) in axes]
         name = parameter_name(program, load.tensor)
-        if len(along) != 1 or name in chosen:
+        if len(along) != 1 or along[0] not in axes or name in chosen:
             continue
         needed = unit_rows // _ROWS_PER_VALUE if along[0] == axes[0] else shape.columns // _COLUMNS_PER_VALUE
         if needed <= left:
