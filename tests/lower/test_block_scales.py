@@ -156,6 +156,13 @@ def test_any_number_of_slices(slices, tile):
     assert_right(lower_blocks((tile[0] + 8, 2 * tile[1], 128 * slices - 32), tile=tile))
 
 
+@pytest.mark.parametrize(("split", "tile"), [(2, (64, 64)), (2, (128, 128)), (4, (128, 64))])
+def test_ctas_share_the_slices_of_a_tile(split, tile):
+    lowered = lower_blocks((tile[0] + 8, 2 * tile[1], 128 * 7 - 16), split=split, tile=tile)
+    assert_proved(lowered)
+    assert_right(lowered)
+
+
 def test_two_partial_products_and_two_sets_of_scales_keep_their_registers():
     """Round the loop, nothing but the cursor and the index is moved."""
     lowered = lower_blocks((256, 256, 1024), tile=(128, 128))

@@ -139,7 +139,7 @@ def _decide_pipeline(
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
     plain = len(products.products) == 1 and not dot.scales
-    require_split(shape, cluster, plain, target)
+    require_split(shape, cluster, len(products.products) == 1, target)
     turns = bool(wanted.turns)
     if turns:
         require_turns(shape, cluster, plain, target)

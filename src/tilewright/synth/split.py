@@ -4,7 +4,7 @@ A product of few tiles leaves multiprocessors idle, or each with so little in fl
 along the contracted axis, a tile is computed by a cluster whose CTAs add up what each has through shared memory
 (`ac.cluster.reduce`). What that costs is one exchange of the accumulators for each tile, and room for them.
 
-Not handled: splits across clusters, products of several accumulators, of scaled slices, of rows in groups.
+Not handled: splits across clusters, products of several accumulators, of rows in groups.
 Checked by: tests/synth/test_split.py, and by `contract` on the lowered kernel.
 """
 
@@ -27,7 +27,7 @@ def splits_of(shape: TileShape, target: Target) -> tuple[int, ...]:
 
 def require_split(shape: TileShape, cluster: tuple[int, int], plain: bool, target: Target) -> None:
     """Raises TilewrightError where the CTAs of the shape's split cannot share a tile. plain: one product of two arrays,
-    not scaled, of rows in no groups."""
+    of rows in no groups."""
     split = shape.split
     if split == 1:
         return
