@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def ours(words: str, product: Product, turns: int) -> list[dict[str, object]]:
     """Each step's median for one product, and their sum; the first, cold turn is not counted."""
+    from tilewright.base.error import TilewrightError
     from tilewright.driver.compile import compile_kernel
     from tilewright.driver.kernels import matmul_kernel
 
@@ -94,7 +95,12 @@ def ours(words: str, product: Product, turns: int) -> list[dict[str, object]]:
         kernel = scaled_by_rows
         element = f"f8{product.dtype}"
         options["dtype"] = {"a": element, "b": element, "of_a": "f32", "of_b": "f32", "c": "bf16"}
-    return _medians(words, [compile_kernel(kernel, assembled=False, **options).seconds for _ in range(turns + 1)][1:])
+    try:
+        seconds = [compile_kernel(kernel, assembled=False, **options).seconds for _ in range(turns + 1)]
+    except TilewrightError as error:
+        print(f"{words}: refused: {error}")
+        return []
+    return _medians(words, seconds[1:])
 
 
 def _grouped(turns: int) -> list[dict[str, object]]:

@@ -96,7 +96,7 @@ def subject_of(torch: Any, kind: Kind, program: Program) -> Subject:
     match kind:
         case Product():
             sets = [suite.arrays_of(torch, kind, 1, seed=place) for place in range(_SETS)]
-            inputs = [(*arrays.pairs[0], *suite.extra_inputs(kind, arrays)) for arrays in sets]
+            inputs = [suite.our_inputs(kind, arrays, 0) for arrays in sets]
 
             def exact(place: int, sets: list[Arrays] = sets, kind: Product = kind) -> Any:
                 return suite.exact_product(torch, kind, sets[place])

@@ -164,23 +164,27 @@ def ours_of(torch: Any, product: Product, arrays: Arrays, folder: Path, sets: in
     if isinstance(program, Refused):
         return program
     output = empty_result(torch, product)
-    extra = extra_inputs(product, arrays)
+    inputs = [our_inputs(product, arrays, place) for place in range(sets)]
 
     def call(index: int) -> None:
-        program(*arrays.pairs[index % sets], *extra, out=output)
+        program(*inputs[index % sets], out=output)
 
     return Contender("ours", call, output, facts_of(program))
 
 
-def extra_inputs(product: Product, arrays: Arrays) -> tuple[Any, ...]:
-    """What our kernel takes beside a and b: factors, those of a whole tensor as one for each row and column."""
+def our_inputs(product: Product, arrays: Arrays, place: int) -> tuple[Any, ...]:
+    """What our kernel takes: a and b, and factors; those of a whole tensor as one for each row and column. The kernel
+    with blocks takes b as it lies, (n, k)."""
+    a, b = arrays.pairs[place]
     match product.scaling:
         case "none":
-            return ()
+            return a, b
         case "tensor":
-            return arrays.a_scale.repeat(product.m), arrays.b_scale.repeat(product.n)
-        case _:
-            return arrays.a_scale, arrays.b_scale
+            return a, b, arrays.a_scale.repeat(product.m), arrays.b_scale.repeat(product.n)
+        case "row":
+            return a, b, arrays.a_scale, arrays.b_scale
+        case "block":
+            return a, b.t(), arrays.a_scale, arrays.b_scale
 
 
 def measure(
