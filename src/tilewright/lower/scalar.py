@@ -1,13 +1,14 @@
 """Float32 functions as PTX: every one from correctly rounded instructions, so any machine computes the same bits.
 
-exp: x = n ln2 + r with |r| <= ln2 / 2 (two-part ln2), a degree-6 polynomial in r, then 2^n in two factors. Its
-relative error is below 2^-22 where the result is a normal float32; beyond, it fades through the subnormals to 0 at
--104, and is +infinity from 88.73 on. sigmoid, tanh, silu and gelu (the tanh form) build on it; tanh near 0 is an odd
-polynomial, since 1 - 2 / (exp(2 x) + 1) would cancel there. Relative errors: tanh below 2^-20 everywhere; sigmoid and
-silu below 2^-20 for x >= -87, gelu below 2^-15 for x >= -10, and left of that values below 1e-35 in size may become 0.
-NaN gives NaN; silu and gelu of minus infinity are minus infinity times zero, NaN. `tests/lower/test_scalar.py` measures
-all this. No approximate instruction is used: their results differ between machines, and then the CPU machine could not
-agree with hardware bit for bit.
+exp: x = n ln2 + r with |r| <= ln2 / 2 (two-part ln2), a degree-6 polynomial in r, then 2^n in two factors. Its relative
+error is below 2^-22 where the result is a normal float32; beyond, it fades through the subnormals to 0 at -104, and is
++infinity from 88.73 on. sigmoid takes a shorter polynomial, a bounded exponent and a reciprocal by iteration: a branch
+for its special cases would keep the values of a thread from overlapping. tanh, silu and gelu (the tanh form) build on
+sigmoid; tanh near 0 is an odd polynomial, since 2 sigmoid(2 x) - 1 would cancel there. Relative errors: tanh below
+2^-20 everywhere; sigmoid and silu below 2^-20 for x >= -87, gelu below 2^-15 for x >= -10, and left of that values
+below 1e-35 in size may become 0. NaN gives NaN; silu and gelu of minus infinity are minus infinity times zero, NaN.
+`tests/lower/test_scalar.py` measures all this. No approximate instruction is used: their results differ between
+machines, and then the CPU machine could not agree with hardware bit for bit.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ _LN2_LOW = float_literal(2.12194440e-4)
 _ONE = float_literal(1.0)
 _ZERO = float_literal(0.0)
 _EXP_COEFFICIENTS = tuple(1.0 / math.factorial(power) for power in range(6, 1, -1))
+_NARROW_EXP_COEFFICIENTS = tuple(map(float.fromhex, ("0x1.10625p-7", "0x1.572a64p-5", "0x1.5557bp-3", "0x1.fffdfcp-2")))
+"""Of powers 5 to 2 of r, for |r| <= ln2 / 2: least largest relative error of exp(r), 2^-23.2 (found by iterated
+reweighting)."""
+_SUM_IS_ONE = -30.0
+"""1 + exp(x) rounds to 1 from here down."""
+_SUM_IS_NORMAL = 87.33
+"""1 / (1 + exp(x)) is a normal float32 up to here: ln 2^126 = 87.34."""
+_RECIPROCAL_GUESS = 0x7EF311C3
 _TANH_COEFFICIENTS = (62.0 / 2835.0, -17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0)
 
 _BINARY = {"add": "add.rn.f32", "sub": "sub.rn.f32", "mul": "mul.rn.f32", "div": "div.rn.f32"}
@@ -84,14 +93,42 @@ def _exp(text: Text, x: str) -> str:
 
 
 def _sigmoid(text: Text, x: str) -> str:
-    exponential = _exp(text, _negate(text, x))
-    return text.into("f32", "rcp.rn.f32", text.into("f32", "add.rn.f32", exponential, _ONE))
+    """1 / (1 + exp(-x)) in one straight line: the exponent is bounded so that the sum is a normal float32 and 2^n has
+    an exponent of its own, and the reciprocal is iterated from a linear guess, without the branch of a rounded one."""
+    opposite = _negate(text, x)
+    bounded = text.into("f32", "max.NaN.f32", opposite, float_literal(_SUM_IS_ONE))
+    bounded = text.into("f32", "min.NaN.f32", bounded, float_literal(_SUM_IS_NORMAL))
+    shifted = text.into("f32", "fma.rn.f32", bounded, _LOG2E, _MAGIC)
+    count = text.into("f32", "sub.rn.f32", shifted, _MAGIC)
+    rest = text.into("f32", "fma.rn.f32", count, _LN2_HIGH, bounded)
+    rest = text.into("f32", "fma.rn.f32", count, _LN2_LOW, rest)
+    series = text.into("f32", "mov.f32", float_literal(_NARROW_EXP_COEFFICIENTS[0]))
+    for coefficient in (*_NARROW_EXP_COEFFICIENTS[1:], 1.0, 1.0):
+        series = text.into("f32", "fma.rn.f32", series, rest, float_literal(coefficient))
+    # The low bits of `shifted` hold n; all others leave its word to the left.
+    exponent = text.into("b32", "shl.b32", text.into("b32", "mov.b32", shifted), 23)
+    power = text.into("f32", "mov.b32", text.into("b32", "add.s32", exponent, 0x3F800000))
+    reciprocal = _reciprocal(text, text.into("f32", "fma.rn.f32", series, power, _ONE))
+    vanishes = text.into("pred", "setp.gt.f32", opposite, float_literal(_SUM_IS_NORMAL))
+    return text.into("f32", "selp.f32", _ZERO, reciprocal, vanishes)
+
+
+def _reciprocal(text: Text, x: str) -> str:
+    """1 / x for 1 <= x <= 2^126: a guess that mirrors the exponent, within an eighth, then two steps that each raise
+    the error to its third power."""
+    bits = text.into("b32", "sub.s32", _RECIPROCAL_GUESS, text.into("b32", "mov.b32", x))
+    result = text.into("f32", "mov.b32", bits)
+    opposite = _negate(text, x)
+    for _ in range(2):
+        error = text.into("f32", "fma.rn.f32", opposite, result, _ONE)
+        error = text.into("f32", "fma.rn.f32", error, error, error)
+        result = text.into("f32", "fma.rn.f32", result, error, result)
+    return result
 
 
 def _tanh(text: Text, x: str) -> str:
-    exponential = _exp(text, text.into("f32", "add.rn.f32", x, x))
-    reciprocal = text.into("f32", "rcp.rn.f32", text.into("f32", "add.rn.f32", exponential, _ONE))
-    far = text.into("f32", "fma.rn.f32", reciprocal, float_literal(-2.0), _ONE)
+    twice = text.into("f32", "add.rn.f32", x, x)
+    far = text.into("f32", "fma.rn.f32", _sigmoid(text, twice), float_literal(2.0), float_literal(-1.0))
     square = text.into("f32", "mul.rn.f32", x, x)
     series = text.into("f32", "mov.f32", float_literal(_TANH_COEFFICIENTS[0]))
     for coefficient in _TANH_COEFFICIENTS[1:]:
