@@ -1,6 +1,6 @@
 """How far from the optimum is the heuristic's interval, and how long does each take? Real loops, and random graphs.
 
-    python -m bench schedules [--random 40] [--seconds 8] [-o schedules.json]
+    python -m bench schedules [--random 40] [--seconds 6] [-o schedules.json]
 
 Every schedule is judged by the independent checker before it is listed. The optimum has a certificate (a lower bound
 that it meets, or a search in which every shorter interval was impossible), or is listed as unknown: nothing is left
@@ -24,6 +24,7 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.schedule_check import check_schedule
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
+from tilewright.solve.modulo import DEFAULT_SECONDS
 from tilewright.synth.loop_tasks import task_graph
 from tilewright.synth.schedules import live, lower_bounds, schedule_graph
 from tilewright.targets import target
@@ -47,7 +48,7 @@ class Row:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--random", type=int, default=40, metavar="N", help="random graphs (default: 40)")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of the solver, deterministic, for each question")
+    parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="of the solver, deterministic, for each question")
     parser.add_argument("-o", "--output", type=Path, help="write the rows as JSON")
 
 
