@@ -90,6 +90,27 @@ def test_a_cluster_fetches_shared_operands_once() -> None:
     assert fetched == 512 * 64 * (128 + 256 // 2) * 128
 
 
+def test_a_split_sum_is_more_tiles_of_fewer_slices() -> None:
+    bundle = bundle_of(128, 256, 1 << 16)
+    bundle = replace(bundle, decisions={**bundle.decisions, "partials": 4})
+    (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    (whole,) = profile_report(bundle_of(128, 256, 1 << 16), table("matmul_4096_h200.csv")).kernels
+    (quarter,) = profile_report(bundle_of(128, 256, 1 << 14), table("matmul_4096_h200.csv")).kernels
+
+    def cycles(profile: KernelProfile) -> float:
+        return next(row.predicted for row in profile.compared if row.name == "cycles")
+
+    # Four tiles fit one wave, so a quarter of the slices takes as long as a program of a quarter of them.
+    assert cycles(kernel) == cycles(quarter) < cycles(whole)
+
+
+def test_what_the_model_is_not_of_is_not_compared() -> None:
+    bundle = bundle_of(4096, 4096, 4096)
+    bundle = replace(bundle, decisions={**bundle.decisions, "grouping": [{"axis": "G"}]})
+    (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    assert "cycles" not in {row.name for row in kernel.compared}
+
+
 def test_the_roof_is_the_tensor_cores_for_a_square_and_drams_for_few_rows(kernel: KernelProfile) -> None:
     roofline = kernel.roofline
     assert roofline is not None and roofline.bound_by == "tensor cores"

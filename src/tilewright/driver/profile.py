@@ -330,13 +330,17 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
     launch_registers = numbers["launch_registers"]
     yield Compared("registers of a thread", launch_registers, counters.get(_REGISTERS), "", "what was asked for")
     extents = _extents(bundle)
-    if extents is None:
+    # Of groups the sizes are not known here; batches and several products are not what the model is of.
+    if extents is None or any(decisions.get(name) for name in ("grouping", "batch", "more_b")):
         return
     element_bytes = _operand_bytes(bundle)
     tile = (numbers["tile_m"], numbers["tile_n"], numbers["tile_k"])
     rates = rates_of(target, element_bytes)
     stored = sum(buffer.element.bytes for buffer in given if buffer.role == "output")
-    cycles = pipeline_cycles(rates, extents, tile, element_bytes, stored)
+    # A sum split over CTAs is as many times the tiles, each of that part of the slices.
+    parts = max(1, numbers.get("partials", 1))
+    part = (math.ceil(extents[0] / tile[0]) * tile[0] * parts, extents[1], math.ceil(extents[2] / parts))
+    cycles = pipeline_cycles(rates, extents if parts == 1 else part, tile, element_bytes, stored)
     yield Compared("cycles", cycles, counters.get(_CYCLES), "", "the model of tile shapes")
     tiles = math.ceil(extents[0] / tile[0]) * math.ceil(extents[1] / tile[1])
     slices = math.ceil(extents[2] / tile[2])
