@@ -133,3 +133,26 @@ def test_an_edited_walk_is_another_text(old: str, new: str) -> None:
     edited = text.replace(old.format(tile=register), new.format(tile=register), 1)
     assert edited != text
     assert isinstance(reprove(module, edited, "sm_90a", "consecutive"), Refuted)
+
+
+@tw.kernel
+def with_a_bias(
+    x: tw.Tensor["T", "K"],
+    w: tw.Tensor["G", "N", "K"],
+    b: tw.Tensor["G", "N"],
+    ends: tw.Tensor["G"],
+    y: tw.Tensor["T", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = acc + b[g, j]
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_vectors_of_groups_and_turns_keep_their_text(turns: bool) -> None:
+    elements = {parameter.name: Element.BF16 for parameter in with_a_bias.parameters} | {"ends": Element.S32}
+    module = trace(with_a_bias, {"T": 4096, "G": 64, "K": 2048, "N": 8192}, elements)
+    decide(the_program(module), target("sm_90a"), Wanted(tile=(64, 256), turns=turns))
+    assert isinstance(reprove(module, text_of(module), "sm_90a", "with_a_bias"), Proven)

@@ -216,3 +216,26 @@ def test_consumers_that_take_tiles_in_turn(sizes: list[int], tile: tuple[int, in
     lowered = lower(consecutive, dims, dict(ENDS), wanted=Wanted(tile=tile, turns=True, stages=2))
     assert isinstance(verify(lowered.kernels[0]), Proven)
     assert_agrees(lowered, list(accumulate(sizes)))
+
+
+@tw.kernel
+def of_eight_bits(
+    x: tw.Tensor["T", "K"],
+    w: tw.Tensor["G", "N", "K"],
+    ends: tw.Tensor["G"],
+    of_x: tw.Tensor["T"],
+    of_w: tw.Tensor["G", "N"],
+    y: tw.Tensor["T", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = acc * of_x[i] * of_w[g, j]
+
+
+def test_operands_of_eight_bits_with_a_factor_for_each_row_and_column() -> None:
+    elements = {"x": Element.F8E4M3, "w": Element.F8E4M3, "of_x": Element.F32, "of_w": Element.F32} | ENDS
+    lowered = lower(of_eight_bits, {"T": 150, "G": 3, "K": 272, "N": 136}, elements, wanted=Wanted(tile=(64, 128)))
+    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert_agrees(lowered, [70, 70, 150])
