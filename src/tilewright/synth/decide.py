@@ -12,6 +12,7 @@ the author's line. Checked by `legal` before anything is written, and by `contra
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
@@ -46,7 +47,7 @@ from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned
-from tilewright.synth.turns import require_turns, unit_shape, with_turns
+from tilewright.synth.turns import choose_turns, require_turns, unit_shape, with_turns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -131,6 +132,8 @@ def _decide_pipeline(
         program.extents.get(batch, 1),
     )
     shape = choose_tile_shape(rates, question, target, wanted, reasons)
+    in_turn = choose_turns(rates, question, shape, target, wanted, reasons)
+    shape, wanted = in_turn or shape, replace(wanted, turns=in_turn is not None)
     if shape.swapped:
         rows, columns = columns, rows
         sides = (sides[1], sides[0])
@@ -140,9 +143,8 @@ def _decide_pipeline(
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
     plain = len(products.products) == 1 and not dot.scales
     require_split(shape, cluster, len(products.products) == 1, target)
-    turns = bool(wanted.turns)
-    if turns:
-        require_turns(shape, cluster, plain, target)
+    if in_turn is not None:
+        require_turns(shape, cluster, plain and not batch, target)
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     site = Site(program, target, wanted.misaligned, reasons)
@@ -197,7 +199,7 @@ def _fit(
     element_bytes = a.map.tensor_map().element.bytes
     loaded_m, loaded_n = a.loaded_extent(tile_m), b.loaded_extent(tile_n)
     slot_bytes = (loaded_m + loaded_n * (1 + len(more_b))) * depth * element_bytes
-    launch, producer, consumer = register_budget(consumers, target)
+    launch, producer, consumer = register_budget(consumers, target, shape.resident)
     loop = LoopShape(
         (tile_m, tile_n, depth),
         (loaded_m, loaded_n),

@@ -48,7 +48,8 @@ def divide_shared_memory(
     """
     tile_n, consumers = shape.columns // shape.split, shape.consumers
     meeting = meeting_bytes(shape, target)
-    limit = target.limit("cta.shared_bytes_max") - meeting
+    share = target.limit("multiprocessor.shared_bytes") // shape.resident - target.limit("cta.shared_reserved_bytes")
+    limit = min(target.limit("cta.shared_bytes_max"), share) - meeting
     barrier_bytes = 2 * target.limit("mbarrier.bytes")
     staged = [store for store in stores if store.path == "tma"]
     staging_bytes_each = max((store.map.tensor_map().box_bytes for store in staged), default=0)

@@ -43,7 +43,8 @@ _TRIED: tuple[tuple[int, int, int], ...] = (
 @dataclass(frozen=True, slots=True)
 class TileShape:
     """rows, columns: of the accumulator; depth: elements of the contracted axis in a slot; consumers: warpgroups that
-    share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis."""
+    share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis;
+    resident: CTAs, of this launch or of the next that begins early, that fit a multiprocessor together."""
 
     rows: int
     columns: int
@@ -51,18 +52,20 @@ class TileShape:
     consumers: int
     swapped: bool = False
     split: int = 1
+    resident: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TileQuestion:
     """What a tile is chosen for.
 
-    extents: rows, columns and contracted elements of the product as written;
-    element_bytes: of an operand's element; stored_bytes: for each element of the result; orientations: whether the
-    product may be transposed, the natural orientation first; loaded_steps: of the left and the right operand, elements by
-    which more or less is loaded; products: with an operand in common, summed side by side: a tile's columns are those of
-    each; scaled_depth: elements of a slot whose product is scaled by itself, 0 where none is; batch: how many such
-    products, whose tiles follow one another."""
+    extents: rows, columns and contracted elements of the product as written; element_bytes: of an operand's
+    element; stored_bytes: for each element of the result; orientations: whether the product may be transposed, the
+    natural orientation first; loaded_steps: of the left and the right operand, elements by which more or less is
+    loaded; products: with an operand in common, summed side by side: a tile's columns are those of each;
+    scaled_depth: elements of a slot whose product is scaled by itself, 0 where none is; batch: how many such
+    products, whose tiles follow one another.
+    """
 
     extents: tuple[int, int, int]
     element_bytes: int
@@ -105,6 +108,7 @@ def choose_tile_shape(
             consumers,
             swapped,
             wanted.split or 1,
+            _resident(wanted),
         )
         for rows, columns, consumers in offered
         for swapped in orientations
@@ -145,6 +149,12 @@ def choose_tile_shape(
         f"about {cycles(best):.0f} cycles by the model"
     )
     return best
+
+
+def _resident(wanted: Wanted) -> int:
+    if wanted.resident not in (None, 1, 2):
+        raise TilewrightError(f"{wanted.resident} CTAs of a multiprocessor", remedy="ask for 1 or 2")
+    return wanted.resident or 1
 
 
 def _usual_consumers(shape: TileShape) -> int:

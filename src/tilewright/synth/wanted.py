@@ -14,13 +14,14 @@ from tilewright.ir.schedule import Method
 class Wanted:
     """Choices fixed from outside (by a user or a tuner); None leaves one to the synthesiser.
 
-    tile: rows and columns of the accumulator's tile. consumers: warpgroups that share its rows. depth: elements of the
-    contracted axis in one stage. swapped: whether the accumulator holds the transposed product. split: CTAs that share
-    the contracted axis of a tile. prefetch: slices that are asked for before the kernel before has ended. misaligned: parameters whose arrays do not begin at a multiple of 16 bytes, which no
-    tensor map can describe. mapped: parameters that must be reached by tensor maps of their own. programmatic: whether
-    the kernel is launched while the one before it still runs, and waits for it itself. turns: whether two consumers
-    take whole tiles in turn. schedule: how the loop over the
-    contracted axis is scheduled.
+    tile: rows and columns of the accumulator's tile. consumers: warpgroups that share its rows. depth: elements of
+    the contracted axis in one stage. swapped: whether the accumulator holds the transposed product. split: CTAs
+    that share the contracted axis of a tile. resident: CTAs that fit a multiprocessor together. prefetch: slices
+    that are asked for before the kernel before has ended. misaligned: parameters whose arrays do not begin at a
+    multiple of 16 bytes, which no tensor map can describe. mapped: parameters that must be reached by tensor maps
+    of their own. programmatic: whether the kernel is launched while the one before it still runs, and waits for it
+    itself. turns: whether two consumers take whole tiles in turn. schedule: how the loop over the contracted axis
+    is scheduled.
     """
 
     tile: tuple[int, int] | None = None
@@ -31,6 +32,7 @@ class Wanted:
     depth: int | None = None
     swapped: bool | None = None
     split: int | None = None
+    resident: int | None = None
     prefetch: int | None = None
     mapped: tuple[str, ...] = ()
     programmatic: bool | None = None
