@@ -31,7 +31,7 @@ PTX = "compiled.ptx"
         (("program.py:scale", "--shape", f"M={10**20},K=32"), "elements", "2^31"),
         (("program.py:scale", "--shape", "M=32x32"), "cannot read 'M=32x32'", "write it as"),
         (("program.py:scale", "--shape", "M=32,M=33,K=1"), "axis M stands twice", "once"),
-        (("program.py:scale", *SHAPE, "--dtype", "bf15"), "unknown dtype 'bf15'", "use bf16, f16 or f32"),
+        (("program.py:scale", *SHAPE, "--dtype", "bf15"), "unknown dtype 'bf15'", "use bf16, f16, f32"),
         (("program.py:scale", *SHAPE, "--dtype", "a=bf16,x=f32"), "no parameter x", "a, c"),
         (("program.py:scale", *SHAPE, "--emit", "ptxx"), "unknown stage 'ptxx'", "did you mean ptx?"),
         (("program.py:scale", *SHAPE, "-o", "no/such/folder.twb"), "cannot write", "existing folder"),
