@@ -18,7 +18,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import parse_element
-from tilewright.contract.array_parts import array_of
+from tilewright.contract.array_parts import ArrayView, array_of
 from tilewright.contract.copy_starts import check_start
 from tilewright.contract.footprint import box_extent_bytes
 from tilewright.contract.program import TARGET, Buffer, integers, type_of
@@ -145,7 +145,27 @@ def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
     blocks = integers(op.blocks) if op.blocks is not None else (1,) * len(axes)
     if len(blocks) != len(axes) or min(blocks, default=1) < 1:
         walk.findings.doubt(f"takes blocks of {blocks} along {axes!r}", op)
+    if op.pairs is not None and op.pairs.data:
+        _require_pairs(walk, op, source, axes)
     walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, axes, kind.element.data))
+
+
+def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | None, axes: str) -> None:
+    """Two columns loaded at once are both inside the array or both outside, and begin at a multiple of their size, as
+    the array itself does."""
+    column = walk.look(op, op.column)
+    if source is None or not isinstance(column, Index):
+        return
+    numbers = [column.constant, *(factor for _, factor in column.terms), integers(source.op.shape)[-1]]
+    strides = integers(source.op.strides)
+    if (
+        axes != "mn"
+        or op.blocks is not None
+        or strides[-1] != 1
+        or any(number % 2 for number in (*numbers, *strides[:-1]))
+    ):
+        walk.findings.doubt(f"loads pairs of {source.op.buffer.data} that may be torn or begin between two pairs", op)
+    walk.findings.assume(f"{source.op.buffer.data} begins at a multiple of two of its elements")
 
 
 def _map(walk: RoleWalk, op: ac.MapOp) -> None:

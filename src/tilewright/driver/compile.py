@@ -211,6 +211,7 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
     grouping = decisions.grouping if isinstance(decisions, PipelineDecisions) else ()
     in_vectors = {name for each in grouping for name in each.vectors}
+    in_vectors |= set(decisions.paired_loads) if isinstance(decisions, PipelineDecisions) else set[str]()
     mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
     found: dict[str, int] = {}
     for argument in program.body.block.args:

@@ -612,11 +612,13 @@ class FragmentLoadOp(IRDLOperation):
     """Plain loads of a global array at the accumulator's places; out-of-bounds places read as 0. row and column are the
     fragment's first element; axes of the result say which of them the array has. ahead: 1 where the numbers are taken
     into registers here, else each is loaded where it is used. blocks: for each axis of the result, how many neighbouring
-    places have one number of the array in common; 1 each where absent. Places are not negative then."""
+    places have one number of the array in common; 1 each where absent. Places are not negative then. pairs: 1 where two
+    neighbouring columns are loaded at once, which begin at a multiple of their size."""
 
     name = "ac.fragment.load"
     ahead = opt_prop_def(IntAttr)
     blocks = opt_prop_def(ArrayAttr[IntAttr])
+    pairs = opt_prop_def(IntAttr)
     source = operand_def(GlobalType)
     row = operand_def(IndexType)
     column = operand_def(IndexType)

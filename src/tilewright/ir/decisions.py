@@ -129,8 +129,9 @@ class PipelineDecisions:
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
     along rows; 0 where there are none. programmatic: 1 if the kernel is launched while the one before it still runs,
     sets itself up, waits for it, and lets the next one do the same. loads_ahead: parameters whose vectors the epilogue
-    needs and that are loaded while the first products of a tile run. batch: the axis of a batch of products, if any,
-    whose tiles come matrix after matrix; maps of arrays that have it have it as their third dimension. schedule: of the loop over the contracted axis,
+    needs and that are loaded while the first products of a tile run. paired_loads: matrices that it reads two columns
+    at a time. batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
+    have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile. partials, scales_ahead: of a product scaled inside its loop,
     accumulators that its slots take in turn, and slots whose scales are loaded or on their way.
@@ -168,6 +169,7 @@ class PipelineDecisions:
     programmatic: int = 0
     loads_ahead: tuple[str, ...] = ()
     batch: tuple[str, ...] = ()
+    paired_loads: tuple[str, ...] = ()
     schedule: str = ""
     turns: int = 0
     partials: int = 1

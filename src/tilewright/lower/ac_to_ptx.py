@@ -473,7 +473,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             kind = op.result.type
             blocks = integers(op.blocks) if op.blocks is not None else ()
             row, column = lowering.index(op.row), lowering.index(op.column)
-            fragment = LoadedFragmentPlace(source, row, column, kind.axes.data, blocks=blocks)
+            pairs = op.pairs is not None and bool(op.pairs.data)
+            fragment = LoadedFragmentPlace(source, row, column, kind.axes.data, blocks=blocks, pairs=pairs)
             if op.ahead is not None and op.ahead.data:
                 shape = (kind.m.data, kind.n.data)
                 fragment = load_vector(text, fragment, shape, lowering.warpgroup_thread)

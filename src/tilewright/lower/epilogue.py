@@ -21,6 +21,7 @@ from tilewright.lower.global_access import (
     load_as_float,
     store_from_float,
 )
+from tilewright.lower.paired_loads import PairedRows, load_pair
 from tilewright.lower.places import (
     AccumulatorPlace,
     BufferPlace,
@@ -63,6 +64,7 @@ class Lanes:
     column: str
     loaded: dict[tuple[int, int, int], str] = field(default_factory=dict[tuple[int, int, int], str])
     origins: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]])
+    rows: PairedRows = field(default_factory=PairedRows)
 
 
 def lane_offsets(text: Text, thread: str) -> tuple[str, str]:
@@ -96,6 +98,11 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
             "m": text.into("b32", "add.s32", lanes.row, fragment.row),
             "n": text.into("b32", "add.s32", lanes.column, fragment.column),
         }
+    if fragment.pairs:
+        even = column & ~1
+        pair = load_pair(text, lanes.rows, fragment, number, lanes.origins[number], (row, even))
+        lanes.loaded.update({(number, row, even): pair[0], (number, row, even + 1): pair[1]})
+        return lanes.loaded[key]
     position, inside = source.register, ""
     blocks = fragment.blocks or (1,) * len(fragment.axes)
     for axis, extent, stride, size in zip(fragment.axes, source.shape, source.strides, blocks, strict=True):

@@ -29,13 +29,14 @@ _SCALAR = ac.ScalarType()
 @dataclass(frozen=True, slots=True)
 class Accumulated:
     """The accumulator's axes and the size of one unit's part of it. parts: accumulators of `n` columns side by
-    side, one for each product."""
+    side, one for each product. paired: tensors that are read two columns at a time."""
 
     rows: str
     columns: str
     m: int
     n: int
     parts: int = 1
+    paired: frozenset[SSAValue] = frozenset()
 
 
 def loads_in(value: SSAValue) -> list[tile.LoadOp]:
@@ -207,6 +208,8 @@ def fragment_of(
             places[letter] = affine(build, [(places[letter], 1)], shift)
     kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr(axes), StringAttr(tensor.element_kind.value))
     properties: dict[str, Attribute] = {"ahead": IntAttr(1)} if ahead else {}
+    if load.tensor in shape.paired:
+        properties["pairs"] = IntAttr(1)
     if max(sizes, default=1) > 1:
         properties["blocks"] = int_array(sizes)
     operands = [sources[load.tensor], places["m"], places["n"]]

@@ -60,13 +60,15 @@ def add_epilogue(
     row, column = _origin(build, d, unit, place, share)
     rows = d.unit_rows
     sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
+    arguments = program.body.block.args
+    paired = frozenset(each for each in arguments if parameter_name(program, each) in d.paired_loads)
     total = SlotCounter(sum(d.part_n // store.chunk_columns for store in d.stores if store.path == "tma"))
     for store, decision in zip(stores(program), d.stores, strict=True):
         fragment = fragment_body(
             build,
             store.value,
             accumulator,
-            Accumulated(d.rows, d.columns, rows, d.part_n, d.products),
+            Accumulated(d.rows, d.columns, rows, d.part_n, d.products, paired),
             (row, column),
             sources,
             program,

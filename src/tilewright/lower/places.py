@@ -82,7 +82,7 @@ class AccumulatorPlace:
 class LoadedFragmentPlace:
     """Global values at the accumulator's places, loaded where they are used. values: those already loaded, by row and
     column from this thread's first place, 0 along an axis that the array does not have. blocks: for each axis, how many
-    places have one number in common; nothing where each has its own."""
+    places have one number in common; nothing where each has its own. pairs: two columns are loaded at once."""
 
     source: GlobalPlace
     row: str
@@ -90,6 +90,7 @@ class LoadedFragmentPlace:
     axes: str
     values: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
     blocks: tuple[int, ...] = ()
+    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from tilewright.synth.loads_ahead import choose_loads_ahead
 from tilewright.synth.loop_schedule import LoopShape, scheduled, slots_wanted
 from tilewright.synth.model import Rates, raster_group, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
+from tilewright.synth.paired_loads import choose_paired_loads
 from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.scaled_product import choose_promotion, scaled_depth
@@ -206,7 +207,7 @@ def _fit(
         element_bytes,
         1 + len(more_b),
         any(dot.scales for dot in dots(program)),
-        consumers,
+        1 if wanted.turns else consumers,
         consumer,
         math.ceil(program.extents[axes[2]] / (depth * shape.split)),
     )
@@ -259,6 +260,7 @@ def _fit(
         programmatic=int(wanted.programmatic is not False),
         more_b=more_b,
         batch=(batch,) if batch else (),
+        paired_loads=choose_paired_loads(program, axes[:2], wanted),
         split=shape.split,
         prefetch=prefetch[0],
         prefetch_columns=prefetch[1],
