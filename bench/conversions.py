@@ -16,6 +16,7 @@ import argparse
 import ctypes
 import json
 import math
+import multiprocessing
 import statistics
 import subprocess
 import zipfile
@@ -57,13 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peer-python", default="python3", help="a Python that has Triton (for --prepare)")
     parser.add_argument("--folder", type=Path, default=Path("out/conversions"), help="where the kernels are")
     parser.add_argument("--every", type=int, default=1, help="take every n-th pair only")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of --prepare (default 1)")
     parser.add_argument("--turns", type=int, default=11, help="timed turns of each kernel (default 11)")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.prepare:
-        prepare(arguments.folder, arguments.peer_python, arguments.every)
+        prepare(arguments.folder, arguments.peer_python, arguments.every, arguments.jobs)
         return 0
     rows = measure(arguments.folder, arguments.turns, arguments.every)
     summary = report(rows)
@@ -72,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def pairs() -> list[Pair]:
-    """Every pair of different layouts with elements of 16 bits; of 8 and 32 bits, and of 128 rows, every fifth."""
+    """Every pair of different layouts with elements of 8, 16 and 32 bits; of 128 rows every fifth."""
     from bench.register_layouts import WRITTEN
 
     names = [each.name for each in WRITTEN]
@@ -80,25 +82,35 @@ def pairs() -> list[Pair]:
     found = [Pair(*each, 2, 64) for each in both]
     found += [Pair(*each, 1, 64) for each in both[::5]]
     found += [Pair(*each, 4, 64) for each in both[1::5]]
-    return found + [Pair(*each, 2, 128) for each in both[2::5]]
+    found += [Pair(*each, 2, 128) for each in both[2::5]]
+    found += [Pair(*each, 1, 64) for at, each in enumerate(both) if at % 5 != 0]
+    return found + [Pair(*each, 4, 64) for at, each in enumerate(both) if at % 5 != 1]
 
 
 # ---------------------------------------------------------------- without a GPU
 
 
-def prepare(folder: Path, peer_python: str, every: int) -> None:
+@dataclass(frozen=True)
+class _Share:
+    """Pairs of one process, by number."""
+
+    pairs: tuple[tuple[int, Pair], ...]
+    texts: Path
+    kernels: Path
+    peer_python: str
+
+
+def _prepared(share: _Share) -> tuple[str, list[dict[str, object]]]:
+    """The peer's version, and what is known of each pair's kernels, which are assembled."""
     from bench.register_layouts import register_layouts
     from tilewright.ir.exchange import ExchangePlan
     from tilewright.lower.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text
     from tilewright.runtime.assemble import assemble
     from tilewright.synth.exchange import plan_exchange
 
-    texts, kernels = folder / "text", folder / "kernels"
-    for each in (texts, kernels):
-        each.mkdir(parents=True, exist_ok=True)
     layouts = {rows: register_layouts(rows) for rows in (64, 128)}
     peer = subprocess.Popen(
-        [peer_python, str(Path(__file__).with_name("peer_conversions.py"))],
+        [share.peer_python, str(Path(__file__).with_name("peer_conversions.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -106,7 +118,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
     assert peer.stdin is not None and peer.stdout is not None
     version = json.loads(peer.stdout.readline())["version"]
     entries: list[dict[str, object]] = []
-    for number, pair in list(enumerate(pairs()))[::every]:
+    for number, pair in share.pairs:
         source, destination = (layouts[pair.rows][name] for name in (pair.source, pair.destination))
         job = {
             "source": source.bases,
@@ -116,7 +128,7 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             "ptx_version": _PTX_VERSION,
             "trips": _TRIPS,
         }
-        theirs_ptx = texts / f"{number}.theirs.json"
+        theirs_ptx = share.texts / f"{number}.theirs.json"
         if not theirs_ptx.exists():
             print(json.dumps(job), file=peer.stdin, flush=True)
             theirs_ptx.write_text(peer.stdout.readline())
@@ -145,8 +157,8 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             if "error" in side:
                 entry[f"{name}_error"] = side["error"]
                 continue
-            cubin = kernels / f"{number}.{name}.cubin"
-            text = texts / f"{number}.{name}.ptx"
+            cubin = share.kernels / f"{number}.{name}.cubin"
+            text = share.texts / f"{number}.{name}.ptx"
             if not cubin.exists() or not text.exists() or text.read_text() != side["ptx"]:
                 assembly = assemble(side["ptx"], "sm_90a", name=f"{number}.{name}")
                 cubin.write_bytes(assembly.cubin)
@@ -155,14 +167,31 @@ def prepare(folder: Path, peer_python: str, every: int) -> None:
             # There, back and, after the loop, there once more.
             entry[f"{name}_barriers"] = round(side["ptx"].count("bar.sync") / (_TRIPS + 0.5))
         entries.append(entry)
+    peer.stdin.close()
+    peer.wait()
+    return version, entries
+
+
+def prepare(folder: Path, peer_python: str, every: int, jobs: int) -> None:
+    """jobs: processes, each with a peer of its own."""
+    texts, kernels = folder / "text", folder / "kernels"
+    for each in (texts, kernels):
+        each.mkdir(parents=True, exist_ok=True)
+    numbered = list(enumerate(pairs()))[::every]
+    shares = [_Share(tuple(numbered[at::jobs]), texts, kernels, peer_python) for at in range(jobs)]
+    if jobs == 1:
+        answers = [_prepared(shares[0])]
+    else:
+        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+            answers = pool.map(_prepared, shares, chunksize=1)
+    version = answers[0][0]
+    entries = sorted((entry for _, found in answers for entry in found), key=lambda entry: int(str(entry["number"])))
     with zipfile.ZipFile(folder / _ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("index.json", json.dumps({"triton": version, "pairs": entries}))
         for entry in entries:
             for name in ("ours", "theirs", "other"):
                 if f"{name}_entry" in entry:
                     archive.write(kernels / f"{entry['number']}.{name}.cubin", f"{entry['number']}.{name}.cubin")
-    peer.stdin.close()
-    peer.wait()
     refused = sum("theirs_error" in each for each in entries)
     print(f"{len(entries)} pairs in {folder / _ARCHIVE}; {refused} not by the peer")
 
