@@ -48,7 +48,9 @@ class Row:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--random", type=int, default=40, metavar="N", help="random graphs (default: 40)")
-    parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="of the solver, deterministic, for each question")
+    parser.add_argument(
+        "--seconds", type=float, default=DEFAULT_SECONDS, help="of the solver, deterministic, for each question"
+    )
     parser.add_argument("-o", "--output", type=Path, help="write the rows as JSON")
 
 

@@ -113,6 +113,17 @@ def test_a_finding_names_both_tasks() -> None:
     assert "consumer" in finding.message
 
 
+def test_an_order_of_issue_waits_for_the_stream_alone() -> None:
+    """The product holds its stream for 4 cycles and takes 20: what follows its issue may begin at 36, and not before."""
+    edges = (
+        Dependence("load", "product", 0, "full barrier", "ring"),
+        Dependence("product", "work", 0, "order of issue", issued=True),
+    )
+    graph = replace(GRAPH, dependences=edges)
+    assert isinstance(check_schedule(graph, moved("work", 36)), Proven)
+    assert "SC002" in codes(graph, moved("work", 35))
+
+
 def test_a_certificate_by_search_is_believed_and_said() -> None:
     verdict = check_schedule(GRAPH, replace(GOOD, certificate=Certificate("search", 16, ())))
     assert isinstance(verdict, Proven) and any("solver's word" in line for line in verdict.assumptions)

@@ -15,7 +15,9 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.loop_schedule import RING, LoopShape, release_distance, schedule_of, slots_wanted
+from tilewright.synth.loop_schedule import RING, LoopShape, loop_body, schedule_of, slots_wanted
+from tilewright.synth.loop_tasks import task_graph
+from tilewright.synth.schedules import schedule_graph
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
@@ -42,7 +44,10 @@ def test_decisions_carry_a_schedule_that_holds(method: str, extents: tuple[int, 
     assert graph.trips == -(-extents[2] // (decisions.tile_k * decisions.split))
     (line,) = [reason for reason in decisions.reasons if reason.startswith(f"schedule ({method})")]
     assert f"every {schedule.interval_cycles} cycles" in line
-    assert release_distance(schedule) <= 1
+    release = schedule.placement(f"release {RING}@consumers").start_cycles
+    assert (
+        release >= schedule.placement("product@consumers").start_cycles + graph.task("product@consumers").stream_cycles
+    )
 
 
 def test_an_unknown_way_to_schedule_is_one_clear_error() -> None:
@@ -82,3 +87,10 @@ def test_decisions_without_a_readable_schedule_are_told() -> None:
     for text in ("{", "[]", "{}", '{"graph": 1, "schedule": 2}'):
         with pytest.raises(TilewrightError):
             schedule_of(replace(decisions, schedule=text))
+
+
+def test_a_single_slot_would_stop_for_ever() -> None:
+    """Its release follows the products of the next turn, whose copies wait for it: the graph says so by itself."""
+    with pytest.raises(TilewrightError, match=r"stop for ever.*release ring@consumers"):
+        schedule_graph(task_graph(loop_body("one slot", shape(128, 128), 1), TARGET, "cooperative"))
+    assert schedule_graph(task_graph(loop_body("two", shape(128, 128), 2), TARGET, "cooperative")).slots_of(RING) == 2

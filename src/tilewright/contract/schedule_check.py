@@ -152,7 +152,8 @@ def _crossing(graph: TaskGraph, edge: Dependence, tasks: _Tasks) -> int:
 def _dependences(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, judge: _Judge) -> None:
     for edge in graph.dependences:
         source, at = tasks[edge.source]
-        ready = at.start_cycles + source.latency_cycles + _crossing(graph, edge, tasks)
+        takes = source.stream_cycles if edge.issued else source.latency_cycles
+        ready = at.start_cycles + takes + _crossing(graph, edge, tasks)
         begins = tasks[edge.target][1].start_cycles + edge.distance * schedule.interval_cycles
         if begins < ready:
             judge.report(
@@ -243,7 +244,7 @@ def _registers(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, turns: int, 
             begin = tasks[task.name][1].start_cycles
             end = begin + task.latency_cycles
             for edge in graph.dependences:
-                if edge.source == task.name and not edge.buffer:
+                if edge.source == task.name and not edge.buffer and not edge.issued:
                     reader, at = tasks[edge.target]
                     done = at.start_cycles + edge.distance * schedule.interval_cycles + reader.latency_cycles
                     end = max(end, done)
@@ -375,7 +376,7 @@ def _cycle_bound(graph: TaskGraph, names: tuple[str, ...]) -> int:
     steps: list[list[tuple[int, int]]] = []
     for source, target in zip(names, (*names[1:], names[0]), strict=True):
         arcs = [
-            (known[source].latency_cycles, edge.distance)
+            (known[source].stream_cycles if edge.issued else known[source].latency_cycles, edge.distance)
             for edge in graph.dependences
             if (edge.source, edge.target) == (source, target)
         ]
@@ -387,7 +388,7 @@ def _cycle_bound(graph: TaskGraph, names: tuple[str, ...]) -> int:
                 spare = (graph.shared_bytes - least) // buffer.slot_bytes if buffer.slot_bytes else buffer.slots_max
                 slots = min(buffer.slots_max, buffer.slots_min + spare)
                 arcs.append((known[source].latency_cycles + buffer.release_cycles, slots - edge.distance))
-            elif known[target].result_registers:
+            elif known[target].result_registers and not edge.issued:
                 arcs.append((known[source].latency_cycles, graph.unroll_max - edge.distance))
         if source == target:
             arcs.append((known[source].stream_cycles, 1))  # a role issues one turn of it after the other

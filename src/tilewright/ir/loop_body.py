@@ -73,7 +73,8 @@ BodyOperation = LoadTile | Multiply | Compute
 class LoopBody:
     """operations in the order of the program. consumers: warpgroups that share the rows. consumer_registers: per thread
     for values and accumulators. slots_min, slots_max: of each ring. shared_bytes: for all rings. trips: turns of the
-    loop."""
+    loop. late_release: a slot is released only once the next turn's products onto accumulators are issued, which keep
+    the tensor cores busy while this turn's are waited for."""
 
     name: str
     operations: tuple[BodyOperation, ...]
@@ -84,6 +85,7 @@ class LoopBody:
     trips: int
     slots_max: int = 32
     slots_min: int = 1
+    late_release: bool = False
 
 
 def check_body(body: LoopBody) -> LoopBody:

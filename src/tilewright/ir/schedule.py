@@ -110,7 +110,7 @@ def lifetimes(graph: TaskGraph, schedule: Schedule) -> tuple[Lifetime, ...]:
         place = schedule.placement(task.name)
         end = place.start_cycles + task.latency_cycles
         for edge in graph.dependences:
-            if edge.source == task.name and not edge.buffer:
+            if edge.source == task.name and not edge.buffer and not edge.issued:
                 reader = schedule.placement(edge.target)
                 done = reader.start_cycles + graph.task(edge.target).latency_cycles
                 end = max(end, done + edge.distance * schedule.interval_cycles)

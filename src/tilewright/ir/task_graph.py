@@ -62,7 +62,8 @@ class Dependence:
 
     token: what tells the target so ("full barrier", "wgmma group", "registers"). buffer: the buffer through which the
     data goes, or empty where it stays in registers. value_bytes: what one warpgroup would have to move through shared
-    memory if source and target ran in different roles; 0 for what both can read.
+    memory if source and target ran in different roles; 0 for what both can read. issued: the target waits until the
+    source has been issued, for its stream_cycles and no longer: an order of the instructions of one role.
     """
 
     source: str
@@ -71,6 +72,7 @@ class Dependence:
     token: str = ""
     buffer: str = ""
     value_bytes: int = 0
+    issued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,8 @@ def well_formed(graph: TaskGraph) -> TaskGraph:
             raise refuse(f"{ends} names no task", "name tasks of the graph")
         if edge.distance < 0 or edge.value_bytes < 0:
             raise refuse(f"{ends} has a negative distance or size", "a turn can need earlier turns alone")
+        if edge.issued and (edge.buffer or edge.value_bytes):
+            raise refuse(f"{ends} is an order of issue and carries data", "leave out the buffer and the bytes")
         if edge.buffer and edge.buffer not in buffers:
             raise refuse(f"{ends} goes through {edge.buffer!r}, which is no buffer", "declare it")
     for buffer in graph.buffers:

@@ -24,7 +24,15 @@ from typing import Any
 from ortools.sat.python import cp_model
 
 from tilewright.solve.bounded import Undetermined
-from tilewright.solve.modulo_problem import Bound, ModuloProblem, ModuloSolution, bounds, most_slots, serial_interval
+from tilewright.solve.modulo_problem import (
+    Bound,
+    ModuloProblem,
+    ModuloSolution,
+    bounds,
+    most_slots,
+    serial_interval,
+    waited_time,
+)
 
 DEFAULT_SECONDS = 6.0
 """Deterministic seconds for each question about the interval; about as many of the clock on one core."""
@@ -222,7 +230,7 @@ def _precedences(
     """All precedences; (price, literal) of each that may cross."""
     crossings: list[tuple[int, Any]] = []
     for each in problem.precedences:
-        done = starts[each.source] + problem.operations[each.source].latency
+        done = starts[each.source] + waited_time(problem, each)
         begin = starts[each.target] + each.distance * interval
         model.add(begin >= done)
         shared = set(streams[each.source]) & set(streams[each.target])

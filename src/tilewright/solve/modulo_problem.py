@@ -38,7 +38,7 @@ class Operation:
 class Precedence:
     """start(target) + distance * interval >= start(source) + latency of the source, and crossing_time more if they run
     in different streams, which then costs crossing_price each turn. carries_value: the target reads the source's
-    registers."""
+    registers. after_issue: it waits for the source's stream_time, in place of its latency."""
 
     source: int
     target: int
@@ -46,6 +46,7 @@ class Precedence:
     crossing_time: int = 0
     crossing_price: int = 0
     carries_value: bool = False
+    after_issue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +114,19 @@ def most_slots(problem: ModuloProblem) -> tuple[int, ...]:
     return tuple(found)
 
 
+def waited_time(problem: ModuloProblem, precedence: Precedence) -> int:
+    """From the source's start, without a crossing."""
+    source = problem.operations[precedence.source]
+    return source.stream_time if precedence.after_issue else source.latency
+
+
 def arcs_of(problem: ModuloProblem, slots: Sequence[int], streams: Sequence[int] | None = None) -> tuple[Arc, ...]:
     """The marked graph with so many slots. streams: of each operation, so that crossings count; None counts none."""
     arcs = [
         Arc(
             each.source,
             each.target,
-            problem.operations[each.source].latency
+            waited_time(problem, each)
             + (each.crossing_time if streams is not None and streams[each.source] != streams[each.target] else 0),
             each.distance,
         )

@@ -2,11 +2,10 @@
 
 The decided tile is described as a loop's body, becomes a task graph of a producer and of consumers that go together (as
 they are lowered), and is scheduled. Written on the decisions are the graph with its schedule, as JSON, for whoever
-checks or draws it, and a sentence among the reasons. What the lowering takes from it:
-
-- the slots that the schedule needs where memory is no matter: a second staging slot is given up rather than have fewer
-  (and one more for copies that miss the L2 cache);
-- how many products late a slot is released.
+checks or draws it, and a sentence among the reasons. The graph has the order in which consumers are lowered: a slot is
+released once the next one's products are issued. What the decisions take from the schedule are the slots that it needs
+where memory is no matter: a second staging slot is given up rather than have fewer (and one more, for copies that miss
+the L2 cache).
 
 Not handled: what clusters save of copies; the epilogue, in whose time the producer runs ahead. Checked by:
 `contract.schedule_check` in `driver.schedule_proof`, and tests/synth/test_loop_schedule.py.
@@ -40,7 +39,7 @@ _LEAST_SLOTS = 2
 class LoopShape:
     """What the schedule needs to know of a tile. extents: rows, columns of one product, depth of a slot. loaded: rows
     and columns that are copied, at least as many. products: with the left operand in common. scaled: the products are
-    promoted to a total slot by slot."""
+    promoted to a total slot by slot. consumers: that share one tile, one where they take tiles in turn."""
 
     extents: tuple[int, int, int]
     loaded: tuple[int, int]
@@ -61,7 +60,7 @@ def shape_of(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoopShape
         decisions.a.map.tensor_map().element.bytes,
         decisions.products,
         any(dot.scales for dot in dots(program)),
-        decisions.consumers,
+        1 if decisions.turns else decisions.consumers,
         decisions.consumer_registers,
         max(1, math.ceil(depth)),
     )
@@ -97,6 +96,7 @@ def loop_body(name: str, shape: LoopShape, slots_max: int) -> LoopBody:
         shape.trips,
         slots_max,
         min(_LEAST_SLOTS, slots_max),
+        late_release=True,
     )
 
 
@@ -104,13 +104,6 @@ def slots_wanted(shape: LoopShape, target: Target) -> int:
     """Slots with which copies never hold up the products, if memory is no matter; one more than the schedule has."""
     graph = task_graph(loop_body("slots", shape, 32), target, "cooperative")
     return schedule_graph(graph).slots_of(RING) + _SPARE_SLOTS
-
-
-def release_distance(schedule: Schedule) -> int:
-    """Products issued between one and the release of its slot."""
-    starts = {one.task: one.start_cycles for one in schedule.placements}
-    last = max(start for task, start in starts.items() if task.startswith("product"))
-    return max(0, starts[f"release {RING}@consumers"] - last) // schedule.interval_cycles
 
 
 def scheduled(
@@ -126,9 +119,7 @@ def with_schedule(decisions: PipelineDecisions, graph: TaskGraph, schedule: Sche
     """The decisions with that schedule, in the place of another."""
     reasons = tuple(line for line in decisions.reasons if not line.startswith("schedule ("))
     text = json.dumps({"graph": graph_to_json(graph), "schedule": schedule_to_json(schedule)})
-    late = release_distance(schedule)
-    line = f"{summary_line(schedule)}; each slot is released {late} products late"
-    return replace(decisions, reasons=(*reasons, line), schedule=text)
+    return replace(decisions, reasons=(*reasons, summary_line(schedule)), schedule=text)
 
 
 def schedule_of(decisions: PipelineDecisions) -> tuple[TaskGraph, Schedule] | None:

@@ -136,13 +136,21 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
         edges += [
             Dependence(_at(each.source, consumer), _at(each.target, consumer), 1, "registers") for consumer in consumers
         ]
+    onto_accumulators = {task.name for task in tasks if task.kind == "tensor" and task.resident_registers}
     for ring, readers in reads_of_ring.items():
         for consumer in consumers:
             release = f"release {ring}@{consumer}"
             tasks.append(Task(release, "cuda", _ISSUE_CYCLES, (consumer,), (), _ISSUE_CYCLES, 1))
-            edges += [Dependence(_at(reader, consumer), release, 0, "wgmma group") for reader in dict.fromkeys(readers)]
+            names = [_at(reader, consumer) for reader in dict.fromkeys(readers)]
+            late = [name for name in names if body.late_release and name in onto_accumulators]
+            # A late release belongs to the turn whose products it follows, and frees the slot of the turn before.
+            distance = int(bool(late))
+            edges += [Dependence(name, release, distance, "wgmma group") for name in names]
+            edges += [Dependence(name, release, 0, "order of issue", issued=True) for name in late]
             edges += [
-                Dependence(load.name, release, 0, "full barrier", ring) for load in loads.values() if load.ring == ring
+                Dependence(load.name, release, distance, "full barrier", ring)
+                for load in loads.values()
+                if load.ring == ring
             ]
     buffers = tuple(
         Buffer(ring, size, body.slots_min, body.slots_max, rates.release_latency) for ring, size in rings.items()

@@ -55,7 +55,8 @@ def problem_of(graph: TaskGraph) -> ModuloProblem:
             edge.distance,
             crossing_cycles(graph, edge),
             math.ceil(crossing_issue_slots(graph, edge) / graph.issue_slots_per_cycle),
-            not edge.buffer,
+            not edge.buffer and not edge.issued,
+            edge.issued,
         )
         for edge in graph.dependences
     )
