@@ -24,7 +24,7 @@ Op = TypeVar("Op", bound=Operation)
 
 
 def in_turn() -> ModuleOp:
-    elements = dict.fromkeys(("a", "b", "c"), Element.BF16)
+    elements: dict[str, Element] = {name: Element.BF16 for name in "abc"}
     module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": 1024}, elements, None)
     decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 192), turns=True))
     (kernel,) = lower_program(the_program(module)).kernels

@@ -14,7 +14,7 @@ from tilewright.synth.wanted import Wanted
 
 
 def in_turn(columns: int, **wanted: object) -> Lowered:
-    """The small instance of a product of four tiles for one CTA."""
+    """The small instance of a product, whose tiles are one CTA's."""
     return small(gemm(1024, 2048, 1024, tile=(128, columns), turns=True, **wanted))
 
 

@@ -259,7 +259,8 @@ def check_limits(plan, extents):
     slots = (plan.tile_m + plan.b.loaded_extent(plan.tile_n)) * plan.tile_k * 2 * plan.stages
     staging = plan.staging_slots * plan.staging_slot_bytes * plan.consumers
     rows = plan.rows_bytes * plan.consumers
-    assert plan.smem_bytes == slots + staging + rows + 16 * plan.stages <= HOPPER.limit("cta.shared_bytes_max")
+    barriers = 16 * (plan.stages + plan.turns)
+    assert plan.smem_bytes == slots + staging + rows + barriers <= HOPPER.limit("cta.shared_bytes_max")
     assert slots % 1024 == 0 and plan.staging_slot_bytes % 1024 == 0
     threads = 128 * (1 + plan.consumers)
     pool = plan.launch_registers * threads

@@ -15,8 +15,10 @@ def test_each_consumer_computes_whole_tiles() -> None:
     shared = decided(matmul, 4096, 4096, 4096, wanted=Wanted(tile=(128, 192), turns=False))
     assert isinstance(shared, PipelineDecisions)
     assert not shared.turns and shared.unit_rows == 64
-    # A staged box has all rows of a unit, and two barriers of turns stand behind the ring's.
-    assert plan.staging_slot_bytes == 2 * shared.staging_slot_bytes
+    # A staged box has all rows of a unit, and short ones, which leave room for another stage; two barriers of turns
+    # stand behind the ring's.
+    assert plan.stores[0].map.box == (32, 128) and plan.staging_slot_bytes == 128 * 64
+    assert shared.stores[0].map.box == (64, 64) and plan.stages == shared.stages == 5
     slots = plan.stages * ((128 + 192) * 64 * 2 + 16)
     assert plan.smem_bytes == slots + 2 * plan.staging_slots * plan.staging_slot_bytes + 16
 
@@ -32,3 +34,23 @@ def test_each_consumer_computes_whole_tiles() -> None:
 def test_what_cannot_be_had_is_refused(wanted: Wanted, message: str) -> None:
     with pytest.raises(TilewrightError, match=message):
         decided(matmul, 4096, 4096, 4096, wanted=wanted, strides={"b": (1, 4096)})
+
+
+def shape_of(m: int, n: int, k: int) -> tuple[int, int, int]:
+    plan = decided(matmul, m, n, k, strides={"b": (1, k)})
+    assert isinstance(plan, PipelineDecisions)
+    return plan.tile_m, plan.tile_n, plan.turns
+
+
+def test_turns_are_taken_where_their_tiles_fill_the_last_wave() -> None:
+    assert shape_of(2048, 27648, 5120) == (128, 168, 1)
+    assert shape_of(4096, 7168, 2048)[2]
+    # 512 tiles of 128x256 leave 3 % of the last wave empty, 128x128 need as many slices and more of the L2 cache.
+    assert shape_of(4096, 4096, 4096) == (128, 256, 0)
+    # One tile for each multiprocessor: no other product could hide its epilogue.
+    assert shape_of(2048, 2048, 2048) == (128, 256, 0)
+
+
+def test_wishes_come_before_the_model() -> None:
+    plan = decided(matmul, 2048, 27648, 5120, wanted=Wanted(turns=False), strides={"b": (1, 5120)})
+    assert isinstance(plan, PipelineDecisions) and not plan.turns

@@ -84,8 +84,8 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
     if d.turns:
-        # Two for each consumer, so that both take a turn again.
-        tiles = max(4, tiles)
+        # So many that one consumer takes a turn again after the other.
+        tiles = max(3, tiles)
     for axis in d.batch:
         tiles = -(-tiles // min(extents[axis], _MATRICES))
     most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))

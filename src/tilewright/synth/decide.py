@@ -48,7 +48,7 @@ from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned
-from tilewright.synth.turns import choose_turns, require_turns, unit_shape, with_turns
+from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -133,8 +133,8 @@ def _decide_pipeline(
         program.extents.get(batch, 1),
     )
     shape = choose_tile_shape(rates, question, target, wanted, reasons)
-    in_turn = choose_turns(rates, question, shape, target, wanted, reasons)
-    shape, wanted = in_turn or shape, replace(wanted, turns=in_turn is not None)
+    large = choose_turns(rates, question, shape, target, wanted, reasons)
+    shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:
         rows, columns = columns, rows
         sides = (sides[1], sides[0])
@@ -144,7 +144,7 @@ def _decide_pipeline(
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
     plain = len(products.products) == 1 and not dot.scales
     require_split(shape, cluster, len(products.products) == 1, target)
-    if in_turn is not None:
+    if large.turns:
         require_turns(shape, cluster, plain and not batch, target)
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
@@ -161,7 +161,11 @@ def _decide_pipeline(
         more_b = tuple(others)
     require_equal_parts(a, a.loaded_extent(tile_m), cluster[1])
     require_equal_parts(b, b.loaded_extent(tile_n), cluster[0])
-    row = staged_row(tile_n // shape.split, [tensor_type(store.tensor).element_kind.bytes for store in stores(program)])
+    widths = [tensor_type(store.tensor).element_kind.bytes for store in stores(program)]
+    row = staged_row(tile_n // shape.split, widths)
+    if large.turns:
+        slot_bytes = (a.loaded_extent(tile_m) + b.loaded_extent(tile_n)) * shape.depth * element_bytes
+        row = turn_row(tile_n, widths, slot_bytes, target)
     leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers, row) for store in stores(program))
     if batch:
         leaving = tuple(
@@ -212,7 +216,8 @@ def _fit(
         math.ceil(program.extents[axes[2]] / (depth * shape.split)),
     )
     each = unit_shape(shape, bool(wanted.turns))
-    memory = divide_shared_memory(each, slot_bytes, stores, target, wanted, reasons, slots_wanted(loop, target))
+    enough = EVERY_STAGE if wanted.turns else slots_wanted(loop, target)
+    memory = divide_shared_memory(each, slot_bytes, stores, target, wanted, reasons, enough)
     memory = with_turns(memory, bool(wanted.turns), target)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)

@@ -33,14 +33,14 @@ class StagedRow:
         return self.bytes // element_bytes
 
 
-def staged_row(columns: int, element_bytes: Sequence[int]) -> StagedRow | None:
+def staged_row(columns: int, element_bytes: Sequence[int], most_bytes: int = _LONGEST_ROW_BYTES) -> StagedRow | None:
     """The row of the largest chunks into which `columns` columns of results of each of `element_bytes` divide evenly.
 
-    None where there is none. Rows of whole 128-byte spans are preferred to longer ones: they need no second thought
+    None where there is none. most_bytes: of a row. Rows of whole 128-byte spans are preferred to longer ones: they need no second thought
     about where the next row's banks lie.
     """
     widths = [columns * each for each in element_bytes]
-    found = [row for row in _rows() if all(width % row.bytes == 0 for width in widths)]
+    found = [row for row in _rows() if row.bytes <= most_bytes and all(width % row.bytes == 0 for width in widths)]
     if not found:
         return None
     full = [row for row in found if row.swizzle == _SPANS[0][1]]

@@ -10,16 +10,46 @@ Checked by: tests/synth/test_turns.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
+from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.shared_memory import SharedMemory
-from tilewright.synth.tile_shape import TileShape
+from tilewright.synth.store_chunks import StagedRow, staged_row
+from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
 UNITS = 2
-_MOST_ACCUMULATORS = 208
-"""Registers of a thread's accumulators where no other consumer helps: the epilogue and the loop need the rest."""
+_MOST_ACCUMULATORS = 200
+"""Registers of a thread's accumulators where no other consumer helps: the epilogue and the loop need the others."""
+_ROWS = 128
+_LEAST_COLUMNS = 96
+_SHARED: tuple[tuple[int, int, int], ...] = (
+    (128, 256, 2),
+    (256, 128, 2),
+    (128, 192, 2),
+    (192, 192, 3),
+    (128, 176, 2),
+    (128, 128, 2),
+)
+"""(rows, columns, consumers) of shared tiles that are compared with tiles taken in turn."""
+_START_CYCLES = 6000
+_STORE_BYTES_PER_CYCLE = 32
+_CHUNK_CYCLES = 50
+_TURN_CYCLES = 250
+_ALONE = 1.02
+_FETCH = 64 / 72
+_SHARPNESS = 12
+"""Parameters of the comparison below, fitted to 220 runs of 19 shapes on an H200. Cycles until an empty pipeline is
+full; how fast a tile's result leaves, and what each of its chunks costs besides; what passing the turn costs, and by
+how much one consumer alone keeps the tensor core less busy than two; how much faster the L2 cache is than its sustained
+rate; and how sharply the longer of multiplying and fetching hides the other."""
+_LEAST_GAIN = 0.005
+EVERY_STAGE = 1 << 16
+"""Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
 BARRIER_BYTES = 16
 """Of the two barriers of turns."""
 
@@ -39,6 +69,22 @@ def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, targe
         )
 
 
+def turn_row(columns: int, element_bytes: Sequence[int], slot_bytes: int, target: Target) -> StagedRow | None:
+    """The row of staged chunks that leaves room for most stages, and of those the longest: how many stores an epilogue
+    takes matters little where another product hides them.
+
+    slot_bytes: of one stage.
+    """
+    choices = (staged_row(columns, element_bytes, most_bytes) for most_bytes in (256, 128, 64, 32))
+    limit = target.limit("cta.shared_bytes_max") - BARRIER_BYTES
+    stage_bytes = slot_bytes + 2 * target.limit("mbarrier.bytes")
+
+    def stages(row: StagedRow) -> int:
+        return (limit - UNITS * _ROWS * row.bytes) // stage_bytes
+
+    return max((row for row in choices if row is not None), key=lambda row: (stages(row), row.bytes), default=None)
+
+
 def with_turns(memory: SharedMemory, turns: bool, target: Target) -> SharedMemory:
     """Shared memory with the barriers of turns in it. Raises TilewrightError where they do not fit."""
     if not turns:
@@ -53,3 +99,70 @@ def with_turns(memory: SharedMemory, turns: bool, target: Target) -> SharedMemor
 def unit_shape(shape: TileShape, turns: bool) -> TileShape:
     """A shape of which each consumer's share is what it computes of a tile here: all of it, in turns."""
     return replace(shape, rows=shape.rows * shape.consumers) if turns else shape
+
+
+@dataclass(frozen=True, slots=True)
+class LargeTile:
+    """A tile shape, and whether whole tiles of it are taken in turn."""
+
+    shape: TileShape
+    turns: bool
+
+
+def choose_turns(
+    rates: Rates, question: TileQuestion, shape: TileShape, target: Target, wanted: Wanted, reasons: list[str]
+) -> LargeTile:
+    """Large tiles shared or in turn, whichever takes fewer cycles by a closed form in which only shared tiles pay for
+    their epilogues; `shape`, the best of all shared tiles by `synth.model`, where none is better.
+
+    A wish for turns is for tiles of `shape`.
+    """
+    given = LargeTile(shape, bool(wanted.turns))
+    # Fitted to operands of 16 bits, and to results that leave along their rows.
+    plain = question.products == 1 and not question.scaled_depth and question.batch == 1 and question.element_bytes == 2
+    fixed = (wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.stages, wanted.turns)
+    if not plain or shape.split > 1 or any(each is not None for each in fixed):
+        return given
+    if shape.resident > 1 or shape.rows * shape.columns < _ROWS * _ROWS or shape.swapped != question.orientations[0]:
+        return given
+    in_turn = [
+        LargeTile(replace(shape, rows=_ROWS, columns=columns, consumers=UNITS), True)
+        for columns in range(_LEAST_COLUMNS, _MOST_ACCUMULATORS + 1, target.limit("wgmma.n_step"))
+    ]
+    shared = [
+        LargeTile(replace(shape, rows=rows, columns=columns, consumers=consumers), False)
+        for rows, columns, consumers in _SHARED
+    ]
+
+    def cycles(tile: LargeTile) -> float:
+        return _cycles(rates, question, tile.shape, turns=tile.turns)
+
+    # Of as good ones the widest, whose rows stay in registers for longest.
+    best = min((*in_turn, *shared), key=lambda tile: (cycles(tile), -tile.shape.columns))
+    if cycles(best) > (1 - _LEAST_GAIN) * cycles(given):
+        return given
+    how = "in turn" if best.turns else "shared"
+    reasons.append(
+        f"tile {best.shape.rows}x{best.shape.columns}, {how} by {best.shape.consumers} consumers: about "
+        f"{cycles(best):.0f} cycles, epilogues counted, against {cycles(given):.0f}"
+    )
+    return best
+
+
+def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
+    rows, columns, depth = question.extents
+    if shape.swapped:
+        rows, columns = columns, rows
+    waves = math.ceil(math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) / rates.multiprocessors)
+    step = question.loaded_steps[0 if shape.swapped else 1]
+    loaded = -(-shape.columns // step) * step
+    multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes, loaded)
+    each = (multiply**_SHARPNESS + (_FETCH * fetch) ** _SHARPNESS) ** (1 / _SHARPNESS)
+    tile = math.ceil(depth / shape.depth) * each
+    row = staged_row(shape.columns, (question.stored_bytes,))
+    chunks = shape.columns * question.stored_bytes // row.bytes if row is not None else shape.columns
+    epilogue = shape.rows * shape.columns * question.stored_bytes / _STORE_BYTES_PER_CYCLE + _CHUNK_CYCLES * chunks
+    if not turns:
+        return _START_CYCLES + waves * (tile + epilogue)
+    # An epilogue longer than the other's product shows through.
+    return _START_CYCLES + waves * max(_ALONE * tile + _TURN_CYCLES, (tile + epilogue) / UNITS) + epilogue
