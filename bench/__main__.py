@@ -1,67 +1,57 @@
-"""`python -m bench NAME`: run one benchmark."""
+"""`python -m bench NAME`: run one benchmark.
+
+Only the module of the benchmark asked for is loaded: some need packages (a solver, PyTorch) that others do without.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-
-from bench import (
-    cliffs,
-    clusters,
-    compile_time,
-    conversions,
-    corpus,
-    engines,
-    foreign,
-    fp8,
-    fuzz,
-    gemm,
-    grouped,
-    hardware,
-    layouts,
-    mutants,
-    operand_suite,
-    profiles,
-    ragged,
-    sanitizers,
-    schedules,
-    skinny,
-    soak,
-)
+from importlib import import_module
 
 _BENCHES = {
-    "gemm": gemm,
-    "clusters": clusters,
-    "cliffs": cliffs,
-    "compile": compile_time,
-    "conversions": conversions,
-    "engines": engines,
-    "foreign": foreign,
-    "fp8": fp8,
-    "corpus": corpus,
-    "fuzz": fuzz,
-    "grouped": grouped,
-    "hardware": hardware,
-    "layouts": layouts,
-    "mutants": mutants,
-    "operands": operand_suite,
-    "profiles": profiles,
-    "ragged": ragged,
-    "sanitizers": sanitizers,
-    "schedules": schedules,
-    "skinny": skinny,
-    "soak": soak,
+    "gemm": "gemm",
+    "clusters": "clusters",
+    "cliffs": "cliffs",
+    "compile": "compile_time",
+    "conversions": "conversions",
+    "engines": "engines",
+    "foreign": "foreign",
+    "fp8": "fp8",
+    "corpus": "corpus",
+    "fuzz": "fuzz",
+    "grouped": "grouped",
+    "hardware": "hardware",
+    "layouts": "layouts",
+    "mutants": "mutants",
+    "operands": "operand_suite",
+    "profiles": "profiles",
+    "ragged": "ragged",
+    "sanitizers": "sanitizers",
+    "schedules": "schedules",
+    "skinny": "skinny",
+    "slots": "slots",
+    "soak": "soak",
 }
+"""Modules of this package, by the name of their benchmark."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Tilewright's benchmarks.")
     commands = parser.add_subparsers(dest="name", metavar="NAME", required=True)
-    for name, module in _BENCHES.items():
-        command = commands.add_parser(name, help=(module.__doc__ or "").splitlines()[0])
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    for name in [asked] if asked in _BENCHES else _BENCHES:
+        try:
+            module = import_module(f"bench.{_BENCHES[name]}")
+        except ModuleNotFoundError as error:
+            if asked in _BENCHES:
+                raise
+            commands.add_parser(name, help=f"cannot run here: no module {error.name}")
+            continue
+        command = commands.add_parser(name, help=(module.__doc__ or "").splitlines()[0].replace("%", "%%"))
         module.add_arguments(command)
     arguments = parser.parse_args()
-    return _BENCHES[arguments.name].run(arguments)
+    return int(import_module(f"bench.{_BENCHES[arguments.name]}").run(arguments))
 
 
 if __name__ == "__main__":
