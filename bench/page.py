@@ -73,7 +73,20 @@ python -m bench gemm --kernels out/kernels
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
 under compute-sanitizer.
 
-`tilewright profile FILE.twb` reads the GPU's counters of one program and sets them beside the model's predictions.
+## What a kernel waits for
+
+`tilewright profile` runs a bundle under Nsight Compute and says how many warps could issue, what the others waited for,
+how busy the tensor pipe, the L2 cache and DRAM were, where the kernel stands under its roofline, and how far the model's
+predictions were off. `python -m bench profiles` does so for a suite, with torch.mm's kernels beside.
+
+```sh
+tilewright profile gemm.twb --launches 3 --keep counters.csv
+tilewright profile gemm.twb --from counters.csv --format html --output profile.html
+python -m bench profiles --suite skinny
+```
+
+Times under the profiler are those of a kernel alone between passes, with caches flushed unless `--warm` is given; the
+tables below are of launches in a stream, and are what counts.
 """
 
 
