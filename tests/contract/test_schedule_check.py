@@ -114,7 +114,8 @@ def test_a_finding_names_both_tasks() -> None:
 
 
 def test_an_order_of_issue_waits_for_the_stream_alone() -> None:
-    """The product holds its stream for 4 cycles and takes 20: what follows its issue may begin at 36, and not before."""
+    """The product holds its stream for 4 cycles and takes 20: what follows its issue may begin at 36, and not
+    before."""
     edges = (
         Dependence("load", "product", 0, "full barrier", "ring"),
         Dependence("product", "work", 0, "order of issue", issued=True),
