@@ -68,7 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         prepare(arguments.folder, arguments.peer_python, arguments.every, arguments.jobs)
         return 0
     rows = measure(arguments.folder, arguments.turns, arguments.every)
-    summary = report(rows)
+    with zipfile.ZipFile(arguments.folder / _ARCHIVE) as archive:
+        peer = json.loads(archive.read("index.json"))["triton"]
+    summary = report(rows) | {"peer": f"Triton {peer}"}
     print(f"written to {write('conversions', [summary, *rows], arguments.results)}")
     return 0 if all(row["ours_right"] for row in rows) else 1
 

@@ -18,7 +18,9 @@ from tilewright.driver.thread_form import NoForm, ThreadForm, ThreadForms
 from tilewright.frontends.ptx.reader import read
 from tilewright.layout.answer import NotDecided
 from tilewright.machine.run import run_launch
+from tilewright.synth.decide import Wanted
 
+MUTATED = 256
 PROGRAMS = ["matmul", "matmul_bias_relu", "matmul_gelu", "residual"]
 
 
@@ -26,7 +28,9 @@ PROGRAMS = ["matmul", "matmul_bias_relu", "matmul_gelu", "residual"]
 def lowered(name: str, element: str, size: int) -> tuple[str, tuple[Launch, ...]]:
     kernel = getattr(programs, name)
     elements = {item.name: Element.BF16 for item in kernel.parameters} | {"c": Element(element)}
-    done = programs.lower(kernel, {"M": size, "N": size, "K": 128}, elements, {"b": (1, 128)})
+    # Mutations are of a text whose chunks are swizzled by 128 bytes.
+    wanted = Wanted((128, 128)) if size == MUTATED else None
+    done = programs.lower(kernel, {"M": size, "N": size, "K": 128}, elements, {"b": (1, 128)}, wanted)
     return done.ptx, done.plan.launches
 
 
@@ -56,17 +60,19 @@ def staging(text: str) -> tuple[list[str], int, int]:
 
 
 MUTATIONS = [
-    ("bf16", "shr.u32 %", ", 3;", ", 2;"),  # the swizzle takes other rows
-    ("bf16", "and.b32 %", ", 112;", ", 48;"),  # the swizzle of 64 bytes
-    ("bf16", "shl.b32 %", ", 4;", ", 3;"),  # the second half of 16 columns
-    ("bf16", "mad.lo.u32 %", ", 16, ", ", 8, "),  # a warp's rows
-    ("bf16", "mul.lo.u32 %", ", 128;", ", 64;"),  # the pitch
+    ("bf16", "and.b32 %", ", 7;", ", 3;"),  # rows that the swizzle takes
+    ("bf16", "shl.b32 %", ", 4;", ", 3;"),  # where the swizzle puts them
+    ("bf16", "and.b32 %", ", 16;", ", 8;"),  # the second half of 16 columns
+    ("bf16", "and.b32 %", ", 96;", ", 32;"),  # warps
+    ("bf16", "shl.b32 %", ", 6;", ", 5;"),  # a warp's rows
+    ("bf16", "shl.b32 %", ", 7;", ", 6;"),  # the pitch
     ("bf16", "xor.b32 %", ", 32;", ", 64;"),  # columns 16 to 31
     ("bf16", "and.b32 %", ", 15;", ", 7;"),  # rows 8 to 15 of a warp
-    ("f32", "shr.u32 %", ", 3;", ", 4;"),
-    ("f32", "and.b32 %", ", 112;", ", 96;"),
+    ("f32", "and.b32 %", ", 28;", ", 12;"),
     ("f32", "shl.b32 %", ", 2;", ", 3;"),
+    ("f32", "shl.b32 %", ", 5;", ", 4;"),
     ("f32", "xor.b32 %", ", 64;", ", 32;"),
+    ("f32", "st.shared.v2.f32 [%", "+1024]", "+512]"),  # rows 8 to 15 of a warp
 ]
 
 

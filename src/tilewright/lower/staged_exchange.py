@@ -43,10 +43,12 @@ def stage_by_plan(staged: Staged, plan: ExchangePlan, origin: str, thread: str) 
     for image in images:
         varying |= image
     base = linear_bytes(text, thread, images)
+    place, before = "", -1
     for elements, constant in zip(access.elements, access.constants, strict=True):
         turned, added = constant & varying, constant & ~varying
-        offset = text.into("b32", "xor.b32", base, turned) if turned else base
-        place = text.into("b32", "add.u32", origin, offset)
+        if turned != before:
+            offset = text.into("b32", "xor.b32", base, turned) if turned else base
+            place, before = text.into("b32", "add.u32", origin, offset), turned
         _store(staged, access, f"[{place}+{added}]" if added else f"[{place}]", elements, plan.element_bytes)
 
 
