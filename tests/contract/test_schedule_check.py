@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.base.verdict import Proven, Refuted
+from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.schedule_check import check_schedule
 from tilewright.contract.schedule_codes import SCHEDULE_RULES
 from tilewright.ir.schedule import Certificate, Placement, Schedule
@@ -111,6 +111,10 @@ def test_a_finding_names_both_tasks() -> None:
     assert finding.primary is not None and finding.conflicts_with is not None
     assert {finding.primary.text, finding.conflicts_with.text} == {"product", "work"}
     assert "consumer" in finding.message
+
+
+def test_too_many_turns_in_flight_are_unknown() -> None:
+    assert isinstance(check_schedule(GRAPH, moved("work", 52 + (1 << 40))), Unknown)
 
 
 def test_an_order_of_issue_waits_for_the_stream_alone() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from tests.synth.graphs import attention_body, gated_body, gemm_body, random_graph
 
 from tilewright.base.error import TilewrightError, Undecided
-from tilewright.base.verdict import Proven
+from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.schedule_check import check_schedule
 from tilewright.ir.loop_body import LoopBody
 from tilewright.ir.schedule import (
@@ -145,3 +147,42 @@ def test_text_and_json_hold_the_whole_value(method: Method) -> None:
             graph_from_json(broken)
     with pytest.raises(TilewrightError):
         schedule_from_json({"certificate": 3})
+
+
+def damaged(value: Any, dice: random.Random) -> Any:
+    """The same JSON with one leaf, key or entry changed, dropped or added."""
+    match value:
+        case dict() if value:
+            entries = dict(cast("dict[str, Any]", value))
+            key = dice.choice(sorted(entries))
+            match dice.randrange(4):
+                case 0:
+                    del entries[key]
+                case 1:
+                    entries[f"{key}s"] = entries[key]
+                case _:
+                    entries[key] = damaged(entries[key], dice)
+            return entries
+        case list() if value:
+            items = list(cast("list[Any]", value))
+            place = dice.randrange(len(items))
+            if dice.randrange(4):
+                items[place] = damaged(items[place], dice)
+            else:
+                del items[place]
+            return items
+        case _:
+            return dice.choice([None, "x", -1, 0, 3.5, [], {}, [1], {"a": 1}, 1 << 70, True])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_damaged_json_is_refused_or_judged(seed: int) -> None:
+    """Never an error of the compiler's own: either it is no graph or no schedule, or the checker has its verdict."""
+    dice = random.Random(seed)
+    graph = task_graph(gemm_body(128, 128), TARGET, "cooperative")
+    texts = [graph_to_json(graph), schedule_to_json(schedule_graph(graph))]
+    place = seed % 2
+    texts[place] = damaged(texts[place], dice)
+    with suppress(TilewrightError):
+        read_graph, read_schedule = graph_from_json(texts[0]), schedule_from_json(texts[1])
+        assert isinstance(check_schedule(read_graph, read_schedule), Proven | Refuted | Unknown)

@@ -21,7 +21,7 @@ from itertools import islice, pairwise, product
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
-from tilewright.base.verdict import Proven, Refuted, Verdict
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.schedule_codes import SCHEDULE_RULES
 from tilewright.ir.schedule import Placement, Schedule
 from tilewright.ir.task_graph import Dependence, Task, TaskGraph, crossing_cycles
@@ -30,6 +30,8 @@ _SHOWN = 16
 """Findings reported at most, one a pair of tasks and rule."""
 _CHOICES = 4096
 """Choices of arcs along a certificate's cycle that are looked at."""
+_MOST_EVENTS = 50_000
+"""Tasks of all turns written out; more end as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,16 @@ class _Judge:
 
 
 def check_schedule(graph: TaskGraph, schedule: Schedule) -> Verdict:
-    """Proven, with what was assumed, or Refuted with the tasks that conflict."""
+    """Proven, with what was assumed; Refuted, with the tasks that conflict; Unknown for more turns in flight than can
+    be written out."""
     judge = _Judge(graph)
     _complete(graph, schedule, judge)
     if judge.found:
         return Refuted(tuple(judge.found.values()))
     tasks = {task.name: (task, schedule.placement(task.name)) for task in graph.tasks}
     turns = _turns(graph, schedule)
+    if turns * len(graph.tasks) > _MOST_EVENTS:
+        return Unknown((f"{turns} turns of {len(graph.tasks)} tasks are too many to write out",))
     _dependences(graph, schedule, tasks, judge)
     _overlaps(graph, schedule, tasks, turns, judge)
     _slots(graph, schedule, tasks, judge)

@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots
+from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots, require_plain
 
 Method = Literal["heuristic", "optimal"]
 METHODS: tuple[Method, ...] = ("heuristic", "optimal")
 CertificateKind = Literal["unit", "issue", "stream", "cycle", "search"]
+CERTIFICATE_KINDS: tuple[CertificateKind, ...] = ("unit", "issue", "stream", "cycle", "search")
 """What bounds the interval from below: the work of one unit, issue slots, one role's stream, a cycle of dependences;
 search: a solver found every shorter interval impossible, which nobody recomputes."""
 
@@ -207,7 +208,7 @@ def schedule_from_json(value: object) -> Schedule:
     try:
         data = dict(cast("Mapping[str, Any]", value))
         certificate = data.pop("certificate")
-        return Schedule(
+        schedule = Schedule(
             placements=tuple(Placement(**one) for one in data.pop("placements")),
             slots=tuple((str(name), int(count)) for name, count in data.pop("slots")),
             certificate=None
@@ -215,5 +216,12 @@ def schedule_from_json(value: object) -> Schedule:
             else Certificate(certificate["kind"], certificate["bound_cycles"], tuple(certificate["names"])),
             **data,
         )
+        for part in (*schedule.placements, schedule, *([schedule.certificate] if schedule.certificate else [])):
+            require_plain(part)
+        if schedule.interval_cycles < 1 or not schedule.placements or schedule.method not in METHODS:
+            raise ValueError("no interval, no task, or no known method")
+        if schedule.certificate is not None and schedule.certificate.kind not in CERTIFICATE_KINDS:
+            raise ValueError(f"a certificate of kind {schedule.certificate.kind!r}")
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TilewrightError(f"this is no schedule: {error}", remedy="give what schedule_to_json wrote") from error
+    return schedule

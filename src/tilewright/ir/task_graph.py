@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, cast
 
 from tilewright.base.error import TilewrightError
@@ -185,7 +185,11 @@ def well_formed(graph: TaskGraph) -> TaskGraph:
     roles, buffers = {role.name for role in graph.roles}, {buffer.name for buffer in graph.buffers}
     if not names:
         raise refuse("no tasks", "give the loop's body at least one operation")
-    for kind, given in (("task", names), ("buffer", [one.name for one in graph.buffers]), ("role", [*roles])):
+    for kind, given in (
+        ("task", names),
+        ("buffer", [one.name for one in graph.buffers]),
+        ("role", [one.name for one in graph.roles]),
+    ):
         for name in given:
             if not name or given.count(name) > 1:
                 raise refuse(f"{kind} {name!r} is nameless or there twice", "give each its own name")
@@ -250,6 +254,19 @@ def graph_text(graph: TaskGraph) -> str:
     return "\n".join(lines)
 
 
+_PLAIN: dict[str, type] = {"int": int, "str": str, "bool": bool}
+
+
+def require_plain(value: object) -> None:
+    """Raises TypeError where a field of a dataclass that is declared an integer, a text or a truth value is none."""
+    for field in fields(cast("Any", value)):
+        wanted = _PLAIN.get(str(field.type))
+        found: object = getattr(value, field.name)
+        texts = cast("tuple[object, ...]", found) if field.type == "tuple[str, ...]" else ()
+        if (wanted is not None and type(found) is not wanted) or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"{field.name} is {found!r}")
+
+
 def graph_to_json(graph: TaskGraph) -> dict[str, object]:
     """The graph as plain JSON values."""
     return cast("dict[str, object]", json.loads(json.dumps(asdict(graph))))
@@ -273,6 +290,10 @@ def graph_from_json(value: object) -> TaskGraph:
             resources=tuple(data.pop("resources")),
             **data,
         )
+        for part in (*graph.tasks, *(use for task in graph.tasks for use in task.uses), *graph.dependences):
+            require_plain(part)
+        for part in (*graph.buffers, *graph.roles, graph.channel, graph):
+            require_plain(part)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TilewrightError(f"this is no task graph: {error}", remedy="give what graph_to_json wrote") from error
     return well_formed(graph)
