@@ -13,7 +13,7 @@ import pytest
 from bench.register_layouts import register_layouts
 from tests.lower.exchange_runs import expected, ran, tile, verdict
 
-from tilewright.ir.exchange import Cross, ExchangePlan, Shuffle, Stage
+from tilewright.ir.exchange import Cross, ExchangePlan, Shuffle, Stage, Turn
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, equal
 from tilewright.legal.instruction_layout import instruction_layout
@@ -54,6 +54,7 @@ def test_the_cheapest_plan_and_another_bring_the_tile(element_bytes: int) -> Non
         ("row8", "slice, lanes repeat", 2, Stage),
         ("row8", "column8", 1, Cross),
         ("column4 lanes across", "ldmatrix x4 transposed", 4, Shuffle),
+        ("wgmma D", "ldmatrix x4 transposed", 2, Turn),
     ],
 )
 def test_each_kind_of_step(first: str, second: str, element_bytes: int, step: type) -> None:
@@ -61,6 +62,19 @@ def test_each_kind_of_step(first: str, second: str, element_bytes: int, step: ty
     assert not isinstance(plans, NotExpressible)
     plan = next(plan for plan in plans if any(isinstance(each, step) for each in plan.steps))
     arrives(first, second, element_bytes, plan)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "element_bytes"),
+    [("dot A, 8 bits", "ldmatrix x4 transposed", 4), ("row1", "row4 warps across", 1)],
+)
+def test_trips_in_two_rounds(first: str, second: str, element_bytes: int) -> None:
+    plan = plan_of(LAYOUTS[first], LAYOUTS[second], element_bytes)
+    (stage,) = [step for step in plan.steps if isinstance(step, Stage)]
+    assert len(stage.rounds) == 2
+    arrives(first, second, element_bytes, plan)
+    back = plan_of(LAYOUTS[second], LAYOUTS[first], element_bytes)
+    assert verdict(LAYOUTS[first], LAYOUTS[second], plan, back) == "proven"
 
 
 @pytest.mark.parametrize(
