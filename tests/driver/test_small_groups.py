@@ -154,5 +154,5 @@ def with_a_bias(
 def test_vectors_of_groups_and_turns_keep_their_text(turns: bool) -> None:
     elements = {parameter.name: Element.BF16 for parameter in with_a_bias.parameters} | {"ends": Element.S32}
     module = trace(with_a_bias, {"T": 4096, "G": 64, "K": 2048, "N": 8192}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(64, 256), turns=turns))
+    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 128), turns=turns))
     assert isinstance(reprove(module, text_of(module), "sm_90a", "with_a_bias"), Proven)

@@ -109,6 +109,17 @@ def test_groups_of_padded_arrays_keep_their_distance() -> None:
     assert decided(masked, strides=strides, T=100).grouping[0].pitch == 128
 
 
+def test_weights_that_are_read_once_are_fetched_at_length() -> None:
+    assert decided(experts, T=128).b.map.l2_promotion == "256B"
+    assert decided(experts, T=65536).b.map.l2_promotion == "128B"
+
+
+def test_many_rows_of_little_depth_are_taken_in_turn() -> None:
+    assert decided(experts, T=65536, G=128, N=2048, K=768).turns
+    assert not decided(experts, Wanted(turns=False), T=65536, G=128, N=2048, K=768).turns
+    assert not decided(experts, T=65536, G=128, K=8192).turns
+
+
 def test_weights_without_groups_serve_all() -> None:
     assert len(decided(shared_weights).b.map.dims) == 2
 

@@ -69,7 +69,6 @@ _SHAPES = (
     _Shape(64, 256, 1),
     _Shape(64, 128, 1),
     _Shape(64, 64, 1),
-    _Shape(64, 256, 2, turns=True),
     _Shape(128, 128, 2, turns=True),
     _Shape(128, 192, 2, turns=True),
 )
@@ -80,8 +79,10 @@ _MOST_ACCUMULATORS = 128 * 192
 _SUSTAINED = 0.79
 """Share of the tensor cores' rate that the power limit leaves; the L2 cache's is left whole. A parameter of this model,
 like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
-_TILE_START_CYCLES = {1: 750, 2: 150}
-"""By consumer warpgroups: while one of two stores, the other's products may still run."""
+_TILE_START_CYCLES = {1: 1500, 2: 1100}
+"""By consumer warpgroups that share a tile, which begin and end it together; none where they take tiles in turn."""
+_OPERAND_BYTES_PER_CYCLE = 80
+"""Of shared memory, what a wgmma of 256 columns reads; narrower ones read more, and lose a quarter of the excess."""
 _STORE_BYTES_PER_CYCLE = 128
 _LEAST_STAGES = 2
 _MOST_STAGES = 8
@@ -133,8 +134,10 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     if a.major != "K":
         raise _unsupported(program, f"groups of {rows} in an array not contiguous along {contracted}", "transpose it")
     a = _all_rows(a, pitch, sizes.groups)
+    # Weights of few rows are read once, so what the L2 cache fetches along with a row's part is never in its way.
+    once = sizes.rows <= sizes.groups * tile_m
     b, *others = (
-        _all_groups(site, each.right, operand, grouping.group)
+        _all_groups(site, each.right, operand, grouping.group, once=once)
         for each, operand in zip(products.products, (b, *more_b), strict=True)
     )
     stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
@@ -264,8 +267,9 @@ def _all_rows(operand: OperandDecision, pitch: int, groups: int) -> OperandDecis
     return replace(operand, map=replace(operand.map, dims=(depth, rows + (groups - 1) * pitch)))
 
 
-def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: str) -> OperandDecision:
-    """The map of one group's weights with a third dimension for the groups."""
+def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: str, *, once: bool) -> OperandDecision:
+    """The map of one group's weights with a third dimension for the groups. once: their rows of tiles are one each, so
+    that memory's rate is the limit, and longer fetches are quicker (measured: 2 % at 16 rows a group)."""
     source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
     assert isinstance(source.owner, tile.LoadOp)
     tensor = tensor_type(source.owner.tensor)
@@ -279,6 +283,7 @@ def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: st
         dims=(*one.dims, site.program.extents[group]),
         strides_bytes=(*one.strides_bytes, strides[group] * element_bytes),
         box=(*one.box, 1),
+        l2_promotion="256B" if once else one.l2_promotion,
     )
     broken = _broken(site, map_)
     if broken:
@@ -355,12 +360,12 @@ def _tile_shape(
         shape
         for shape in _SHAPES
         if wanted.tile in (None, (shape.rows, shape.columns))
-        and bool(wanted.turns) == shape.turns
+        and wanted.turns in (None, shape.turns)
         and shape.holds(products)
     ]
     if not shapes:
         fitting = (each for each in _SHAPES if each.holds(products))
-        known = ", ".join(f"{each.rows}x{each.columns}" for each in fitting if each.turns == bool(wanted.turns))
+        known = ", ".join(f"{each.rows}x{each.columns}" for each in fitting if wanted.turns in (None, each.turns))
         in_turn = " that consumers take in turn" if wanted.turns else ""
         raise TilewrightError(f"no tile shape {wanted.tile} for groups{in_turn}", remedy=f"choose one of {known}")
 
@@ -368,8 +373,11 @@ def _tile_shape(
         tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
         multiply, fetch = slice_cycles(rates, (tile_m, tile_n * products, depth), element_bytes)
         store = min(tile_m, sizes.rows / min(sizes.groups, sizes.rows)) * tile_n * stored_bytes
-        tile_cycles = math.ceil(sizes.depth / depth) * max(multiply / _SUSTAINED, fetch)
-        tile_cycles += store / _STORE_BYTES_PER_CYCLE + _TILE_START_CYCLES[consumers]
+        columns = tile_n * products
+        excess = 64 * (64 + columns) / columns / _OPERAND_BYTES_PER_CYCLE - 1
+        slice_ = max(multiply / _SUSTAINED * (1 + excess / 4), fetch)
+        tile_cycles = math.ceil(sizes.depth / depth) * slice_ + store / _STORE_BYTES_PER_CYCLE
+        tile_cycles += 0 if shape.turns else _TILE_START_CYCLES[consumers]
         waves = _tiles(sizes, tile_m, tile_n) / rates.multiprocessors
         return (math.ceil(waves) + waves) / 2 * tile_cycles
 
