@@ -117,7 +117,7 @@ def test_weights_that_are_read_once_are_fetched_at_length() -> None:
 def test_many_rows_of_little_depth_are_taken_in_turn() -> None:
     assert decided(experts, T=65536, G=128, N=2048, K=768).turns
     assert not decided(experts, Wanted(turns=False), T=65536, G=128, N=2048, K=768).turns
-    assert not decided(experts, T=65536, G=128, K=8192).turns
+    assert not decided(experts, T=65536, G=128, N=2048, K=4096).turns
 
 
 def test_weights_without_groups_serve_all() -> None:
