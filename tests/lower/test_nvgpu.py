@@ -128,7 +128,7 @@ CHECK:      nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nv
 CHECK:      nvvm.barrier id =
 CHECK:      nvgpu.tma.async.store {{.*}} to %map_2[{{.*}}], predicate = %is_first_0
 CHECK:      nvvm.cp.async.bulk.commit.group
-CHECK:      nvvm.cp.async.bulk.wait_group 0{{$}}
+CHECK:      nvvm.cp.async.bulk.wait_group 0 {read}
 CHECK:      gpu.return
 """,
     )

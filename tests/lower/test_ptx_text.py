@@ -150,7 +150,7 @@ CHECK:      bar.sync %r{{[0-9]+}}, 128;
 CHECK:      @%p0 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd5,
 CHECK-NEXT: @%p0 cp.async.bulk.commit_group;
 CHECK:      tiles_end_{{[0-9]+}}:
-CHECK-NEXT: @%p0 cp.async.bulk.wait_group 0;
+CHECK-NEXT: @%p0 cp.async.bulk.wait_group.read 0;
 CHECK:      ret;
 """)
 

@@ -332,7 +332,8 @@ def _consumer(
     add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
     outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
     if d.staging_slots:
-        role.add(bulk_wait(unit, 0, read=False))
+        # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
+        role.add(bulk_wait(unit, 0, read=True))
 
 
 def _summed(
