@@ -56,3 +56,18 @@ def test_they_stand_before_the_last_wait_once_for_both_results():
     ahead = [at for at, op in loads if op.ahead is not None]
     assert len(ahead) == 3 and max(ahead) < last
     assert [at > last for at, op in loads if op.ahead is None] == [True]
+
+
+@pytest.mark.parametrize(("activation", "ahead"), [(tw.relu, ("t",)), (tw.gelu, ())])
+def test_a_series_leaves_fewer_registers(activation, ahead):
+    @tw.kernel
+    def layer(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], t: tw.Tensor["N"], c: tw.Tensor["M", "N"]):
+        i, j = tw.grid("M", "N")
+        acc = tw.zeros(i, j)
+        for k in tw.loop("K"):
+            acc += tw.dot(a[i, k], b[j, k].T)
+        c[i, j] = activation(acc + t[j])
+
+    elements = dict.fromkeys(("a", "b", "t", "c"), Element.BF16)
+    program = the_program(trace(layer, {"M": 512, "N": 512, "K": 512}, elements))
+    assert decide(program, target("sm_90a"), Wanted(tile=(256, 128))).loads_ahead == ahead

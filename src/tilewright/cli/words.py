@@ -23,7 +23,7 @@ def decision_rows(compilation: Compilation) -> Rows:
 def _pipeline_rows(d: PipelineDecisions) -> Rows:
     rows = [
         ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted})"),
-        ("stages", f"{d.stages} slots of {_slot_bytes(d)} bytes in a ring of full and empty mbarriers"),
+        ("stages", f"{d.stages} slots of {d.announced_bytes} bytes in a ring of full and empty mbarriers"),
         (
             "roles",
             f"1 producer thread ({d.producer_registers} registers), {d.consumers} consumer "
@@ -32,8 +32,10 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
         ("cluster", f"{d.cluster_m} x {d.cluster_n}"),
         ("grid", f"{d.ctas} persistent CTAs, tiles in groups of {d.raster_group} along {d.rows}"),
         ("operand a", _operand_words(d.a)),
-        ("operand b", _operand_words(d.b)),
+        *(("operand b", _operand_words(operand)) for operand in (d.b, *d.more_b)),
     ]
+    if d.batch:
+        rows.append(("batch", f"along {d.batch[0]}: the tiles of one matrix after those of another"))
     for store in d.stores:
         if store.path == "tma":
             box = " x ".join(map(str, store.map.box))
@@ -43,10 +45,6 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
         rows.append((f"store {store.parameter}", words))
     rows.append(("shared memory", f"{d.smem_bytes} bytes"))
     return rows
-
-
-def _slot_bytes(d: PipelineDecisions) -> int:
-    return (d.tile_m + d.tile_n) * d.tile_k * d.a.map.tensor_map().element.bytes
 
 
 def _operand_words(operand: OperandDecision) -> str:

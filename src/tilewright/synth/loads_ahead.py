@@ -11,6 +11,7 @@ Checked by: tests/synth/test_loads_ahead.py.
 from __future__ import annotations
 
 from tilewright.ir import tile
+from tilewright.ir.function import Function
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
@@ -18,6 +19,9 @@ from tilewright.synth.tile_shape import TileShape
 
 _KEPT_REGISTERS = 38
 """Of a thread, for addresses, loop counters and what is being stored."""
+_SERIES_REGISTERS = 48
+"""Besides, where elements go through a series: the assembler computes several of them at a time."""
+_SERIES = frozenset({Function.EXP, Function.SIGMOID, Function.TANH, Function.SILU, Function.GELU})
 _ROWS_PER_VALUE, _COLUMNS_PER_VALUE = 32, 4
 """Rows and columns of a warpgroup's tile for each number of a vector that a thread holds (PTX ISA, wgmma register
 fragments: two of 64 rows, two of eight columns)."""
@@ -29,7 +33,8 @@ def choose_loads_ahead(
     """Parameters whose vectors are loaded ahead. axes: rows and columns of the accumulator; registers: of a consumer's
     thread."""
     unit_rows = shape.rows // shape.consumers
-    left = registers - _KEPT_REGISTERS - products * unit_rows * shape.columns // 128
+    kept = _KEPT_REGISTERS + (_SERIES_REGISTERS if _has_series(program) else 0)
+    left = registers - kept - products * unit_rows * shape.columns // 128
     chosen: list[str] = []
     for load in _epilogue_loads(program):
         along = [axis for axis in tensor_type(load.tensor).axis_names if base_axis(axis) in axes]
@@ -41,6 +46,11 @@ def choose_loads_ahead(
             left -= needed
             chosen.append(name)
     return tuple(chosen)
+
+
+def _has_series(program: tile.ProgramOp) -> bool:
+    """Whether something that is stored goes through a series of several terms."""
+    return any(isinstance(op, tile.UnaryOp) and op.function.data in _SERIES for op in program.body.block.ops)
 
 
 def _epilogue_loads(program: tile.ProgramOp) -> list[tile.LoadOp]:
