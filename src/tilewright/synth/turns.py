@@ -40,12 +40,15 @@ _START_CYCLES = 6000
 _STORE_BYTES_PER_CYCLE = 24
 _CHUNK_CYCLES = 50
 _TURN_CYCLES = 1000
-_FETCH = 64 / 72
+_FETCH = {2: 64 / 72, 1: 1.1}
 _SHARPNESS = 16
 """Parameters of the comparison below, fitted to 270 runs of 19 shapes on an H200, of whose times they explain all but
 0.7 % in the median. Cycles until an empty pipeline is full; how fast a tile's result leaves, and what each of its
-chunks costs besides; what passing the turn costs; how much faster the L2 cache is than its sustained rate; and how
-sharply the longer of multiplying and fetching hides the other."""
+chunks costs besides; what passing the turn costs; how much longer than by the L2 cache's sustained rate a slice
+is fetched, by bytes of an element (8-bit ones fitted to 110 runs of 12 shapes); and how sharply the longer of
+multiplying and fetching hides the other."""
+_MOST_BYTE_COLUMNS = 192
+"""Of tiles of 8-bit operands taken in turn: wider ones spill where rows and columns have factors (measured)."""
 _LEAST_GAIN = 0.005
 EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
@@ -117,16 +120,17 @@ def choose_turns(
     A wish for turns is for tiles of `shape`.
     """
     given = LargeTile(shape, bool(wanted.turns))
-    # Fitted to operands of 16 bits, and to results that leave along their rows.
-    plain = question.products == 1 and not question.scaled_depth and question.batch == 1 and question.element_bytes == 2
+    # Fitted to results that leave along their rows.
+    plain = question.products == 1 and not question.scaled_depth and question.batch == 1
     fixed = (wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.stages, wanted.turns)
     if not plain or shape.split > 1 or any(each is not None for each in fixed):
         return given
     if shape.resident > 1 or shape.rows * shape.columns < _ROWS * _ROWS or shape.swapped != question.orientations[0]:
         return given
+    widest = _MOST_ACCUMULATORS if question.element_bytes > 1 else _MOST_BYTE_COLUMNS
     in_turn = [
         LargeTile(replace(shape, rows=_ROWS, columns=columns, consumers=UNITS), True)
-        for columns in range(_LEAST_COLUMNS, _MOST_ACCUMULATORS + 1, target.limit("wgmma.n_step"))
+        for columns in range(_LEAST_COLUMNS, widest + 1, target.limit("wgmma.n_step"))
     ]
     shared = [
         LargeTile(replace(shape, rows=rows, columns=columns, consumers=consumers), False)
@@ -156,7 +160,7 @@ def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bo
     step = question.loaded_steps[0 if shape.swapped else 1]
     loaded = -(-shape.columns // step) * step
     multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes, loaded)
-    each = (multiply**_SHARPNESS + (_FETCH * fetch) ** _SHARPNESS) ** (1 / _SHARPNESS)
+    each = (multiply**_SHARPNESS + (_FETCH[question.element_bytes] * fetch) ** _SHARPNESS) ** (1 / _SHARPNESS)
     tile = math.ceil(depth / shape.depth) * each
     row = staged_row(shape.columns, (question.stored_bytes,))
     chunks = shape.columns * question.stored_bytes // row.bytes if row is not None else shape.columns
