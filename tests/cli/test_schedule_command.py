@@ -66,6 +66,13 @@ def test_a_kernel_s_loop_is_scheduled_and_drawn(programs: str, capsys: pytest.Ca
         assert words in said, words
 
 
+def test_whole_tiles_are_scheduled_both_ways(programs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["schedule", f"{programs}:matmul", *SHAPE, "--tile", "128x128", "--epilogue-cycles", "3000"]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert said.index("ping-pong: ") < said.index("cooperative: ") < said.index("epilogue@consumer 1")
+
+
 def test_attention_s_optimum_has_a_certificate(programs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", f"{programs}:forward", "--assignment", "ping-pong", "--optimal", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -120,6 +127,9 @@ def test_the_trace_has_the_roles_as_threads(programs: str, capsys: pytest.Captur
         (["matmul", *SHAPE, "--target", "sm_100a"], "sm_100a"),
         (["matmul", *SHAPE, "--target", "sm_1"], "sm_1"),
         (["double", "--shape", "N=4096"], "no loop to schedule"),
+        (["double", "--shape", "N=4096", "--epilogue-cycles", "5"], "no loop to schedule"),
+        (["matmul", *SHAPE, "--epilogue-cycles", "-5"], "an epilogue of -5 cycles"),
+        (["forward", "--epilogue-cycles", "5"], "--epilogue-cycles with a loop body"),
         (["forward", *SHAPE], "--shape with a loop body"),
         (["forward", "--stages", "3"], "--stages with a loop body"),
         (["forward", "--helpers", "9"], "9 helpers"),

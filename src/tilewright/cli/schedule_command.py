@@ -20,6 +20,7 @@ EXAMPLES = """examples:
   tilewright schedule gemm.py:matmul --shape M=4096,N=4096,K=4096 --tile 128x256 --stages 3 --optimal
   tilewright schedule attention.py:forward --assignment ping-pong --optimal --format html > schedule.html
   tilewright schedule gemm.py:matmul --shape M=512,N=512,K=512 --format perfetto > schedule.json
+  tilewright schedule gemm.py:matmul --shape M=4096,N=4096,K=4096 --tile 128x128 --epilogue-cycles 2500
 
 NAME is a kernel declared with @tw.kernel, whose decided loop is scheduled, or a tilewright.ir.loop_body.LoopBody. Every
 schedule is checked before it is shown. Exit codes: 0 done, 2 the input has no schedule, 3 no optimum in the time given.
@@ -35,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kernels.add_argument("--dtype", default="bf16", metavar="DTYPE", help="as for compile")
     kernels.add_argument("--tile", default="", metavar="128x256", help="fix the tile instead of choosing it")
     kernels.add_argument("--stages", type=int, metavar="N", help="fix the number of pipeline stages")
+    kernels.add_argument(
+        "--epilogue-cycles",
+        type=int,
+        metavar="N",
+        help="schedule the loop over whole tiles instead, whose results take so long to store",
+    )
     bodies = parser.add_argument_group("a loop body")
     bodies.add_argument(
         "--assignment",
@@ -113,15 +120,26 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule]:
     if isinstance(named, LoopBody):
         from tilewright.synth.role_assignment import schedule_body
 
-        for option in ("shape", "tile", "stages"):
+        for option in ("shape", "tile", "stages", "epilogue_cycles"):
             if getattr(arguments, option):
-                raise TilewrightError(f"--{option} with a loop body", remedy="its extents stand in it")
+                raise TilewrightError(
+                    f"--{option.replace('_', '-')} with a loop body", remedy="its extents stand in it"
+                )
         return schedule_body(named, facts, method, arguments.assignment, helpers=arguments.helpers)
     from tilewright.cli.source import parse_dtypes, parse_shape, parse_tile
-    from tilewright.driver.schedule_loop import decided_schedule
+    from tilewright.driver.schedule_loop import decided_schedule, decided_tiles
     from tilewright.synth.wanted import Wanted
 
     if arguments.assignment is not None or arguments.helpers:
         raise TilewrightError("--assignment and --helpers are for loop bodies", remedy="leave a kernel's roles to it")
     wanted = Wanted(parse_tile(arguments.tile), arguments.stages, schedule=method)
-    return decided_schedule(named, facts, parse_shape(arguments.shape), parse_dtypes(arguments.dtype), wanted)
+    dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
+    if arguments.epilogue_cycles is None:
+        return decided_schedule(named, facts, dims, dtype, wanted)
+    best, *others = decided_tiles(named, facts, dims, dtype, wanted, arguments.epilogue_cycles)
+    if arguments.format == "text":
+        from tilewright.cli.terminal import say
+
+        for each in (best, *others):
+            say(f"{each.assignment}: {each.cycles_of_a_tile:.0f} cycles a tile")
+    return best.graph, best.schedule

@@ -380,8 +380,13 @@ def _cycle_bound(graph: TaskGraph, names: tuple[str, ...]) -> int:
     least = sum(buffer.slot_bytes * buffer.slots_min for buffer in graph.buffers)
     steps: list[list[tuple[int, int]]] = []
     for source, target in zip(names, (*names[1:], names[0]), strict=True):
+        apart = not set(known[source].roles) & set(known[target].roles)
         arcs = [
-            (known[source].stream_cycles if edge.issued else known[source].latency_cycles, edge.distance)
+            (
+                (known[source].stream_cycles if edge.issued else known[source].latency_cycles)
+                + (crossing_cycles(graph, edge) if apart else 0),
+                edge.distance,
+            )
             for edge in graph.dependences
             if (edge.source, edge.target) == (source, target)
         ]

@@ -121,13 +121,19 @@ def waited_time(problem: ModuloProblem, precedence: Precedence) -> int:
 
 
 def arcs_of(problem: ModuloProblem, slots: Sequence[int], streams: Sequence[int] | None = None) -> tuple[Arc, ...]:
-    """The marked graph with so many slots. streams: of each operation, so that crossings count; None counts none."""
+    """The marked graph with so many slots. streams: of each operation, which say what crosses; without them only what
+    has no stream in common does."""
+
+    def crosses(each: Precedence) -> bool:
+        if streams is not None:
+            return streams[each.source] != streams[each.target]
+        return not set(problem.operations[each.source].streams) & set(problem.operations[each.target].streams)
+
     arcs = [
         Arc(
             each.source,
             each.target,
-            waited_time(problem, each)
-            + (each.crossing_time if streams is not None and streams[each.source] != streams[each.target] else 0),
+            waited_time(problem, each) + (each.crossing_time if crosses(each) else 0),
             each.distance,
         )
         for each in problem.precedences
