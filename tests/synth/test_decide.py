@@ -259,9 +259,9 @@ def check_limits(plan, extents):
     slots = (plan.tile_m + plan.b.loaded_extent(plan.tile_n)) * plan.tile_k * 2 * plan.stages
     staging = plan.staging_slots * plan.staging_slot_bytes * plan.consumers
     rows = plan.rows_bytes * plan.consumers
-    barriers = 16 * (plan.stages + plan.turns)
+    barriers = 16 * (plan.stages + plan.turns + (plan.split > 1)) + plan.partial_bytes
     assert plan.smem_bytes == slots + staging + rows + barriers <= HOPPER.limit("cta.shared_bytes_max")
-    assert slots % 1024 == 0 and plan.staging_slot_bytes % 1024 == 0
+    assert slots % 1024 == 0 and plan.staging_slot_bytes % 128 == 0
     threads = 128 * (1 + plan.consumers)
     pool = plan.launch_registers * threads
     assert pool <= HOPPER.limit("multiprocessor.registers")
@@ -269,11 +269,11 @@ def check_limits(plan, extents):
     for registers in (plan.launch_registers, plan.producer_registers, plan.consumer_registers):
         assert registers % 8 == 0 and 24 <= registers <= 240
     accumulators = plan.tile_m * plan.tile_n // (128 * plan.consumers)
-    assert accumulators <= 128 < plan.consumer_registers
+    assert accumulators <= 144 and accumulators + 64 <= plan.consumer_registers
     assert plan.tile_m // plan.consumers % 64 == 0 and plan.tile_n % 8 == 0 and plan.tile_n <= 256
     clusters = math.ceil(extents[plan.rows] / (plan.tile_m * plan.cluster_m))
     clusters *= math.ceil(extents[plan.columns] / (plan.tile_n * plan.cluster_n))
-    cluster = plan.cluster_m * plan.cluster_n
+    cluster = plan.cluster_ctas
     assert plan.ctas % cluster == 0 and 1 <= plan.ctas // cluster <= clusters
     assert plan.ctas <= HOPPER.limit("device.multiprocessors")
     assert plan.stages >= 2 and plan.raster_group >= 1

@@ -46,14 +46,12 @@ from tilewright.synth.split import require_split
 from tilewright.synth.staged_store import planned
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
+from tilewright.synth.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned
 from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
-
-_FEW_ROWS = 128
-"""Rows of a result at most, for the transposed product to be thought of."""
 
 
 def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None) -> Decisions:
@@ -117,7 +115,7 @@ def _decide_pipeline(
     steps = (loaded_step(dot.left, contracted, target), loaded_step(dot.right, contracted, target))
     stored = {parameter_name(program, store.tensor) for store in stores(program)}
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
-    few = extents[1 if natural else 0] <= _FEW_ROWS and not stored & set(wanted.mapped)
+    few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
     if len(products.products) > 1:
         # What the products share is A: their tiles stand side by side along the columns.
@@ -132,7 +130,10 @@ def _decide_pipeline(
         scaled_depth(dot),
         program.extents.get(batch, 1),
     )
-    shape = choose_tile_shape(rates, question, target, wanted, reasons)
+    if is_thin(question, wanted):
+        shape = thin_shape(question, target, reasons)
+    else:
+        shape = choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:
@@ -229,7 +230,9 @@ def _fit(
         *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
-    prefetch = prefetched_slices((a, b, *more_b), memory.stages, wanted)
+    ctas = cluster_size * min(clusters, rates.multiprocessors // cluster_size)
+    beside = shape.resident > 1 or ctas <= rates.multiprocessors // 2
+    prefetch = prefetched_slices((a, b, *more_b), memory.stages, wanted, beside=beside)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n)
     partials, scales_ahead = choose_promotion(dot, axes[:2], part, consumer) if dot.scales else (1, 1)
@@ -257,7 +260,7 @@ def _fit(
         cluster_m=cluster[0],
         cluster_n=cluster[1],
         raster_group=min(raster_group(rates, tile_m, tile_n), tiles_m),
-        ctas=cluster_size * min(clusters, rates.multiprocessors // cluster_size),
+        ctas=ctas,
         smem_bytes=memory.bytes,
         fill_ctas=fill_ctas,
         fill_threads=fill_threads,

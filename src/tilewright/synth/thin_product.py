@@ -1,0 +1,154 @@
+"""Which tiles keep the memory busy where a product has few rows, and each element of the other operand is read once?
+
+Such a product is bound by DRAM, and by how fast one multiprocessor can fetch where the few rows are fetched again by
+every CTA. Candidates: the few rows as the accumulator's columns, in blocks of one wgmma's rows of the others; or as its
+rows, with as many columns as deal the others out evenly; either whole, or split along the contracted axis between CTAs
+of a cluster. A closed form ranks them: the longer of reading everything once and of one multiprocessor's fetches, and
+for a split its rendezvous. Elements that are no part of the product, because a tile reaches past it, count twice: the
+copy engine fills them with zeros, which takes it longer than to bring others.
+
+Where the multiprocessors have room for the next launch's CTAs beside those of this one, it sets itself up meanwhile;
+small rings of small tiles leave that room.
+
+Source of the parameters: 610 runs of 20 shapes on an H200, graphs of launches one after another (bench skinny).
+Not handled: several products, scaled ones, batches. Checked by: tests/synth/test_thin_product.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.synth.operands import slice_depth
+from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+FEW_ROWS = 128
+"""Rows at most, for a product to be thought thin."""
+_UNIT_COLUMNS = 8
+_MOST_COLUMNS = 256
+_SPLITS = (1, 2)
+_DEEP_STAGE_BYTES = 16384
+"""A stage is deepened while it holds fewer, as for other tiles."""
+_FETCH_SHARE = 0.875
+"""Of the L2 cache's rate for one multiprocessor, what a ring of copies sustains."""
+_READ_SHARE = 1.05
+"""DRAM reads over the rate of a copy, which reads and writes."""
+_START_CYCLES = 3800
+"""From the end of the launch before to the first product, and from the last one to the end: about 1.9 us."""
+_MEETING_CYCLES = 1500
+_MEETING_BYTES_PER_CYCLE = 10
+"""A rendezvous, and how fast accumulators of 4 bytes an element pass through it."""
+_HIDDEN_SHARE = 0.05
+"""How much of the shorter of reading and fetching shows."""
+_RESIDENT_STAGES = 5
+"""Stages with which a ring in half of the shared memory still covers the latency of memory."""
+_RESIDENT_ACCUMULATORS = 16
+"""Registers of accumulators at most, where two CTAs share a multiprocessor's registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThinRates:
+    """multiprocessors; bytes a cycle: `read` from DRAM by all of them, `fetch` by one of them from L2."""
+
+    multiprocessors: int
+    read: float
+    fetch: float
+
+
+def thin_rates(target: Target) -> ThinRates:
+    read = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
+    fetch = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
+    return ThinRates(target.limit("device.multiprocessors"), read * _READ_SHARE, fetch * _FETCH_SHARE)
+
+
+def is_thin(question: TileQuestion, wanted: Wanted) -> bool:
+    """Whether a product is one for this model: few rows in an orientation that may be chosen, and nothing fixed from
+    outside that the model does not know."""
+    fixed = (
+        wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.swapped, wanted.resident,
+        wanted.stages, wanted.turns,
+    )  # fmt: skip
+    plain = question.products == 1 and not question.scaled_depth and question.batch == 1
+    return plain and len(question.orientations) > 1 and all(each is None for each in fixed)
+
+
+def thin_shape(question: TileQuestion, target: Target, reasons: list[str]) -> TileShape:
+    """The shape that the closed form prefers; of equals, the first, in the natural orientation."""
+    rates = thin_rates(target)
+    candidates = [shape for swapped in question.orientations for shape in _candidates(question, rates, swapped, target)]
+    best = min(candidates, key=lambda shape: thin_cycles(rates, question, shape))
+    units = _tiles(question, best) * best.split
+    if units > rates.multiprocessors // 2 and _leaves_room(question, best, target):
+        best = replace(best, resident=2)
+    reasons.append(
+        f"tile {best.rows}x{best.columns}x{best.depth}: a thin product in {units} parts on {rates.multiprocessors} "
+        f"multiprocessors, about {thin_cycles(rates, question, best):.0f} cycles by the model of what memory brings"
+    )
+    if best.split > 1:
+        reasons.append(f"{best.split} CTAs share a tile's contracted axis: so each fetches less of the few rows")
+    return best
+
+
+def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:
+    rows, columns, _ = question.extents
+    return (columns, rows) if swapped else (rows, columns)
+
+
+def _tiles(question: TileQuestion, shape: TileShape) -> int:
+    rows, columns = _oriented(question, shape.swapped)
+    return math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
+
+
+def _candidates(question: TileQuestion, rates: ThinRates, swapped: bool, target: Target) -> Iterator[TileShape]:
+    rows, columns = _oriented(question, swapped)
+    unit_rows = target.limit("wgmma.m")
+    for split in _SPLITS:
+        step = _UNIT_COLUMNS * split
+        if columns <= FEW_ROWS:
+            width = _rounded(columns, step)
+            yield from (_shape(question, unit_rows * blocks, width, swapped, split) for blocks in (1, 2))
+        if rows <= FEW_ROWS:
+            height = _rounded(rows, unit_rows)
+            for waves in (1, 2):
+                width = _rounded(math.ceil(columns / (waves * rates.multiprocessors // split)), step)
+                if width <= _MOST_COLUMNS:
+                    yield _shape(question, height, width, swapped, split)
+
+
+def _rounded(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _shape(question: TileQuestion, rows: int, columns: int, swapped: bool, split: int) -> TileShape:
+    span = slice_depth(question.element_bytes)
+    deep = (rows + columns) * span * question.element_bytes < _DEEP_STAGE_BYTES
+    return TileShape(rows, columns, 2 * span if deep else span, -(-rows // 64), swapped, split)
+
+
+def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape) -> float:
+    """Estimated cycles of a launch."""
+    rows, columns = _oriented(question, shape.swapped)
+    depth, element_bytes = question.extents[2], question.element_bytes
+    step = question.loaded_steps[0 if shape.swapped else 1]
+    loaded = shape.rows + _rounded(shape.columns, step)
+    empty = max(0, shape.rows - rows) + max(0, shape.columns - columns)
+    fetched = (loaded + empty) * _rounded(-(-depth // shape.split), shape.depth) * element_bytes
+    # CTAs take further tiles as they are done, so what counts is the average, of one wave at the least.
+    waves = max(1.0, _tiles(question, shape) * shape.split / rates.multiprocessors)
+    fetch = waves * fetched / rates.fetch
+    read = ((rows + columns) * depth * element_bytes + rows * columns * question.stored_bytes) / rates.read
+    meeting = 0.0
+    if shape.split > 1:
+        meeting = _MEETING_CYCLES + 4 * shape.rows * shape.columns / _MEETING_BYTES_PER_CYCLE
+    return _START_CYCLES + max(fetch, read) + _HIDDEN_SHARE * min(fetch, read) + math.ceil(waves) * meeting
+
+
+def _leaves_room(question: TileQuestion, shape: TileShape, target: Target) -> bool:
+    """Whether two CTAs of such a tile fit a multiprocessor with rings long enough."""
+    half = target.limit("multiprocessor.shared_bytes") // 2 - target.limit("cta.shared_reserved_bytes")
+    stage = (shape.rows + shape.columns) * shape.depth * question.element_bytes
+    accumulators = shape.rows * shape.columns // (128 * shape.consumers)
+    return shape.split == 1 and half // stage >= _RESIDENT_STAGES and accumulators <= _RESIDENT_ACCUMULATORS
