@@ -76,8 +76,8 @@ under compute-sanitizer.
 ## What a kernel waits for
 
 `tilewright profile` runs a bundle under Nsight Compute and says how many warps could issue, what the others waited for,
-how busy the tensor pipe, the L2 cache and DRAM were, where the kernel stands under its roofline, and how far the model's
-predictions were off. `python -m bench profiles` does so for a suite, with torch.mm's kernels beside.
+how busy the tensor pipe, the L2 cache and DRAM were, where the kernel stands under its roofline, and how far off the
+model's predictions were. `python -m bench profiles` does so for a suite, with torch.mm's kernels beside.
 
 ```sh
 tilewright profile gemm.twb --launches 3 --keep counters.csv
