@@ -228,3 +228,12 @@ def test_a_neighbouring_matrix_is_refused():
     with pytest.raises(TilewrightError, match="a tile of a neighbouring matrix") as caught:
         lower(neighbour, {"B": 2, "M": 64, "N": 64, "K": 64})
     assert caught.value.remedy
+
+
+def test_consumers_take_tiles_of_a_batch_in_turn():
+    wanted = Wanted((128, 128), turns=True, swapped=False)
+    for kernel in (batched, shared_weights):
+        lowered = lower(kernel, {"B": 3, "M": 136, "N": 200, "K": 200}, wanted=wanted)
+        assert isinstance(lowered.decisions, PipelineDecisions) and lowered.decisions.turns
+        proven(lowered)
+        assert_close(lowered, random_inputs(lowered))

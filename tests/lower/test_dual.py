@@ -166,3 +166,12 @@ def test_what_is_staged_lies_where_the_maps_expect_it():
     staged = staged_stores(lowered.parsed, lowered.plan.launches)
     assert len({store.map_name for store in staged}) == 2
     assert all(isinstance(store.verdict, SameAddresses) for store in staged)
+
+
+def test_consumers_take_tiles_of_two_products_in_turn():
+    lowered = lower(gated, {"M": 300, "N": 200, "K": 200}, wanted=Wanted((128, 96), turns=True, swapped=False))
+    assert isinstance(lowered.decisions, PipelineDecisions) and lowered.decisions.turns
+    proven(lowered)
+    assert_close(lowered, random_inputs(lowered))
+    with pytest.raises(TilewrightError, match="cannot take tiles of 128x128 in turn"):
+        lower(gated, {"M": 300, "N": 200, "K": 200}, wanted=Wanted((128, 128), turns=True, swapped=False))

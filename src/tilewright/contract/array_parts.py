@@ -69,7 +69,7 @@ def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, ind
     owner = op.index.owner
     loop = owner.parent_op() if not isinstance(owner, Operation) else None
     if (
-        isinstance(loop, ac.TilesOp)
+        isinstance(loop, ac.TilesOp | ac.TurnTilesOp)
         and loop.batch is not None
         and op.index is loop.body.block.args[ac.TILE_INDICES]
         and loop.batch.data <= extent

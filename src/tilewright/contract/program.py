@@ -179,8 +179,7 @@ def _check_tile_orders(op: ac.KernelOp, findings: Findings) -> None:
     orders: dict[str, tuple[int, int, int, int]] = {}
     for tiles in op.walk():
         if isinstance(tiles, ac.TilesOp | ac.TurnTilesOp):
-            matrices = tiles.matrices if isinstance(tiles, ac.TilesOp) else 1
-            order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, matrices)
+            order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, tiles.matrices)
             if min(order) < 1:
                 findings.doubt(
                     f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles

@@ -148,7 +148,7 @@ class _Unit:
                 case ac.GroupTilesOp():
                     yield from self._loop(op, 0, ac.GROUP_INDICES)
                 case ac.TurnTilesOp():
-                    yield from self._turns(op, ac.TURN_INDICES)
+                    yield from self._turns(op, op.indices)
                 case ac.TurnGroupTilesOp():
                     yield from self._turns(op, ac.GROUP_INDICES)
                 case ac.TurnPassOp():

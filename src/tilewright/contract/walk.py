@@ -220,7 +220,7 @@ class RoleWalk:
 
     def _turns(self, op: ac.TurnLoop) -> None:
         """A loop over tiles that units take in turn, walked as if one unit took them all; `take_turns` says why."""
-        indices = ac.TURN_INDICES if isinstance(op, ac.TurnTilesOp) else ac.GROUP_INDICES
+        indices = op.indices if isinstance(op, ac.TurnTilesOp) else ac.GROUP_INDICES
         self.take_turns(self, op, lambda: self._loop(op, op.symbol.data, 0, indices))
 
     def _loop(self, op: Loop, symbol: str, begin: int, indices: int) -> None:

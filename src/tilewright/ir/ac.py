@@ -207,8 +207,8 @@ class TurnTilesOp(IRDLOperation):
 
     turns: a ring of one stage, of which full[0] is unit 0's and empty[0] unit 1's barrier of turns. A unit begins tile
     i > 0 when the other has passed the turn on in tile i - 1 (`ac.turn.pass`). Carried values are cursors; a tile takes
-    `skipped` slots (a symbol), and a unit's cursors pass over those of the other's tiles. Region arguments: m and n
-    tile indices, then the carried values.
+    `skipped` slots (a symbol), and a unit's cursors pass over those of the other's tiles. batch and region arguments as
+    of `ac.tiles`.
     """
 
     name = "ac.turn_tiles"
@@ -217,10 +217,20 @@ class TurnTilesOp(IRDLOperation):
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
     skipped = prop_def(StringAttr)
+    batch = opt_prop_def(IntAttr)
     turns = operand_def(RingType)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+
+    @property
+    def matrices(self) -> int:
+        return 1 if self.batch is None else self.batch.data
+
+    @property
+    def indices(self) -> int:
+        """Region arguments before the carried ones."""
+        return TILE_INDICES + (self.batch is not None)
 
 
 @irdl_op_definition
@@ -283,8 +293,6 @@ class TurnGroupTilesOp(IRDLOperation):
 
 GroupLoop = GroupTilesOp | TurnGroupTilesOp
 TurnLoop = TurnTilesOp | TurnGroupTilesOp
-TURN_INDICES = 2
-"""Region arguments of `ac.turn_tiles` before the carried ones."""
 GROUP_INDICES = 4
 """Region arguments of `ac.group_tiles` before the carried ones."""
 GROUP_INDEX = 2
@@ -585,7 +593,8 @@ class ClusterReduceOp(IRDLOperation):
     """Sum the accumulators of the same unit of every CTA of the cluster, in the order of their ranks; each CTA gets an
     equal part of the columns, that of its rank along z.
 
-    The ring has one slot, and so has the buffer that it guards: room for the parts of this CTA's columns from each CTA.
+    The ring has one slot, and so has the buffer that it guards: room for the parts of this CTA's columns from each CTA,
+    or from the other one of two (`contributions`).
     Each unit waits until its cursor's slot is empty in every CTA, that is, until all units of the cluster have released
     this CTA's empty barrier; writes every part into the buffer of the CTA that it belongs to; its threads meet on named
     barrier `first_barrier` + unit, and one arrives on the full barrier of every CTA; it waits for its own CTA's full
@@ -604,6 +613,11 @@ class ClusterReduceOp(IRDLOperation):
     sum = result_def(AccumulatorType)
 
 
+def contributions(ctas: int) -> int:
+    """How many parts of its columns a CTA gets through shared memory when `ctas` add up theirs."""
+    return 1 if ctas == 2 else ctas
+
+
 # ---------------------------------------------------------------- epilogue
 
 
@@ -611,9 +625,9 @@ class ClusterReduceOp(IRDLOperation):
 class FragmentLoadOp(IRDLOperation):
     """Plain loads of a global array at the accumulator's places; out-of-bounds places read as 0. row and column are the
     fragment's first element; axes of the result say which of them the array has. ahead: 1 where the numbers are taken
-    into registers here, else each is loaded where it is used. blocks: for each axis of the result, how many neighbouring
-    places have one number of the array in common; 1 each where absent. Places are not negative then. pairs: 1 where two
-    neighbouring columns are loaded at once, which begin at a multiple of their size."""
+    into registers here, else each is loaded where it is used. blocks: for each axis of the result, how many places side
+    by side have one number of the array in common; 1 each where absent. Places are not negative then. pairs: 1 where
+    two columns side by side are loaded at once, which begin at a multiple of their size."""
 
     name = "ac.fragment.load"
     ahead = opt_prop_def(IntAttr)
@@ -832,7 +846,8 @@ def kernel_of(op: Operation) -> KernelOp:
 Ac = Dialect(
     "ac",
     [
-        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp, GroupTilesOp, TurnGroupTilesOp,
+        KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp,
+        GroupTilesOp, TurnGroupTilesOp,
         NextGroupTileOp, LoopOp, YieldOp, AffineOp,
         IndexDivideOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,

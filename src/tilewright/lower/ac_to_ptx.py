@@ -47,6 +47,7 @@ from tilewright.lower.prefetch import lower_prefetch
 from tilewright.lower.promotion import lower_promotion, used_once
 from tilewright.lower.raster import raster
 from tilewright.lower.rings import (
+    keep_releases_first,
     lower_advance,
     lower_arrive,
     lower_arrive_expect,
@@ -330,26 +331,32 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
 def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelOp) -> None:
     """This unit's tiles: every second one of the CTA's."""
     text, block, grid = lowering.text, op.body.block, integers(kernel.grid)
-    total = op.tiles_m.data * op.tiles_n.data
+    of_matrix = op.tiles_m.data * op.tiles_n.data
+    total = of_matrix * op.matrices
     slots = lowering.symbols[op.skipped.data]
     walk = start_turns(lowering, op, grid[0] * grid[1] * grid[2])
-    _carry_in(lowering, block, 2, tuple(op.carried))
-    for argument in block.args[2:]:
+    _carry_in(lowering, block, op.indices, tuple(op.carried))
+    for argument in block.args[op.indices :]:
         skip_slots(lowering, argument, slots, walk.unit)
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", walk.tile, total))
-    places = raster(text, walk.tile, op.tiles_m.data, op.tiles_n.data, op.raster_group.data)
-    lowering.places.update(zip(block.args[:2], map(IndexPlace, places), strict=True))
+    number = walk.tile
+    if op.batch is not None:
+        matrix = text.into("b32", "div.u32", walk.tile, of_matrix)
+        number = text.into("b32", "rem.u32", walk.tile, of_matrix)
+        lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
+    places = raster(text, number, op.tiles_m.data, op.tiles_n.data, op.raster_group.data)
+    lowering.places.update(zip(block.args[: ac.TILE_INDICES], map(IndexPlace, places), strict=True))
     wait_for_turn(lowering, walk)
     _lower_block(lowering, block)
-    _carry_back(lowering, block, 2)
-    for argument in block.args[2:]:
+    _carry_back(lowering, block, op.indices)
+    for argument in block.args[op.indices :]:
         skip_slots(lowering, argument, slots)
     text.emit("add.u32", walk.tile, walk.tile, walk.step)
     text.emit("bra", head)
     text.place(end)
-    _carry_out(lowering, op, 2)
+    _carry_out(lowering, op, op.indices)
 
 
 def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp) -> None:
@@ -449,6 +456,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             pass
         case ac.ArriveOp():
             lower_arrive(lowering, op)
+            keep_releases_first(lowering, op)
         case ac.WgmmaFenceOp():
             text.emit("wgmma.fence.sync.aligned")
         case ac.WgmmaIssueOp():

@@ -118,6 +118,18 @@ def lower_arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
     text.emit("mbarrier.arrive.release.cta.shared::cluster.b64", "_", f"[{remote}]", guard=tells)
 
 
+def keep_releases_first(lowering: Lowering, op: ac.ArriveOp) -> None:
+    """Hold an epilogue's arithmetic behind the release of a tile's last slots.
+
+    The assembler is free to move arithmetic before an arrival, and does, thousands of instructions of it: then the slot
+    stays taken as long, the producer stops at it, and a consumer that multiplies the next tile starves. It moves
+    nothing across `nanosleep` (ptxas 13.0, by its listings); of no time, and by the thread that arrived.
+    """
+    wait = op.phase.owner
+    if isinstance(wait, ac.WgmmaWaitOp) and wait.settled is not None and not isinstance(op.parent_op(), ac.LoopOp):
+        lowering.text.emit("nanosleep.u32", 0, guard=lowering.is_first_thread)
+
+
 def lower_copy_store(lowering: Lowering, op: ac.CopyStoreOp) -> None:
     text = lowering.text
     descriptor, buffer = lowering.place(op.descriptor), lowering.place(op.buffer)

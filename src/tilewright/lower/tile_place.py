@@ -64,9 +64,9 @@ def open_tiles(
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
     role whose units take tiles in turn. counts: of tiles along rows and columns, and of matrices."""
     if turns is not None and groups is None:
-        assert not d.batch, "tiles are taken in turn of one matrix only"
-        inside, block = turn_tiles_loop(build, d, turns, counts[:2], carried)
-        return inside, TilePlace(block.args[0], d.tile_m, block.args[1]), list(block.args[2:])
+        inside, block, loop = turn_tiles_loop(build, d, turns, counts, carried)
+        matrix = block.args[ac.TILE_INDICES] if d.batch else None
+        return inside, TilePlace(block.args[0], d.tile_m, block.args[1], matrix), list(block.args[loop.indices :])
     if groups is None:
         inside, block, loop = tiles_loop(build, d, counts[:2], carried, counts[2] if d.batch else None)
         matrix = block.args[ac.TILE_INDICES] if d.batch else None

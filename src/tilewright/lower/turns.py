@@ -46,10 +46,12 @@ def declare_turns(build: Build, d: PipelineDecisions, address: int) -> SSAValue 
 
 
 def turn_tiles_loop(
-    build: Build, d: PipelineDecisions, turns: SSAValue, counts: tuple[int, int], carried: Sequence[SSAValue]
-) -> tuple[Build, Block]:
-    """The loop of a role whose units take tiles in turn; its body."""
-    block = Block(arg_types=[INDEX, INDEX, *(value.type for value in carried)])
+    build: Build, d: PipelineDecisions, turns: SSAValue, counts: tuple[int, int, int], carried: Sequence[SSAValue]
+) -> tuple[Build, Block, ac.TurnTilesOp]:
+    """The loop of a role whose units take tiles in turn; its body. counts: tiles along rows and columns, matrices."""
+    indices = ac.TILE_INDICES + len(d.batch)
+    block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
+    batch: dict[str, Attribute] = {"batch": IntAttr(counts[2])} if d.batch else {}
     op = ac.TurnTilesOp.create(
         operands=[turns, *carried],
         result_types=[value.type for value in carried],
@@ -59,11 +61,12 @@ def turn_tiles_loop(
             "tiles_n": IntAttr(counts[1]),
             "raster_group": IntAttr(d.raster_group),
             "skipped": StringAttr("K"),
+            **batch,
         },
         regions=[Region(block)],
     )
     build.add(op)
-    return build.inside(block), block
+    return build.inside(block), block, op
 
 
 def pass_turn(build: Build, turns: SSAValue | None, unit: SSAValue) -> None:

@@ -143,10 +143,9 @@ def _decide_pipeline(
         reasons.append(f"transposed product: {why}")
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
-    plain = len(products.products) == 1 and not dot.scales
     require_split(shape, cluster, len(products.products) == 1, target)
     if large.turns:
-        require_turns(shape, cluster, plain and not batch, target)
+        require_turns(shape, cluster, not dot.scales, target, len(products.products))
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     site = Site(program, target, wanted.misaligned, reasons)

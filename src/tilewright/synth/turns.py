@@ -4,7 +4,7 @@ Sharing a tile, both end it together, and the tensor core waits while both store
 multiplies, so that a tile's epilogue costs no time but for the CTA's last. Each then needs the accumulators of a whole
 tile: `columns` registers a thread where the tile has 128 rows, which leaves room for no more than 208 columns.
 
-Not handled: clusters, several products, a shared contracted axis, groups of rows.
+Not handled: clusters, scaled products, a shared contracted axis, groups of rows.
 Checked by: tests/synth/test_turns.py.
 """
 
@@ -56,9 +56,9 @@ BARRIER_BYTES = 16
 """Of the two barriers of turns."""
 
 
-def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, target: Target) -> None:
-    """Raises TilewrightError where consumers cannot take tiles of this shape in turn. plain: one product, unscaled."""
-    accumulators = shape.rows * shape.columns // target.limit("warpgroup.threads")
+def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, target: Target, products: int = 1) -> None:
+    """Raises TilewrightError where consumers cannot take tiles of this shape in turn. plain: unscaled products."""
+    accumulators = products * shape.rows * shape.columns // target.limit("warpgroup.threads")
     if shape.consumers != UNITS or accumulators > _MOST_ACCUMULATORS:
         raise TilewrightError(
             f"{shape.consumers} consumers cannot take tiles of {shape.rows}x{shape.columns} in turn",
@@ -121,21 +121,31 @@ def choose_turns(
     """
     given = LargeTile(shape, bool(wanted.turns))
     # Fitted to results that leave along their rows.
-    plain = question.products == 1 and not question.scaled_depth and question.batch == 1
+    plain = not question.scaled_depth and (question.products == 1 or question.element_bytes > 1)
     fixed = (wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.stages, wanted.turns)
     if not plain or shape.split > 1 or any(each is not None for each in fixed):
         return given
-    if shape.resident > 1 or shape.rows * shape.columns < _ROWS * _ROWS or shape.swapped != question.orientations[0]:
+    products = question.products
+    if (
+        shape.resident > 1
+        or products * shape.rows * shape.columns < _ROWS * _ROWS
+        or shape.swapped != question.orientations[0]
+    ):
         return given
     widest = _MOST_ACCUMULATORS if question.element_bytes > 1 else _MOST_BYTE_COLUMNS
     in_turn = [
-        LargeTile(replace(shape, rows=_ROWS, columns=columns, consumers=UNITS), True)
+        LargeTile(replace(shape, rows=_ROWS, columns=columns // products, consumers=UNITS), True)
         for columns in range(_LEAST_COLUMNS, widest + 1, target.limit("wgmma.n_step"))
     ]
     shared = [
-        LargeTile(replace(shape, rows=rows, columns=columns, consumers=consumers), False)
+        LargeTile(replace(shape, rows=rows, columns=columns // products, consumers=consumers), False)
         for rows, columns, consumers in _SHARED
     ]
+    if products > 1:
+        # As in `synth.tile_shape`: the tiles of several products stand behind one another with no gap.
+        step = question.loaded_steps[0 if shape.swapped else 1]
+        legal = {step * count for count in range(1, _MOST_ACCUMULATORS)}
+        in_turn, shared = ([tile for tile in tiles if tile.shape.columns in legal] for tiles in (in_turn, shared))
 
     def cycles(tile: LargeTile) -> float:
         return _cycles(rates, question, tile.shape, turns=tile.turns)
@@ -156,10 +166,12 @@ def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bo
     rows, columns, depth = question.extents
     if shape.swapped:
         rows, columns = columns, rows
-    waves = math.ceil(math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) / rates.multiprocessors)
+    tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * question.batch
+    waves = math.ceil(tiles / rates.multiprocessors)
     step = question.loaded_steps[0 if shape.swapped else 1]
-    loaded = -(-shape.columns // step) * step
-    multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes, loaded)
+    loaded = -(-shape.columns // step) * step * question.products
+    multiplied = (shape.rows, shape.columns * question.products, shape.depth)
+    multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
     each = (multiply**_SHARPNESS + (_FETCH[question.element_bytes] * fetch) ** _SHARPNESS) ** (1 / _SHARPNESS)
     tile = math.ceil(depth / shape.depth) * each
     row = staged_row(shape.columns, (question.stored_bytes,))
