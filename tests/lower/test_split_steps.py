@@ -33,7 +33,7 @@ def fewer_arrivals(side: str) -> Callable[[ModuleOp], None]:
 def less_room(module: ModuleOp) -> None:
     buffer = the(module, ac.BufferOp, "partials")
     kind = buffer.result.type
-    small = MemoryType(*(IntAttr(4096) if item is kind.slot_bytes else item for item in kind.parameters))
+    small = MemoryType(*(IntAttr(2048) if item is kind.slot_bytes else item for item in kind.parameters))
     fresh = ac.BufferOp.create(properties=dict(buffer.properties), result_types=[small])
     buffer.parent_block().insert_op_before(fresh, buffer)
     buffer.result.replace_all_uses_with(fresh.results[0])

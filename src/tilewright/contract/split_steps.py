@@ -129,7 +129,8 @@ def _check_room(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | None, accum
         return
     if accumulator.n % (_QUAD_COLUMNS * walk.kernel.cluster_ctas):
         walk.findings.doubt(f"{accumulator.n} columns in {walk.kernel.cluster_ctas} parts of whole fragments", op)
-    needed = walk.role.count * accumulator.m * accumulator.n * _BYTES
+    part = accumulator.m * accumulator.n // walk.kernel.cluster_ctas * _BYTES
+    needed = walk.role.count * part * ac.contributions(walk.kernel.cluster_ctas)
     # The emitter divides the slot among units by its size, so that more room is as wrong as less.
     if buffer.slot_bytes != needed:
         walk.report(

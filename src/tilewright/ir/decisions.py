@@ -134,7 +134,7 @@ class PipelineDecisions:
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile. partials, scales_ahead: of a product scaled inside its loop,
-    accumulators that its slots take in turn, and slots whose scales are loaded or on their way.
+    slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
     """
 
     rows: str
@@ -177,9 +177,9 @@ class PipelineDecisions:
 
     @property
     def scaled_copies(self) -> int:
-        """Copies of the loop's body in a turn of a scaled product's loop: then each partial product and each slot's
-        scales come back to their own registers."""
-        return math.lcm(self.partials, self.scales_ahead)
+        """Copies of the body in a turn of the emitted loop of a scaled product: then each slot's scales come back to
+        their own registers."""
+        return self.scales_ahead // math.gcd(self.partials, self.scales_ahead)
 
     @property
     def unit_rows(self) -> int:
@@ -211,8 +211,10 @@ class PipelineDecisions:
 
     @property
     def partial_bytes(self) -> int:
-        """Shared memory for the parts of its columns that a CTA gets from those it shares tiles with, itself included."""
-        return 4 * self.tile_m * self.tile_n if self.split > 1 else 0
+        """Shared memory for the parts of its columns that a CTA gets from those it shares tiles with: from the other
+        one of two, or from each of more, itself included."""
+        parts = {1: 0, 2: 1}.get(self.split, self.split)
+        return 4 * self.tile_m * self.part_n * parts
 
     @property
     def announced_bytes(self) -> int:

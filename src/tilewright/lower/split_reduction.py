@@ -4,17 +4,22 @@ Each thread writes the values of every part of the columns into the CTA that the
 time and neighbouring threads side by side, so that neither writes nor reads meet in a bank; the slot has room for one
 contribution from each CTA. Sums are taken in the order of ranks, so that they are the same in every run. Thread p of a
 unit tells CTA p, once all threads of the unit have written (or read): the named barrier orders them before it, and a
-release at cluster scope is cumulative. Source: PTX ISA, mapa, st.shared::cluster, mbarrier.arrive, memory consistency
-model (causality order). Checked by: tests/lower/test_split_product.py.
+release at cluster scope is cumulative. Of two CTAs each keeps its own part in registers.
+
+Source: PTX ISA, mapa, st.shared::cluster, mbarrier.arrive, memory consistency model (causality order). Checked by:
+tests/lower/test_split_product.py.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import AccumulatorPlace, BufferPlace, CursorPlace, RingPlace
 
+_PAIR = 2
 _QUAD = 4
 """Values that one access moves: 16 bytes."""
 _QUAD_BYTES = 16 * 128
@@ -31,7 +36,7 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
     columns = accumulator.n // ctas
     quads = len(accumulator.blocks) * columns // 2 // _QUAD
     unit = lowering.index(op.unit)
-    units = buffer.slot_bytes // (ctas * quads * _QUAD_BYTES)
+    units = buffer.slot_bytes // (ac.contributions(ctas) * quads * _QUAD_BYTES)
     full = text.into("b32", "add.u32", lowering.shared_base, ring.address)
     empty = text.into("b32", "add.u32", full, 8)
 
@@ -42,15 +47,23 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
     own = text.into("b32", "add.u32", own, buffer.address)
     rank = text.into("b32", "mov.u32", "%cluster_ctarank")
     source_bytes = units * quads * _QUAD_BYTES
-    mine = text.into("b32", "mad.lo.u32", rank, source_bytes, own)
-    for cta in range(ctas):
-        remote = text.into("b32", "mapa.shared::cluster.u32", mine, cta)
-        for number, quad in enumerate(_quads(accumulator, cta * columns // 2, columns // 2)):
-            registers = "{" + ", ".join(quad) + "}"
-            text.emit("st.shared::cluster.v4.f32", f"[{remote}+{number * _QUAD_BYTES}]", registers)
-    _meet_and_tell(lowering, op, unit, full)
-    _wait(text, full, cursor.parity)
-    sums = [_sum(text, own, number * _QUAD_BYTES, source_bytes, ctas) for number in range(quads)]
+    parts = [_quads(accumulator, cta * columns // 2, columns // 2) for cta in range(ctas)]
+    if ctas == _PAIR:
+        # A sum of two is the same in either order, so each keeps its own part and gives the other's away.
+        first = text.into("pred", "setp.eq.u32", rank, 0)
+        given, kept = _chosen(text, parts[1], parts[0], first), _chosen(text, parts[0], parts[1], first)
+        remote = text.into("b32", "mapa.shared::cluster.u32", own, text.into("b32", "xor.b32", rank, 1))
+        _write(text, remote, given)
+        _meet_and_tell(lowering, op, unit, full)
+        _wait(text, full, cursor.parity)
+        sums = [_added(text, _loaded(text, own, number * _QUAD_BYTES), quad) for number, quad in enumerate(kept)]
+    else:
+        mine = text.into("b32", "mad.lo.u32", rank, source_bytes, own)
+        for cta, part in enumerate(parts):
+            _write(text, text.into("b32", "mapa.shared::cluster.u32", mine, cta), part)
+        _meet_and_tell(lowering, op, unit, full)
+        _wait(text, full, cursor.parity)
+        sums = [_sum(text, own, number * _QUAD_BYTES, source_bytes, ctas) for number in range(quads)]
     _meet_and_tell(lowering, op, unit, empty)
     flat = [value for quad in sums for value in quad]
     width = columns // 2
@@ -67,16 +80,35 @@ def _quads(accumulator: AccumulatorPlace, begin: int, count: int) -> list[tuple[
     ]
 
 
+def _chosen(text: Text, yes: list[tuple[str, ...]], no: list[tuple[str, ...]], which: str) -> list[tuple[str, ...]]:
+    """One of two parts, by a predicate."""
+    return [
+        tuple(text.into("f32", "selp.f32", *pair, which) for pair in zip(left, right, strict=True))
+        for left, right in zip(yes, no, strict=True)
+    ]
+
+
+def _write(text: Text, address: str, part: list[tuple[str, ...]]) -> None:
+    for number, quad in enumerate(part):
+        registers = "{" + ", ".join(quad) + "}"
+        text.emit("st.shared::cluster.v4.f32", f"[{address}+{number * _QUAD_BYTES}]", registers)
+
+
+def _loaded(text: Text, address: str, offset: int) -> list[str]:
+    loaded = [text.register("f32") for _ in range(_QUAD)]
+    text.emit("ld.shared.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{offset}]")
+    return loaded
+
+
+def _added(text: Text, left: Sequence[str], right: Sequence[str]) -> list[str]:
+    return [text.into("f32", "add.rn.f32", *pair) for pair in zip(left, right, strict=True)]
+
+
 def _sum(text: Text, address: str, offset: int, source_bytes: int, ctas: int) -> list[str]:
     """Four sums over all CTAs, in the order of their ranks."""
-    totals: list[str] = []
-    for cta in range(ctas):
-        loaded = [text.register("f32") for _ in range(_QUAD)]
-        registers = "{" + ", ".join(loaded) + "}"
-        text.emit("ld.shared.v4.f32", registers, f"[{address}+{offset + cta * source_bytes}]")
-        if totals:
-            loaded = [text.into("f32", "add.rn.f32", *pair) for pair in zip(totals, loaded, strict=True)]
-        totals = loaded
+    totals = _loaded(text, address, offset)
+    for cta in range(1, ctas):
+        totals = _added(text, totals, _loaded(text, address, offset + cta * source_bytes))
     return totals
 
 

@@ -14,6 +14,8 @@ from tilewright.base.error import TilewrightError
 from tilewright.synth.tile_shape import TileShape
 from tilewright.targets import Target
 
+_PAIR = 2
+"""CTAs that need room for one part each, since each keeps its own in registers."""
 _FRAGMENT_COLUMNS = 8
 """Columns that a thread's four registers of the accumulator span: parts are made of whole ones."""
 
@@ -51,4 +53,7 @@ def require_split(shape: TileShape, cluster: tuple[int, int], plain: bool, targe
 
 def meeting_bytes(shape: TileShape, target: Target) -> int:
     """Shared memory for the parts of its columns that a CTA gets from those it shares a tile with, and two barriers."""
-    return 4 * shape.rows * shape.columns + 2 * target.limit("mbarrier.bytes") if shape.split > 1 else 0
+    if shape.split == 1:
+        return 0
+    parts = 1 if shape.split == _PAIR else shape.split
+    return 4 * shape.rows * shape.columns // shape.split * parts + 2 * target.limit("mbarrier.bytes")
