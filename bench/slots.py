@@ -70,8 +70,8 @@ def measure(torch: Any, tile: tuple[int, int], repeats: int) -> list[Variant]:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile import compile_kernel
     from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.run import CompiledKernel
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.runtime.call import CompiledKernel
     from tilewright.synth.loop_schedule import LoopShape, schedule_of, slots_wanted
     from tilewright.synth.wanted import Wanted
     from tilewright.targets import target
