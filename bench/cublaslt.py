@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.interleaved import Contender, calls_for, captured, replay_milliseconds
+from bench.interleaved import SLOW, Contender, calls_for, captured, event_milliseconds, replay_milliseconds
 
 WORKSPACE_BYTES = 64 << 20
 MOST_ALGORITHMS = 32
@@ -259,10 +259,12 @@ def best(
     offered = plan.candidates()
     for place, candidate in enumerate(offered):
         try:
-            candidate.call(0)
+            once = event_milliseconds(torch, candidate.call)
         except CublasError as error:
             refused.append(str(error))
             continue
+        if timed and once > SLOW * min(entry[0] for entry in timed):
+            continue  # some algorithms for odd strides are a hundred times slower than others
         graph = captured(torch, candidate.call, max(2, min(sets, 8)))
         milliseconds = min(replay_milliseconds(torch, graph) for _ in range(3)) / max(2, min(sets, 8))
         timed.append((milliseconds, place, candidate))

@@ -26,6 +26,8 @@ REPLAY_MILLISECONDS = 0.6
 """A replay is made of as many calls as take about this long, so that the events' resolution does not show."""
 MOST_CALLS = 256
 _WARM_MILLISECONDS = 60.0
+SLOW = 6.0
+"""A candidate of a peer's tuning whose single call, launch and all, takes so many times the best is not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,18 @@ def replay_milliseconds(torch: Any, graph: Any) -> float:
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     graph.replay()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end))
+
+
+def event_milliseconds(torch: Any, call: Callable[[int], object]) -> float:
+    """The second of two calls, by events, the host's launching included: enough to tell what is not worth timing."""
+    call(0)
+    torch.cuda.synchronize()
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    call(0)
     end.record()
     end.synchronize()
     return float(begin.elapsed_time(end))

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from bench.interleaved import Contender, calls_for, captured, replay_milliseconds
+from bench.interleaved import SLOW, Contender, calls_for, captured, event_milliseconds, replay_milliseconds
 
 _SCALINGS = {"none": 0, "tensor": 1, "row": 2, "block": 3}
 
@@ -163,7 +163,9 @@ def fastest(
         try:
             call = make()
             call(0)
-            torch.cuda.synchronize()
+            once = event_milliseconds(torch, call)
+            if timed and once > SLOW * min(entry[0] for entry in timed):
+                continue
             graph = captured(torch, call, batch)
             timed.append((min(replay_milliseconds(torch, graph) for _ in range(3)) / batch, words, call))
         except refusals as error:
