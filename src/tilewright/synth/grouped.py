@@ -79,8 +79,10 @@ _MOST_ACCUMULATORS = 128 * 192
 _SUSTAINED = 0.79
 """Share of the tensor cores' rate that the power limit leaves; the L2 cache's is left whole. A parameter of this model,
 like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
-_TILE_START_CYCLES = {1: 1500, 2: 1100}
-"""By consumer warpgroups that share a tile, which begin and end it together; none where they take tiles in turn."""
+_TILE_START_CYCLES = {1: 2300, 2: 2500}
+"""By consumer warpgroups that share a tile, which begin and end it together."""
+_TURN_CYCLES = 400
+"""Where they take tiles in turn, and one begins while the other ends."""
 _OPERAND_BYTES_PER_CYCLE = 80
 """Of shared memory, what a wgmma of 256 columns reads; narrower ones read more, and lose a quarter of the excess."""
 _STORE_BYTES_PER_CYCLE = 128
@@ -134,10 +136,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     if a.major != "K":
         raise _unsupported(program, f"groups of {rows} in an array not contiguous along {contracted}", "transpose it")
     a = _all_rows(a, pitch, sizes.groups)
-    # Weights of few rows are read once, so what the L2 cache fetches along with a row's part is never in its way.
-    once = sizes.rows <= sizes.groups * tile_m
     b, *others = (
-        _all_groups(site, each.right, operand, grouping.group, once=once)
+        _all_groups(site, each.right, operand, grouping.group)
         for each, operand in zip(products.products, (b, *more_b), strict=True)
     )
     stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
@@ -179,7 +179,9 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         fill_ctas=1,
         fill_threads=32,
         reasons=tuple(reasons),
-        programmatic=int(wanted.programmatic is not False),
+        # CTAs that begin as others end are spread over the multiprocessors anyhow, and neighbours no longer fetch the
+        # same weights side by side (measured: up to 20 % longer, and no more than 1 % shorter).
+        programmatic=int(wanted.programmatic is True),
         more_b=tuple(others),
         turns=int(shape.turns),
         grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
@@ -267,9 +269,8 @@ def _all_rows(operand: OperandDecision, pitch: int, groups: int) -> OperandDecis
     return replace(operand, map=replace(operand.map, dims=(depth, rows + (groups - 1) * pitch)))
 
 
-def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: str, *, once: bool) -> OperandDecision:
-    """The map of one group's weights with a third dimension for the groups. once: their rows of tiles are one each, so
-    that memory's rate is the limit, and longer fetches are quicker (measured: 2 % at 16 rows a group)."""
+def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: str) -> OperandDecision:
+    """The map of one group's weights with a third dimension for the groups."""
     source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
     assert isinstance(source.owner, tile.LoadOp)
     tensor = tensor_type(source.owner.tensor)
@@ -283,7 +284,6 @@ def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: st
         dims=(*one.dims, site.program.extents[group]),
         strides_bytes=(*one.strides_bytes, strides[group] * element_bytes),
         box=(*one.box, 1),
-        l2_promotion="256B" if once else one.l2_promotion,
     )
     broken = _broken(site, map_)
     if broken:
@@ -377,7 +377,7 @@ def _tile_shape(
         excess = 64 * (64 + columns) / columns / _OPERAND_BYTES_PER_CYCLE - 1
         slice_ = max(multiply / _SUSTAINED * (1 + excess / 4), fetch)
         tile_cycles = math.ceil(sizes.depth / depth) * slice_ + store / _STORE_BYTES_PER_CYCLE
-        tile_cycles += 0 if shape.turns else _TILE_START_CYCLES[consumers]
+        tile_cycles += _TURN_CYCLES if shape.turns else _TILE_START_CYCLES[consumers]
         waves = _tiles(sizes, tile_m, tile_n) / rates.multiprocessors
         return (math.ceil(waves) + waves) / 2 * tile_cycles
 
