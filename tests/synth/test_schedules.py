@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -125,6 +126,18 @@ def test_too_little_memory_or_registers_is_one_clear_error() -> None:
         schedule_graph(replace(graph, shared_bytes=1000))
     with pytest.raises(TilewrightError, match="no schedule"):
         schedule_graph(task_graph(replace(gemm_body(), consumer_registers=100), TARGET))
+
+
+def test_without_the_solver_the_heuristic_works_and_the_optimum_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    monkeypatch.delitem(sys.modules, "tilewright.solve.modulo", raising=False)
+    graph = task_graph(gemm_body(), TARGET)
+    assert schedule_graph(graph).interval_cycles == 1024
+    with pytest.raises(TilewrightError, match="not installed"):
+        schedule_graph(graph, "optimal")
 
 
 def test_an_optimum_not_found_in_time_is_undecided() -> None:
