@@ -498,3 +498,16 @@ def test_groups_within():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     with pytest.raises(TilewrightError, match="group 1 of M runs from 0 to 5, of 4 elements"):
         evaluate_groups(masked, {**arrays, "counts": np.int32([0, 5, 2])}, dims)
+
+
+@tw.kernel
+def outer_products(x: tw.Tensor["M", "N"], s: tw.Tensor["B"], t: tw.Tensor["N"], y: tw.Tensor["B", "M", "N"]):
+    p, i, j = tw.grid("B", "M", "N")
+    y[p, i, j] = x[i, j] * s[p] + t[j] * s[p]
+
+
+def test_three_axes_stand_in_the_grids_order():
+    arrays = {"x": random((4, 5)), "s": random((3,), seed=1), "t": random((5,), seed=2)}
+    x, s, t = (array.astype(np.float64) for array in arrays.values())
+    expected = s[:, None, None] * (x + t)
+    np.testing.assert_allclose(run(outer_products, arrays, {"y": tw.f32}, rounded=False)["y"], expected, rtol=1e-12)

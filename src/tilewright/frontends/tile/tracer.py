@@ -496,14 +496,17 @@ class KernelTracer:
         return self.tile(self.build(BinaryOp, function, first, second).result)
 
     def _joined_axes(self, left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-        """Axes of the result: those of the operand that has them all; else left ones first, an axis of elements in the
-        place of its blocks."""
+        """Axes of the result: those of the operand that has them all; all three of the grid in its order; else left ones
+        first, an axis of elements in the place of its blocks."""
         if all(covers(left, axis) for axis in right):
             return left
         if all(covers(right, axis) for axis in left):
             return right
         finer = {axis: next((other for other in right if covers((other,), axis)), axis) for axis in left}
         joined = tuple(dict.fromkeys((*finer.values(), *(axis for axis in right if not covers(left, axis)))))
+        whole = tuple(index.axis for index in self.grid_indices)
+        if set(joined) == set(whole) and len(whole) == MAX_RANK:
+            return whole
         if len(joined) > MAX_RANK:
             self.refuse(
                 f"tiles over {axes_text(left)} and {axes_text(right)} do not broadcast", "use tiles over common axes"
