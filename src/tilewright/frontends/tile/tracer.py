@@ -496,8 +496,8 @@ class KernelTracer:
         return self.tile(self.build(BinaryOp, function, first, second).result)
 
     def _joined_axes(self, left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-        """Axes of the result: those of the operand that has them all; all three of the grid in its order; else left ones
-        first, an axis of elements in the place of its blocks."""
+        """Axes of the result: those of the operand that has them all; all three of the grid in its order; else left
+        ones first, an axis of elements in the place of its blocks."""
         if all(covers(left, axis) for axis in right):
             return left
         if all(covers(right, axis) for axis in left):
