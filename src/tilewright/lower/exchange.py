@@ -98,18 +98,16 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
 
 def _shuffle(ready: Ready, step: Shuffle, file: File, partner: int) -> list[str]:
     """partner: words are selected next from those whose numbers differ by this mask; they come one after the other,
-    so that selections begin while others are under way. Words that are packed of two are all packed before the first
-    goes, and go last ones first: measured with what the assembler makes of it."""
+    so that selections begin while others are under way. Words that are packed of two go last ones first: measured, with
+    what the assembler makes of it."""
     text, per_word = ready.text, ready.per_word
     found = [""] * len(step.constants)
     order = sorted(range(len(found)), key=lambda each: (min(each, each ^ partner), each))
     words = {word: file.picked(range(len(file.even))[word * per_word : (word + 1) * per_word]) for word in order}
-    packed: dict[int, str] = {}
     if any(is_packed(ready, word) for word in words.values()):
         order.reverse()
-        packed = {word: packed_word(ready, words[word]) for word in order}
     for word in order:
-        given = packed[word] if packed else packed_word(ready, words[word])
+        given = packed_word(ready, words[word])
         constant = step.constants[word]
         if not step.is_exclusive_or:
             origin = linear_register(ready, (*step.lanes, *step.warps), constant)

@@ -36,10 +36,12 @@ _WORD_BYTES = 4
 
 @dataclass(slots=True)
 class _Count:
-    """Of one warp, except barriers. fresh: the next register's number."""
+    """Of one warp, except barriers. fresh: the next register's number; selected: of the permutes, those whose bytes
+    depend on the thread, or come from two registers to two."""
 
     fresh: int
     permutes: int = 0
+    selected: int = 0
     shuffles: int = 0
     turns: int = 0
     wavefronts: int = 0
@@ -64,7 +66,10 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
     _pack(count, file, per_word)
     schedulers = target.limit("exchange.schedulers")
     turns = -(-warps // schedulers)
-    issue = count.permutes * target.limit("exchange.integer_centicycles") * turns
+    # Bytes are permuted one word at a time; of halves the assembler makes fewer instructions than are asked for.
+    rate = target.limit("exchange.byte_centicycles" if element_bytes == 1 else "exchange.integer_centicycles")
+    packed = count.permutes - count.selected
+    issue = (packed * rate + count.selected * target.limit("exchange.integer_centicycles")) * turns
     pipe = warps * (
         count.wavefronts * target.limit("exchange.wavefront_centicycles")
         + count.accesses * target.limit("exchange.access_centicycles")
@@ -108,6 +113,7 @@ def _followed(
             pairs = words // 2
             count.shuffles += pairs + words % 2
             count.permutes += 3 * pairs + words % 2
+            count.selected += 3 * pairs + words % 2
             count.moved_bytes += (pairs + words % 2) * _WORD_BYTES * 32
             count.latency += target.limit("exchange.shuffle_latency_cycles")
             return _renewed(count, len(file), per_word)
@@ -122,6 +128,8 @@ def _followed(
             for access in (step.store, step.load):
                 _count_access(count, access, element_bytes)
             count.latency += target.limit(f"exchange.{step.scope}_trip_cycles")
+            if step.rounds and step.scope == "warp":
+                count.latency -= target.limit("exchange.rounds_warp_gain_cycles")
             count.barriers += len(step.parts) if step.scope == "block" else 0
             count.shared_bytes = max(count.shared_bytes, step.size_bytes)
             return _loaded(count, step.load, step.elements, per_word)
@@ -141,9 +149,15 @@ def _pack(count: _Count, file: _File, per_word: int) -> int:
     """Words made so that the file's elements follow each other; their number."""
     words = 0
     for begin in range(0, len(file), per_word):
-        count.permutes += _word_permutes(file[begin : begin + per_word])
+        _count_word(count, file[begin : begin + per_word])
         words += 1
     return words
+
+
+def _count_word(count: _Count, parts: _File) -> None:
+    permutes = _word_permutes(parts)
+    count.permutes += permutes
+    count.selected += permutes if any(even != odd for even, odd in parts) else 0
 
 
 def _word_permutes(parts: _File) -> int:
@@ -211,7 +225,7 @@ def _store(count: _Count, file: _File, access: Access, per_word: int) -> None:
             count.permutes += first[1] > 0 or first != odd or len(registers) > 1
             continue
         for begin in range(0, len(moved), per_word):
-            count.permutes += _word_permutes(parts[begin : begin + per_word])
+            _count_word(count, parts[begin : begin + per_word])
 
 
 def _count_access(count: _Count, access: Access, element_bytes: int) -> None:
