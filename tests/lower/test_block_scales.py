@@ -11,6 +11,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate import verify
 from tilewright.driver.compile import compile_kernel
+from tilewright.frontends.ptx.ast import Immediate
 from tilewright.synth.decide import Wanted
 
 E4M3, E5M2, BF16, F32 = Element.F8E4M3, Element.F8E5M2, Element.BF16, Element.F32
@@ -164,13 +165,18 @@ def test_ctas_share_the_slices_of_a_tile(split, tile):
 
 
 def test_two_partial_products_and_two_sets_of_scales_keep_their_registers():
-    """Round the loop, nothing but the cursor and the index is moved."""
+    """Round the loop, nothing but the cursor and the index is moved; one slot's product runs while another is added."""
     lowered = lower_blocks((256, 256, 1024), tile=(128, 128))
-    assert (lowered.decisions.partials, lowered.decisions.scales_ahead, lowered.decisions.scaled_copies) == (2, 2, 2)
+    assert (lowered.decisions.partials, lowered.decisions.scales_ahead, lowered.decisions.scaled_copies) == (2, 2, 1)
     found = instructions(lowered.parsed)
     assert not [item for item in found if item.opcode == "mov.f32" and str(item.operands[1]).startswith("%")]
     products = {item.operands[0] for item in found if item.row == "wgmma.mma_async"}
     assert len(products) == 2
+    assert [item.operands[0] for item in found if item.row == "wgmma.wait_group"] == [Immediate(1), Immediate(0)]
+
+
+def test_an_odd_slot_is_taken_alone():
+    assert lower_blocks((256, 256, 896), tile=(128, 128)).decisions.partials == 1
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,12 @@ def test_tiles(tile):
     assert_right(lower_scaled((256, 256, 256), tile=tile))
 
 
+@pytest.mark.parametrize("columns", [24, 40, 72, 176])
+@pytest.mark.parametrize("result", [BF16, F32, E4M3])
+def test_columns_that_fill_no_span(columns, result):
+    assert_right(lower_scaled((128, 2 * columns, 128), result=result, tile=(64, columns)))
+
+
 def test_a_cluster_shares_operands():
     assert_right(lower_scaled((256, 256, 256), tile=(128, 128), cluster=(2, 1)))
 

@@ -43,3 +43,11 @@ def test_eight_rows_of_sixteen_bytes_lie_in_different_banks(columns, element_byt
 def test_the_fewest_chunks_are_taken(columns, row):
     found = staged_row(columns, [2])
     assert found is not None and (found.bytes, found.swizzle) == row
+
+
+@pytest.mark.parametrize("columns", range(8, 257, 8))
+@pytest.mark.parametrize("widths", [(1,), (2,), (4,), (2, 4)])
+def test_chunks_hold_whole_groups_of_fragment_columns(columns: int, widths: tuple[int, ...]) -> None:
+    row = staged_row(columns, widths)
+    assert row is None or all(row.columns(width) % 8 == 0 for width in widths)
+    assert row is not None or widths in ((1,), (2, 4))

@@ -102,7 +102,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         d.rows: _reduced(extents[d.rows], d.tile_m, down * d.cluster_m),
         d.columns: _reduced(extents[d.columns], d.tile_n, across * d.cluster_n),
         # As many copies of the loop's body are left over as in the large text.
-        d.contracted: _reduced(extents[d.contracted], deep, slices + (whole - slices) % d.scaled_copies),
+        d.contracted: _reduced(extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)),
     }
 
 
@@ -242,8 +242,8 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                 found += [runs, runs * count, *(runs * count * extents[axis] for axis in d.batch)]
                 found += [count] if d.batch else []
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
-            slices, copies = -(-depth // (d.tile_k * d.split)), d.scaled_copies
-            found += [slices - (slices - begin) % copies for begin in (0, 1)]
+            turns = -(-depth // (d.tile_k * d.split)) // d.partials
+            found += [turns, turns - turns % d.scaled_copies]
             found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             # A plain store compares its first column with the extent less the column's place in the tile.
             found += [max(0, columns - place) for place in range(1, d.tile_n)]

@@ -81,7 +81,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     grid = (clusters * d.cluster_m, d.cluster_n, d.split)
     module, build = new_kernel(
         program.sym_name.data,
-        {"K": (k_tiles, 1), "tiles": (most_tiles, 0)},
+        {"K": (k_tiles // d.partials, 1), "tiles": (most_tiles, 0)},
         grid,
         (d.cluster_m, d.cluster_n, d.split),
         128 * (1 + d.consumers),
@@ -217,9 +217,26 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
     outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start])
     inner, loop, loop_op = counted_loop(outer, 0, [cursor])
     k, position = loop.args
-    phase = _wait(inner, p.ring, position, "empty")
+    for slot in range(d.partials):
+        _fill(inner, d, p, place, (k, slot), position, share)
+        position = _advance(inner, position)
+    inner.add(ac.YieldOp.create(operands=[position]))
+    outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
+
+
+def _fill(
+    build: Build,
+    d: PipelineDecisions,
+    p: Pipeline,
+    place: TilePlace,
+    turn: tuple[SSAValue, int],
+    position: SSAValue,
+    share: SSAValue | None,
+) -> None:
+    """Announce a slot's bytes and issue its copies. turn: the loop's index, and which of its slots this is."""
+    phase = _wait(build, p.ring, position, "empty")
     total = d.announced_bytes
-    tx = inner.value(
+    tx = build.value(
         ac.ArriveExpectOp.create(
             operands=[phase],
             properties={"bytes": IntAttr(total)},
@@ -237,12 +254,11 @@ def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int
             )
         ),
     ]
+    k, slot = turn
     for (operand, descriptor, buffer, tile_index, extent, part), plan in zip(filled, d.async_plans, strict=False):
         indices = (tile_index, k, *place.outermost(operand))
-        tx, left = _copies(inner, d, operand, plan, descriptor, buffer, indices, extent, part, share, tx, left)
-    inner.add(ac.TransactionCloseOp.create(operands=[tx]))
-    inner.add(ac.YieldOp.create(operands=[_advance(inner, position)]))
-    outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
+        tx, left = _copies(build, d, operand, plan, descriptor, buffer, indices, slot, extent, part, share, tx, left)
+    build.add(ac.TransactionCloseOp.create(operands=[tx]))
 
 
 def _copies(
@@ -253,6 +269,7 @@ def _copies(
     descriptor: SSAValue,
     buffer: SSAValue,
     indices: tuple[SSAValue, ...],
+    slot: int,
     extent: int,
     part_of_slot: tuple[int, int],
     share: SSAValue | None,
@@ -261,7 +278,8 @@ def _copies(
 ) -> tuple[SSAValue, int]:
     """Boxes that fill one operand's slot. Where several CTAs issue them, each loads its part and multicasts it.
 
-    indices: of the tile, of the slice, then coordinates of further dimensions. part_of_slot: which of how many operands
+    indices: of the tile, of the turn of the loop, then coordinates of further dimensions; slot: which of the turn's.
+    part_of_slot: which of how many operands
     that stand behind one another in the slot. share: which of the CTAs that share the contracted axis this one is."""
     tile_index, k, *further = indices
     outer_dimension = 1 if operand.major == "K" else 0
@@ -278,8 +296,9 @@ def _copies(
     for number in range(boxes):
         span, part = divmod(number, parts)
         outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
-        slices = [(k, d.tile_k * d.split), *([(share, d.tile_k)] if share is not None else [])]
-        depth = affine(build, slices, span * operand.map.box[0])
+        deep = d.tile_k * d.split
+        slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
+        depth = affine(build, slices, slot * deep + span * operand.map.box[0])
         coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]
         left -= plan.box_bytes * peers
         tx = build.value(
@@ -371,49 +390,37 @@ def _promoted(
 ) -> tuple[SSAValue, SSAValue]:
     """A tile's sum of scaled products of slots; (cursor, settled total).
 
-    With one partial product, the tensor core multiplies for another consumer while this one promotes; with two, for
-    this one, a slot ahead. Scales are loaded when those of an earlier slot have been used, `scales_ahead` slots before
-    they are.
+    A turn of the loop takes as many slots as there are partial products: the tensor core multiplies one while the
+    threads promote the one before, and all are promoted at the turn's end (an assembler gives up on products in flight
+    round a loop whose registers are read). Scales are loaded when those of an earlier slot have been used.
     """
     row = affine(build, [(place.row, place.row_step), (unit, d.tile_m // d.consumers)], 0)
     column = affine(build, [(place.column, d.tile_n)], 0)
     per_slot = len(scale_loads(dot))
 
     def scales(where: Build, k: SSAValue | None, further: int) -> list[SSAValue]:
-        """Of slice k + further; of slice `further` where there is no k."""
-        terms = [] if k is None else [(k, d.split)]
+        """Of the slot `further` slots after the turn's first; of slot `further` where there is no turn."""
+        terms = [] if k is None else [(k, d.split * d.partials)]
         which = affine(where, [*terms, *([(share, 1)] if share is not None else [])], further * d.split)
         return load_scales(where, program, dot, d, (row, column, which), arrays)
 
-    def settle(where: Build, pending: int, reading: SSAValue, partial: SSAValue) -> SSAValue:
-        wait = _wgmma_wait(pending, reading, partial)
-        where.add(wait)
-        _release(where, d, wait.results[0])
-        return wait.results[1]
-
     first = [value for slot in range(d.scales_ahead) for value in scales(build, None, slot)]
-    total = start_total(build, d)
-    running: list[SSAValue] = []
-    if d.partials == 2:
-        running = list(_multiply(build, d, p, unit, cursor, None))
-        cursor = _advance(build, cursor)
-    carried = [cursor, total, *running, *first]
-    inner, loop, loop_op = counted_loop(build, len(running) // 2, carried, d.scaled_copies)
-    k, position, total, *rest = loop.args
-    held, loaded = rest[: len(running)], rest[len(running) :]
-    partial, reading = _multiply(inner, d, p, unit, position, None)
-    earlier, read = held or (partial, reading)
-    settled = settle(inner, len(held) // 2, read, earlier)
-    added = promote(inner, dot, total, settled, loaded[:per_slot])
-    newest = scales(inner, k, d.scales_ahead - len(held) // 2)
-    newly = [partial, reading] if held else []
-    following = _advance(inner, position)
-    inner.add(ac.YieldOp.create(operands=[following, added, *newly, *loaded[per_slot:], *newest]))
-    last_cursor, total, *rest = loop_op.outputs
-    if running:
-        settled = settle(build, 0, rest[1], rest[0])
-        total = promote(build, dot, total, settled, rest[2 : 2 + per_slot])
-    return last_cursor, read_total(build, d, total)
+    carried = [cursor, start_total(build, d), *first]
+    inner, loop, loop_op = counted_loop(build, 0, carried, d.scaled_copies)
+    k, position, total, *loaded = loop.args
+    products: list[tuple[SSAValue, SSAValue]] = []
+    for _ in range(d.partials):
+        products.append(_multiply(inner, d, p, unit, position, None))
+        position = _advance(inner, position)
+    queue = list[SSAValue](loaded)
+    for number, (partial, reading) in enumerate(products):
+        wait = _wgmma_wait(d.partials - 1 - number, reading, partial)
+        inner.add(wait)
+        _release(inner, d, wait.results[0])
+        total = promote(inner, dot, total, wait.results[1], queue[:per_slot])
+        queue = [*queue[per_slot:], *scales(inner, k, number + d.scales_ahead)]
+    inner.add(ac.YieldOp.create(operands=[position, total, *queue]))
+    return loop_op.outputs[0], read_total(build, d, loop_op.outputs[1])
 
 
 def _multiply(

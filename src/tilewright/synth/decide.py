@@ -234,7 +234,8 @@ def _fit(
     prefetch = prefetched_slices((a, b, *more_b), memory.stages, wanted, beside=beside)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n)
-    partials, scales_ahead = choose_promotion(dot, axes[:2], part, consumer) if dot.scales else (1, 1)
+    slices = math.ceil(program.extents[axes[2]] / (depth * shape.split))
+    partials, scales_ahead = choose_promotion(dot, axes[:2], part, slices, consumer) if dot.scales else (1, 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)

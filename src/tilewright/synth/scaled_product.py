@@ -23,8 +23,10 @@ from tilewright.synth.operands import slice_depth
 
 _MOST_REGISTERS = {1: 128, 2: 192, 3: 128}
 """Registers of a thread for the total and the partial product, by consumers."""
-_KEPT_REGISTERS = 30
+_KEPT_REGISTERS = 24
 """Of a thread, for addresses and loop counters."""
+_MOST_NUMBERS = 8
+"""Of a slot's scales in a thread's registers, for two slots' to be loaded ahead: each has an address of its own."""
 _MOST_SPANS = 4
 """Rows of shared memory in a slot's depth: as many as other products have."""
 
@@ -74,12 +76,15 @@ def scaled_depth(dot: tile.DotOp) -> int:
     return least
 
 
-def choose_promotion(dot: tile.DotOp, axes: tuple[str, str], part: tuple[int, int], registers: int) -> tuple[int, int]:
-    """(accumulators that take slots in turn, slots whose scales are loaded ahead) of a scaled product.
+def choose_promotion(
+    dot: tile.DotOp, axes: tuple[str, str], part: tuple[int, int], slices: int, registers: int
+) -> tuple[int, int]:
+    """(slots of a turn of the loop, slots whose scales are loaded ahead) of a scaled product.
 
-    A second accumulator lets the tensor core go on while the threads promote; scales two slots ahead give their loads
-    the time of two products. Each where a consumer's registers hold it. axes: rows and columns of the accumulator;
-    part: how many of each a consumer computes of a tile; registers: of its threads.
+    Two slots a turn, each with an accumulator of its own, let the tensor core go on while the threads promote; scales
+    two slots ahead give their loads the time of two products. Each where a consumer's registers hold it, and two slots
+    only of an even number of them. axes: rows and columns of the accumulator; part: how many of each a consumer
+    computes of a tile; slices: slots of a tile; registers: of the consumer's threads.
     """
     rows, columns = part
     accumulator = rows * columns // 128
@@ -91,9 +96,9 @@ def choose_promotion(dot: tile.DotOp, axes: tuple[str, str], part: tuple[int, in
         across = columns // run if run % 8 == 0 else columns // 4
         numbers += down * across
     left = registers - _KEPT_REGISTERS - 2 * accumulator
-    ahead = 2 if 2 * numbers <= left else 1
-    partials = 2 if accumulator + ahead * numbers <= left else 1
-    return partials, ahead
+    if slices % 2 == 0 and accumulator + 2 * numbers <= left:
+        return 2, 2
+    return 1, 2 if numbers <= _MOST_NUMBERS and 2 * numbers <= left else 1
 
 
 def fits_registers(rows: int, columns: int, consumers: int) -> bool:

@@ -20,6 +20,8 @@ from tilewright.base.plan import Swizzle
 _SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"))
 _PIECE_BYTES = 16
 _LONGEST_ROW_BYTES = 256
+_FRAGMENT_COLUMNS = 8
+"""Columns that are staged together: those of which each thread holds a pair (PTX ISA, wgmma register fragments)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,17 @@ class StagedRow:
 def staged_row(columns: int, element_bytes: Sequence[int], most_bytes: int = _LONGEST_ROW_BYTES) -> StagedRow | None:
     """The row of the largest chunks into which `columns` columns of results of each of `element_bytes` divide evenly.
 
-    None where there is none. most_bytes: of a row. Rows of whole 128-byte spans are preferred to longer ones: they need no second thought
-    about where the next row's banks lie.
+    None where there is none. most_bytes: of a row. Rows of whole 128-byte spans are preferred to longer ones: they need
+    no second thought about where the next row's banks lie.
     """
     widths = [columns * each for each in element_bytes]
-    found = [row for row in _rows() if row.bytes <= most_bytes and all(width % row.bytes == 0 for width in widths)]
+    found = [
+        row
+        for row in _rows()
+        if row.bytes <= most_bytes
+        and all(width % row.bytes == 0 for width in widths)
+        and all(row.bytes % (_FRAGMENT_COLUMNS * each) == 0 for each in element_bytes)
+    ]
     if not found:
         return None
     full = [row for row in found if row.swizzle == _SPANS[0][1]]
