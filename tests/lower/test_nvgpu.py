@@ -306,3 +306,21 @@ def test_what_upstream_compiles_computes_the_same(shape, elements, wanted):
 def test_what_upstream_compiles_of_an_elementwise_kernel():
     lowered = lower(blur, {"M": 37, "N": 129}, {"x": tw.f32, "weight": tw.f32, "y": tw.f32})
     assert_close(lowered, random_inputs(lowered), compiled_by_upstream(lowered.nvgpu))
+
+
+def test_tiles_taken_in_turn():
+    filecheck(
+        gemm(4096, 4096, 1024, tile=(128, 192), turns=True).nvgpu,
+        """
+CHECK:      // role consumer
+CHECK:      %first_{{[0-9]+}} = arith.addi
+CHECK:      scf.for %tile_{{[0-9]+}} = %first_{{[0-9]+}} to
+CHECK:      [[TURN:%turn_[0-9]+]] = arith.cmpi eq,
+CHECK:      nvgpu.mbarrier.try_wait.parity [[OWN:%full_[0-9]+]][%c_{{[0-9]+}}], [[TURN]],
+CHECK:      nvgpu.mbarrier.try_wait.parity [[OTHER:%empty_[0-9]+]][%c_{{[0-9]+}}], [[TURN]],
+CHECK:      nvvm.wgmma.wait.group.sync.aligned 1
+CHECK:      nvgpu.mbarrier.arrive [[OTHER]][
+CHECK:      nvgpu.mbarrier.arrive [[OWN]][
+CHECK:      nvvm.wgmma.wait.group.sync.aligned 0
+""",
+    )

@@ -50,6 +50,7 @@ from tilewright.lower.nvgpu_text import (
     carried_values,
     with_names,
 )
+from tilewright.lower.nvgpu_turns import TurnBounds, skip_cursors, turn_bounds, write_turn_pass, write_turn_wait
 
 
 def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
@@ -181,7 +182,14 @@ def _write_block(state: Nvgpu, block: Block) -> None:
         _write_op(state, op)
 
 
-def _counted(state: Nvgpu, op: ac.TilesOp | ac.LoopOp, index: str, bounds: tuple[str, str, str], indices: int) -> None:
+def _counted(
+    state: Nvgpu,
+    op: ac.TilesOp | ac.TurnTilesOp | ac.LoopOp,
+    index: str,
+    bounds: tuple[str, str, str],
+    indices: int,
+    turns: TurnBounds | None = None,
+) -> None:
     """`scf.for index = bounds[0] to bounds[1] step bounds[2]` with the op's carried values and its body.
 
     indices: leading block arguments that are indices, whose values stand already in `state` or are set by `_raster`.
@@ -201,12 +209,16 @@ def _counted(state: Nvgpu, op: ac.TilesOp | ac.LoopOp, index: str, bounds: tuple
     if bindings:
         head = f"{result}:{len(kinds)} = {head} iter_args({', '.join(bindings)}) -> ({', '.join(kinds)})"
     with text.block(head + " {"):
-        if isinstance(op, ac.TilesOp):
+        if isinstance(op, ac.TilesOp | ac.TurnTilesOp):
             m, n = _raster(state, op, index)
             state.held[block.args[0]], state.held[block.args[1]] = HeldIndex(m), HeldIndex(n)
+        if isinstance(op, ac.TurnTilesOp) and turns is not None:
+            write_turn_wait(state, op, turns, index)
         _write_block(state, block)
         last = block.last_op
         assert isinstance(last, ac.YieldOp)
+        if isinstance(op, ac.TurnTilesOp):
+            skip_cursors(state, op, last.values)
         yielded = [pair for value in last.values for pair in carried_values(state.held[value])]
         if yielded:
             names, types = ", ".join(name for name, _ in yielded), ", ".join(kind for _, kind in yielded)
@@ -219,7 +231,7 @@ def _counted(state: Nvgpu, op: ac.TilesOp | ac.LoopOp, index: str, bounds: tuple
         taken += size
 
 
-def _raster(state: Nvgpu, op: ac.TilesOp, tile: str) -> tuple[str, str]:
+def _raster(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp, tile: str) -> tuple[str, str]:
     """(m, n) of a tile number: groups of `raster_group` tiles along m, and within a group m runs fastest."""
     text = state.text
     cluster_m, cluster_n = state.cluster[0], state.cluster[1]
@@ -249,6 +261,14 @@ def _write_tiles(state: Nvgpu, op: ac.TilesOp) -> None:
     _counted(state, op, text.name("tile"), (first, text.constant(total), text.constant(clusters)), 2)
 
 
+def _write_turn_tiles(state: Nvgpu, op: ac.TurnTilesOp) -> None:
+    if op.batch is not None:
+        raise cannot_write(op)
+    text, turns = state.text, turn_bounds(state, op)
+    total = text.constant(op.tiles_m.data * op.tiles_n.data)
+    _counted(state, op, text.name("tile"), (turns.first, total, turns.step), 2, turns)
+
+
 def _stages_of(op: Operation, ring: str) -> int:
     kernel = op.parent_op()
     while kernel is not None and not isinstance(kernel, ac.KernelOp):
@@ -263,6 +283,10 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
     match op:
         case ac.TilesOp():
             _write_tiles(state, op)
+        case ac.TurnTilesOp():
+            _write_turn_tiles(state, op)
+        case ac.TurnPassOp():
+            write_turn_pass(state, op)
         case ac.LoopOp():
             index = text.name("k")
             state.held[op.body.block.args[0]] = HeldIndex(index)

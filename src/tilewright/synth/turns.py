@@ -39,7 +39,7 @@ _SHARED: tuple[tuple[int, int, int], ...] = (
 _START_CYCLES = 6000
 _STORE_BYTES_PER_CYCLE = 24
 _CHUNK_CYCLES = 50
-_TURN_CYCLES = 1000
+_TURN_CYCLES = 750
 _FETCH = {2: 64 / 72, 1: 1.1}
 _SHARPNESS = 16
 """Parameters of the comparison below, fitted to 270 runs of 19 shapes on an H200, of whose times they explain all but
