@@ -35,7 +35,9 @@ from tilewright.solve.modulo_problem import (
 )
 
 DEFAULT_SECONDS = 6.0
-"""Deterministic seconds for each question about the interval; about as many of the clock on one core."""
+"""Deterministic seconds for the question whether the lower bound is met; one is one to two seconds of a core."""
+_SEARCH_SHARE = 2.5
+"""Of that for the proof that no shorter interval exists, where the lower bound is not met."""
 _PRICE_SHARE = 0.25
 """Of that for the price, whose answer is worth having before it is proved to be the best."""
 
@@ -92,7 +94,7 @@ def optimum(
                 return Impossible(upper) if impossible else _undetermined(lower)
             built = _model(problem, lower + 1 if impossible else lower, upper)
             built.model.minimize(built.interval)
-            first, proved = _solve(built, problem, seconds, known)
+            first, proved = _solve(built, problem, seconds * _SEARCH_SHARE, known)
             if first is None:
                 return Impossible(upper) if proved else _undetermined(lower)
             bound, searched = None, proved and impossible

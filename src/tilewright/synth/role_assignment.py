@@ -1,12 +1,13 @@
 """Do the consumer warpgroups of a loop go together or take turns, and what does each cost?
 
-Both graphs are scheduled; the cheaper by the price of the whole loop is chosen, the cooperative one where they are
-equal, since it needs no order among its warpgroups. Checked by: tests/synth/test_role_assignment.py.
+Both graphs are scheduled by the heuristic; the cheaper by the price of the whole loop is chosen, the cooperative one
+where they are equal, since it needs no order among its warpgroups. An optimum is then that of the chosen one. Checked
+by: tests/synth/test_role_assignment.py.
 """
 
 from __future__ import annotations
 
-from tilewright.base.error import TilewrightError, Undecided
+from tilewright.base.error import TilewrightError
 from tilewright.ir.loop_body import LoopBody
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
@@ -29,17 +30,16 @@ def schedule_body(
     if assignment is not None:
         graph = task_graph(body, target, assignment, helpers=helpers)
         return graph, schedule_graph(graph, method)
+    ways: tuple[Assignment, ...] = ("cooperative", "ping-pong") if body.consumers > 1 else ("cooperative",)
     found: list[tuple[TaskGraph, Schedule]] = []
     errors: list[TilewrightError] = []
-    ways: tuple[Assignment, ...] = ("cooperative", "ping-pong") if body.consumers > 1 else ("cooperative",)
     for way in ways:
         graph = task_graph(body, target, way, helpers=helpers)
         try:
-            found.append((graph, schedule_graph(graph, method)))
-        except Undecided:
-            raise
+            found.append((graph, schedule_graph(graph)))
         except TilewrightError as error:
             errors.append(error)
     if not found:
         raise errors[0]
-    return min(found, key=lambda each: each[1].price_cycles)
+    graph, schedule = min(found, key=lambda each: each[1].price_cycles)
+    return graph, schedule if method == "heuristic" else schedule_graph(graph, method)
