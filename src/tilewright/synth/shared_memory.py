@@ -71,6 +71,12 @@ def divide_shared_memory(
                 remedy=f"use {_LEAST_STAGES} to {stages} stages",
             )
         stages = wanted.stages
+    if stages < _LEAST_STAGES:
+        raise TilewrightError(
+            f"tiles of {shape.rows}x{shape.columns} in slices of {shape.depth} leave room for {max(0, stages)} stages",
+            remedy=f"a pipeline has {_LEAST_STAGES} at the least: use a smaller tile, thinner slices, or one CTA on a "
+            "multiprocessor",
+        )
     staging_bytes = (slots * staging_bytes_each + rows_bytes) * consumers
     reasons.append(
         f"{stages} stages of {slot_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
