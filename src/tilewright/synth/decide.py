@@ -41,6 +41,7 @@ from tilewright.synth.paired_loads import choose_paired_loads
 from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.scaled_product import choose_promotion, scaled_depth
+from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
 from tilewright.synth.split import require_split
 from tilewright.synth.staged_store import planned
@@ -133,7 +134,8 @@ def _decide_pipeline(
     if is_thin(question, wanted):
         shape = thin_shape(question, target, reasons)
     else:
-        shape = choose_tile_shape(rates, question, target, wanted, reasons)
+        scaled = choose_scaled_shape(rates, question, target, wanted, reasons)
+        shape = scaled or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:

@@ -1,0 +1,101 @@
+"""Which tile suits a product that is scaled inside its loop, and shall several CTAs share its slices?
+
+A slot costs more than the tensor core's time: between two products of a consumer lie the wait for the first, one
+multiply-add for each of its accumulators, and the barriers. More consumers hide that of each other, and wider parts
+share the barriers. A closed form ranks tiles and splits; its parameters are fitted to runs on an H200.
+
+Not handled: clusters that share loads, batches, several products. Checked by: tests/synth/test_scaled_tile.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilewright.synth.model import Rates, slice_cycles
+from tilewright.synth.split import splits_of
+from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_TILES: tuple[tuple[int, int, int], ...] = (
+    (192, 128, 3),
+    (128, 192, 2),
+    (128, 160, 2),
+    (128, 128, 2),
+    (128, 96, 2),
+    (128, 64, 2),
+    (64, 128, 1),
+    (64, 64, 1),
+    (64, 32, 1),
+)
+"""(rows, columns, consumers) that are ranked."""
+_SPLITS = (1, 2, 4)
+_PAIR = 2
+_LEAST_SLICES = 4
+"""Slots of each CTA that shares a tile: fewer do not fill its ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """Cycles: until an empty pipeline is full and for its end (`start`); of a slot besides its product, and for each
+    register of its accumulator (`slot`, `register`); of a rendezvous (`meeting`). Bytes a cycle at which a result
+    leaves (`store`), and partial sums are exchanged (`exchange`). fetch: of a slot's time in the L2 cache's rate."""
+
+    start: float
+    slot: float
+    register: float
+    meeting: float
+    store: float
+    exchange: float
+    fetch: float
+
+
+_FITTED = _Parameters(start=4000, slot=100, register=3.8, meeting=1500, store=24, exchange=10, fetch=1.1)
+
+
+def choose_scaled_shape(
+    rates: Rates, question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]
+) -> TileShape | None:
+    """The best shape for a scaled product; None where it is not one, or a wish leaves nothing to choose."""
+    wishes = (wanted.tile, wanted.consumers, wanted.split, wanted.cluster, wanted.depth, wanted.swapped)
+    if not question.scaled_depth or question.batch > 1 or any(each is not None for each in wishes):
+        return None
+    swapped = question.orientations[0]
+    shapes: list[TileShape] = []
+    for rows, columns, consumers in _TILES:
+        whole = TileShape(rows, columns, question.scaled_depth, consumers, swapped)
+        slices = math.ceil(question.extents[2] / question.scaled_depth)
+        for split in splits_of(whole, target):
+            if split == 1 or (split in _SPLITS and slices // split >= _LEAST_SLICES):
+                shapes.append(TileShape(rows, columns, question.scaled_depth, consumers, swapped, split))
+    best = min(shapes, key=lambda shape: scaled_cycles(rates, question, shape))
+    reasons.append(
+        f"tile {best.rows}x{best.columns}x{best.depth}: slots promoted by {best.consumers} consumers"
+        + (f", slices shared by {best.split} CTAs" if best.split > 1 else "")
+        + f", about {scaled_cycles(rates, question, best):.0f} cycles by the model"
+    )
+    return best
+
+
+def _clusters(multiprocessors: int, ctas: int) -> int:
+    """Clusters that run at once. Those of more than two CTAs leave a few multiprocessors over: a cluster's are of one
+    GPC, whose number is no multiple."""
+    return (multiprocessors if ctas <= _PAIR else multiprocessors - multiprocessors // 32) // ctas
+
+
+def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _Parameters = _FITTED) -> float:
+    """Estimated cycles of the whole product."""
+    rows, columns, depth = question.extents
+    if shape.swapped:
+        rows, columns = columns, rows
+    tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
+    waves = math.ceil(tiles / _clusters(rates.multiprocessors, shape.split))
+    slices = math.ceil(math.ceil(depth / shape.depth) / shape.split)
+    multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes)
+    accumulators = shape.rows * shape.columns // (128 * shape.consumers)
+    slot = max(multiply + by.slot + by.register * accumulators, by.fetch * fetch)
+    epilogue = shape.rows * shape.columns * question.stored_bytes / by.store / shape.split
+    if shape.split > 1:
+        epilogue += by.meeting + 4 * shape.rows * shape.columns / by.exchange / shape.split
+    return by.start + waves * (slices * slot + epilogue)
