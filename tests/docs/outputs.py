@@ -1,7 +1,7 @@
 """The real outputs that blocks marked `from=NAME` are held against, each made once.
 
-Those of the compiler are of the library's bf16 matrix product at 4096 cubed, as `tilewright compile` and `tilewright
-demo` make it; those of the checker of kernels of docs/bugs and examples.
+Those of the compiler are of the library's bf16 matrix product at 4096 cubed with tiles of 128x256, as `tilewright
+compile --tile 128x256` makes it; those of the checker of kernels of docs/bugs and examples.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from tilewright.driver.kernels import matmul_kernel
 from tilewright.driver.listing import listing
 from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.report.text import render_verdict
+from tilewright.synth.wanted import Wanted
 
 EXTENT = 4096
 
 
 @cache
 def compilation() -> Compilation:
-    return compile_kernel(matmul_kernel, dims=dict.fromkeys("MNK", EXTENT))
+    return compile_kernel(matmul_kernel, dims=dict.fromkeys("MNK", EXTENT), wanted=Wanted(tile=(128, 256)))
 
 
 @cache

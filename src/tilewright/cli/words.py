@@ -21,8 +21,9 @@ def decision_rows(compilation: Compilation) -> Rows:
 
 
 def _pipeline_rows(d: PipelineDecisions) -> Rows:
+    turns = ", whole ones in turn" if d.turns else ""
     rows = [
-        ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted})"),
+        ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted}){turns}"),
         ("stages", f"{d.stages} slots of {d.announced_bytes} bytes in a ring of full and empty mbarriers"),
         (
             "roles",

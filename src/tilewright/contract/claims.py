@@ -104,5 +104,7 @@ class ProtocolClaims:
             )
         for store in self.stores:
             sizes = ", ".join(map(str, sorted(set(store.store_bytes))))
-            out.append(f"{self.kernel}: role {store.role}: {store.stores} bulk stores of {sizes} bytes per unit")
+            in_turn = any(role.name == store.role and role.takes_turns for role in self.roles)
+            units = "by its units in turn" if in_turn else "per unit"
+            out.append(f"{self.kernel}: role {store.role}: {store.stores} bulk stores of {sizes} bytes {units}")
         return tuple(out)
