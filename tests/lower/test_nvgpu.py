@@ -236,6 +236,7 @@ PROGRAMS = {
     "wide": lambda: gemm(4096, 4096, 4096),
     "two blocks": lambda: gemm(1024, 1024, 1024, tile=(256, 128)),
     "cluster": lambda: gemm(1024, 1024, 1024, tile=(128, 128), cluster=(1, 2)),
+    "in turn": lambda: gemm(2048, 2048, 1024, tile=(128, 192), turns=True),
     "gelu": lambda: lower(matmul_gelu, {"M": 256, "N": 256, "K": 512}),
     "residual": lambda: lower(residual, {"M": 300, "N": 264, "K": 128}, {"x": tw.f32, "c": tw.f32}),
     "odd": lambda: gemm(77, 55, 33),

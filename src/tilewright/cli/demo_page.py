@@ -93,9 +93,12 @@ def memory_maps(compilation: Compilation) -> tuple[MemoryMap, ...]:
     enlarged: list[MemoryMap] = []
     for op in rings:
         barriers = _ring_regions(op)
-        name = f"ring {op.sym_name.data}"
+        turns = [use.operation for use in op.result.uses if isinstance(use.operation, ac.TurnTilesOp)]
+        name = "turns" if turns else f"ring {op.sym_name.data}"
         begin, end = barriers[0].begin_byte, barriers[-1].end_byte
         regions.append(Region(name, "mbarriers", begin, end, _BARRIER_KIND))
+        if turns:
+            continue  # Two, of which unit 0's is named full[0] and unit 1's empty[0], and nothing to be enlarged.
         caption = "8 bytes each; slot s of every ring buffer is guarded by full[s] and empty[s]."
         enlarged.append(MemoryMap(f"The mbarriers of {name}", end, barriers, caption, begin))
     total = kernel.dynamic_smem_bytes.data
