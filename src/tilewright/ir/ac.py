@@ -38,11 +38,23 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
-    var_result_def,
 )
-from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.ir.ac_loops import (
+    TILE_INDICES as TILE_INDICES,
+)
+from tilewright.ir.ac_loops import (
+    GroupTilesOp,
+    LoopOp,
+    NextGroupTileOp,
+    TilesOp,
+    TurnGroupTilesOp,
+    TurnPassOp,
+    TurnTilesOp,
+    YieldOp,
+)
 from tilewright.ir.ac_types import (
     AccumulatorType,
     CursorType,
@@ -150,8 +162,6 @@ class GlobalPartOp(IRDLOperation):
     result = result_def(GlobalType)
 
 
-TILE_INDICES = 2
-"""Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
 
 
 @irdl_op_definition
@@ -170,163 +180,12 @@ class RoleOp(IRDLOperation):
     traits = traits_def(NoTerminator())
 
 
-@irdl_op_definition
-class TilesOp(IRDLOperation):
-    """The persistent loop: this CTA's share of the output tiles, `symbol` of them, in an order fixed by its attributes.
-
-    Cluster c of C takes tiles c, c + C, ... of the rastered order: groups of `raster_group` tiles along m, then n.
-    tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
-    indices, then the carried values. batch: of so many matrices the tiles, one matrix after the other; the matrix's
-    index follows the tile's two.
-    """
-
-    name = "ac.tiles"
-    symbol = prop_def(StringAttr)
-    tiles_m = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
-    batch = opt_prop_def(IntAttr)
-    carried = var_operand_def()
-    outputs = var_result_def()
-    body = region_def("single_block")
-
-    @property
-    def matrices(self) -> int:
-        return 1 if self.batch is None else self.batch.data
-
-    @property
-    def indices(self) -> int:
-        """Region arguments before the carried ones."""
-        return TILE_INDICES + (self.batch is not None)
-
-
-@irdl_op_definition
-class TurnTilesOp(IRDLOperation):
-    """The persistent loop of a role whose two units take the CTA's tiles in turn: the tile numbered i of the CTA's
-    share, `symbol` of them, in the order of `ac.tiles`, is unit i mod 2's.
-
-    turns: a ring of one stage, of which full[0] is unit 0's and empty[0] unit 1's barrier of turns. A unit begins tile
-    i > 0 when the other has passed the turn on in tile i - 1 (`ac.turn.pass`). Carried values are cursors; a tile takes
-    `skipped` slots (a symbol), and a unit's cursors pass over those of the other's tiles. batch and region arguments as
-    of `ac.tiles`.
-    """
-
-    name = "ac.turn_tiles"
-    symbol = prop_def(StringAttr)
-    tiles_m = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
-    skipped = prop_def(StringAttr)
-    batch = opt_prop_def(IntAttr)
-    turns = operand_def(RingType)
-    carried = var_operand_def()
-    outputs = var_result_def()
-    body = region_def("single_block")
-
-    @property
-    def matrices(self) -> int:
-        return 1 if self.batch is None else self.batch.data
-
-    @property
-    def indices(self) -> int:
-        """Region arguments before the carried ones."""
-        return TILE_INDICES + (self.batch is not None)
-
-
-@irdl_op_definition
-class TurnPassOp(IRDLOperation):
-    """The unit has waited for every slot that its tile takes: the other unit's turn has come."""
-
-    name = "ac.turn.pass"
-    turns = operand_def(RingType)
-    unit = operand_def(IndexType)
-
-
-@irdl_op_definition
-class GroupTilesOp(IRDLOperation):
-    """The persistent loop over output tiles where the rows stand in groups, whose sizes are found in memory.
-
-    Group g of `groups` has rows [begin, end). pitch 0: groups follow one another; begin is the end of the group before,
-    and end is limits[g], but no less than begin and no more than `rows`. Else group g begins at row g * pitch and has
-    limits[g] rows, but no fewer than 0 and no more than `rows`, which is no more than pitch. Tiles of `tile_rows` rows
-    begin at the group's begin, so that a group has ceil((end - begin) / tile_rows) by `tiles_n` of them, none if it is
-    empty. They are numbered group after group, within a group as `ac.tiles` does; CTA c of C takes tiles c, c + C, ...,
-    `symbol` of them. Region arguments: the tile's first row, its n tile index, its group, the group's end; then the
-    carried values.
-
-    [first row, min(first row + tile_rows, end)) of different tiles with one n are disjoint, whatever `limits` holds.
-    """
-
-    name = "ac.group_tiles"
-    symbol = prop_def(StringAttr)
-    groups = prop_def(IntAttr)
-    rows = prop_def(IntAttr)
-    pitch = prop_def(IntAttr)
-    tile_rows = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
-    limits = operand_def(GlobalType)
-    carried = var_operand_def()
-    outputs = var_result_def()
-    body = region_def("single_block")
-
-
-@irdl_op_definition
-class TurnGroupTilesOp(IRDLOperation):
-    """The tiles of `ac.group_tiles`, taken in turn by a role's two units as those of `ac.turn_tiles`."""
-
-    name = "ac.turn_group_tiles"
-    symbol = prop_def(StringAttr)
-    groups = prop_def(IntAttr)
-    rows = prop_def(IntAttr)
-    pitch = prop_def(IntAttr)
-    tile_rows = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
-    skipped = prop_def(StringAttr)
-    limits = operand_def(GlobalType)
-    turns = operand_def(RingType)
-    carried = var_operand_def()
-    outputs = var_result_def()
-    body = region_def("single_block")
-
-
 GroupLoop = GroupTilesOp | TurnGroupTilesOp
 TurnLoop = TurnTilesOp | TurnGroupTilesOp
 GROUP_INDICES = 4
 """Region arguments of `ac.group_tiles` before the carried ones."""
 GROUP_INDEX = 2
 """Which of them is the group."""
-
-
-@irdl_op_definition
-class NextGroupTileOp(IRDLOperation):
-    """Once, directly in the body of `ac.group_tiles`: finding the role's next tile is worked on here, and not at the
-    body's end. It means nothing besides."""
-
-    name = "ac.group_tiles.next"
-
-
-@irdl_op_definition
-class LoopOp(IRDLOperation):
-    """Runs its body for index = begin, begin + 1, ..., symbol - 1. Region arguments: index, then the carried values.
-    copies: of the body in a row that a turn of the emitted loop has (1 where it is not said); it means nothing
-    besides."""
-
-    name = "ac.loop"
-    symbol = prop_def(StringAttr)
-    begin = prop_def(IntAttr)
-    copies = opt_prop_def(IntAttr)
-    carried = var_operand_def()
-    outputs = var_result_def()
-    body = region_def("single_block")
-
-
-@irdl_op_definition
-class YieldOp(IRDLOperation):
-    name = "ac.yield"
-    values = var_operand_def()
-    traits = traits_def(IsTerminator())
 
 
 @irdl_op_definition
