@@ -178,11 +178,14 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
         case ac.BarrierInitOp():
             ring = lowering.place(op.ring)
             assert isinstance(ring, RingPlace)
-            is_thread_zero = text.into("pred", "setp.eq.u32", lowering.thread, 0)
+            # One branch round them all: the assembler makes a branch of every guarded one.
+            others, done = text.into("pred", "setp.ne.u32", lowering.thread, 0), text.label("initialised")
+            text.emit("bra", done, guard=others)
             for stage in range(ring.stages):
                 for offset, count in ((stage, ring.full_arrivals), (ring.stages + stage, ring.empty_arrivals)):
                     address = f"[{lowering.shared_base}+{ring.address + 8 * offset}]"
-                    text.emit("mbarrier.init.shared::cta.b64", address, count, guard=is_thread_zero)
+                    text.emit("mbarrier.init.shared::cta.b64", address, count)
+            text.place(done)
         case ac.FenceBarrierInitOp():
             text.emit("fence.mbarrier_init.release.cluster")
         case ac.CtaSyncOp():
