@@ -11,6 +11,7 @@ Not handled: batches, epilogues.
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.interleaved import SLOW, Contender, calls_for, captured, event_milliseconds, replay_milliseconds
+from bench.interleaved import (
+    LOADING_MILLISECONDS,
+    SLOW,
+    Contender,
+    calls_for,
+    captured,
+    event_milliseconds,
+    replay_milliseconds,
+)
 
 WORKSPACE_BYTES = 64 << 20
 MOST_ALGORITHMS = 32
+_MOST_SLOW = 3
+"""So many algorithms far slower than the best are met in the heuristics' order before the rest is given up: those for
+odd strides are a thousand times slower than others."""
 _COMPUTE_32F = 68
 _R_32F = 0
 _TYPES = {"bfloat16": 14, "float16": 2, "float32": 0, "float8_e4m3fn": 28, "float8_e5m2": 29}
@@ -257,14 +269,19 @@ def best(
     timed: list[tuple[float, int, Candidate]] = []
     refused: list[str] = []
     offered = plan.candidates()
+    slow = 0
     for place, candidate in enumerate(offered):
+        if slow == _MOST_SLOW:
+            break
+        fastest = min((entry[0] for entry in timed), default=math.inf)
         try:
-            once = event_milliseconds(torch, candidate.call)
+            once = event_milliseconds(torch, candidate.call, SLOW * fastest + LOADING_MILLISECONDS)
         except CublasError as error:
             refused.append(str(error))
             continue
-        if timed and once > SLOW * min(entry[0] for entry in timed):
-            continue  # some algorithms for odd strides are a hundred times slower than others
+        if once > SLOW * fastest:
+            slow += 1
+            continue
         graph = captured(torch, candidate.call, max(2, min(sets, 8)))
         milliseconds = min(replay_milliseconds(torch, graph) for _ in range(3)) / max(2, min(sets, 8))
         timed.append((milliseconds, place, candidate))
@@ -284,6 +301,7 @@ def best(
     notes: dict[str, object] = {
         "offered": len(offered),
         "chosen": place,
+        "tried": len(timed) + len(refused) + slow,
         "configuration": chosen.configuration,
         "library": version(),
         "first_over_best": next((time for time, at, _ in timed if at == 0), 0.0) / timed[0][0],

@@ -28,6 +28,8 @@ MOST_CALLS = 256
 _WARM_MILLISECONDS = 60.0
 SLOW = 6.0
 """A candidate of a peer's tuning whose single call, launch and all, takes so many times the best is not tried again."""
+LOADING_MILLISECONDS = 50.0
+"""What a first call may take beside its kernel: loading it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +123,20 @@ def replay_milliseconds(torch: Any, graph: Any) -> float:
     return float(begin.elapsed_time(end))
 
 
-def event_milliseconds(torch: Any, call: Callable[[int], object]) -> float:
-    """The second of two calls, by events, the host's launching included: enough to tell what is not worth timing."""
-    call(0)
-    torch.cuda.synchronize()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    call(0)
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end))
+def event_milliseconds(torch: Any, call: Callable[[int], object], hopeless: float = math.inf) -> float:
+    """The shorter of two calls, by events, the host's launching included: enough to tell what is not worth timing.
+    The first loads its kernel, too; where it takes longer than `hopeless`, there is no second."""
+    found = math.inf
+    for _ in range(2):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        call(0)
+        end.record()
+        end.synchronize()
+        found = min(found, float(begin.elapsed_time(end)))
+        if found > hopeless:
+            break
+    return found
 
 
 def single_milliseconds(torch: Any, call: Callable[[int], object], sets: int) -> float:
