@@ -110,12 +110,6 @@ def scheduled(
     program: tile.ProgramOp, decisions: PipelineDecisions, target: Target, method: Method
 ) -> PipelineDecisions:
     """The decisions with the schedule of their loop. Raises TilewrightError where there is none."""
-    if decisions.stages < _LEAST_SLOTS:
-        raise TilewrightError(
-            f"a tile of {decisions.tile_m}x{decisions.tile_n} in slices of {decisions.tile_k} leaves shared memory for "
-            f"{decisions.stages} of the {_LEAST_SLOTS} stages that a pipeline has at the least",
-            remedy="use a smaller tile, thinner slices, or a smaller split",
-        )
     body = loop_body(program.sym_name.data, shape_of(program, decisions), decisions.stages)
     graph = task_graph(body, target, "cooperative")
     return with_schedule(decisions, graph, schedule_graph(graph, method))
