@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
-from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
 from tilewright.base.element import Element
@@ -171,3 +171,20 @@ def test_a_release_that_is_missing_is_refuted() -> None:
     releases = [op for op in consumer(module).walk() if isinstance(op, ac.ArriveOp)]
     releases[-1].detach()
     assert isinstance(verify(module), Refuted)
+
+
+def test_tiles_of_one_slot_are_not_proven() -> None:
+    """A thread might pass the turn on before another warp of its unit has waited for it."""
+    module = in_turn()
+    (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
+    kernel.properties["minima"] = DictionaryAttr({**kernel.minima.data, "K": IntAttr(1)})
+    assert not isinstance(verify(module), Proven)
+
+
+@pytest.mark.parametrize("depth", [8, 64, 72])
+def test_a_product_of_little_depth_is_proven(depth: int) -> None:
+    elements: dict[str, Element] = {name: Element.BF16 for name in "abc"}
+    module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": depth}, elements, None)
+    decide(the_program(module), target("sm_90a"))
+    (kernel,) = lower_program(the_program(module)).kernels
+    assert isinstance(verify(kernel.module), Proven)

@@ -209,7 +209,7 @@ def test_limits_out_of_order_or_out_of_bounds_write_nothing_outside(limits: list
 @given(
     st.lists(st.integers(0, 150), min_size=1, max_size=7),
     st.sampled_from([(128, 128), (128, 192)]),
-    st.integers(1, 5),
+    st.integers(2, 5),
 )
 def test_consumers_that_take_tiles_in_turn(sizes: list[int], tile: tuple[int, int], slices: int) -> None:
     dims = {"T": max(1, sum(sizes)), "G": len(sizes), "K": 64 * slices - 8, "N": 328}

@@ -113,6 +113,7 @@ def test_many_rows_of_little_depth_are_taken_in_turn() -> None:
     assert decided(experts, T=65536, G=128, N=2048, K=768).turns
     assert not decided(experts, Wanted(turns=False), T=65536, G=128, N=2048, K=768).turns
     assert not decided(experts, T=65536, G=128, N=2048, K=4096).turns
+    assert not decided(experts, T=65536, G=128, N=2048, K=64).turns
 
 
 def test_weights_without_groups_serve_all() -> None:
@@ -137,6 +138,7 @@ def test_everything_fits_shared_memory() -> None:
     [
         (experts, {"wanted": Wanted(tile=(96, 256))}, "no tile shape"),
         (experts, {"wanted": Wanted(stages=9)}, "9 stages"),
+        (experts, {"wanted": Wanted(turns=True), "K": 64}, "in turn"),
         (experts, {"K": 2041}, "needs a copy"),
         (experts, {"wanted": Wanted(misaligned=("w",))}, "needs a copy"),
         (experts, {"strides": {"x": (1, 4096)}}, "not contiguous along K"),

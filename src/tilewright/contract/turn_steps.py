@@ -39,6 +39,9 @@ from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
 UNITS = 2
+LEAST_SLOTS = 2
+"""One thread passes a unit's turn on. By then each warp of the unit must have waited for it, or its parity may name a
+later one; a wgmma that the thread has waited for needs all warps, and one before the tile's last is waited for."""
 _BARRIER_BYTES = TARGET.limit("mbarrier.bytes")
 _ON_RINGS = (
     ac.BarrierWaitOp,
@@ -89,6 +92,8 @@ def _enter(walk: RoleWalk, op: ac.TurnLoop) -> None:
             doubt("works on a ring outside the loop in which units take turns", other)
         if isinstance(other, ac.TilesOp | ac.GroupTilesOp | ac.ClusterReduceOp | ac.SplitIndexOp) and inside:
             doubt("inside a loop in which units take turns", other)
+    if walk.kernel.minima.get(op.skipped.data, 0) < LEAST_SLOTS:
+        doubt(f"tiles of fewer than {LEAST_SLOTS} slots: a turn may come again before every warp has taken it", op)
     if op.skipped.data not in walk.kernel.symbols:
         doubt(f"{op.skipped.data!r} is no symbol of the kernel", op)
     passes = [other for other in op.walk() if isinstance(other, ac.TurnPassOp)]

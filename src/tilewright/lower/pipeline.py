@@ -37,7 +37,7 @@ from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
 from tilewright.lower.split_product import declare_meeting, meet, split_index, start_meetings
 from tilewright.lower.tile_place import GroupRows, TilePlace, most_group_tiles, open_tiles
-from tilewright.lower.turns import declare_turns, pass_turn
+from tilewright.lower.turns import LEAST_SLOTS, declare_turns, pass_turn
 
 RING = StringAttr("ab")
 CURSOR = ac.CursorType(RING)
@@ -81,7 +81,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     grid = (clusters * d.cluster_m, d.cluster_n, d.split)
     module, build = new_kernel(
         program.sym_name.data,
-        {"K": (k_tiles // d.partials, 1), "tiles": (most_tiles, 0)},
+        {"K": (k_tiles // d.partials, LEAST_SLOTS if d.turns else 1), "tiles": (most_tiles, 0)},
         grid,
         (d.cluster_m, d.cluster_n, d.split),
         128 * (1 + d.consumers),

@@ -27,6 +27,8 @@ from tilewright.lower.places import CursorPlace, RingPlace
 from tilewright.lower.rings import ring_stages
 
 UNITS = 2
+LEAST_SLOTS = 2
+"""Of a tile: by the end of the first product, for which the second is waited for, every warp has taken its turn."""
 TURNS = StringAttr("turns")
 _BARRIER_BYTES = 8
 

@@ -361,6 +361,7 @@ def _tile_shape(
         for shape in _SHAPES
         if wanted.tile in (None, (shape.rows, shape.columns))
         and wanted.turns in (None, shape.turns)
+        and (not shape.turns or sizes.depth > depth)
         and shape.holds(products)
     ]
     if not shapes:

@@ -119,6 +119,11 @@ def choose_turns(
 
     A wish for turns is for tiles of `shape`.
     """
+    if question.extents[2] <= shape.depth:
+        # A turn is passed on by one thread; what says that all warps have taken it is the product of an earlier slot.
+        if wanted.turns:
+            raise TilewrightError("tiles of one slot are not taken in turn", remedy="leave out the turns")
+        return LargeTile(shape, turns=False)
     given = LargeTile(shape, bool(wanted.turns))
     # Fitted to results that leave along their rows.
     plain = not question.scaled_depth and (question.products == 1 or question.element_bytes > 1)
