@@ -10,7 +10,7 @@ from xdsl.ir import Block, SSAValue
 
 from tilewright.lower.emit import Text
 from tilewright.lower.group_walk import GroupWalk
-from tilewright.lower.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesPlace, SlotPlace
+from tilewright.lower.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
 
 
 @dataclass(slots=True)
@@ -30,6 +30,10 @@ class Lowering:
     walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])
     spare: list[AccumulatorPlace | ScalesPlace] = field(default_factory=list["AccumulatorPlace | ScalesPlace"])
     """Registers of partial products and scales that were promoted, for those that come."""
+    scales_bases: dict[object, tuple[Block, ScalesBase]] = field(
+        default_factory=dict["object", "tuple[Block, ScalesBase]"]
+    )
+    """By what is loaded, and in which block that was computed."""
 
     def place(self, value: SSAValue) -> Place:
         return self.places[value]

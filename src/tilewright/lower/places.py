@@ -115,6 +115,17 @@ class ScalesPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalesBase:
+    """Where scales of slice 0 are. places: address and guard (empty: always inside) by row and column as in
+    `ScalesPlace`; along: extent, stride in bytes, elements that share a number, of the contracted axis, if any."""
+
+    places: dict[tuple[int, int], tuple[str, str]]
+    by_row: bool
+    run: int
+    along: tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarPlace:
     register: str
 

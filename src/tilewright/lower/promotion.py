@@ -16,10 +16,12 @@ from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.epilogue import lane_offsets
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.lowering import Lowering, integers
-from tilewright.lower.places import AccumulatorPlace, GlobalPlace, Places, ScalarPlace, ScalesPlace
+from tilewright.lower.places import AccumulatorPlace, GlobalPlace, Places, ScalarPlace, ScalesBase, ScalesPlace
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 
 _BLOCK_ROWS = 64
+_MOST_KEPT = 8
+"""Numbers of a slot whose addresses are kept in registers from slot to slot."""
 _GROUP_COLUMNS = 8
 """Columns of which a thread holds one pair."""
 
@@ -46,8 +48,51 @@ def lower_promotion(lowering: Lowering, op: PromotedStartOp | ScalesLoadOp | Pro
 def _load(lowering: Lowering, op: ScalesLoadOp) -> ScalesPlace:
     text, source = lowering.text, lowering.place(op.source)
     assert isinstance(source, GlobalPlace)
+    first = _first_slice(lowering, op)
+    loaded = lowering.fresh_scales(list(first.places), by_row=first.by_row, run=first.run)
+    if first.along is None:
+        for key, (address, inside) in first.places.items():
+            load_as_float(text, source, f"[{address}]", inside, loaded.values[key])
+        return loaded
+    extent, stride_bytes, block = first.along
+    if block % op.depth.data == 0:
+        index = _divided(text, lowering.index(op.slice), block // op.depth.data)
+    else:
+        index = _divided(text, text.into("b32", "mul.lo.u32", lowering.index(op.slice), op.depth.data), block)
+    reached = text.into("pred", "setp.lt.u32", index, extent)
+    for key, (address, inside) in first.places.items():
+        fits = text.into("pred", "and.pred", reached, inside) if inside else reached
+        at = displaced_address(text, address, index, stride_bytes)
+        load_as_float(text, source, f"[{at}]", fits, loaded.values[key])
+    return loaded
+
+
+def _first_slice(lowering: Lowering, op: ScalesLoadOp) -> ScalesBase:
+    """Where the numbers of slice 0 are, and which lie inside the array: the same for every slice, so that a loop's
+    loads take what was computed before the loop, if the registers of few numbers hold it."""
+    key = (op.source, op.row, op.column, op.axes.data, op.result.type)
+    known = lowering.scales_bases.get(key)
+    block = op.parent_block()
+    assert block is not None
+    if known is not None and _is_around(known[0], block):
+        return known[1]
+    found = _computed_base(lowering, op)
+    if len(found.places) <= _MOST_KEPT:
+        lowering.scales_bases[key] = (block, found)
+    return found
+
+
+def _is_around(outer: Block, inner: Block | None) -> bool:
+    while inner is not None and inner is not outer:
+        owner = inner.parent_op()
+        inner = owner.parent_block() if owner is not None else None
+    return inner is outer
+
+
+def _computed_base(lowering: Lowering, op: ScalesLoadOp) -> ScalesBase:
+    text, source = lowering.text, lowering.place(op.source)
+    assert isinstance(source, GlobalPlace)
     kind = op.result.type
-    lane_row, lane_column = lane_offsets(text, lowering.warpgroup_thread)
     element_bytes = ELEMENT_BYTES[source.element]
     dimensions = {
         axis: (extent, stride * element_bytes, block)
@@ -55,18 +100,12 @@ def _load(lowering: Lowering, op: ScalesLoadOp) -> ScalesPlace:
             op.axes.data, source.shape, source.strides, integers(op.blocks), strict=True
         )
     }
-    address, inside = source.register, ""
-    if "k" in dimensions:
-        extent, stride_bytes, block = dimensions["k"]
-        element = text.into("b32", "mul.lo.u32", lowering.index(op.slice), op.depth.data)
-        index = _divided(text, element, block)
-        inside = text.into("pred", "setp.lt.u32", index, extent)
-        address = displaced_address(text, address, index, stride_bytes)
-    rows: dict[int, tuple[str, str]] = {0: (address, inside)}
+    lane_row, lane_column = lane_offsets(text, lowering.warpgroup_thread)
+    rows: dict[int, tuple[str, str]] = {0: (source.register, "")}
     if "m" in dimensions:
         first = text.into("b32", "add.s32", lane_row, lowering.index(op.row))
         places = [row for block in range(kind.m.data // _BLOCK_ROWS) for row in (64 * block, 64 * block + 8)]
-        rows = {row: _stepped(text, (address, inside), first, row, dimensions["m"]) for row in places}
+        rows = {row: _stepped(text, rows[0], first, row, dimensions["m"]) for row in places}
     run = op.column_run.data if op.column_run.data % _GROUP_COLUMNS == 0 else 1
     columns = [0]
     first = lowering.index(op.column)
@@ -75,15 +114,13 @@ def _load(lowering: Lowering, op: ScalesLoadOp) -> ScalesPlace:
         if run == 1:
             first = text.into("b32", "add.s32", lane_column, first)
             columns = [group + odd for group in range(0, kind.n.data, _GROUP_COLUMNS) for odd in (0, 1)]
-    keys = [(row, column) for row in rows for column in columns]
-    loaded = lowering.fresh_scales(keys, by_row="m" in dimensions, run=run if "n" in dimensions else 0)
+    found: dict[tuple[int, int], tuple[str, str]] = {}
     for row, place in rows.items():
         for column in columns:
-            at, fits = place
+            found[row, column] = place
             if "n" in dimensions:
-                at, fits = _stepped(text, place, first, column, dimensions["n"])
-            load_as_float(text, source, f"[{at}]", fits, loaded.values[row, column])
-    return loaded
+                found[row, column] = _stepped(text, place, first, column, dimensions["n"])
+    return ScalesBase(found, "m" in dimensions, run if "n" in dimensions else 0, dimensions.get("k"))
 
 
 def _divided(text: Text, number: str, divisor: int) -> str:
