@@ -93,7 +93,7 @@ def test_the_model_counts_bytes():
     rates = thin_rates(HOPPER)
 
     def cycles(extents: tuple[int, int, int], shape: TileShape) -> float:
-        return thin_cycles(rates, TileQuestion(extents, 2, 2, (False, True)), shape)
+        return thin_cycles(rates, TileQuestion(extents, 2, 2, (False, True)), shape, HOPPER)
 
     one = TileShape(64, 16, 128, 1, True)
     assert cycles((16, 8192, 4096), one) > 1.5 * cycles((16, 4096, 4096), one)

@@ -3,14 +3,16 @@
 Such a product is bound by DRAM, and by how fast one multiprocessor can fetch where the few rows are fetched again by
 every CTA. Candidates: the few rows as the accumulator's columns, in blocks of one wgmma's rows of the others; or as its
 rows, with as many columns as deal the others out evenly; either whole, or split along the contracted axis between CTAs
-of a cluster. A closed form ranks them: the longer of reading everything once and of one multiprocessor's fetches, and
-for a split its rendezvous. Elements that are no part of the product, because a tile reaches past it, count twice: the
-copy engine fills them with zeros, which takes it longer than to bring others.
+of a cluster. A closed form ranks them: the longer of reading everything once, hindered by what all multiprocessors
+fetch from L2, and of one multiprocessor's fetches; for a split its rendezvous. Elements that are no part of the
+product, because a tile reaches past it, count twice: the copy engine fills them with zeros, which takes it longer than
+to bring others.
 
 Where the multiprocessors have room for the next launch's CTAs beside those of this one, it sets itself up meanwhile;
 small rings of small tiles leave that room.
 
-Source of the parameters: 610 runs of 20 shapes on an H200, graphs of launches one after another (bench skinny).
+Source of the parameters: fitted by hand to the best of 3500 runs of 27 shapes on an H200, launches one after another in
+a graph with inputs that rotate through more than the L2 cache holds (as `python -m bench skinny` measures).
 Not handled: several products, scaled ones, batches. Checked by: tests/synth/test_thin_product.py.
 """
 
@@ -32,17 +34,25 @@ _MOST_COLUMNS = 256
 _SPLITS = (1, 2)
 _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer, as for other tiles."""
-_FETCH_SHARE = 0.875
-"""Of the L2 cache's rate for one multiprocessor, what a ring of copies sustains."""
 _READ_SHARE = 1.05
 """DRAM reads over the rate of a copy, which reads and writes."""
 _START_CYCLES = 3800
 """From the end of the launch before to the first product, and from the last one to the end: about 1.9 us."""
-_MEETING_CYCLES = 1500
-_MEETING_BYTES_PER_CYCLE = 10
+_MEETING_CYCLES = 2600
+_MEETING_BYTES_PER_CYCLE = 11
 """A rendezvous, and how fast accumulators of 4 bytes an element pass through it."""
-_HIDDEN_SHARE = 0.05
-"""How much of the shorter of reading and fetching shows."""
+_SCATTERED_BYTES_PER_CYCLE = 8
+"""How fast a tile leaves by plain stores across its rows in memory."""
+_CONTENTION = 1.92
+"""Reading and fetching hinder one another in the L2 cache: together they take as long as this norm of both."""
+_FETCH_SHARE = 0.78
+"""Of the L2 cache's rate for one multiprocessor, what a ring of copies sustains."""
+_IDLE_COST = 0.5
+"""Of the share of multiprocessors that are left idle, where the next launch finds no room beside this one."""
+_OVERLAP = 8
+"""How well one multiprocessor's fetches pass while the memory reads: nearly as their maximum."""
+_FURTHER_CONSUMER = 1.012
+"""What a second consumer costs, where neither has enough to multiply."""
 _RESIDENT_STAGES = 5
 """Stages with which a ring in half of the shared memory still covers the latency of memory."""
 _RESIDENT_ACCUMULATORS = 16
@@ -61,7 +71,7 @@ class ThinRates:
 def thin_rates(target: Target) -> ThinRates:
     read = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
     fetch = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
-    return ThinRates(target.limit("device.multiprocessors"), read * _READ_SHARE, fetch * _FETCH_SHARE)
+    return ThinRates(target.limit("device.multiprocessors"), read * _READ_SHARE, fetch)
 
 
 def is_thin(question: TileQuestion, wanted: Wanted) -> bool:
@@ -79,13 +89,13 @@ def thin_shape(question: TileQuestion, target: Target, reasons: list[str]) -> Ti
     """The shape that the closed form prefers; of equals, the first, in the natural orientation."""
     rates = thin_rates(target)
     candidates = [shape for swapped in question.orientations for shape in _candidates(question, rates, swapped, target)]
-    best = min(candidates, key=lambda shape: thin_cycles(rates, question, shape))
+    best = min(candidates, key=lambda shape: thin_cycles(rates, question, shape, target))
     units = _tiles(question, best) * best.split
-    if units > rates.multiprocessors // 2 and _leaves_room(question, best, target):
-        best = replace(best, resident=2)
+    if units > rates.multiprocessors // 2:
+        best = _with_room(question, best, target) or best
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}: a thin product in {units} parts on {rates.multiprocessors} "
-        f"multiprocessors, about {thin_cycles(rates, question, best):.0f} cycles by the model of what memory brings"
+        f"multiprocessors, about {thin_cycles(rates, question, best, target):.0f} cycles by the model of memory's work"
     )
     if best.split > 1:
         reasons.append(f"{best.split} CTAs share a tile's contracted axis: so each fetches less of the few rows")
@@ -128,7 +138,7 @@ def _shape(question: TileQuestion, rows: int, columns: int, swapped: bool, split
     return TileShape(rows, columns, 2 * span if deep else span, -(-rows // 64), swapped, split)
 
 
-def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape) -> float:
+def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, target: Target) -> float:
     """Estimated cycles of a launch."""
     rows, columns = _oriented(question, shape.swapped)
     depth, element_bytes = question.extents[2], question.element_bytes
@@ -137,13 +147,29 @@ def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape) -> f
     empty = max(0, shape.rows - rows) + max(0, shape.columns - columns)
     fetched = (loaded + empty) * _rounded(-(-depth // shape.split), shape.depth) * element_bytes
     # CTAs take further tiles as they are done, so what counts is the average, of one wave at the least.
-    waves = max(1.0, _tiles(question, shape) * shape.split / rates.multiprocessors)
-    fetch = waves * fetched / rates.fetch
+    waves = _tiles(question, shape) * shape.split / rates.multiprocessors
+    fetch = max(1.0, waves) * fetched / (rates.fetch * _FETCH_SHARE)
+    all_fetch = waves * fetched / rates.fetch
     read = ((rows + columns) * depth * element_bytes + rows * columns * question.stored_bytes) / rates.read
-    meeting = 0.0
+    epilogue = 0.0
     if shape.split > 1:
-        meeting = _MEETING_CYCLES + 4 * shape.rows * shape.columns / _MEETING_BYTES_PER_CYCLE
-    return _START_CYCLES + max(fetch, read) + _HIDDEN_SHARE * min(fetch, read) + math.ceil(waves) * meeting
+        epilogue = _MEETING_CYCLES + 4 * shape.rows * shape.columns / _MEETING_BYTES_PER_CYCLE
+    if shape.swapped != question.orientations[0]:
+        stored = min(shape.rows, rows) * min(shape.columns, columns) * question.stored_bytes / shape.split
+        epilogue += stored / _SCATTERED_BYTES_PER_CYCLE
+    memory = (read**_CONTENTION + all_fetch**_CONTENTION) ** (1 / _CONTENTION)
+    if 0.5 < waves < 1 and _with_room(question, shape, target) is None:
+        memory *= 1 + _IDLE_COST * (1 - waves)
+    warpgroups = _FURTHER_CONSUMER ** (shape.consumers - 1)
+    longer = (fetch**_OVERLAP + memory**_OVERLAP) ** (1 / _OVERLAP)
+    return _START_CYCLES + warpgroups * longer + math.ceil(waves) * epilogue
+
+
+def _with_room(question: TileQuestion, shape: TileShape, target: Target) -> TileShape | None:
+    """The shape with two CTAs on a multiprocessor, in thinner slices if need be; None where they do not fit."""
+    thinner = replace(shape, depth=slice_depth(question.element_bytes))
+    roomy = (each for each in (shape, thinner) if _leaves_room(question, each, target))
+    return next((replace(each, resident=2) for each in roomy), None)
 
 
 def _leaves_room(question: TileQuestion, shape: TileShape, target: Target) -> bool:
@@ -151,4 +177,10 @@ def _leaves_room(question: TileQuestion, shape: TileShape, target: Target) -> bo
     half = target.limit("multiprocessor.shared_bytes") // 2 - target.limit("cta.shared_reserved_bytes")
     stage = (shape.rows + shape.columns) * shape.depth * question.element_bytes
     accumulators = shape.rows * shape.columns // (128 * shape.consumers)
-    return shape.split == 1 and half // stage >= _RESIDENT_STAGES and accumulators <= _RESIDENT_ACCUMULATORS
+    all_columns = _oriented(question, shape.swapped)[1] <= shape.columns
+    return (
+        all_columns
+        and shape.split == 1
+        and half // stage >= _RESIDENT_STAGES
+        and accumulators <= _RESIDENT_ACCUMULATORS
+    )
