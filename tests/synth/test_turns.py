@@ -47,8 +47,8 @@ def test_turns_are_taken_where_their_tiles_fill_the_last_wave() -> None:
     assert shape_of(4096, 7168, 2048)[2]
     # No tile fills the last wave better than 128x256, but one of 128x128 hides its epilogue.
     assert shape_of(4096, 4096, 4096) == (128, 128, 1)
-    # One tile for each multiprocessor: no other product could hide its epilogue.
-    assert shape_of(2048, 2048, 2048) == (128, 256, 0)
+    # One small tile for each multiprocessor: no other product could hide its epilogue.
+    assert shape_of(1024, 1024, 1024) == (128, 64, 0)
 
 
 def test_wishes_come_before_the_model() -> None:

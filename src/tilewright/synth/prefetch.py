@@ -4,7 +4,8 @@ A kernel that begins early waits before it loads, since what it loads may be wha
 its operands brought into the L2 cache meanwhile (`lower.prefetch`). Asked for is what its ring holds, which is what it
 would load at once: more would take the memory's time from the kernel that still runs. Nothing is asked for where an
 operand is computed by the launch before, nor where all CTAs may begin while the kernel before is in its midst: they
-would ask at the wrong time (measured: 1 us of 10 lost on an H200, where others gain 0.3).
+would ask at the wrong time (measured: 1 us of 10 lost on an H200, where others gain 0.3). Nor where neither operand is
+much the larger: asking then takes longer than it saves (measured: 0.5 us of 5.4 lost at 1024 cubed, 0.2 of 25 at 2048).
 Checked by: tests/synth/test_decide.py.
 """
 
@@ -18,6 +19,8 @@ from tilewright.synth.wanted import Wanted
 
 _MOST_SLICES = 128
 """One thread each, of the producer's warpgroup."""
+_THIN = 16
+"""How many times the elements of the other an operand has, if bringing it is most of the work."""
 
 
 def prefetched_slices(
@@ -34,6 +37,7 @@ def prefetched_slices(
     if not plain or wanted.programmatic is False:
         return 0, 0
     rows, columns = (math.prod(operand.map.dims) for operand in operands[:2])
-    usual = 0 if beside else min(stages, _MOST_SLICES)
+    thin = max(rows, columns) >= _THIN * min(rows, columns)
+    usual = min(stages, _MOST_SLICES) if thin and not beside else 0
     slices = usual if wanted.prefetch is None else wanted.prefetch
     return slices, int(columns > rows)

@@ -39,7 +39,7 @@ _SHARED: tuple[tuple[int, int, int], ...] = (
 _START_CYCLES = 6000
 _STORE_BYTES_PER_CYCLE = 24
 _CHUNK_CYCLES = 50
-_TURN_CYCLES = 750
+_TURN_CYCLES = 500
 _FETCH = {2: 64 / 72, 1: 1.1}
 _SHARPNESS = 16
 """Parameters of the comparison below, fitted to 270 runs of 19 shapes on an H200, of whose times they explain all but
@@ -49,7 +49,7 @@ is fetched, by bytes of an element (8-bit ones fitted to 110 runs of 12 shapes);
 multiplying and fetching hides the other."""
 _MOST_BYTE_COLUMNS = 192
 """Of tiles of 8-bit operands taken in turn: wider ones spill where rows and columns have factors (measured)."""
-_LEAST_GAIN = 0.005
+_LEAST_GAIN = 0.003
 EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
 BARRIER_BYTES = 16
