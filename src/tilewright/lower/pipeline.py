@@ -51,7 +51,7 @@ _STEP_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class PipelineMemory:
-    """Byte offsets in dynamic shared memory: A slots, B slots, staging, rows of plain stores, partial sums, barriers."""
+    """Byte offsets in dynamic shared memory: A and B slots, staging, rows of plain stores, partial sums, barriers."""
 
     a: int
     b: int
