@@ -15,7 +15,8 @@ depends on nothing else, so all interleavings reach the same states and one run 
 Types and operation names are not trusted: everything is derived again from operations and their properties. Anything
 not understood is a doubt, and a doubt is `Unknown`.
 
-Not handled: several rings (unknown) but for those of rendezvous (`split_steps`) and turns, conditionals, generic reads of ring slots, roles that fill by plain stores.
+Not handled: several rings (unknown) but for those of rendezvous (`split_steps`) and turns, conditionals, generic reads
+of ring slots, roles that fill by plain stores.
 Checked by: tests/contract/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and by the
 second proof of the emitted text, which shares none of this code.
 """
