@@ -22,6 +22,9 @@ from tilewright.contract.token import Cursor, Filling, Slot, describe
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
+PEER_RELEASES = "a wgmma that has been waited for reads nothing later: a slot's release to another CTA is no fence"
+"""It is emitted at the scope of the CTA, as by vendor libraries: what it orders are reads by the tensor core alone."""
+
 
 def ring_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it concerns a ring."""
@@ -291,6 +294,8 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
         walk.report("MB012", op, f"releases {describe(slot)}")
     if op.peers.data not in (1, walk.kernel.cluster_ctas):
         walk.report("CL003", op, f"releases to {op.peers.data} CTAs of a cluster of {walk.kernel.cluster_ctas}")
+    if op.peers.data > 1:
+        walk.findings.assume(PEER_RELEASES)
     event = f"release:{slot.ring}"
     if slot.position != walk.state.count(event):
         walk.report(
