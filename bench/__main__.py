@@ -22,6 +22,7 @@ _BENCHES = {
     "fuzz": "fuzz",
     "grouped": "grouped",
     "hardware": "hardware",
+    "large-tiles": "large_tiles",
     "layouts": "layouts",
     "mutants": "mutants",
     "operands": "operand_suite",

@@ -42,11 +42,11 @@ _CHUNK_CYCLES = 50
 _TURN_CYCLES = 500
 _FETCH = {2: 64 / 72, 1: 1.1}
 _SHARPNESS = 16
-"""Parameters of the comparison below, fitted to 270 runs of 19 shapes on an H200, of whose times they explain all but
-0.7 % in the median. Cycles until an empty pipeline is full; how fast a tile's result leaves, and what each of its
-chunks costs besides; what passing the turn costs; how much longer than by the L2 cache's sustained rate a slice
-is fetched, by bytes of an element (8-bit ones fitted to 110 runs of 12 shapes); and how sharply the longer of
-multiplying and fetching hides the other."""
+"""Parameters of the comparison below, fitted to 270 runs of 19 shapes on an H200 (`python -m bench large-tiles`), of
+whose times they explain all but 0.7 % in the median. Cycles until an empty pipeline is full; how fast a tile's result
+leaves, and what each of its chunks costs besides; what passing the turn costs; how much longer than by the L2 cache's
+sustained rate a slice is fetched, by bytes of an element (8-bit ones fitted to 110 runs of 12 shapes); and how sharply
+the longer of multiplying and fetching hides the other."""
 _MOST_BYTE_COLUMNS = 192
 """Of tiles of 8-bit operands taken in turn: wider ones spill where rows and columns have factors (measured)."""
 _LEAST_GAIN = 0.003
