@@ -24,6 +24,7 @@ _BENCHES = {
     "hardware": "hardware",
     "large-tiles": "large_tiles",
     "layouts": "layouts",
+    "model": "model",
     "mutants": "mutants",
     "operands": "operand_suite",
     "profiles": "profiles",

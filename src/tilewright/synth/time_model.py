@@ -1,0 +1,193 @@
+"""How long does a decided pipeline take, in microseconds, from the end of the launch before to its own end?
+
+One closed form for every configuration: large tiles shared or taken in turn, thin products, splits, few stages. A CTA's
+slice of the contracted axis takes the longest of multiplying it, fetching it from the L2 cache, and waiting for it
+where the ring is too short to cover memory's latency; a tile is its slices and its epilogue, which turns hide behind
+the other consumer's product. Whole waves of tiles make the loop, and the longer of that and of what the memory brings
+to all CTAs together makes the kernel; tensor cores that are busy everywhere lower the clock until the board's power is
+kept. Longest is meant softly (a norm), since nothing overlaps perfectly.
+
+Parameters were fitted to times on an H200, and the fit was tried on runs it had not seen (`python -m bench model`);
+rates are target facts. It predicts for inputs that lie in device memory and a clock that is not held down from
+outside. Not handled: grouped rows, several launches (operands that are written anew first), scales inside the loop.
+It checks nothing and chooses nothing by itself. Checked by: tests/synth/test_time_model.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.targets import Target
+
+_START_CYCLES = 3800.0
+"""From the end of the launch before to the first product, and from the last store to the end."""
+_LARGE_START_CYCLES = 1500.0
+"""What a ring of a whole multiprocessor's shared memory takes to fill, besides."""
+_STORE_BYTES_PER_CYCLE = 24.0
+_CHUNK_CYCLES = 50.0
+_SCATTERED_BYTES_PER_CYCLE = 8.0
+"""How fast a tile leaves through staging, what each of its chunks costs besides, and how fast without staging."""
+_TURN_CYCLES = 750.0
+"""What passing a turn of the tensor core costs, for each tile."""
+_MEETING_CYCLES = 2500.0
+_MEETING_BYTES_PER_CYCLE = 14.0
+"""What a rendezvous of CTAs that share the contracted axis takes, and how fast accumulators pass through it."""
+_FETCH_SHARE = 0.85
+"""Of the L2 cache's rate for one multiprocessor, what a ring of copies sustains."""
+_LATENCY_CYCLES = 1100.0
+"""From the release of a slot to its next product, when it comes from device memory."""
+_READ_SHARE = 1.05
+"""Reading, over the rate of a copy, which also writes."""
+_WAVE_MISSES = 0.5
+"""Of the operands of a wave of tiles, what has left the L2 cache when the next wave needs it, if not all fit."""
+_SLICE_NORM = 8.0
+_MEMORY_NORM = 2.0
+_KERNEL_NORM = 8.0
+"""Norms that say how well parts hide one another: of a slice's, of the memory's, and of the whole."""
+_FEW_COLUMNS = 64.0
+"""A wgmma of fewer columns is bound by reading the rows' operand, which does not shrink."""
+_IDLE_COST = 0.3
+"""Of the share of multiprocessors that are left idle where memory is what all wait for: fewer ask for less at once."""
+_SUSTAINED = 0.83
+"""Of the tensor cores' rate at the highest clock, what the board's power allows of a long product of random numbers."""
+_BRIEF_MICROSECONDS = 60.0
+"""Products that take less leave the clock higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedTime:
+    """microseconds: of a launch. The others are its parts, each in microseconds as if nothing else took any: bounds and
+    terms for a reader, of which `microseconds` is no sum. loop: of the CTA with most tiles; memory: what device memory
+    and the L2 cache bring to all; power: what the tensor cores need at the clock that the board's power allows."""
+
+    microseconds: float
+    start: float
+    loop: float
+    epilogue: float
+    memory: float
+    power: float
+
+    @property
+    def dominant(self) -> str:
+        """The part that takes longest."""
+        parts = {"loop": self.loop, "memory": self.memory, "power": self.power}
+        return max(parts, key=lambda name: parts[name])
+
+
+def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], target: Target) -> PredictedTime:
+    """The time of a product of (rows, columns, contracted) elements as the program has them, swapped or not."""
+    shape = _shape_of(decisions, extents)
+    cycle = 1e6 / target.limit("device.clock_hertz")
+    multiprocessors = target.limit("device.multiprocessors")
+    kind = "bf16" if shape.element_bytes == 2 else "f8"
+    operations = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
+    l2_bytes = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
+    dram_bytes = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz") * _READ_SHARE
+
+    # One slice of one CTA.
+    multiply = 2 * decisions.tile_m * max(shape.multiplied, _FEW_COLUMNS) * decisions.tile_k / operations
+    fetch = shape.slot_bytes / (l2_bytes * _FETCH_SHARE)
+    wait = _LATENCY_CYCLES / max(1, decisions.stages - 1)
+    each = _norm((multiply, fetch, wait), _SLICE_NORM)
+    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
+    product = slices * each
+
+    # Its tiles.
+    epilogue = _epilogue_cycles(decisions, shape)
+    workers = max(1, decisions.ctas // decisions.split)
+    waves = math.ceil(shape.tiles / workers)
+    if decisions.turns:
+        loop = waves * max(product + _TURN_CYCLES, (product + epilogue) / 2) + epilogue
+    else:
+        loop = waves * (product + epilogue)
+
+    # What all of them ask of the memory.
+    fetched = shape.tiles * decisions.split * slices * shape.slot_bytes
+    l2 = fetched / (l2_bytes * multiprocessors)
+    read = (shape.compulsory_bytes + _missed_bytes(decisions, shape, workers, target)) / dram_bytes
+    memory = _norm((read, l2), _MEMORY_NORM)
+    busy = min(1.0, shape.tiles * decisions.split / multiprocessors)
+    memory *= 1 + _IDLE_COST * (1 - busy)
+
+    flop = 2 * shape.rows * shape.columns * shape.depth * decisions.products
+    ideal = flop / (operations * multiprocessors)
+    brief = min(1.0, ideal * cycle / _BRIEF_MICROSECONDS)
+    power = ideal / (1 - (1 - _SUSTAINED) * brief)
+    start = _START_CYCLES + _LARGE_START_CYCLES * (decisions.smem_bytes / target.limit("cta.shared_bytes_max"))
+    total = start + _norm((loop, memory, power), _KERNEL_NORM)
+    return PredictedTime(total * cycle, start * cycle, loop * cycle, epilogue * cycle, memory * cycle, power * cycle)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A product in the accumulator's orientation. multiplied: columns of all accumulators of a tile; slot_bytes: of one
+    CTA's slot; stored_bytes: of each element of the result; tiles: of all products of a batch."""
+
+    rows: int
+    columns: int
+    depth: int
+    multiplied: int
+    element_bytes: int
+    slot_bytes: int
+    stored_bytes: int
+    compulsory_bytes: int
+    tiles: int
+
+
+def _shape_of(decisions: PipelineDecisions, extents: tuple[int, int, int]) -> _Shape:
+    rows, columns, depth = extents
+    if decisions.swapped:
+        rows, columns = columns, rows
+    a, b = decisions.a, decisions.b
+    element_bytes = a.map.tensor_map().element.bytes
+    loaded = a.loaded_extent(decisions.tile_m) + b.loaded_extent(decisions.tile_n) * decisions.products
+    stored_bytes = sum(store.map.tensor_map().element.bytes for store in decisions.stores)
+    batch = a.map.dims[2] if decisions.batch and len(a.map.dims) > 2 else 1
+    tiles = math.ceil(rows / decisions.tile_m) * math.ceil(columns / decisions.tile_n) * batch
+    inputs = (rows + columns * decisions.products) * depth * element_bytes
+    return _Shape(
+        rows * batch,
+        columns,
+        depth,
+        decisions.multiplied_columns,
+        element_bytes,
+        loaded * decisions.tile_k * element_bytes,
+        stored_bytes,
+        batch * (inputs + rows * columns * stored_bytes),
+        tiles,
+    )
+
+
+def _epilogue_cycles(decisions: PipelineDecisions, shape: _Shape) -> float:
+    rows, columns = min(decisions.tile_m, shape.rows), min(decisions.part_n, shape.columns)
+    stored = rows * columns * shape.stored_bytes
+    if all(store.path == "tma" for store in decisions.stores):
+        chunks = sum(decisions.part_n / store.chunk_columns for store in decisions.stores)
+        cycles = stored / _STORE_BYTES_PER_CYCLE + _CHUNK_CYCLES * chunks
+    else:
+        cycles = stored / _SCATTERED_BYTES_PER_CYCLE
+    if decisions.split > 1:
+        accumulators = 4 * decisions.tile_m * decisions.tile_n
+        cycles += _MEETING_CYCLES + accumulators / _MEETING_BYTES_PER_CYCLE
+    return cycles
+
+
+def _missed_bytes(decisions: PipelineDecisions, shape: _Shape, workers: int, target: Target) -> float:
+    """Bytes that are read from device memory again: a wave's operands, where all inputs together outgrow the cache."""
+    inputs = (shape.rows + shape.columns * decisions.products) * shape.depth * shape.element_bytes
+    cache = target.limit("device.l2_bytes")
+    if inputs <= cache:
+        return 0.0
+    along_rows = min(decisions.raster_group, workers)
+    along_columns = math.ceil(workers / along_rows)
+    held = along_rows * decisions.tile_m + along_columns * decisions.multiplied_columns
+    waves = shape.tiles / workers
+    again = max(0.0, waves * held * shape.depth * shape.element_bytes - inputs)
+    return _WAVE_MISSES * (1 - cache / inputs) * again
+
+
+def _norm(parts: tuple[float, ...], power: float) -> float:
+    longest = max(parts)
+    return longest * sum((part / longest) ** power for part in parts) ** (1 / power)
