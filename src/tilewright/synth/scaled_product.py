@@ -25,6 +25,8 @@ _MOST_REGISTERS = {1: 128, 2: 192, 3: 128}
 """Registers of a thread for the total and the partial product, by consumers."""
 _KEPT_REGISTERS = 24
 """Of a thread, for addresses and loop counters."""
+_LEAST_KEPT = 16
+"""With which an assembler still spills nothing, where one product is in flight at a time (measured)."""
 _MOST_NUMBERS = 8
 """Of a slot's scales in a thread's registers, for two slots' to be loaded ahead: each has an address of its own."""
 _MOST_SPANS = 4
@@ -98,7 +100,7 @@ def choose_promotion(
     left = registers - _KEPT_REGISTERS - 2 * accumulator
     if slices % 2 == 0 and accumulator + 2 * numbers <= left:
         return 2, 2
-    return 1, 2 if numbers <= _MOST_NUMBERS and 2 * numbers <= left else 1
+    return 1, 2 if numbers <= _MOST_NUMBERS and 2 * numbers <= left + _KEPT_REGISTERS - _LEAST_KEPT else 1
 
 
 def fits_registers(rows: int, columns: int, consumers: int) -> bool:

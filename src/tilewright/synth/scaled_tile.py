@@ -23,7 +23,6 @@ _TILES: tuple[tuple[int, int, int], ...] = (
     (128, 192, 2),
     (128, 160, 2),
     (128, 128, 2),
-    (128, 96, 2),
     (128, 64, 2),
     (64, 128, 1),
     (64, 64, 1),
@@ -32,26 +31,29 @@ _TILES: tuple[tuple[int, int, int], ...] = (
 """(rows, columns, consumers) that are ranked."""
 _SPLITS = (1, 2, 4)
 _PAIR = 2
+_PAIRED_ACCUMULATORS = 64
 _LEAST_SLICES = 4
 """Slots of each CTA that shares a tile: fewer do not fill its ring."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """Cycles: until an empty pipeline is full and for its end (`start`); of a slot besides its product, and for each
-    register of its accumulator (`slot`, `register`); of a rendezvous (`meeting`). Bytes a cycle at which a result
-    leaves (`store`), and partial sums are exchanged (`exchange`). fetch: of a slot's time in the L2 cache's rate."""
+    """Cycles: until an empty pipeline is full and for its end (`start`); of a slot besides its product (`slot`), and for
+    each register of its accumulator, alone (`register`) or where two slots overlap (`paired`); of a rendezvous
+    (`meeting`). Bytes a cycle at which a result leaves (`store`), and partial sums are exchanged (`exchange`). fetch: of
+    a slot's time at the L2 cache's rate."""
 
     start: float
     slot: float
     register: float
+    paired: float
     meeting: float
     store: float
     exchange: float
     fetch: float
 
 
-_FITTED = _Parameters(start=4000, slot=100, register=3.8, meeting=1500, store=24, exchange=10, fetch=1.1)
+_FITTED = _Parameters(start=4000, slot=40, register=3.1, paired=2.5, meeting=1500, store=24, exchange=10, fetch=1.1)
 
 
 def choose_scaled_shape(
@@ -94,7 +96,10 @@ def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _P
     slices = math.ceil(math.ceil(depth / shape.depth) / shape.split)
     multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes)
     accumulators = shape.rows * shape.columns // (128 * shape.consumers)
-    slot = max(multiply + by.slot + by.register * accumulators, by.fetch * fetch)
+    # Of an even number of slots two overlap, where registers hold three accumulators.
+    overlaps = slices % 2 == 0 and accumulators <= _PAIRED_ACCUMULATORS and shape.consumers <= _PAIR
+    each = by.paired if overlaps else by.register
+    slot = max(multiply + by.slot + each * accumulators, by.fetch * fetch)
     epilogue = shape.rows * shape.columns * question.stored_bytes / by.store / shape.split
     if shape.split > 1:
         epilogue += by.meeting + 4 * shape.rows * shape.columns / by.exchange / shape.split
