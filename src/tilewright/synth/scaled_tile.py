@@ -38,10 +38,10 @@ _LEAST_SLICES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """Cycles: until an empty pipeline is full and for its end (`start`); of a slot besides its product (`slot`), and for
-    each register of its accumulator, alone (`register`) or where two slots overlap (`paired`); of a rendezvous
-    (`meeting`). Bytes a cycle at which a result leaves (`store`), and partial sums are exchanged (`exchange`). fetch: of
-    a slot's time at the L2 cache's rate."""
+    """Cycles: until an empty pipeline is full and for its end (`start`); of a slot besides its product (`slot`), and
+    for each register of its accumulator, alone (`register`) or where two slots overlap (`paired`); of a rendezvous
+    (`meeting`). Bytes a cycle at which a result leaves (`store`), and partial sums are exchanged (`exchange`). fetch:
+    of a slot's time at the L2 cache's rate."""
 
     start: float
     slot: float
