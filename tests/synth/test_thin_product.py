@@ -103,3 +103,9 @@ def test_the_model_counts_bytes():
     )
     # A rendezvous costs.
     assert cycles((1, 4096, 4096), TileShape(64, 16, 64, 1, True, 2)) > cycles((1, 4096, 4096), one)
+
+
+def test_no_slice_is_asked_for_that_a_tile_has_not():
+    """Boxes past the contracted axis are fetches of nothing, before the first that counts."""
+    short = decided(128, 32768, 128)
+    assert 0 < short.prefetch <= -(-128 // short.tile_k) < short.stages

@@ -233,10 +233,10 @@ def _fit(
     reasons.extend(plan_words(plan) for plan in plans)
     ctas = cluster_size * min(clusters, rates.multiprocessors // cluster_size)
     beside = shape.resident > 1 or ctas <= rates.multiprocessors // 2
-    prefetch = prefetched_slices((a, b, *more_b), memory.stages, wanted, beside=beside)
+    slices = math.ceil(program.extents[axes[2]] / (depth * shape.split))
+    prefetch = prefetched_slices((a, b, *more_b), memory.stages, slices, wanted, beside=beside)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n)
-    slices = math.ceil(program.extents[axes[2]] / (depth * shape.split))
     partials, scales_ahead = choose_promotion(dot, axes[:2], part, slices, consumer) if dot.scales else (1, 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.

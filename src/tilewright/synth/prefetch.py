@@ -24,11 +24,12 @@ _THIN = 16
 
 
 def prefetched_slices(
-    operands: tuple[OperandDecision, ...], stages: int, wanted: Wanted, *, beside: bool = False
+    operands: tuple[OperandDecision, ...], stages: int, slices: int, wanted: Wanted, *, beside: bool = False
 ) -> tuple[int, int]:
     """(slices, 1 if of the columns' operand and 0 if of the rows'): of the operand of more elements.
 
-    operands: of the rows, of the columns, then more of the columns. beside: whether there is room for this launch's
+    operands: of the rows, of the columns, then more of the columns. slices: of one tile, all that there is to ask for:
+    boxes past the contracted axis take the copy engine's time and bring nothing. beside: whether there is room for this launch's
     CTAs while those of the one before still run. Raises TilewrightError for a wish out of range.
     """
     if wanted.prefetch is not None and not 0 <= wanted.prefetch <= _MOST_SLICES:
@@ -38,6 +39,5 @@ def prefetched_slices(
         return 0, 0
     rows, columns = (math.prod(operand.map.dims) for operand in operands[:2])
     thin = max(rows, columns) >= _THIN * min(rows, columns)
-    usual = min(stages, _MOST_SLICES) if thin and not beside else 0
-    slices = usual if wanted.prefetch is None else wanted.prefetch
-    return slices, int(columns > rows)
+    usual = min(stages, slices, _MOST_SLICES) if thin and not beside else 0
+    return usual if wanted.prefetch is None else wanted.prefetch, int(columns > rows)
