@@ -182,9 +182,7 @@ MUTATIONS = (
     Mutation(
         "consumer's parity never flips", ("MB108",), rewrite(r"selp\.b32 (%r\d+), 1, 0,", r"selp.b32 \1, 0, 0,", 2), ALL
     ),
-    Mutation(
-        "first parity never flips", (), rewrite(r"selp\.b32 (%r\d+), 1, 0,", r"selp.b32 \1, 0, 0,", 1), ALL
-    ),
+    Mutation("first parity never flips", (), rewrite(r"selp\.b32 (%r\d+), 1, 0,", r"selp.b32 \1, 0, 0,", 1), ALL),
     Mutation("producer's ring wraps late", ("MF001",), edits.ring_wraps(0, 1), ALL),
     Mutation("consumer's ring wraps late", ("MF001",), edits.ring_wraps(2, 1), ALL),
     Mutation("first advance wraps late", ("MF001",), edits.ring_wraps(1, 1), ALL),

@@ -1,4 +1,4 @@
-# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+
 """Which products one kernel computes together."""
 
 import pytest

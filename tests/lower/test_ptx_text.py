@@ -32,7 +32,9 @@ def cube():
 
 
 def test_head_and_registers(cube):
-    filecheck(cube.ptx, """
+    filecheck(
+        cube.ptx,
+        """
 CHECK:      .version 8.0
 CHECK-NEXT: .target sm_90a
 CHECK:      .extern .shared .align 1024 .b8 dynamic_smem[];
@@ -42,22 +44,28 @@ CHECK-NEXT: .param .align 64 .b8 b_map_param[128],
 CHECK-NEXT: .param .align 64 .b8 c_map_param[128]
 CHECK:      .reqntid 256, 1, 1
 CHECK:      .maxnreg 168
-""")
+""",
+    )
 
 
 def test_barriers_are_initialised_before_anyone_waits(cube):
     assert cube.decisions.stages == 8
-    filecheck(cube.ptx, """
+    filecheck(
+        cube.ptx,
+        """
 CHECK-COUNT-16: mbarrier.init.shared::cta.b64 [%r1+{{[0-9]+}}], 1;
 CHECK-NOT:      mbarrier.init
 CHECK:          fence.mbarrier_init.release.cluster;
 CHECK-NEXT:     bar.sync 0;
 CHECK:          // role producer
-""")
+""",
+    )
 
 
 def test_producer_waits_for_an_empty_slot_of_the_other_parity_then_announces_what_it_issues(cube):
-    filecheck(cube.ptx, """
+    filecheck(
+        cube.ptx,
+        """
 CHECK:      // role producer
 CHECK:      setmaxnreg.dec.sync.aligned.u32 40;
 CHECK:      loop_{{[0-9]+}}:
@@ -72,7 +80,8 @@ CHECK:      cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::comple
 CHECK:      cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 CHECK-NOT:  cp.async.bulk.tensor.2d.shared::cluster
 CHECK:      // role consumer
-""")
+""",
+    )
 
 
 @pytest.mark.parametrize("wanted", [{"tile": (128, 256)}, {"tile": (256, 128)}, {"tile": (64, 64), "stages": 3}])
@@ -114,7 +123,9 @@ def test_transposed_operand_makes_both_descriptors_k_major():
 
 
 def test_the_first_step_overwrites_and_a_group_is_released_one_iteration_late(cube):
-    filecheck(cube.ptx, """
+    filecheck(
+        cube.ptx,
+        """
 CHECK:      // role consumer
 CHECK:      setmaxnreg.inc.sync.aligned.u32 240;
 CHECK:      mbarrier.try_wait.parity
@@ -134,11 +145,14 @@ CHECK:      @%p0 mbarrier.arrive.release.cta.shared::cta.b64 _,
 CHECK:      loop_end_{{[0-9]+}}:
 CHECK:      wgmma.wait_group.sync.aligned 0;
 CHECK:      @%p0 mbarrier.arrive.release.cta.shared::cta.b64 _,
-""")
+""",
+    )
 
 
 def test_staged_results_are_fenced_between_writing_and_the_bulk_store(cube):
-    filecheck(cube.ptx, """
+    filecheck(
+        cube.ptx,
+        """
 CHECK:      // role consumer
 CHECK:      wgmma.wait_group.sync.aligned 0;
 CHECK:      @%p0 cp.async.bulk.wait_group.read
@@ -152,22 +166,28 @@ CHECK-NEXT: @%p0 cp.async.bulk.commit_group;
 CHECK:      tiles_end_{{[0-9]+}}:
 CHECK-NEXT: @%p0 cp.async.bulk.wait_group.read 0;
 CHECK:      ret;
-""")
+""",
+    )
 
 
 def test_float32_results_are_staged_in_pairs():
     lowered = lower(matmul, {"M": 512, "N": 512, "K": 512}, {"c": tw.f32})
-    filecheck(lowered.ptx, """
+    filecheck(
+        lowered.ptx,
+        """
 CHECK:      st.shared.v2.f32
 CHECK:      fence.proxy.async.shared::cta;
 CHECK:      cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
-""")
+""",
+    )
     assert "stmatrix" not in lowered.ptx
 
 
 def test_rows_that_no_bulk_copy_can_end_are_stored_plainly():
     lowered = lower(matmul, {"M": 512, "N": 511, "K": 512}, {"c": tw.f16})
-    filecheck(lowered.ptx, """
+    filecheck(
+        lowered.ptx,
+        """
 CHECK:      // role consumer
 CHECK:      bar.warp.sync -1;
 CHECK:      stmatrix.sync.aligned
@@ -176,24 +196,30 @@ CHECK:      setp.gt.and.s32
 CHECK:      @[[INSIDE:%p[0-9]+]] st.global.b32
 CHECK-NOT:  cp.async.bulk.tensor.2d.global
 CHECK:      ret;
-""")
+""",
+    )
     assert "fence.proxy" not in lowered.ptx
 
 
 def test_columns_that_are_not_dense_are_stored_element_by_element():
     lowered = lower(matmul, {"M": 512, "N": 512, "K": 512}, strides={"c": (2048, 2)})
-    filecheck(lowered.ptx, """
+    filecheck(
+        lowered.ptx,
+        """
 CHECK:      // role consumer
 CHECK:      setp.lt.u32
 CHECK:      @[[GUARD:%p[0-9]+]] st.global.b16
 CHECK:      ret;
-""")
+""",
+    )
     assert "fence.proxy" not in lowered.ptx and "stmatrix" not in lowered.ptx
 
 
 def test_a_materialized_operand_is_a_kernel_of_its_own_that_runs_first():
     lowered = lower(product_of_sums, {"M": 256, "N": 256, "K": 256})
-    filecheck(lowered.ptx, """
+    filecheck(
+        lowered.ptx,
+        """
 CHECK:      .visible .entry product_of_sums_left_operand(
 CHECK-NEXT: .param .u64 a_param,
 CHECK-NEXT: .param .u64 left_operand_param
@@ -209,7 +235,8 @@ CHECK-NEXT: .param .align 64 .b8 left_operand_map_param[128],
 CHECK:      griddepcontrol.wait;
 CHECK-NEXT: griddepcontrol.launch_dependents;
 CHECK-NEXT: // role producer
-""")
+""",
+    )
     assert [launch.entry for launch in lowered.plan.launches] == ["product_of_sums_left_operand", "product_of_sums"]
     assert [launch.programmatic for launch in lowered.plan.launches] == [True, True]
     assert [buffer.role for buffer in lowered.plan.buffers] == ["input", "input", "output", "workspace"]
@@ -217,7 +244,9 @@ CHECK-NEXT: // role producer
 
 def test_clusters_multicast_and_release_in_both_ctas():
     lowered = gemm(1024, 1024, 1024, tile=(128, 256), cluster=(2, 1))
-    filecheck(lowered.ptx, """
+    filecheck(
+        lowered.ptx,
+        """
 CHECK:      .explicitcluster
 CHECK-NEXT: .reqnctapercluster 2, 1, 1
 CHECK:      barrier.cluster.arrive.release;
@@ -231,7 +260,8 @@ CHECK:      mbarrier.arrive.release.cta.shared::cluster.b64 _,
 CHECK:      barrier.cluster.arrive.release;
 CHECK-NEXT: barrier.cluster.wait.acquire;
 CHECK-NEXT: ret;
-""")
+""",
+    )
 
 
 PROGRAMS = {
@@ -285,10 +315,13 @@ def test_rows_four_gigabytes_apart_are_addressed_with_64_bits():
     """A factor of 32 bits would lose the upper half of the stride, silently: the assembler cuts it off."""
     lowered = lower(blur, {"M": 2, "N": 1024}, {"x": tw.f32, "weight": tw.f32, "y": tw.f32}, {"x": (2**30, 1)})
     assert all(abs(value) < 2**31 for value in immediates_of(lowered, "mad"))
-    filecheck(lowered.ptx, """
+    filecheck(
+        lowered.ptx,
+        """
 CHECK:      cvt.s64.s32 [[WIDE:%rd[0-9]+]], %r{{[0-9]+}};
 CHECK-NEXT: mad.lo.s64 %rd{{[0-9]+}}, [[WIDE]], 4294967296, %rd{{[0-9]+}};
-""")
+""",
+    )
     near = lower(blur, {"M": 2, "N": 1024}, {"x": tw.f32}, {"x": (2**29 - 1, 1)})
     assert "mad.lo.s64" not in near.ptx and 2**31 - 4 in immediates_of(near, "mad")
 

@@ -162,8 +162,6 @@ class GlobalPartOp(IRDLOperation):
     result = result_def(GlobalType)
 
 
-
-
 @irdl_op_definition
 class RoleOp(IRDLOperation):
     """What `execution` units do, in parallel with the other roles. registers: per thread after setmaxnreg (0: keep).

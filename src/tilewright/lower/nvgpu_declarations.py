@@ -99,6 +99,4 @@ def _ring(state: Nvgpu, op: ac.RingOp) -> HeldRing:
     for side, address in (("full", op.address.data), ("empty", op.address.data + 8 * stages)):
         view = text.into(side, f"memref.view {state.shared}[{text.constant(address)}][] : {SHARED} to {words}")
         names.append(text.into(side, f"builtin.unrealized_conversion_cast {view} : {words} to {kind}"))
-    return HeldRing(
-        names[0], names[1], kind, stages, op.address.data, op.full_arrivals.data, op.empty_arrivals.data
-    )
+    return HeldRing(names[0], names[1], kind, stages, op.address.data, op.full_arrivals.data, op.empty_arrivals.data)

@@ -203,9 +203,7 @@ def write_wgmma_issue(state: Nvgpu, op: ac.WgmmaIssueOp) -> tuple[HeldAccumulato
     extra = ""
     if op.a_instance_bytes.data:
         extra = text.multiply(state.index(op.unit), op.a_instance_bytes.data)
-    a_base = _descriptor(
-        state, state.buffer(op.a), op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra
-    )
+    a_base = _descriptor(state, state.buffer(op.a), op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
     b_base = _descriptor(state, state.buffer(op.b), op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
     a_layout = "row" if op.a_major.data == "K" else "col"
     b_layout = "col" if op.b_major.data == "K" else "row"
