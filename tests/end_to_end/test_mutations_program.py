@@ -159,7 +159,7 @@ HARMLESS: dict[str, tuple[Edit, tuple[str, ...]]] = {
     "a second barrier before restaging": (repeat(ac.NamedBarrierSyncOp, 0), STAGED),
     "waiting for every wgmma": (change(ac.WgmmaWaitOp, 0, "pending", to(0)), ALL),
     "waiting for every store": (edits.all_reuse_waits(to(0)), STAGED),
-    "final wait for the reads only": (change(ac.BulkWaitOp, -1, "read", to(1)), STAGED),
+    "final wait for the writes as well": (change(ac.BulkWaitOp, -1, "read", to(0)), STAGED),
     "fewer registers for the producer": (change(ac.RoleOp, 0, "registers", plus(-8)), ALL),
     "more shared memory": (change(ac.KernelOp, 0, "dynamic_smem_bytes", plus(16)), ALL),
     "other raster": (edits.other_raster, ALL),
