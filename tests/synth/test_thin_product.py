@@ -105,7 +105,8 @@ def test_the_model_counts_bytes():
     assert cycles((1, 4096, 4096), TileShape(64, 16, 64, 1, True, 2)) > cycles((1, 4096, 4096), one)
 
 
-def test_no_slice_is_asked_for_that_a_tile_has_not():
+def test_nothing_is_asked_for_ahead_where_a_tile_has_fewer_slices_than_the_ring():
     """Boxes past the contracted axis are fetches of nothing, before the first that counts."""
     short = decided(128, 32768, 128)
-    assert 0 < short.prefetch <= -(-128 // short.tile_k) < short.stages
+    assert short.prefetch == 0 < short.stages - -(-128 // short.tile_k)
+    assert decided(128, 8192, 8192, resident=1, split=1).prefetch > 0

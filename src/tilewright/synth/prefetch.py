@@ -4,8 +4,10 @@ A kernel that begins early waits before it loads, since what it loads may be wha
 its operands brought into the L2 cache meanwhile (`lower.prefetch`). Asked for is what its ring holds, which is what it
 would load at once: more would take the memory's time from the kernel that still runs. Nothing is asked for where an
 operand is computed by the launch before, nor where all CTAs may begin while the kernel before is in its midst: they
-would ask at the wrong time (measured: 1 us of 10 lost on an H200, where others gain 0.3). Nor where neither operand is
-much the larger: asking then takes longer than it saves (measured: 0.5 us of 5.4 lost at 1024 cubed, 0.2 of 25 at 2048).
+would ask at the wrong time (measured: 1 us of 10 lost on an H200, where others gain 0.3). Nor where one tile has fewer
+slices than the ring: boxes past the contracted axis take the copy engine's time and bring nothing (measured: 4 us of 12
+lost at 128 x 32768 x 512). Nor where neither operand is much the larger: asking then takes longer than it saves
+(measured: 0.5 us of 5.4 lost at 1024 cubed, 0.2 of 25 at 2048).
 Checked by: tests/synth/test_decide.py.
 """
 
@@ -28,9 +30,8 @@ def prefetched_slices(
 ) -> tuple[int, int]:
     """(slices, 1 if of the columns' operand and 0 if of the rows'): of the operand of more elements.
 
-    operands: of the rows, of the columns, then more of the columns. slices: of one tile, all that there is to ask for:
-    boxes past the contracted axis take the copy engine's time and bring nothing. beside: whether there is room for this launch's
-    CTAs while those of the one before still run. Raises TilewrightError for a wish out of range.
+    operands: of the rows, of the columns, then more of the columns. slices: of one tile. beside: whether there is
+    room for this launch's CTAs while those of the one before still run. Raises TilewrightError for a wish out of range.
     """
     if wanted.prefetch is not None and not 0 <= wanted.prefetch <= _MOST_SLICES:
         raise TilewrightError(f"{wanted.prefetch} slices cannot be asked for", remedy=f"use 0 to {_MOST_SLICES}")
@@ -39,5 +40,5 @@ def prefetched_slices(
         return 0, 0
     rows, columns = (math.prod(operand.map.dims) for operand in operands[:2])
     thin = max(rows, columns) >= _THIN * min(rows, columns)
-    usual = min(stages, slices, _MOST_SLICES) if thin and not beside else 0
+    usual = min(stages, _MOST_SLICES) if thin and not beside and slices >= stages else 0
     return usual if wanted.prefetch is None else wanted.prefetch, int(columns > rows)
