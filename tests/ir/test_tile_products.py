@@ -1,4 +1,3 @@
-
 """Which products one kernel computes together."""
 
 import pytest
