@@ -242,7 +242,7 @@ def _box_layout(described: TensorMap) -> Layout:
         raise _Undecided("a box that is no plain matrix")
     if described.swizzle not in _SWIZZLES:
         raise _Undecided(f"the swizzle {described.swizzle}")
-    columns, rows = described.box[:2]
+    columns, rows = described.box[0], described.box[1]
     size = described.element.bytes
     pitch = max(columns * size, SPAN_BYTES[described.swizzle])
     return Layout((rows, columns), (pitch, size), 0, _SWIZZLES[described.swizzle])
@@ -259,7 +259,7 @@ def _compare(
         raise _Undecided(f"the box does not begin at a multiple of {period} bytes for sure")
     if len({way for each in elements for way in each.apart}) > 1:
         raise _Undecided("elements that come from different numbers of accumulator values, or from others apart")
-    columns, rows = described.box[:2]
+    columns, rows = described.box[0], described.box[1]
     places = layout.offsets().reshape(columns, rows).T
     coordinates = [_coordinates(each) for each in elements]
     first = min(int(column.min()) for _, column in coordinates)
