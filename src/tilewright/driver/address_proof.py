@@ -237,12 +237,13 @@ def _judge(reading: _Reading, launch: Launch, described: TensorMap, begin: int, 
 
 def _box_layout(described: TensorMap) -> Layout:
     """Row and column of the box to bytes from its begin."""
-    is_matrix = len(described.box) >= 2 and set(described.box[2:]) <= {1}
-    if not is_matrix or described.interleave != "none" or described.im2col is not None:
+    if len(described.box) < 2 or not set(described.box[2:]) <= {1}:
         raise _Undecided("a box that is no plain matrix")
+    if described.interleave != "none" or described.im2col is not None:
+        raise _Undecided("an interleaved or gathered box")
     if described.swizzle not in _SWIZZLES:
         raise _Undecided(f"the swizzle {described.swizzle}")
-    columns, rows = described.box[0], described.box[1]
+    columns, rows = described.box[:2]
     size = described.element.bytes
     pitch = max(columns * size, SPAN_BYTES[described.swizzle])
     return Layout((rows, columns), (pitch, size), 0, _SWIZZLES[described.swizzle])
@@ -259,7 +260,7 @@ def _compare(
         raise _Undecided(f"the box does not begin at a multiple of {period} bytes for sure")
     if len({way for each in elements for way in each.apart}) > 1:
         raise _Undecided("elements that come from different numbers of accumulator values, or from others apart")
-    columns, rows = described.box[0], described.box[1]
+    columns, rows = described.box[:2]
     places = layout.offsets().reshape(columns, rows).T
     coordinates = [_coordinates(each) for each in elements]
     first = min(int(column.min()) for _, column in coordinates)
