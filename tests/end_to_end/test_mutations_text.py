@@ -263,11 +263,11 @@ MUTATIONS = (
     Mutation("wait by another thread", ("BG103",), rewrite(r"@%p0 (.*bulk\.wait_group\.read)", r"@!%p0 \1"), STAGED),
     Mutation("bulk commits dropped", ("BG101", "BG103"), drop(r"bulk\.commit_group"), STAGED),
     Mutation("last bulk commit dropped", ("BG101", "BG103"), drop(r"bulk\.commit_group", -1), ("bias-gelu", *STAGED)),
-    Mutation("final wait dropped", ("BG102",), drop(r"bulk\.wait_group 0"), STAGED),
+    Mutation("final wait dropped", ("BG102",), drop(r"bulk\.wait_group\.read 0", -1), STAGED),
     Mutation(
         "final wait leaves one",
         ("BG102",),
-        rewrite(r"bulk\.wait_group (?P<n>0)", number(plus(1))),
+        rewrite(r"bulk\.wait_group\.read (?P<n>0)", number(plus(1)), -1),
         ("bias-gelu", *STAGED),
     ),
     Mutation("store by every thread", ("BG101", "BG103"), rewrite(r"@%p0 (cp\.async\.bulk\.tensor)", r"\1"), ONE_GROUP),
@@ -400,8 +400,8 @@ HARMLESS = (
     Mutation("a barrier more", (), after(r"bar\.sync 0;", 0, "\tbar.sync 0;")),
     Mutation("a cluster barrier more", (), after(r"cluster\.wait", 0, *CLUSTER_SYNC), PAIRS),
     Mutation("all wgmmas waited for", (), rewrite(WGMMA_WAIT + r".* (?P<n>1);", number(plus(-1))), FEW),
-    # At exit the sources must have been read; when the kernel ends, the writes are done.
-    Mutation("final wait for the reads", (), rewrite(r"bulk\.wait_group 0", "bulk.wait_group.read 0"), STAGED),
+    # At exit the sources must have been read, which is all that is waited for; when the kernel ends, writes are done.
+    Mutation("final wait for the writes", (), rewrite(r"bulk\.wait_group\.read 0", "bulk.wait_group 0", -1), STAGED),
     Mutation("prefetches dropped", (), drop(r"prefetch")),
     Mutation("waits with a hint", (), rewrite(r"(try_wait.*), (%r\d+);", r"\1, \2, 1000;"), FEW),
     Mutation("copies swapped", (), move(COPY, 0, COPY, 1)),
