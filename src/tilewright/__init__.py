@@ -27,7 +27,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.ready import compile, matmul
+    from tilewright.driver.gemm import gated_matmul, grouped_matmul, masked_matmul, matmul
+    from tilewright.driver.ready import compile
     from tilewright.driver.run import CompiledKernel
     from tilewright.frontends.tile.language import (
         Kernel,
@@ -63,8 +64,8 @@ _HOMES = {
     "TilewrightError": "tilewright.base.error",
     "CompiledKernel": "tilewright.driver.run",
     "compile": "tilewright.driver.ready",
-    "matmul": "tilewright.driver.ready",
     "load": "tilewright.runtime.bundle",
+    **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.gemm"),
     **dict.fromkeys(
         (
             "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f8e4m3", "f8e5m2", "f16", "f32", "gelu", "grid", "group",
@@ -89,13 +90,16 @@ __all__ = [
     "f8e5m2",
     "f16",
     "f32",
+    "gated_matmul",
     "gelu",
     "grid",
     "group",
+    "grouped_matmul",
     "i32",
     "kernel",
     "load",
     "loop",
+    "masked_matmul",
     "matmul",
     "maximum",
     "minimum",

@@ -28,7 +28,7 @@ class CompiledKernel:
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
-        self._program = Program(bundle)
+        self.program = Program(bundle)
 
     def __repr__(self) -> str:
         return f"<compiled {self.bundle.name} for {self.bundle.target}>"
@@ -39,7 +39,7 @@ class CompiledKernel:
         program.
         """
         if on == "gpu" or (on == "auto" and any(_is_on_gpu(array) for array in inputs)):
-            return self._program(*inputs, out=out)
+            return self.program(*inputs, out=out)
         return run_on_machine(self.bundle, inputs, out=out, seed=seed)
 
 

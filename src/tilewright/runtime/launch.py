@@ -106,11 +106,21 @@ class LoadedPlan:
             key = (stream, *[pointers[name] for name in self._arguments])
         except KeyError as error:
             raise self._wrong_names(pointers) from error
+        if len(pointers) != len(self._arguments):
+            raise self._wrong_names(pointers)
+        self.run_at(key)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the input and output buffers, in the order in which `run_at` takes their addresses."""
+        return self._arguments
+
+    def run_at(self, key: tuple[int, ...]) -> None:
+        """`run` with a stream and then the address of each of `arguments`, which is how launches are remembered."""
         launches = self._prepared.get(key)
-        if launches is None or len(pointers) != len(self._arguments):
-            launches = self._prepare(pointers, stream, key)
-        cuda = self._cuda
-        if int(cuda.cuCtxGetCurrent()[1]) == self.device.context:
+        if launches is None:
+            launches = self._prepare(dict(zip(self._arguments, key[1:], strict=True)), key[0], key)
+        if int(self._cuda.cuCtxGetCurrent()[1]) == self.device.context:
             self._launch(launches)
         else:
             with gpu.current(self.device):
@@ -280,8 +290,6 @@ class LoadedPlan:
     def _prepare(self, pointers: Mapping[str, int], stream: int, key: tuple[int, ...]) -> tuple[_Prepared, ...]:
         if self._closed:
             raise TilewrightError(f"{self.name} is closed", remedy="load it again")
-        if len(pointers) != len(self._arguments):
-            raise self._wrong_names(pointers)
         for name in self._arguments:
             if pointers[name] == 0 and self.plan.buffer(name).span_elements:
                 raise TilewrightError(f"the address of {name} is null", remedy="pass an allocated array")
