@@ -177,7 +177,7 @@ def output(name: str) -> tuple[str, ...]:
     return tuple(normal_lines(OUTPUTS[name]()))
 
 
-_PATH = re.compile(r'"[^"\n]*/([^"/\n]+\.py:\d+)"')
+_PATH = re.compile(r'"(?:[^"\n]*/)?([^"/\n]+\.py):\d+"')
 _INTEGER = re.compile(r"#builtin\.int<(-?\d+)>")
 _NAME = re.compile(r"(%[a-z]*)\d+")
 _LINE = re.compile(r"\bline \d+:")

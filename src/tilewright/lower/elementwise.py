@@ -67,7 +67,7 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
     for inner in op.body.block.ops:
         match inner:
             case ac.AffineOp():
-                values[inner.result] = IndexPlace(_affine(text, values, inner))
+                values[inner.result] = IndexPlace(affine_index(text, values, inner))
             case ac.IndexDivideOp():
                 values[inner.result] = IndexPlace(divided(text, values, inner))
             case ac.ElementLoadOp():
@@ -93,7 +93,8 @@ def divided(text: Text, values: Places, op: ac.IndexDivideOp) -> str:
     return text.into("b32", "div.u32", place.register, op.size.data)
 
 
-def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:
+def affine_index(text: Text, values: Places, op: ac.AffineOp) -> str:
+    """The sum of multiples of indices and a constant, wrapping as 32-bit integers do."""
     total = text.into("b32", "mov.u32", op.constant.data)
     for coefficient, operand in zip(integers(op.coefficients), op.operands_, strict=True):
         place = values[operand]

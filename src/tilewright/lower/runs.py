@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
-from tilewright.lower.elementwise import divided
+from tilewright.lower.elementwise import affine_index, divided
 from tilewright.lower.emit import Text
 from tilewright.lower.float8 import PTX_NAMES, pack_bytes
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
@@ -114,7 +114,7 @@ def _begin(
     for inner in op.body.block.ops:
         match inner:
             case ac.AffineOp():
-                values[inner.result] = IndexPlace(_affine(text, values, inner))
+                values[inner.result] = IndexPlace(affine_index(text, values, inner))
                 coefficients = integers(inner.coefficients)
                 steps[inner.result] = sum(
                     factor * steps[operand] for factor, operand in zip(coefficients, inner.operands_, strict=True)
@@ -129,15 +129,6 @@ def _begin(
             case _:
                 pass
     return values, loads
-
-
-def _affine(text: Text, values: Places, op: ac.AffineOp) -> str:
-    total = text.into("b32", "mov.u32", op.constant.data)
-    for coefficient, operand in zip(integers(op.coefficients), op.operands_, strict=True):
-        place = values[operand]
-        assert isinstance(place, IndexPlace)
-        total = text.into("b32", "mad.lo.s32", place.register, coefficient, total)
-    return total
 
 
 def _issue(
