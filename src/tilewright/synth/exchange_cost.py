@@ -2,8 +2,11 @@
 
 Theory: a CTA's warps are dealt to the multiprocessor's schedulers, each of which issues byte permutes, selections and
 moves at its own rate; shuffles and wavefronts of all warps go through one pipe; each dependent round adds its latency.
-The estimate is the sum of the three. Byte permutes are counted by following every byte of a thread's file: a word whose
-bytes lie in one register as they shall costs nothing, one of two registers one permute.
+The estimate is the sum of the three, except that words are selected while others are shuffled: of these two the longer
+counts. Bytes are packed beside accesses too, but the first store waits for its words, and the last load's words are
+taken apart when nothing else is left, so that wide accesses wait longer. Byte permutes are counted by following every
+byte of a thread's file: a word whose bytes lie in one register as they shall costs nothing, one of two registers one
+permute.
 
 The constants are the target's, `exchange.*`: least squares of cycles measured (relative error 10 %, root mean square).
 What the assembler folds into what stands before and after an exchange is in the mean of what was measured. Not handled:
@@ -36,13 +39,24 @@ _WORD_BYTES = 4
 
 @dataclass(slots=True)
 class _Count:
-    """Of one warp, except barriers. fresh: the next register's number; selected: of the permutes, those whose bytes
-    depend on the thread, or come from two registers to two."""
+    """Of one warp, except barriers.
+
+    fresh: the next register's number. Of the permutes, `selected` are those whose bytes depend on the thread, and
+    `crossed` those between two registers and two. shuffles: of whole words; crossings: of words put together for it.
+    stored, loaded: accesses; filled: permutes of words that are stored; unloaded: permutes so far when the last load
+    was issued.
+    """
 
     fresh: int
     permutes: int = 0
     selected: int = 0
+    crossed: int = 0
     shuffles: int = 0
+    crossings: int = 0
+    stored: int = 0
+    loaded: int = 0
+    filled: int = 0
+    unloaded: int = 0
     turns: int = 0
     wavefronts: int = 0
     accesses: int = 0
@@ -68,24 +82,37 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
     turns = -(-warps // schedulers)
     # Bytes are permuted one word at a time; of halves the assembler makes fewer instructions than are asked for.
     rate = target.limit("exchange.byte_centicycles" if element_bytes == 1 else "exchange.integer_centicycles")
-    packed = count.permutes - count.selected
-    issue = (packed * rate + count.selected * target.limit("exchange.integer_centicycles")) * turns
+    packed = count.permutes - count.selected - count.crossed
+    issue = (packed * rate + count.crossed * target.limit("exchange.integer_centicycles")) * turns
+    shuffle = target.limit("exchange.shuffle_centicycles")
     pipe = warps * (
         count.wavefronts * target.limit("exchange.wavefront_centicycles")
         + count.accesses * target.limit("exchange.access_centicycles")
-        + count.shuffles * target.limit("exchange.shuffle_centicycles")
+        + count.crossings * shuffle
         + count.turns * target.limit("exchange.turn_centicycles")
     )
-    slots = count.permutes + count.shuffles + count.turns + count.accesses
+    # Words are selected while others are under way.
+    selecting = count.selected * target.limit("exchange.select_centicycles") * turns
+    overlapped = max(selecting, warps * count.shuffles * shuffle)
+    if element_bytes == 1:
+        overlapped += _ends_per_access(count) * target.limit("exchange.fill_centicycles") * turns
+    slots = count.permutes + count.shuffles + count.crossings + count.turns + count.accesses
     return ExchangeCost(
-        cycles=-(-(issue + pipe) // 100) + count.latency,
+        cycles=-(-(issue + pipe + overlapped) // 100) + count.latency,
         issue_slots=slots,
         wavefronts=count.wavefronts * warps,
-        shuffles=count.shuffles + count.turns,
+        shuffles=count.shuffles + count.crossings + count.turns,
         barriers=count.barriers,
         shared_bytes=count.shared_bytes,
         moved_bytes=count.moved_bytes * warps,
     )
+
+
+def _ends_per_access(count: _Count) -> int:
+    """Permutes that nothing else hides: of the words that the first access stores, and of those that the last loads."""
+    stored = -(-count.filled // count.stored) if count.stored else 0
+    loaded = -(-(count.permutes - count.unloaded) // count.loaded) if count.loaded else 0
+    return stored + loaded
 
 
 _Part = tuple[int, int]
@@ -111,9 +138,9 @@ def _followed(
         case Cross():
             words = _pack(count, file, per_word)
             pairs = words // 2
-            count.shuffles += pairs + words % 2
+            count.crossings += pairs + words % 2
             count.permutes += 3 * pairs + words % 2
-            count.selected += 3 * pairs + words % 2
+            count.crossed += 3 * pairs + words % 2
             count.moved_bytes += (pairs + words % 2) * _WORD_BYTES * 32
             count.latency += target.limit("exchange.shuffle_latency_cycles")
             return _renewed(count, len(file), per_word)
@@ -128,8 +155,8 @@ def _followed(
             for access in (step.store, step.load):
                 _count_access(count, access, element_bytes)
             count.latency += target.limit(f"exchange.{step.scope}_trip_cycles")
-            if step.rounds and step.scope == "warp":
-                count.latency -= target.limit("exchange.rounds_warp_gain_cycles")
+            if step.rounds:
+                count.latency -= target.limit(f"exchange.rounds_{step.scope}_gain_cycles")
             count.barriers += len(step.parts) if step.scope == "block" else 0
             count.shared_bytes = max(count.shared_bytes, step.size_bytes)
             return _loaded(count, step.load, step.elements, per_word)
@@ -217,6 +244,13 @@ def _renewed(count: _Count, elements: int, per_word: int) -> _File:
 
 
 def _store(count: _Count, file: _File, access: Access, per_word: int) -> None:
+    before = count.permutes
+    _fill(count, file, access, per_word)
+    count.filled += count.permutes - before
+    count.stored += len(access.elements)
+
+
+def _fill(count: _Count, file: _File, access: Access, per_word: int) -> None:
     for moved in access.elements:
         parts = [file[each] for each in moved]
         if len(moved) < per_word:
@@ -235,6 +269,8 @@ def _count_access(count: _Count, access: Access, element_bytes: int) -> None:
 
 
 def _loaded(count: _Count, access: Access, elements: int, per_word: int) -> _File:
+    count.unloaded = count.permutes
+    count.loaded += len(access.elements)
     file = _in_order(0, elements, per_word)
     for moved in access.elements:
         for at, element in enumerate(moved):
