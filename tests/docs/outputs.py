@@ -41,9 +41,9 @@ def broken() -> tuple[Broken, ...]:
     return tuple(break_it(specimen, variant, lambda _: None) for variant in VARIANTS)
 
 
-def command(*arguments: str, code: int = 0) -> str:
+def command(*arguments: str, code: int = 0, columns: int = 160) -> str:
     """What `tilewright ARGUMENTS` prints on a wide terminal without colours, ending with an exit code."""
-    environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-m", "tilewright", *arguments],
         capture_output=True, text=True, env=environment, cwd=ROOT, timeout=120, check=False,
@@ -166,6 +166,17 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     ),
     "banks-kernel": lambda: command(
         "banks", "examples/transpose.ptx", "--launch", "examples/transpose.launch.json", code=1
+    ),
+    "schedule": lambda: command(
+        "schedule",
+        "src/tilewright/driver/kernels.py:matmul_kernel",
+        "--shape",
+        "M=4096,N=4096,K=4096",
+        "--tile",
+        "128x256",
+        "--stages",
+        "3",
+        columns=120,
     ),
     "run-ring": lambda: command("run", "examples/ring.ptx", "--launch", "examples/ring.launch.json"),
 }
