@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -22,6 +23,7 @@ from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof import reprove
 from tilewright.driver.schedule_proof import settle_schedule
+from tilewright.driver.spills import roomier, spilled
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -142,15 +144,55 @@ def compile_kernel(
 
     dims: extent of every axis; dtype: of all parameters, or by parameter (bf16 where unnamed); strides: in elements, of
     parameters that are not row-major. rerun: prove the emitted text again by running a small instance. Raises
-    TilewrightError for anything a user can mend, and for a kernel that does not prove.
+    TilewrightError for anything a user can mend, and for a kernel that does not prove or whose registers spill.
     """
+    wanted = wanted or Wanted()
+    once = partial(
+        _compile_once, kernel, target=target, dims=dims, dtype=dtype, strides=strides, rerun=rerun,
+        assembled=assembled, progress=progress,
+    )  # fmt: skip
+    compilation = once(wanted=wanted)
+    if not _spills(compilation):
+        return compilation
+    for roomy in roomier(compilation.decisions, wanted):
+        try:
+            other = once(wanted=roomy)
+        except Undecided:
+            raise
+        except TilewrightError as error:
+            if error.findings:
+                raise
+            continue  # a tile that does not suit the program's arrays or memory
+        if not _spills(other):
+            return other
+    assert compilation.assembly is not None
+    raise spilled(kernel.name, compilation.ptx, compilation.assembly.spill_bytes)
+
+
+def _spills(compilation: Compilation) -> bool:
+    return compilation.assembly is not None and compilation.assembly.spill_bytes > 0
+
+
+def _compile_once(
+    kernel: Kernel,
+    *,
+    target: str,
+    dims: Mapping[str, int],
+    dtype: str | Element | Mapping[str, str | Element],
+    strides: Mapping[str, tuple[int, ...]] | None,
+    wanted: Wanted,
+    rerun: bool,
+    assembled: bool,
+    progress: Progress | None,
+) -> Compilation:
+    """`compile_kernel` with one configuration, spilling or not."""
     facts = target_named(target)
     if not facts.supports("wgmma"):
         raise TilewrightError(
             f"{target} is known to the checker, but nothing is compiled for it yet", remedy="use --target sm_90a"
         )
     clock = _Clock(progress)
-    kernel, wanted = _aligned(kernel, elements_of(kernel, dtype), wanted or Wanted())
+    kernel, wanted = _aligned(kernel, elements_of(kernel, dtype), wanted)
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
     with clock.step("decide"):

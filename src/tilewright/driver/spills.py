@@ -1,0 +1,57 @@
+"""A kernel spills registers to local memory: which configuration is tried next, and what is said where none is left?
+
+No accepted kernel spills. What spills is known once the text is assembled; then a tile that the compiler chose gives
+way to one whose accumulators leave more registers, narrower ones of the same kind first, so that as little as possible
+changes. A tile that was asked for is refused, with the place where most registers live (`driver.register_pressure`).
+Checked by: tests/driver/test_spills.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.register_pressure import register_pressure
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.synth.wanted import Wanted
+
+_NARROWER = (8, 16, 24, 40)
+"""Columns fewer, in turn."""
+_SMALL_TILES = ((128, 128), (128, 64), (64, 64))
+
+
+def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
+    """Wishes for tiles with fewer accumulators in a thread, in the order to try; none where the tile is not free."""
+    if not isinstance(decisions, PipelineDecisions) or _is_fixed(wanted):
+        return
+    turns = bool(decisions.turns)
+    for fewer in _NARROWER:
+        if decisions.tile_n - fewer >= _NARROWER[-1]:
+            yield replace(wanted, tile=(decisions.tile_m, decisions.tile_n - fewer), turns=turns)
+    for tile in _SMALL_TILES:
+        if tile[0] <= decisions.tile_m and tile[0] * tile[1] < decisions.unit_rows * decisions.tile_n:
+            yield replace(wanted, tile=tile, turns=False)
+
+
+def _is_fixed(wanted: Wanted) -> bool:
+    fixed = (wanted.tile, wanted.consumers, wanted.turns, wanted.split, wanted.depth, wanted.stages)
+    return any(each is not None for each in fixed)
+
+
+def spilled(name: str, ptx: str, spill_bytes: int) -> TilewrightError:
+    """The refusal of a kernel that spills."""
+    where = ""
+    roles = [role for kernel in read(ptx).kernels for role in register_pressure(kernel) or ()]
+    budgeted = [(role.registers - role.budget, role) for role in roles if role.budget is not None]
+    if budgeted:
+        _, over = max(budgeted, key=lambda item: item[0])
+        where = (
+            f"; of {over.budget} registers, about {over.registers} are wanted, most at line {over.span.line} of the "
+            f"PTX: {over.span.text.strip()[:60]}"
+        )
+    return TilewrightError(
+        f"{name} would spill {spill_bytes} bytes of a thread's registers to local memory{where}",
+        remedy="use a tile with fewer columns, or leave the tile to the compiler",
+    )

@@ -1,0 +1,61 @@
+# Axis names in annotations are data, not types: checkers of types take them for undefined names.
+# ruff: noqa: F821
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+"""A kernel that would spill gets another tile, or is refused where its tile was asked for."""
+
+import pytest
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile import compile_kernel
+from tilewright.driver.spills import roomier
+from tilewright.frontends.tile import language as tw
+from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
+from tilewright.synth.wanted import Wanted
+
+
+@tw.kernel
+def residual(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["N", "K"],
+    r: tw.Tensor["M", "N"],
+    y: tw.Tensor["M", "N"],
+) -> None:
+    i, j = tw.grid("M", "N")
+    total = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        total += tw.dot(x[i, k], w[j, k].T)
+    y[i, j] = total + r[i, j]
+
+
+_SPILLING = Wanted(tile=(128, 200), turns=True)
+"""Tiles whose accumulators leave 32 registers: ptxas 12.9 and 13.0 spill 16 bytes of this program."""
+
+
+def test_a_tile_that_was_asked_for_is_refused_with_the_place() -> None:
+    with pytest.raises(TilewrightError, match=r"would spill \d+ bytes.*registers.*line \d+") as refused:
+        compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=_SPILLING, rerun=False)
+    assert "fewer columns" in (refused.value.remedy or "")
+
+
+def test_a_tile_that_the_compiler_chose_gives_way() -> None:
+    dims = {"M": 8192, "N": 8192, "K": 8192}
+    unassembled = compile_kernel(residual, dims=dims, rerun=False, assembled=False).decisions
+    made = compile_kernel(residual, dims=dims, rerun=False)
+    assert made.assembly is not None
+    assert made.assembly.spill_bytes == 0
+    assert isinstance(made.decisions, PipelineDecisions)
+    assert isinstance(unassembled, PipelineDecisions)
+    assert (made.decisions.turns, made.decisions.tile_n) != (unassembled.turns, unassembled.tile_n)
+
+
+def test_roomier_tiles_have_fewer_accumulators_and_leave_fixed_ones_alone() -> None:
+    dims = {"M": 2048, "N": 2048, "K": 2048}
+    decisions = compile_kernel(residual, dims=dims, wanted=_SPILLING, rerun=False, assembled=False).decisions
+    found = list(roomier(decisions, Wanted(misaligned=("r",))))
+    assert found
+    for wish in found:
+        assert wish.tile is not None
+        assert wish.tile[0] * wish.tile[1] < 128 * 200
+        assert wish.misaligned == ("r",)
+    assert list(roomier(decisions, _SPILLING)) == []
+    assert list(roomier(ElementwiseDecisions(1, 128, ()), Wanted())) == []
