@@ -39,7 +39,7 @@ def test_blackwell_inherits_and_overrides_but_never_answers_for_hopper_alone() -
     assert blackwell.limit("tensor_map.swizzle_max") == 6
     assert target("sm_90a").supports("wgmma") and not blackwell.supports("wgmma")
     assert blackwell.supports("tcgen05") and not target("sm_90a").supports("tcgen05")
-    for key in ("wgmma.m", "matrix_descriptor.base_offset_max", "device.multiprocessors"):
+    for key in ("wgmma.m", "matrix_descriptor.base_offset_max", "device.multiprocessors", "latency.product_cycles"):
         target("sm_90a").fact(key)
         with pytest.raises(TilewrightError, match="states no fact"):
             blackwell.fact(key)

@@ -27,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="sm_90a", help="architecture (default: sm_90a)")
     parser.add_argument("--shape", default="", metavar="M=4096,...", help="extent of every axis")
     parser.add_argument(
-        "--dtype", default="bf16", metavar="DTYPE", help="bf16, f16 or f32; or by parameter, as in a=bf16,c=f32"
+        "--dtype",
+        default="bf16",
+        metavar="DTYPE",
+        help="bf16, f16, f32, f8e4m3 or f8e5m2; or by parameter, as in a=bf16,c=f32",
     )
     parser.add_argument("-o", "--output", metavar="FILE.twb", help="bundle to write (default: KERNEL.twb)")
     parser.add_argument(
