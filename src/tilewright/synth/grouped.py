@@ -6,7 +6,7 @@ both, where few rows a group make narrow tiles worth it. Results leave by plain 
 row; a bulk store writes whole boxes, into the rows of the next group. The weights of a group are picked by the
 outermost coordinate of their tensor map.
 
-Handled: one product, groups of its rows, one after the other in one array or at equal distances; operands that a tensor
+Handled: products of one left operand, groups of its rows, one after the other in one array or at equal distances; operands that a tensor
 map can describe as they stand; clusters of one. Anything else is refused with the author's line.
 Checked by: tests/synth/test_grouped.py, by `legal`, and by `contract` on the lowered kernel.
 """
