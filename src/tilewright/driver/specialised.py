@@ -20,7 +20,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.ready import compile_for, misaligned_names
 from tilewright.driver.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.runtime.arrays import ArrayView, view_array
+from tilewright.runtime.arrays import ArrayView, empty_like_device, view_array
 from tilewright.runtime.repeated import Repeated, repeat_key
 from tilewright.synth.decide import Wanted
 
@@ -77,6 +77,10 @@ def call(
     views: dict[str, ArrayView] = {}
     for name, array in arrays.items():
         used[name], views[name] = _with_positive_strides(_as_rows(array, len(axes[name])), name)
+    first = next(iter(views.values()))
+    if out is None and first.device == "cpu" and first.library == "torch":
+        # The CPU machine's own results are NumPy's.
+        out = empty_like_device(first, shape, element)
     target = None
     if out is not None:
         given = view_array(out, name="out")
