@@ -18,8 +18,8 @@ def choose_cluster(
 ) -> tuple[int, int]:
     """CTAs of a cluster along rows and columns. One, unless asked for: see the reason it gives.
 
-    Sharing gains nothing where it was measured (`python -m bench clusters` on an H200: within 1 % for squares of 2048 to
-    16384): the caches join requests of neighbouring multiprocessors for the same lines by themselves, so that a
+    Sharing gains nothing where it was measured (`python -m bench clusters` on an H200: within 1 % for squares of 2048
+    to 16384): the caches join requests of neighbouring multiprocessors for the same lines by themselves, so that a
     multicast reads no fewer sectors of the L2 cache, while a slot is free only when both CTAs have released it.
     """
     if wanted.cluster is not None:

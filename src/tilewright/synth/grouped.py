@@ -6,8 +6,8 @@ both, where few rows a group make narrow tiles worth it. Results leave by plain 
 row; a bulk store writes whole boxes, into the rows of the next group. The weights of a group are picked by the
 outermost coordinate of their tensor map.
 
-Handled: products of one left operand, groups of its rows, one after the other in one array or at equal distances; operands that a tensor
-map can describe as they stand; clusters of one. Anything else is refused with the author's line.
+Handled: products of one left operand, groups of its rows, one after the other in one array or at equal distances;
+operands that a tensor map can describe as they stand; clusters of one. Anything else is refused with the author's line.
 Checked by: tests/synth/test_grouped.py, by `legal`, and by `contract` on the lowered kernel.
 """
 
@@ -33,9 +33,8 @@ from tilewright.ir.decisions import (
 from tilewright.ir.tile_facts import Grouping, dots, index_offset, parameter_name, stores
 from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_types import TensorType, axes_text, tensor_type, value_type
-from tilewright.legal.legality import check
-from tilewright.legal.tensor_map import TensorMap
 from tilewright.synth.async_plan import plan_load, plan_words
+from tilewright.synth.batch import broken_rules, with_matrices
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
@@ -277,15 +276,9 @@ def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: st
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
     if group not in strides:
         return operand
-    one = operand.map
-    element_bytes = tensor.element_kind.bytes
-    map_ = replace(
-        one,
-        dims=(*one.dims, site.program.extents[group]),
-        strides_bytes=(*one.strides_bytes, strides[group] * element_bytes),
-        box=(*one.box, 1),
-    )
-    broken = _broken(site, map_)
+    count = site.program.extents[group]
+    map_ = with_matrices(operand.map, count, strides[group] * tensor.element_kind.bytes)
+    broken = broken_rules(site, map_)
     if broken:
         raise _unsupported(
             site.program,
@@ -293,12 +286,6 @@ def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: st
             "give an array whose groups begin at multiples of 16 bytes",
         )
     return replace(operand, map=map_)
-
-
-def _broken(site: Site, one: MapDecision) -> list[str]:
-    map_ = one.tensor_map()
-    asked = TensorMap(map_.element.value, one.dims, one.strides_bytes, one.box, swizzle=one.swizzle)
-    return [item.message for item in check(asked, site.target).violations]
 
 
 def _store(program: tile.ProgramOp, store: tile.StoreOp, rows: str, columns: str) -> StoreDecision:

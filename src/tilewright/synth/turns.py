@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
+from tilewright.synth.memory_bound import memory_cycles
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.shared_memory import SharedMemory
 from tilewright.synth.store_chunks import StagedRow, staged_row
@@ -153,7 +154,7 @@ def choose_turns(
         in_turn, shared = ([tile for tile in tiles if tile.shape.columns in legal] for tiles in (in_turn, shared))
 
     def cycles(tile: LargeTile) -> float:
-        return _cycles(rates, question, tile.shape, turns=tile.turns)
+        return _cycles(rates, question, tile.shape, target, turns=tile.turns)
 
     # Of as good ones the widest, whose rows stay in registers for longest.
     best = min((*in_turn, *shared), key=lambda tile: (cycles(tile), -tile.shape.columns))
@@ -167,14 +168,35 @@ def choose_turns(
     return best
 
 
-def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
+def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> float:
+    loop = _loop_cycles(rates, question, shape, turns=turns)
+    memory = memory_cycles(question, _chunk_bytes(question, shape, target, turns=turns), target)
+    return _START_CYCLES + (loop**_SHARPNESS + memory**_SHARPNESS) ** (1 / _SHARPNESS)
+
+
+def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> int:
+    """Of a row of the chunks in which a tile leaves, 0 where it leaves in none."""
+    widths = (question.stored_bytes,)
+    row = staged_row(shape.columns, widths)
+    if turns:
+        loaded = shape.rows + _loaded_columns(question, shape)
+        row = turn_row(shape.columns, widths, loaded * shape.depth * question.element_bytes, target)
+    return 0 if row is None else row.bytes
+
+
+def _loaded_columns(question: TileQuestion, shape: TileShape) -> int:
+    step = question.loaded_steps[0 if shape.swapped else 1]
+    return -(-shape.columns // step) * step * question.products
+
+
+def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
+    """Of the multiprocessor with most tiles, once its pipeline is full."""
     rows, columns, depth = question.extents
     if shape.swapped:
         rows, columns = columns, rows
     tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * question.batch
     waves = math.ceil(tiles / rates.multiprocessors)
-    step = question.loaded_steps[0 if shape.swapped else 1]
-    loaded = -(-shape.columns // step) * step * question.products
+    loaded = _loaded_columns(question, shape)
     multiplied = (shape.rows, shape.columns * question.products, shape.depth)
     multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
     each = (multiply**_SHARPNESS + (_FETCH[question.element_bytes] * fetch) ** _SHARPNESS) ** (1 / _SHARPNESS)
@@ -183,6 +205,6 @@ def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bo
     chunks = shape.columns * question.stored_bytes // row.bytes if row is not None else shape.columns
     epilogue = shape.rows * shape.columns * question.stored_bytes / _STORE_BYTES_PER_CYCLE + _CHUNK_CYCLES * chunks
     if not turns:
-        return _START_CYCLES + waves * (tile + epilogue)
+        return waves * (tile + epilogue)
     # An epilogue longer than the other's product shows through.
-    return _START_CYCLES + waves * max(tile + _TURN_CYCLES, (tile + epilogue) / UNITS) + epilogue
+    return waves * max(tile + _TURN_CYCLES, (tile + epilogue) / UNITS) + epilogue

@@ -1,0 +1,49 @@
+"""How long does device memory take for a product's operands and result, whatever the multiprocessors do meanwhile?
+
+Each operand is read once and the result is written once, at the rate of a plain copy. A row of the result leaves in
+chunks, one box of a bulk store for each. Where two chunks meet inside a cache line, each is a request of its own for a
+part of it; where they meet inside a sector, the sector must besides be joined with what memory holds, which costs
+several transfers of a whole one. Chunks of a tile are equally long and follow one another, so that they meet at
+multiples of their length, whatever the tile; rows are taken to begin on a line.
+
+Not handled: operands that leave the L2 cache and are read again. Checked by: tests/synth/test_memory_bound.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.synth.tile_shape import TileQuestion
+from tilewright.targets import Target
+
+_SHARE = 0.87
+"""Of the rate of a plain copy, what products reach that do little else (measured on an H200, batches of 32 products of
+512x4096 with 128 contracted elements, as are the two below)."""
+_SHARED_LINE_BYTES = 16
+"""What a line costs, in bytes written, that two chunks share; and"""
+_SHARED_SECTOR_BYTES = 192
+"""a sector, besides."""
+
+
+def memory_cycles(question: TileQuestion, chunk_bytes: int, target: Target) -> float:
+    """Cycles of the device's clock for all bytes of a product whose result leaves in chunks of rows of so many bytes.
+
+    chunk_bytes: of one row of a chunk, 0 where rows do not leave in chunks.
+    """
+    rows, columns, depth = question.extents
+    operands = (rows + columns * question.products) * depth * question.element_bytes
+    result = rows * columns * question.stored_bytes
+    if chunk_bytes:
+        row_bytes = columns * question.stored_bytes
+        lines = meetings_inside(row_bytes, chunk_bytes, target.limit("device.line_bytes"))
+        sectors = meetings_inside(row_bytes, chunk_bytes, target.limit("device.sector_bytes"))
+        result += rows * (_SHARED_LINE_BYTES * lines + _SHARED_SECTOR_BYTES * sectors)
+    rate = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
+    return question.batch * (operands + result) / (_SHARE * rate)
+
+
+def meetings_inside(row_bytes: int, chunk_bytes: int, unit_bytes: int) -> int:
+    """Of the places in a row where two chunks meet, those inside a unit of memory and not between two of them."""
+    meetings = (row_bytes - 1) // chunk_bytes
+    between = (row_bytes - 1) // math.lcm(chunk_bytes, unit_bytes)
+    return meetings - between
