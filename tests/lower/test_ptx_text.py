@@ -216,7 +216,7 @@ CHECK:      ret;
 
 
 def test_a_materialized_operand_is_a_kernel_of_its_own_that_runs_first():
-    lowered = lower(product_of_sums, {"M": 256, "N": 256, "K": 256})
+    lowered = lower(product_of_sums, {"M": 256, "N": 256, "K": 256}, wanted=Wanted(computed="workspace"))
     filecheck(
         lowered.ptx,
         """

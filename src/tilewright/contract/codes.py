@@ -183,6 +183,11 @@ RULES: dict[str, Rule] = {
         Rule("WG010", "shape-not-supported", "no wgmma has this shape or element",
              "One wgmma computes 64 rows and 8 to 256 columns in steps of 8.", "PTX ISA 9.7.15.2 (wgmma shapes)",
              "n is 260.", "Choose m a multiple of 64 and n a multiple of 8 up to 256."),
+        Rule("WG011", "operand-registers-in-flight", "A's registers are written while a wgmma may still read them",
+             "Registers of A may be written only after wait_group covers the last wgmma that reads them.",
+             "PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
+             "The next slot's A is moved to registers with one group still pending.",
+             "Wait with pending = 0 before the registers are written again."),
         # ------------------------------------------------------------ named barriers
         Rule("NB001", "barrier-out-of-range", "a named barrier's number is not free",
              "A CTA has barriers 0 to 15; barrier 0 serves the synchronization of the whole CTA.", _NAMED,

@@ -5,7 +5,7 @@ so after `wait_group n` the groups done are all but the newest n: with G groups 
 G - 1 - g >= n. `wgmma.fence` must stand between an access to the accumulator's registers and the next wgmma that uses
 them, except between wgmmas of one shape that share it (PTX ISA 9.7.15.7.1).
 
-Not handled: A from registers, elements other than bf16, f16, f8e4m3 and f8e5m2, sparsity.
+Not handled: A from registers (`register_operand_steps`), elements other than bf16, f16, f8e4m3 and f8e5m2, sparsity.
 Checked by: tests/contract/test_typestate_mutations.py.
 """
 
@@ -20,10 +20,11 @@ from tilewright.contract.summary import ReadSite
 from tilewright.contract.token import Accumulating, Reading, Settled, Slot, describe
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
+from tilewright.ir.ac_register_operand import ComputedIssueOp
 
 _ROWS = TARGET.limit("wgmma.m")
 """Rows of one wgmma."""
-_MAJORS = {
+MAJORS = {
     "bf16": frozenset({"K", "MN"}),
     "f16": frozenset({"K", "MN"}),
     "f8e4m3": frozenset({"K"}),
@@ -75,9 +76,9 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
         )
     walk.require_unit(op, op.unit)
     least, most, step = (TARGET.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
-    if m < _ROWS or m % _ROWS or not least <= n <= most or n % step or op.element.data not in _MAJORS:
+    if m < _ROWS or m % _ROWS or not least <= n <= most or n % step or op.element.data not in MAJORS:
         walk.report("WG010", op, f"no wgmma computes {m} x {n} of {op.element.data}")
-    elif not {op.a_major.data, op.b_major.data} <= _MAJORS[op.element.data]:
+    elif not {op.a_major.data, op.b_major.data} <= MAJORS[op.element.data]:
         walk.findings.doubt(f"majors {op.a_major.data} and {op.b_major.data} of {op.element.data}", op)
     else:
         _operands(walk, op, slot)
@@ -111,21 +112,22 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
             for block in blocks
         ]
         shape = (op.a_major.data, _ROWS, op.a_leading_bytes.data, op.a_stride_bytes.data)
-        _operand(walk, op, ring, a, shape, bases, a_steps)
+        read_operand(walk, op, ring, a, shape, bases, a_steps)
     if b is not None:
         shape = (op.b_major.data, op.n.data, op.b_leading_bytes.data, op.b_stride_bytes.data)
-        _operand(walk, op, ring, b, shape, [0], b_steps)
+        read_operand(walk, op, ring, b, shape, [0], b_steps)
 
 
-def _operand(
+def read_operand(
     walk: RoleWalk,
-    op: ac.WgmmaIssueOp,
+    op: ac.WgmmaIssueOp | ComputedIssueOp,
     ring: str,
     buffer: Buffer,
     shape: tuple[str, int, int, int],
     bases: list[int],
     steps: tuple[int, ...],
 ) -> None:
+    """What a product reads of a slot's buffer. shape: major, extent, leading and stride offsets of one matrix."""
     major, extent, leading, stride = shape
     if buffer.element != op.element.data:
         walk.findings.doubt(f"multiplies {op.element.data} from a buffer of {buffer.element}", op)

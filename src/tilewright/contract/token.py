@@ -92,6 +92,24 @@ class Scales:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """A full slot of which the unit has read its part of A, and what it computed of it, in registers."""
+
+    ring: str
+    position: Polynomial
+    m: int
+    k: int
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Numbers in registers, one for each of `k` elements of a slice of the contracted axis."""
+
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
     m: int
     n: int
@@ -146,6 +164,8 @@ Token = (
     | Settled
     | Promoted
     | Scales
+    | Computed
+    | Vector
     | Fragment
     | Staged
     | Index
@@ -156,7 +176,7 @@ Token = (
 
 def is_linear(token: Token) -> bool:
     """Whether the token is an obligation, to be used exactly once."""
-    return isinstance(token, Slot | Filling | Reading | Accumulating | Promoted | Staged)
+    return isinstance(token, Slot | Filling | Reading | Accumulating | Promoted | Computed | Staged)
 
 
 def describe(token: Token) -> str:
@@ -177,6 +197,10 @@ def describe(token: Token) -> str:
             return "a total"
         case Scales():
             return "scales"
+        case Computed():
+            return f"a slot of ring {token.ring} of which an operand was computed"
+        case Vector():
+            return "a vector"
         case Fragment():
             return "a fragment"
         case Staged():

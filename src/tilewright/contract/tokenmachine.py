@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.contract.finding import Findings
 from tilewright.contract.program import Kernel, Map, Ring, Role, reaches_peers
 from tilewright.ir import ac
+from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
 
 _RUNS = 24
 _LARGEST_CLUSTER = 4
@@ -131,6 +132,10 @@ class _Unit:
                     env[op.result] = machine.issue(self, self._slot(op.tx), op)
                 case ac.ArriveOp():
                     machine.release(self, self._slot(op.phase), op)
+                case OperandReadOp():
+                    env[op.result] = machine.look(self, self._slot(op.phase), op)
+                case ComputedIssueOp():
+                    env[op.reading] = machine.read(self, self._slot(op.computed), op)
                 case ac.WgmmaIssueOp():
                     env[op.reading] = machine.read(self, self._slot(op.phase), op)
                 case ac.WgmmaCommitOp():
@@ -288,7 +293,16 @@ class _Machine:
         self.log("copy engine", f"{copy.bytes} bytes arrive in slot {copy.stage}" + self._in(copy.cta))
         barrier.settle()
 
-    def read(self, unit: _Unit, slot: _Slot, op: ac.WgmmaIssueOp) -> _Slot:
+    def look(self, unit: _Unit, slot: _Slot, op: Operation) -> _Slot:
+        """The unit's threads begin to read a slot."""
+        state, stage = self._at(unit.cta, slot)
+        if state.content[stage] != slot.position:
+            raise _Violation("MB005", op, f"{unit.name} reads slot {stage} of ring {slot.ring} before it is filled")
+        self.log(unit.name, f"reads slot {stage}")
+        state.readers[stage].add(unit.name)
+        return slot
+
+    def read(self, unit: _Unit, slot: _Slot, op: ac.WgmmaIssueOp | ComputedIssueOp) -> _Slot:
         state, stage = self._at(unit.cta, slot)
         if state.content[stage] != slot.position:
             raise _Violation("MB005", op, f"{unit.name} reads slot {stage} of ring {slot.ring} before it is filled")

@@ -16,7 +16,7 @@ Types and operation names are not trusted: everything is derived again from oper
 not understood is a doubt, and a doubt is `Unknown`.
 
 Not handled: several rings (unknown) but for those of rendezvous (`split_steps`) and turns, conditionals, generic reads
-of ring slots, roles that fill by plain stores.
+of ring slots but for operands (`register_operand_steps`), roles that fill by plain stores.
 Checked by: tests/contract/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and by the
 second proof of the emitted text, which shares none of this code.
 """
@@ -36,6 +36,7 @@ from tilewright.contract.finding import Findings, Places, ordinal_places
 from tilewright.contract.group_steps import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.program import Kernel, Ring, read_kernel
 from tilewright.contract.promotion_steps import promotion_step
+from tilewright.contract.register_operand_steps import register_operand_step
 from tilewright.contract.resources import check_resources
 from tilewright.contract.ring_steps import ring_step
 from tilewright.contract.rings import check_roles, fill_sites
@@ -129,6 +130,7 @@ _STEPS = (
     tensor_core_step,
     split_step,
     promotion_step,
+    register_operand_step,
     array_step,
     epilogue_step,
     group_step,

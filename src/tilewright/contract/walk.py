@@ -26,6 +26,7 @@ from tilewright.contract.summary import RoleSummary
 from tilewright.contract.token import (
     UNIT,
     Accumulating,
+    Computed,
     Cursor,
     Filling,
     Fragment,
@@ -40,12 +41,14 @@ from tilewright.contract.token import (
     Staged,
     Token,
     UnitState,
+    Vector,
     describe,
     is_linear,
     moved,
 )
 from tilewright.ir import ac
 from tilewright.ir.ac_promotion import PromotedType, ScalesType
+from tilewright.ir.ac_register_operand import ComputedType, VectorType
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
@@ -356,6 +359,13 @@ def _agrees(token: Token, kind: Attribute) -> bool:
     if isinstance(token, Promoted | Scales):
         wanted = PromotedType if isinstance(token, Promoted) else ScalesType
         return isinstance(kind, wanted) and (kind.m.data, kind.n.data) == (token.m, token.n)
+    if isinstance(token, Vector):
+        return isinstance(kind, VectorType) and kind.k.data == token.k
+    if isinstance(token, Computed):
+        wanted = (token.ring, token.m, token.k, token.element)
+        return isinstance(kind, ComputedType) and wanted == (
+            kind.ring.data, kind.m.data, kind.k.data, kind.element.data
+        )  # fmt: skip
     match token, kind:
         case Cursor(), ac.CursorType():
             return kind.ring.data == token.ring

@@ -120,7 +120,7 @@ class GroupDecision:
 
 @dataclass(frozen=True, slots=True)
 class PipelineDecisions:
-    """A warp-specialized pipeline for a program with one dot.
+    """A warp-specialized pipeline for a program whose dots share a loop.
 
     more_b: right operands of further products with the same A: their tiles stand behind b's in a slot, their plans
     behind b's in async_plans, and their accumulators' columns behind those of the first.
@@ -134,7 +134,8 @@ class PipelineDecisions:
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile. partials, scales_ahead: of a product scaled inside its loop,
-    slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
+    slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way. computed: 1
+    if `a` brings a raw tile of which consumers compute their left operand in registers.
     """
 
     rows: str
@@ -174,6 +175,7 @@ class PipelineDecisions:
     turns: int = 0
     partials: int = 1
     scales_ahead: int = 1
+    computed: int = 0
 
     @property
     def scaled_copies(self) -> int:

@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
+from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
 from tilewright.ir.decisions import transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.array_part import lower_part
@@ -46,6 +47,7 @@ from tilewright.lower.places import (
 from tilewright.lower.prefetch import lower_prefetch
 from tilewright.lower.promotion import lower_promotion, used_once
 from tilewright.lower.raster import raster
+from tilewright.lower.register_operand import lower_register_operand
 from tilewright.lower.rings import (
     keep_releases_first,
     lower_advance,
@@ -474,6 +476,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 lowering.places[op.settled] = lowering.place(op.accumulator)
         case PromotedStartOp() | ScalesLoadOp() | PromoteOp() | PromotedReadOp():
             lower_promotion(lowering, op)
+        case VectorLoadOp() | OperandReadOp() | ComputedIssueOp():
+            lower_register_operand(lowering, op)
         case ac.SplitIndexOp():
             lowering.places[op.result] = IndexPlace(text.into("b32", "mov.u32", "%cluster_ctaid.z"))
         case ac.ClusterReduceOp():

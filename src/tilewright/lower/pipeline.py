@@ -34,6 +34,14 @@ from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, load_ahead
 from tilewright.lower.prefetch import add_prefetch
 from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
+from tilewright.lower.register_product import (
+    ComputedOperand,
+    computed_loads,
+    issue_computed,
+    load_along,
+    open_operand,
+    read_operand,
+)
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
 from tilewright.lower.split_product import declare_meeting, meet, split_index, start_meetings
 from tilewright.lower.tile_place import GroupRows, TilePlace, most_group_tiles, open_tiles
@@ -129,6 +137,7 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
     used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
+    used |= {parameter_name(program, load.tensor) for load in computed_loads(dots(program)[0], d)}
     used |= {grouping.limits for grouping in d.grouping}
     for buffer in buffers(program):
         if buffer.name in used:
@@ -335,10 +344,11 @@ def _consumer(
     if dot.scales:
         last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
     else:
-        accumulator, first = _multiply(outer, d, p, unit, cursor, None)
+        operand = open_operand(outer, program, dot, d, unit, place, arrays, share) if d.computed else None
+        accumulator, first = _multiply_next(outer, d, p, unit, cursor, operand)
         # Issued beside a product that runs, so that nothing waits for it.
         ahead = load_ahead(outer, program, d, unit, place, arrays, share)
-        following, running, reading = _summed(outer, d, p, unit, cursor, accumulator, first)
+        following, running, reading = _summed(outer, d, p, unit, cursor, accumulator, first, operand)
         pass_turn(outer, p.turns, unit)
         if d.grouping:
             # Its loads and divisions take as long as the last products, which are still running.
@@ -363,14 +373,18 @@ def _summed(
     cursor: SSAValue,
     accumulator: SSAValue,
     reading: SSAValue,
+    operand: ComputedOperand | None = None,
 ) -> tuple[SSAValue, SSAValue, SSAValue]:
     """A tile's sum by the tensor core alone, after its first slice; (cursor, accumulator and slot of the products still
     in flight)."""
     inner, loop, loop_op = counted_loop(build, 1, [_advance(build, cursor), accumulator, reading])
-    _, position, running, held = loop.args
-    updated, newly = _multiply(inner, d, p, unit, position, running)
-    retired = inner.value(_wgmma_wait(1, held, None))
-    _release(inner, d, retired)
+    k, position, running, held = loop.args
+    if operand is not None:
+        updated, newly = _multiply_next(inner, d, p, unit, position, operand, k, running, held)
+    else:
+        updated, newly = _multiply(inner, d, p, unit, position, running)
+        retired = inner.value(_wgmma_wait(1, held, None))
+        _release(inner, d, retired)
     inner.add(ac.YieldOp.create(operands=[_advance(inner, position), updated, newly]))
     following, last_accumulator, last_reading = loop_op.outputs
     return following, last_accumulator, last_reading
@@ -457,6 +471,32 @@ def _multiply(
     build.add(op)
     build.add(ac.WgmmaCommitOp.create())
     return op.results[0], op.results[1]
+
+
+def _multiply_next(
+    build: Build,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    cursor: SSAValue,
+    operand: ComputedOperand | None,
+    turn: SSAValue | None = None,
+    running: SSAValue | None = None,
+    held: SSAValue | None = None,
+) -> tuple[SSAValue, SSAValue]:
+    """As `_multiply`; a left operand that is computed takes shape while the product before runs, whose slot, `held`, is
+    released in between. turn: index of the loop, None for a tile's first slot."""
+    if operand is None:
+        return _multiply(build, d, p, unit, cursor, running)
+    along = load_along(build, d, operand, turn)
+    phase = _wait(build, p.ring, cursor, "full")
+    row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
+    _, _, a_steps = _operand_strides(d.a, row_bytes, d.tile_m)
+    computed = read_operand(build, d, p, operand, unit, phase, along, (a_steps, SPAN_BYTES))
+    if held is not None:
+        _release(build, d, build.value(_wgmma_wait(0, held, None)))
+    layout = _operand_strides(d.b, row_bytes, d.multiplied_columns)
+    return issue_computed(build, d, p, computed, running, layout)
 
 
 def _operand_strides(operand: OperandDecision, row_bytes: int, extent: int) -> tuple[int, int, list[int]]:

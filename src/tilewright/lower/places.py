@@ -126,6 +126,22 @@ class ScalesBase:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedPlace:
+    """An operand of a slot computed in registers. blocks[b][s]: registers of 64-row block b and step s, two elements in
+    each, in the order of wgmma's A."""
+
+    slot: SlotPlace
+    blocks: tuple[tuple[tuple[str, ...], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlace:
+    """Numbers along the contracted axis, by element from this thread's first one."""
+
+    values: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarPlace:
     register: str
 
@@ -147,6 +163,8 @@ Place = (
     | LoadedFragmentPlace
     | MappedFragmentPlace
     | ScalesPlace
+    | ComputedPlace
+    | VectorPlace
     | ScalarPlace
     | NoPlace
 )

@@ -23,9 +23,13 @@ the instruction says which it is)."""
 _DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
 
 
-def _matrix_descriptor(
-    lowering: Lowering, buffer: BufferPlace, leading: int, stride: int, slot: str, extra: str
-) -> str:
+def instruction_of(element: str) -> tuple[str, int, bool]:
+    """The element's name in PTX, elements of the contracted axis that one wgmma takes, whether operands may be
+    MN-major. Raises KeyError for an element that is not multiplied."""
+    return _INSTRUCTION[element]
+
+
+def matrix_descriptor(lowering: Lowering, buffer: BufferPlace, leading: int, stride: int, slot: str, extra: str) -> str:
     """The 64-bit matrix descriptor of a slot's operand (PTX ISA, wgmma matrix descriptor): start address in 16-byte
     units in bits 13:0, leading offset in 29:16, stride offset in 45:32, swizzle in 63:62."""
     text = lowering.text
@@ -54,27 +58,28 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
     extra = ""
     if op.a_instance_bytes.data:
         extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
-    a_base = _matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
-    b_base = _matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
+    a_base = matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
+    b_base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
     majors = (int(op.a_major.data == "MN"), int(op.b_major.data == "MN"))
-    kind, depth, transposes = _INSTRUCTION[op.element.data]
+    kind, depth, transposes = instruction_of(op.element.data)
     opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{kind}.{kind}"
     a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
     for step in range(op.steps.data):
-        b_descriptor = _offset_descriptor(text, b_base, b_steps[step])
+        b_descriptor = offset_descriptor(text, b_base, b_steps[step])
         for number, block in enumerate(accumulator.blocks):
-            a_descriptor = _offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
-            scale = _scale(text, overwrite=op.accumulator is None and step == 0)
+            a_descriptor = offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
+            scale = scale_predicate(text, overwrite=op.accumulator is None and step == 0)
             registers = "{" + ", ".join(block) + "}"
             text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, *(majors if transposes else ()))
     lowering.places[op.inflight] = accumulator
     lowering.places[op.reading] = slot
 
 
-def _scale(text: Text, *, overwrite: bool) -> str:
+def scale_predicate(text: Text, *, overwrite: bool) -> str:
     """A predicate that is false to overwrite the accumulator, true to add to it."""
     return text.into("pred", "setp.ne.u32", 0 if overwrite else 1, 0)
 
 
-def _offset_descriptor(text: Text, base: str, offset_bytes: int) -> str:
+def offset_descriptor(text: Text, base: str, offset_bytes: int) -> str:
+    """The descriptor of a matrix that begins further on."""
     return text.into("b64", "add.s64", base, offset_bytes >> 4) if offset_bytes else base

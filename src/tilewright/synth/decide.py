@@ -1,12 +1,14 @@
 """What kernel a tile program becomes: every choice, with its reason, written on the program as its `decisions`.
 
-Order of choice: orientation (the output's contiguous axis runs along the accumulator's columns), operand paths (a legal
-tensor map, else a workspace with padded rows), tile shape by the model in `synth.model`, then stages, staging and
-registers by what the target's shared memory and register file hold. Each step is one function of plain values and may
-be replaced alone.
+Order of choice: tile shape with its orientation (the output's contiguous axis runs along the accumulator's columns
+unless rows are few), by a closed form for the kind of product; whether consumers take whole tiles in turn; the cluster;
+operand paths (a legal tensor map, else a workspace with padded rows); stages, staging and registers by what the
+target's shared memory and register file hold; last the schedule of the loop. Each step is one function of plain values
+in a module of its own, and may be replaced alone.
 
-Handled: programs with one dot of 16-bit operands over one loop, and programs with none. Anything else is refused with
-the author's line. Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
+Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
+rows in groups (`synth.grouped`); programs without a dot. What the language has beyond is refused at the author's line
+(`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from tilewright.synth.operands import Site, decide_operand, decide_store, loaded
 from tilewright.synth.paired_loads import choose_paired_loads
 from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
+from tilewright.synth.register_operand import fixed_for_registers, raw_operand, wants_registers
 from tilewright.synth.scaled_product import choose_promotion, scaled_depth
 from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
@@ -118,6 +121,10 @@ def _decide_pipeline(
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
     few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
+    in_registers = wants_registers(program, products, batch, rates, target, wanted, reasons)
+    if in_registers:
+        wanted = fixed_for_registers(wanted, in_registers)
+        orientations = (in_registers == "right",)
     if len(products.products) > 1:
         # What the products share is A: their tiles stand side by side along the columns.
         orientations = (products.shared == "right",)
@@ -151,7 +158,11 @@ def _decide_pipeline(
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     site = Site(program, target, wanted.misaligned, reasons)
-    a = decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
+    raw = None
+    if in_registers:
+        _, _, consumer = register_budget(consumers, target, shape.resident)
+        raw = raw_operand(site, sides[0], contracted, shape, tile_m // cluster[1], consumer, wanted)
+    a = raw or decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)
     more_b = further_operands(site, products, b, columns, contracted, (tile_n // cluster[0], shape.depth))
     if batch:
@@ -176,7 +187,8 @@ def _decide_pipeline(
         )
     leaving = tuple(planned(each, target) for each in leaving)
     axes = (rows, columns, contracted)
-    return _fit(program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons)
+    decided = _fit(program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons)
+    return replace(decided, computed=1) if raw is not None else decided
 
 
 def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:

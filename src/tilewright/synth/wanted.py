@@ -6,6 +6,7 @@ Checked by: tests/synth/test_decide.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tilewright.ir.schedule import Method
 
@@ -21,7 +22,7 @@ class Wanted:
     multiple of 16 bytes, which no tensor map can describe. mapped: parameters that must be reached by tensor maps
     of their own. programmatic: whether the kernel is launched while the one before it still runs, and waits for it
     itself. turns: whether two consumers take whole tiles in turn. schedule: how the loop over the contracted axis
-    is scheduled.
+    is scheduled. computed: where an operand that is computed elementwise is computed.
     """
 
     tile: tuple[int, int] | None = None
@@ -38,3 +39,4 @@ class Wanted:
     programmatic: bool | None = None
     turns: bool | None = None
     schedule: Method = "heuristic"
+    computed: Literal["registers", "workspace"] | None = None
