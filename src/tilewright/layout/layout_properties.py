@@ -6,7 +6,7 @@ whole blocks.
 
 Classes, for the leaves sorted by stride: tractable where each stride, unless 0, times its extent divides the next
 stride (what the categorical account of layouts needs); non-degenerate where leaves of extent 1 have stride 0.
-Checked by tests/layout/test_layout_properties.py against enumeration.
+Checked by tests/layout/test_inverses.py against enumeration.
 """
 
 from __future__ import annotations

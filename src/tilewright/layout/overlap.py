@@ -4,7 +4,7 @@ Theory: a sum of digits names no value twice where, by increasing stride, each s
 is sufficient and quick. In general two coordinates meet where differences of digits, weighted by the strides, cancel,
 which is a search; it is cut off by what the smaller strides can still reach and by their common divisor, and bounded:
 beyond 20,000 steps the answer is `NotDecided`. Offset and swizzle, both bijections, do not matter.
-Checked by tests/layout/test_layout_properties.py against enumeration.
+Checked by tests/layout/test_inverses.py against enumeration.
 """
 
 from __future__ import annotations

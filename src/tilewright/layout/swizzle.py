@@ -6,7 +6,7 @@ function is its own inverse and a bijection of all integers. It keeps everything
 `2**(target + bits)` integers in a row, so multiplying by a power of two commutes with it up to `base`.
 
 Not handled: several exclusive-ors at once, hashes of non-adjacent bits (matrices over F2 express those).
-Checked by tests/layout/test_swizzle.py.
+Checked by tests/layout/test_layout.py and tests/layout/test_composition.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ along the contracted axis, a tile is computed by a cluster whose CTAs add up wha
 (`ac.cluster.reduce`). What that costs is one exchange of the accumulators for each tile, and room for them.
 
 Not handled: splits across clusters, products of several accumulators, of rows in groups.
-Checked by: tests/synth/test_split.py, and by `contract` on the lowered kernel.
+Checked by: tests/synth/test_thin_product.py, tests/lower/test_split_product.py,
+and by `contract` on the lowered kernel.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Candidates are generated, not listed: rows in blocks of one wgmma for each consumer, columns in any number that wgmma
 takes and that can be stored in equal chunks, as long as the accumulators leave a consumer enough registers. They are
 ranked by the closed-form model of `synth.model`, in both orientations of the product where both can be stored.
-Facts: wgmma's shape (PTX ISA, wgmma: Matrix shape) in targets. Checked by: tests/synth/test_tile_shape.py.
+Facts: wgmma's shape (PTX ISA, wgmma: Matrix shape) in targets.
+Checked by: tests/synth/test_decide.py, tests/lower/test_tile_shapes.py.
 """
 
 from __future__ import annotations
