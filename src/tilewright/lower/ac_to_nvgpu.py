@@ -24,11 +24,11 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir import ac
 from tilewright.ir.tier import UNITS
 from tilewright.lower.float8 import PTX_NAMES
+from tilewright.lower.lowering import integers
 from tilewright.lower.nvgpu_declarations import write_declarations, write_fixed
 from tilewright.lower.nvgpu_elements import write_fragment_load, write_global_store, write_map, write_stage_write
 from tilewright.lower.nvgpu_points import write_affine, write_elementwise
 from tilewright.lower.nvgpu_protocol import (
-    integers,
     write_advance,
     write_arrive,
     write_arrive_expect,

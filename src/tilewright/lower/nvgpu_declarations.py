@@ -10,7 +10,7 @@ from xdsl.ir import Block
 
 from tilewright.ir import ac
 from tilewright.ir.tier import MemoryType
-from tilewright.lower.nvgpu_protocol import integers
+from tilewright.lower.lowering import integers
 from tilewright.lower.nvgpu_text import (
     SHARED,
     WORKGROUP,

@@ -11,8 +11,8 @@ import math
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
+from tilewright.lower.lowering import integers
 from tilewright.lower.nvgpu_elements import float_constant, narrowed, scalar_name, widened, write_scalar_op
-from tilewright.lower.nvgpu_protocol import integers
 from tilewright.lower.nvgpu_text import Held, HeldArray, HeldIndex, HeldScalar, Nvgpu, NvgpuText, cannot_write
 
 

@@ -9,9 +9,8 @@ NVGPU and NVVM dialect pages; PTX ISA, wgmma matrix descriptor.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr
-
 from tilewright.ir import ac
+from tilewright.lower.lowering import integers
 from tilewright.lower.nvgpu_text import (
     SHARED,
     HeldAccumulator,
@@ -26,10 +25,6 @@ from tilewright.lower.nvgpu_text import (
 
 _WAIT_HINT_NANOSECONDS = 10_000_000
 _DESCRIPTOR_SWIZZLE = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
-
-
-def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
-    return tuple(item.data for item in attribute)
 
 
 # ---------------------------------------------------------------- rings

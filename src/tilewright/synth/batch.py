@@ -51,14 +51,14 @@ def batched_operand(
         tensor = tensor_type(load.tensor)
         strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
         shifts = dict(zip(tensor.axis_names, map(index_offset, load.indices), strict=True))
-        deep = _with_batch(operand.map, count, strides[batch] * tensor.element_kind.bytes)
-        broken = [*_broken(site, deep), *(["it is displaced along the batch"] if shifts[batch] else [])]
+        deep = with_matrices(operand.map, count, strides[batch] * tensor.element_kind.bytes)
+        broken = [*broken_rules(site, deep), *(["it is displaced along the batch"] if shifts[batch] else [])]
         if not broken:
             return replace(operand, map=deep)
         site.reasons.append(f"{operand.side} operand: {'; '.join(broken)}; first copied into a workspace")
         operand = workspace_operand(site, side, contracted, slot)
     inner_bytes, rows = operand.map.strides_bytes[0], operand.map.dims[1]
-    return replace(operand, map=_with_batch(operand.map, count, inner_bytes * rows))
+    return replace(operand, map=with_matrices(operand.map, count, inner_bytes * rows))
 
 
 def batched_store(site: Site, store: tile.StoreOp, decision: StoreDecision, batch: str) -> StoreDecision:
@@ -67,10 +67,10 @@ def batched_store(site: Site, store: tile.StoreOp, decision: StoreDecision, batc
     if batch not in tensor.axis_names:
         return decision
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    deep = _with_batch(decision.map, site.program.extents[batch], strides[batch] * tensor.element_kind.bytes)
+    deep = with_matrices(decision.map, site.program.extents[batch], strides[batch] * tensor.element_kind.bytes)
     if decision.path != "tma":
         return replace(decision, map=deep)
-    broken = _broken(site, deep)
+    broken = broken_rules(site, deep)
     if not broken:
         return replace(decision, map=deep)
     name = parameter_name(site.program, store.tensor)
@@ -79,11 +79,13 @@ def batched_store(site: Site, store: tile.StoreOp, decision: StoreDecision, batc
     return replace(decision, path="direct", along_rows=rows, map=deep)
 
 
-def _with_batch(one: MapDecision, count: int, stride_bytes: int) -> MapDecision:
+def with_matrices(one: MapDecision, count: int, stride_bytes: int) -> MapDecision:
+    """A map of one matrix, as one of `count` matrices that lie `stride_bytes` apart; a box takes of one alone."""
     return replace(one, dims=(*one.dims, count), strides_bytes=(*one.strides_bytes, stride_bytes), box=(*one.box, 1))
 
 
-def _broken(site: Site, one: MapDecision) -> list[str]:
+def broken_rules(site: Site, one: MapDecision) -> list[str]:
+    """The rules that a decided map breaks, in words."""
     map_ = one.tensor_map()
     return site.broken(TensorMap(map_.element.value, one.dims, one.strides_bytes, one.box, swizzle=one.swizzle))
 
