@@ -121,6 +121,7 @@ def _decide_pipeline(
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
     few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
+    given = wanted
     in_registers = wants_registers(program, products, batch, rates, target, wanted, reasons)
     if in_registers:
         wanted = fixed_for_registers(wanted, in_registers)
@@ -162,6 +163,9 @@ def _decide_pipeline(
     if in_registers:
         _, _, consumer = register_budget(consumers, target, shape.resident)
         raw = raw_operand(site, sides[0], contracted, shape, tile_m // cluster[1], consumer, wanted)
+        if raw is None:
+            other = _decide_pipeline(program, products, target, replace(given, computed="workspace"))
+            return replace(other, reasons=(reasons[-1], *other.reasons))
     a = raw or decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)
     more_b = further_operands(site, products, b, columns, contracted, (tile_n // cluster[0], shape.depth))

@@ -73,6 +73,8 @@ def wants_registers(
 
     Raises TilewrightError where that is wished for and no operand is of the kind.
     """
+    if wanted.computed == "workspace":
+        return ""
     (dot, *others) = products.products
     rows, contracted = value_type(dot.left).axis_names[-2:]
     columns = value_type(dot.right).axis_names[-1]
