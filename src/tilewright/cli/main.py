@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "run a compiled program or a PTX kernel on the GPU or on the CPU machine",
     "profile": "read the GPU's counters of a compiled program, beside what the model predicted",
     "tensormap": "judge a tensor map, explain it, and find the nearest legal plan",
+    "roofline": "say what bounds a kernel of a shape, and which tiles could still be quickest",
     "schedule": "schedule a loop's tasks, say what bounds it, and draw it",
     "layout": "compute with layouts, compare, convert and draw them",
     "banks": "count wavefronts of shared memory, and find the layout that takes fewest",

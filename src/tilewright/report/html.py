@@ -26,6 +26,7 @@ from tilewright.report.page import (
     Items,
     Page,
     Paragraph,
+    RooflineChart,
     Section,
     SideBySide,
     SourceLine,
@@ -88,6 +89,8 @@ def _block(block: Block) -> str:
             words = f"<b>{escape(title)}.</b> {escape(caption)}"
             drawn = draw_timeline(timeline, title)
             return f'<figure class="scrolls">{drawn}<figcaption>{words}</figcaption></figure>'
+        case RooflineChart(title, svg, caption):
+            return f"<figure>{svg}<figcaption><b>{escape(title)}.</b> {escape(caption)}</figcaption></figure>"
         case LayoutGrid():
             words = f"<b>{escape(block.title)}.</b> {escape(block.caption)}"
             return f'<figure class="scrolls">{draw_grid(block)}<figcaption>{words}</figcaption></figure>'

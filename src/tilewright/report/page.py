@@ -109,6 +109,15 @@ class TimelineChart:
     caption: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RooflineChart:
+    """A roofline, drawn already: svg is markup of this package."""
+
+    title: str
+    svg: str
+    caption: str = ""
+
+
 Block = (
     Paragraph
     | Facts
@@ -119,6 +128,7 @@ Block = (
     | Folded
     | SideBySide
     | TimelineChart
+    | RooflineChart
     | LayoutGrid
     | Figure
 )

@@ -78,7 +78,7 @@ class PredictedTime:
 
 def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], target: Target) -> PredictedTime:
     """The time of a product of (rows, columns, contracted) elements as the program has them, swapped or not."""
-    shape = _shape_of(decisions, extents)
+    shape = oriented_shape(decisions, extents)
     cycle = 1e6 / target.limit("device.clock_hertz")
     multiprocessors = target.limit("device.multiprocessors")
     kind = "bf16" if shape.element_bytes == 2 else "f8"
@@ -104,7 +104,7 @@ def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], 
         loop = waves * (product + epilogue)
 
     # What all of them ask of the memory.
-    fetched = shape.tiles * decisions.split * slices * shape.slot_bytes
+    fetched = fetched_bytes(decisions, shape)
     l2 = fetched / (l2_bytes * multiprocessors)
     read = (shape.compulsory_bytes + _missed_bytes(decisions, shape, workers, target)) / dram_bytes
     memory = _norm((read, l2), _MEMORY_NORM)
@@ -121,7 +121,7 @@ def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], 
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class OrientedShape:
     """A product in the accumulator's orientation. multiplied: columns of all accumulators of a tile; slot_bytes: of one
     CTA's slot; stored_bytes: of each element of the result; tiles: of all products of a batch."""
 
@@ -136,7 +136,8 @@ class _Shape:
     tiles: int
 
 
-def _shape_of(decisions: PipelineDecisions, extents: tuple[int, int, int]) -> _Shape:
+def oriented_shape(decisions: PipelineDecisions, extents: tuple[int, int, int]) -> OrientedShape:
+    """The product of (rows, columns, contracted) elements as its tiles see it."""
     rows, columns, depth = extents
     if decisions.swapped:
         rows, columns = columns, rows
@@ -147,7 +148,7 @@ def _shape_of(decisions: PipelineDecisions, extents: tuple[int, int, int]) -> _S
     batch = a.map.dims[2] if decisions.batch and len(a.map.dims) > 2 else 1
     tiles = math.ceil(rows / decisions.tile_m) * math.ceil(columns / decisions.tile_n) * batch
     inputs = (rows + columns * decisions.products) * depth * element_bytes
-    return _Shape(
+    return OrientedShape(
         rows * batch,
         columns,
         depth,
@@ -160,7 +161,38 @@ def _shape_of(decisions: PipelineDecisions, extents: tuple[int, int, int]) -> _S
     )
 
 
-def _epilogue_cycles(decisions: PipelineDecisions, shape: _Shape) -> float:
+def fetched_bytes(decisions: PipelineDecisions, shape: OrientedShape) -> int:
+    """Bytes that all CTAs together fetch from the L2 cache for the product."""
+    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
+    return shape.tiles * decisions.split * slices * shape.slot_bytes
+
+
+def least_microseconds(
+    tile: tuple[int, int, int],
+    split: int,
+    extents: tuple[int, int, int],
+    element_bytes: int,
+    target: Target,
+    batch: int = 1,
+) -> float:
+    """What `predicted_time` never undercuts for a tile of (rows, columns, depth of a slot), whatever else is decided.
+
+    split: CTAs that share its contracted axis; extents: in the orientation of the tile; batch: how many such products.
+    """
+    (tile_m, tile_n, tile_k), (rows, columns, depth) = tile, extents
+    multiprocessors = target.limit("device.multiprocessors")
+    kind = "bf16" if element_bytes == 2 else "f8"
+    operations = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
+    tiles = math.ceil(rows / tile_m) * math.ceil(columns / tile_n) * batch
+    slices = math.ceil(depth / (tile_k * split))
+    waves = math.ceil(tiles / max(1, multiprocessors // split))
+    loop = waves * slices * 2 * tile_m * max(tile_n, _FEW_COLUMNS) * tile_k / operations
+    fetched = tiles * split * slices * (tile_m + tile_n) * tile_k * element_bytes
+    l2 = fetched / (target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * multiprocessors)
+    return (_START_CYCLES + max(loop, l2)) * 1e6 / target.limit("device.clock_hertz")
+
+
+def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape) -> float:
     rows, columns = min(decisions.tile_m, shape.rows), min(decisions.part_n, shape.columns)
     stored = rows * columns * shape.stored_bytes
     if all(store.path == "tma" for store in decisions.stores):
@@ -174,7 +206,7 @@ def _epilogue_cycles(decisions: PipelineDecisions, shape: _Shape) -> float:
     return cycles
 
 
-def _missed_bytes(decisions: PipelineDecisions, shape: _Shape, workers: int, target: Target) -> float:
+def _missed_bytes(decisions: PipelineDecisions, shape: OrientedShape, workers: int, target: Target) -> float:
     """Bytes that are read from device memory again: a wave's operands, where all inputs together outgrow the cache."""
     inputs = (shape.rows + shape.columns * decisions.products) * shape.depth * shape.element_bytes
     cache = target.limit("device.l2_bytes")
