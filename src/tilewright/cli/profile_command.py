@@ -1,4 +1,8 @@
-"""`tilewright profile FILE.twb`: what the hardware's counters say of a program, beside what the model predicted."""
+"""`tilewright profile FILE.twb`: what the hardware's counters say of a program, beside what the model predicted.
+
+Options are read and results printed here; the answers are those of `driver.profile`. Checked by:
+tests/cli/test_profile_command.py.
+"""
 
 from __future__ import annotations
 

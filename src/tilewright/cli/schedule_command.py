@@ -1,4 +1,8 @@
-"""`tilewright schedule FILE.py:NAME`: when does each task of a loop run, and why is no turn shorter?"""
+"""`tilewright schedule FILE.py:NAME`: when does each task of a loop run, and why is no turn shorter?
+
+Options are read and results printed here; the answers are those of `driver.schedule_loop`, `synth.role_assignment` and
+`contract.schedule_check`. Checked by: tests/cli/test_schedule_command.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a role's walk over groups of rows keeps in registers; how it goes is in `group_tiles`."""
+"""What a role's walk over groups of rows keeps in registers; how it goes is in `group_tiles`.
+
+A value apart, so that places of `ac` values can name it. Checked by: tests/lower/test_group_tiles.py.
+"""
 
 from __future__ import annotations
 
