@@ -53,10 +53,17 @@ def test_rows_shared_by_one_two_or_three_warpgroups(consumers):
     assert_close(lowered, random_inputs(lowered))
 
 
-@pytest.mark.parametrize("m", [1, 3, 8, 17, 64])
+@pytest.mark.parametrize("m", [1, 3, 8, 17, 24])
 def test_a_product_of_few_rows_is_transposed(m):
     lowered = proved(gemm(m, 192, 264))
     assert lowered.decisions.swapped == 1 and lowered.decisions.tile_n < 64 + m
+    assert_close(lowered, random_inputs(lowered))
+
+
+@pytest.mark.parametrize("m", [48, 64])
+def test_a_product_whose_rows_nearly_fill_an_instruction_stands_as_written(m):
+    lowered = proved(gemm(m, 192, 264))
+    assert lowered.decisions.swapped == 0 and lowered.decisions.tile_m == 64
     assert_close(lowered, random_inputs(lowered))
 
 
