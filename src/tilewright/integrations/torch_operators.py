@@ -10,7 +10,7 @@ gradients, made of products of the same kind: where there is an activation, what
 rather than kept. Gradients of operands are products of 16-bit elements, so one that comes in float32 is rounded to the
 operands' element before.
 
-Not handled: gradients of scaled and grouped products (PyTorch refuses to go back through them), empty tensors, other
+Not handled: gradients of scaled and grouped products (going back through them is an error), empty tensors, other
 devices than CUDA and the CPU (there the CPU machine runs the kernel, which is exact and slow).
 Source: PyTorch, "torch.library", "Custom operators".
 Checked by: tests/integrations/test_torch_operators.py where PyTorch is installed; tests/gpu/test_operators.py.
@@ -259,6 +259,18 @@ def _gated_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     )
 
 
+def _no_gradient(name: str) -> Callable[..., None]:
+    """What is called to go back through an operator without gradients. Where nothing is registered, PyTorch only warns
+    and gives none."""
+
+    def backward(ctx: Any, gradient: Tensor) -> None:
+        raise tw.TilewrightError(
+            f"tilewright::{name} has no gradient", remedy="detach its operands, or write an autograd function around it"
+        )
+
+    return backward
+
+
 def _register() -> torch.library.Library:
     """Define all operators. The library object must live as long as they are used."""
     library = torch.library.Library(NAMESPACE, "DEF")
@@ -279,6 +291,8 @@ def _register() -> torch.library.Library:
         ("gated_matmul", _gated_backward, _keep_gated),
     ):
         torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=keep, lib=library)
+    for name in ("scaled_matmul", "grouped_matmul", "masked_matmul"):
+        torch.library.register_autograd(f"{NAMESPACE}::{name}", _no_gradient(name), lib=library)
     return library
 
 
