@@ -131,10 +131,12 @@ def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
 
 def _check_remote(cluster: ClusterState, findings: RunFindings) -> None:
     visible: dict[int, VectorClock] = {}
-    for (cta, _), mark in cluster.remote.items():
+    for (cta, _, by_engine), mark in cluster.remote.items():
         if cta not in visible:
             visible[cta] = cluster.visible_in(cta)
-        if not mark.known_to(visible[cta]):
+        # What an engine does is done once it was waited for, whatever the scope by which that is told.
+        known = cluster.hearsay.believed(visible[cta]) if by_engine else visible[cta]
+        if not mark.known_to(known):
             phase_ledger.report_after_exit(mark, f"reaches into CTA {cta}", cta, findings)
 
 

@@ -9,15 +9,16 @@ say what a warp knows; an access conflicts with an earlier one if both touch a b
 - an engine's access and anything later: the later one must know what reports the engine's completion: the mbarrier
   phase of a load, the bulk group of a store, the wgmma group.
 
-Mbarriers are judged by `phase_ledger`. If every synchronization is so ordered that it would be the same in any
+Mbarriers are judged by `phase_ledger`; between CTAs they order memory only if both sides name the cluster's scope, and
+what is told otherwise is `hearsay`. If every synchronization is so ordered that it would be the same in any
 interleaving, and no access races, then values and control flow are the same too, and one run that ends stands for all.
 
 The subjects are in `judge_*`, which share `launch_state`. What is taken on trust, and named in `ASSUMPTIONS`: the
 lanes of a warp are ordered among themselves, except where one lane signals for all. Taken from the caller: a wait that
 fails is tried again (`retried_waits` reads that off the text), and, with `follows_values`, that nothing but waiting
 depends on which of several unordered strong writes a strong read sees; else such reads are doubted.
-Not handled: mbarrier scopes narrower than the cluster.
-Checked by: tests/contract/test_happens_before.py, tests/contract/test_happens_before_rules.py.
+Not handled: scopes of complete_tx (see `hearsay`); a fence beside a relaxed arrival, which counts as none.
+Checked by: tests/contract/test_happens_before.py, test_happens_before_rules.py, test_barrier_scopes.py.
 """
 
 from __future__ import annotations

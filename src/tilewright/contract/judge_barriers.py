@@ -46,7 +46,7 @@ def arrive(state: LaunchState, event: BarrierArrive) -> None:
     """mbarrier.arrive and arrive_drop, own or remote."""
     cluster, warp = state.step(event.actor)
     if event.cta != event.actor.cta:
-        state.remote(cluster, warp, event.cta, event.span)
+        state.check_started(cluster, warp, event.cta, event.span)
     phase_ledger.arrive(cluster, warp, event, published_by(cluster, warp, event.lanes), state.findings)
 
 
@@ -54,7 +54,7 @@ def expect(state: LaunchState, event: BarrierExpect) -> None:
     """mbarrier.expect_tx."""
     cluster, warp = state.step(event.actor)
     if event.cta != event.actor.cta:
-        state.remote(cluster, warp, event.cta, event.span)
+        state.check_started(cluster, warp, event.cta, event.span)
     phase_ledger.expect(cluster, warp, event, state.findings)
 
 

@@ -106,7 +106,7 @@ def issue(state: LaunchState, event: TensorMemoryIssue) -> None:
                     _judge(state, cluster, warp, earlier, operation, record, cta)
     for cta, ranges in event.shared:
         if cta != event.actor.cta:
-            state.remote(cluster, warp, cta, event.span)
+            state.remote(cluster, warp, cta, event.span, by_engine=True)
         if ranges:
             record = Record(
                 event.operation, operation.thread, False, False, event.span, ranges, completion=operation.done,
@@ -349,7 +349,7 @@ def commit(state: LaunchState, event: TensorMemoryCommit) -> None:
     cluster.commits.append(event.commit)
     for cta, _ in event.barriers:
         if cta != event.actor.cta:
-            state.remote(cluster, warp, cta, event.span)
+            state.remote(cluster, warp, cta, event.span, by_engine=True)
 
 
 def commit_arrive(state: LaunchState, event: CommitArrive) -> None:

@@ -18,7 +18,7 @@ from tilewright.contract.global_order import GlobalOrder
 from tilewright.contract.grid_dependency import GridUse
 from tilewright.contract.phase_ledger import BARRIER_BYTES
 from tilewright.contract.race import ALLOCATES, describe_race, describe_unfenced
-from tilewright.contract.readings import Readings
+from tilewright.contract.readings import Reading, Readings
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.roles import Roles
 from tilewright.contract.run_state import (
@@ -40,6 +40,7 @@ from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import Ranges, WarpActor
 
 _WARP_THREADS = 32
+_GRAVITY: tuple[Reading, ...] = (None, Level.REVIEW, Level.ERROR)
 
 
 class LaunchState:
@@ -129,6 +130,9 @@ class LaunchState:
         """
         for earlier in memory.conflicts(record):
             ordered = is_ordered(earlier, clock)
+            heard = cluster.hearsay.believed(clock) if not ordered and cluster.hearsay else None
+            if heard is not None and is_done_in_time(earlier, record, space):
+                ordered = is_ordered(earlier, heard)
             if earlier.atomic and record.atomic and are_morally_strong(earlier, record):
                 if not ordered:
                     self.note_unordered(earlier, record)
@@ -141,7 +145,7 @@ class LaunchState:
                 continue
             if not ordered and writes_same(earlier, record):
                 if self.readings.same_value is not None:
-                    code, message, steps = describe_race(earlier, record, space)
+                    _, message, steps = describe_race(earlier, record, space)
                     self.findings.report(
                         "NB104", f"{message}; both write the same", record.span, earlier.span, steps,
                         self.readings.same_value,
@@ -151,18 +155,13 @@ class LaunchState:
                 _, message, _ = describe_race(earlier, record, space)
                 self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
             elif not ordered:
-                level: Level | None = Level.ERROR
-                by_lanes = is_ordered_but_for_lanes(earlier, clock, cluster)
-                if by_lanes:
-                    level = self.readings.elected_arrive
-                if level is not None:
-                    code, message, steps = describe_race(earlier, record, space, by_lanes=by_lanes)
-                    self.findings.report(code, message, record.span, earlier.span, steps, level)
+                level = self._race(cluster, earlier, record, clock, heard, space)
+                if heard is not None and level is not Level.ERROR and record.by_engine and not earlier.by_engine:
+                    self._check_fence(
+                        cluster, earlier, record, [cluster.hearsay.believed(view) for view in views or (clock,)], space
+                    )
             elif record.by_engine and not earlier.by_engine:
-                level = self._unfenced(cluster, earlier, views or (clock,), space)
-                if level is not None:
-                    code, message, steps = describe_unfenced(earlier, record, space)
-                    self.findings.report(code, message, record.span, earlier.span, steps, level)
+                self._check_fence(cluster, earlier, record, views or (clock,), space)
             elif earlier.by_engine and record.write and not record.by_engine:
                 level = self.readings.reuse_after_engine
                 if level is not None and clock.at(cluster.fence_track(space, record.warp_track)) <= 0:
@@ -172,6 +171,34 @@ class LaunchState:
                         "proxy fence of its own",
                         record.span, earlier.span, level=level,
                     )  # fmt: skip
+
+    def _race(
+        self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, heard: VectorClock | None,
+        space: Space,
+    ) -> Reading:  # fmt: skip
+        """Report two accesses that nothing orders, or nothing but what is contested. heard: what the later one's issuer
+        would know if scopes did not count. Returns the level."""
+        by_lanes = is_ordered_but_for_lanes(earlier, heard or clock, cluster)
+        by_scope = heard is not None and not is_ordered_but_for_lanes(earlier, clock, cluster)
+        by_scope = by_scope and (by_lanes or is_ordered(earlier, heard or clock))
+        contested: list[Reading] = [self.readings.elected_arrive] if by_lanes else []
+        if by_scope:
+            contested.append(Level.ERROR if earlier.write else self.readings.narrow_release)
+        level = max(contested, key=_GRAVITY.index, default=Level.ERROR)
+        if level is not None:
+            missing = "scope" if by_scope else "lanes" if by_lanes else ""
+            code, message, steps = describe_race(earlier, record, space, but_for=missing)
+            self.findings.report(code, message, record.span, earlier.span, steps, level)
+        return level
+
+    def _check_fence(
+        self, cluster: ClusterState, earlier: Record, record: Record, views: Sequence[VectorClock], space: Space
+    ) -> None:
+        """An ordinary access and a later one by an engine, in order: is there a proxy fence between them?"""
+        level = self._unfenced(cluster, earlier, views, space)
+        if level is not None:
+            code, message, steps = describe_unfenced(earlier, record, space)
+            self.findings.report(code, message, record.span, earlier.span, steps, level)
 
     def note_unordered(self, earlier: Record, later: Record) -> None:
         """Two strong accesses conflict, which is no race; but what is read may differ between interleavings."""
@@ -230,10 +257,12 @@ class LaunchState:
                         (f"{barrier} is initialised ({barrier.init.span})", f"its bytes are accessed ({span})"),
                     )
 
-    def remote(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
-        """A warp reaches into a peer CTA: it must have started, and must not end before."""
+    def remote(
+        self, cluster: ClusterState, warp: WarpState, cta: int, span: Span, *, by_engine: bool = False
+    ) -> None:  # fmt: skip
+        """A warp (or an engine for it) reaches into a peer CTA: it must have started, and must not end before."""
         self.check_started(cluster, warp, cta, span)
-        cluster.remote[cta, warp.track] = warp.mark(span)
+        cluster.remote[cta, warp.track, by_engine] = warp.mark(span)
 
     def check_started(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
         """Does the warp know that a peer CTA has started?"""
@@ -269,6 +298,17 @@ def is_fenced_on_path(cluster: ClusterState, earlier: Record, clock: VectorClock
         for warp in cluster.warps.values()
         if (known := warp.fence_before(space, clock.at(warp.track))) is not None
     )
+
+
+def is_done_in_time(earlier: Record, later: Record, space: Space) -> bool:
+    """Is it enough that `earlier` is done when `later` begins, whether or not anything makes it visible?
+
+    What a tensor core or a copy engine has read, once that was waited for, it does not read again; and of two copies
+    into the same shared memory the one that is issued when the other is complete comes last.
+    """
+    if not earlier.by_engine:
+        return False
+    return not earlier.write or (space == "shared" and later.by_engine and later.write)
 
 
 def writes_same(first: Record, second: Record) -> bool:

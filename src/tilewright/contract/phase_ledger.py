@@ -32,6 +32,7 @@ from tilewright.contract.run_state import (
     LateWait,
     Mark,
     PhaseState,
+    Signal,
     WarpState,
     name_of,
 )
@@ -77,7 +78,7 @@ def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate,
     if barrier is None:
         return
     unordered = [use for use in barrier.users.values() if not use.known_to(warp.order)]
-    unordered += [signal for signal in barrier.signals.values() if not signal.known_to(warp.clock)]
+    unordered += [signal.mark for signal in barrier.signals.values() if not barrier.has_counted(signal, warp.clock)]
     for use in unordered:
         findings.report(
             "MB103",
@@ -108,30 +109,44 @@ def arrive(
     phase.arrivals += event.count
     phase.expected_bytes += event.expect_bytes
     phase.contributors[warp.track] = mark
-    _arrive_together(warp, phase, event)
+    to = None if event.relaxed else _published_to(phase, warp.actor.cta == event.cta, event.scope)
+    _arrive_together(warp, phase, event.span, to)
     phase.last_span = event.span
     if event.expect_bytes:
         phase.last_expect = event.span
     phase.order.join(warp.order)
     phase.arrived.join(warp.clock)
-    if not event.relaxed:
-        phase.published.join(published)
+    if to is not None:
+        to.join(published)
+    elif not event.relaxed:
+        phase.published.join(cluster.hearsay.of(published))
     if event.drop:
         barrier.next_count -= event.count
 
 
-def _arrive_together(warp: WarpState, phase: PhaseState, event: BarrierArrive) -> None:
+def _published_to(phase: PhaseState, own: bool, scope: str) -> VectorClock | None:
+    """The clock of a phase that a release goes to; None if its scope does not reach those who wait there."""
+    if own:
+        return phase.published
+    if scope == "cta":
+        return None
+    if phase.published_by_peers is None:
+        phase.published_by_peers = VectorClock()
+    return phase.published_by_peers
+
+
+def _arrive_together(warp: WarpState, phase: PhaseState, span: Span, to: VectorClock | None) -> None:
     """Lanes of one instruction arrive at once, on whichever barriers: who learns of one arrival learns of all."""
     last = warp.arrivals
-    if last is None or last.span != event.span or last.epoch + 1 != warp.epoch:
-        last = warp.arrivals = Arrivals(event.span)
-    for other, relaxed in last.phases:
+    if last is None or last.span != span or last.epoch + 1 != warp.epoch:
+        last = warp.arrivals = Arrivals(span)
+    for other, published in last.phases:
         other.order.advance(warp.track, warp.epoch)
         other.arrived.advance(warp.track, warp.epoch)
-        if not relaxed:
-            other.published.advance(warp.track, warp.epoch)
+        if published is not None:
+            published.advance(warp.track, warp.epoch)
     last.epoch = warp.epoch
-    last.phases.append((phase, event.relaxed))
+    last.phases.append((phase, to))
 
 
 def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive, findings: RunFindings) -> None:
@@ -179,18 +194,20 @@ def _engine_arrives(
     barrier: BarrierState, issuer: WarpState, clock: VectorClock, order: VectorClock, count: int, phase_index: int,
     span: Span, findings: RunFindings,
 ) -> None:  # fmt: skip
-    """An arrival that a warp caused earlier, when it knew `clock` and `order`."""
+    """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope."""
     _check_phase(barrier, phase_index, findings)
     _check_arrival(barrier, issuer, span, findings, order)
     phase = barrier.current
     phase.arrivals += count
     mark = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
     phase.contributors[issuer.track] = mark
-    barrier.signals.setdefault(issuer.track, mark)
+    barrier.signals.setdefault(issuer.track, Signal(mark, phase_index))
     phase.last_span = span
     phase.order.join(order)
     phase.arrived.join(clock)
-    phase.published.join(clock)
+    to = _published_to(phase, issuer.actor.cta == barrier.cta, "cluster")
+    if to is not None:
+        to.join(clock)
 
 
 def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, findings: RunFindings) -> None:
@@ -346,6 +363,9 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
     warp.order.advance(barrier.track, barrier.phase)
     if not event.relaxed:
         warp.clock.join(barrier.before.published)
+        peers = barrier.before.published_by_peers
+        if peers is not None:
+            warp.clock.join(peers if event.scope != "cta" else cluster.hearsay.of(peers))
         warp.clock.advance(barrier.track, barrier.phase)
 
 
@@ -364,9 +384,9 @@ def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings)
         )
     if barrier.remote:
         visible = cluster.visible_in(barrier.cta)
-        for mark in barrier.remote.values():
-            if not mark.known_to(visible):
-                report_after_exit(mark, f"uses {barrier}", barrier.cta, findings)
+        for signal in barrier.remote.values():
+            if not barrier.has_counted(signal, visible):
+                report_after_exit(signal.mark, f"uses {barrier}", barrier.cta, findings)
 
 
 def report_after_exit(mark: Mark, action: str, cta: int, findings: RunFindings) -> None:
@@ -468,9 +488,9 @@ def _used(
     mark = warp.mark(event.span)
     barrier.users[warp.track] = mark
     if isinstance(event, BarrierArrive | BarrierExpect):
-        barrier.signals[warp.track] = mark
-    if warp.actor.cta != barrier.cta:
-        barrier.remote[warp.track] = mark
+        barrier.signals[warp.track] = Signal(mark, event.phase)
+        if warp.actor.cta != barrier.cta:
+            barrier.remote[warp.track] = Signal(mark, event.phase)
     return barrier
 
 

@@ -6,6 +6,8 @@ tests/contract/test_happens_before.py.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tilewright.contract.run_state import Space, name_of
 from tilewright.contract.shadow_memory import Record
 from tilewright.machine.event import CopyActor, Range, TensorCoreActor, TensorMemoryActor, WarpActor
@@ -36,12 +38,19 @@ def overlap(first: Record, second: Record) -> Range:
             b = following
 
 
-def describe_race(earlier: Record, later: Record, space: Space, *, by_lanes: bool = False) -> Description:
-    """Nothing that the later access waits for reports that the earlier one is done. by_lanes: nothing but a signal by
-    another lane of its warp."""
+def describe_race(
+    earlier: Record, later: Record, space: Space, *, but_for: Literal["", "lanes", "scope"] = ""
+) -> Description:
+    """Nothing that the later access waits for reports that the earlier one is done. but_for: nothing but a signal by
+    another lane of its warp, or one of too narrow a scope."""
     code, missing = _cause(earlier, later, space)
-    if by_lanes:
-        code, missing = "MB112", "another lane of that warp signals, with no bar.warp.sync between"
+    match but_for:
+        case "lanes":
+            code, missing = "MB112", "another lane of that warp signals, with no bar.warp.sync between"
+        case "scope":
+            code, missing = "CL104", "the mbarrier between the CTAs is arrived at or waited for at the scope of the CTA"
+        case "":
+            pass
     first, last = overlap(earlier, later)
     where = f"{space} bytes [{first:#x}, {last:#x})"
     one, other = name_of(earlier.actor, earlier.issuer), name_of(later.actor, later.issuer)

@@ -50,6 +50,7 @@ class Readings:
     stores_at_exit: Reading = Level.ERROR
     released_init: Reading = Level.ERROR
     idle_followers: Reading = Level.ERROR
+    narrow_release: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -217,6 +218,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "It has nothing to do between its waits, so it keeps up; warps of a CTA are not held back for whole phases.",
         ("PTX ISA 9.7.13.15 (phases)", "tile-ai/tilelang: producer warps that issue nothing",
          "NVIDIA/cutlass, examples/cute/tutorial/blackwell 02 to 05: the loop's waits by all threads"),
+    ),
+    ContestedPoint(
+        "narrow_release", ("CL104",),
+        "Does an arrival of CTA scope (the default) at a peer's mbarrier order earlier ordinary reads?",
+        "No: a release orders memory only for threads that its scope includes, and so does an acquire.",
+        "A load has its value before its thread arrives; what was written is refuted all the same.",
+        ("PTX ISA 8.7, 8.9, 9.7.13.15", "NVIDIA/cutlass, ClusterBarrier::arrive(cta_id) names no scope"),
     ),
     ContestedPoint(
         "same_value", ("NB104",),

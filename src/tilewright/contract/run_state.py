@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.base.span import Span
+from tilewright.contract.hearsay import Hearsay
 from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
 from tilewright.contract.tensor_state import TensorState
 from tilewright.contract.vector_clock import Tracks, VectorClock
@@ -228,13 +229,15 @@ class NamedState:
 class PhaseState:
     """A phase under way.
 
-    published: what is visible to releasing arrivals; order: what happened before any contribution, the issue of copies
+    published: what is visible to releasing arrivals, by warps of the barrier's own CTA; published_by_peers: the same of
+    other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies
     included; arrived: what is visible to any arrival; expects: bare expect_tx that an arrival must follow;
     contributors: the newest arrival of each warp; last_expect, last_copy: where
     bytes were expected, and a copy issued that brought bytes, last.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
+    published_by_peers: VectorClock | None = None
     order: VectorClock = field(default_factory=VectorClock)
     arrived: VectorClock = field(default_factory=VectorClock)
     arrivals: int = 0
@@ -245,6 +248,14 @@ class PhaseState:
     last_span: Span | None = None
     last_expect: Span | None = None
     last_copy: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """An arrival or expect_tx, and the phase in which it counted."""
+
+    mark: Mark
+    phase: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +271,7 @@ class LateWait:
 class BarrierState:
     """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; late: those that the
     phases did not wait for; users: the newest use of each warp; signals: the newest arrival or expect_tx of each;
-    remote: the newest use of each warp of another CTA.
+    remote: those of warps of other CTAs.
     """
 
     cta: int
@@ -274,21 +285,28 @@ class BarrierState:
     before: PhaseState | None = None
     waits: dict[int, Mark] = field(default_factory=dict[int, Mark])
     users: dict[int, Mark] = field(default_factory=dict[int, Mark])
-    signals: dict[int, Mark] = field(default_factory=dict[int, Mark])
-    remote: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    signals: dict[int, Signal] = field(default_factory=dict[int, Signal])
+    remote: dict[int, Signal] = field(default_factory=dict[int, Signal])
     late: list[LateWait] = field(default_factory=list[LateWait])
 
     def __str__(self) -> str:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
 
+    def has_counted(self, signal: Signal, clock: VectorClock) -> bool:
+        """Does `clock` know that a signal has been performed? A phase that has ended has counted its own, whatever
+        they publish."""
+        return signal.mark.known_to(clock) or clock.at(self.track) > signal.phase
+
 
 @dataclass(slots=True)
 class Arrivals:
-    """The arrivals of one instruction: the phases they counted in, each with whether it was relaxed."""
+    """The arrivals of one instruction: the phases they counted in, each with the clock that it publishes to, if any."""
 
     span: Span
     epoch: int = 0
-    phases: list[tuple[PhaseState, bool]] = field(default_factory=list["tuple[PhaseState, bool]"])
+    phases: list[tuple[PhaseState, VectorClock | None]] = field(
+        default_factory=list["tuple[PhaseState, VectorClock | None]"]
+    )
 
 
 @dataclass(slots=True)
@@ -344,6 +362,7 @@ class ClusterState:
     def __init__(self, index: int) -> None:
         self.index = index
         self.tracks = Tracks()
+        self.hearsay = Hearsay(self.tracks)
         self.warps: dict[WarpActor, WarpState] = {}
         self.shared: dict[int, ShadowMemory] = {}
         self.global_memory = ShadowMemory()
@@ -354,7 +373,7 @@ class ClusterState:
         self.named: dict[tuple[int, int], NamedState] = {}
         self.warpgroups: dict[tuple[int, int], WarpgroupState] = {}
         self.copies: list[CopyState] = []
-        self.remote: dict[tuple[int, int], Mark] = {}
+        self.remote: dict[tuple[int, int, bool], Mark] = {}
         self.arriving = VectorClock()
         self.arriving_order = VectorClock()
         self.cluster_generation = 0

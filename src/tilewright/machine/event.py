@@ -104,7 +104,8 @@ class BarrierArrive:
     """An arrive-on (`count` arrivals from one warp instruction, all lanes summed). `phase` is the absolute phase index,
     from 0, that it counted in; `expect_bytes` is what it added to the transaction count first (0 for a plain arrive).
     `cta` is the owner of the barrier, which may be another CTA of the cluster. drop: an arrive_drop, after which phases
-    expect `count` arrivals fewer; relaxed: it publishes nothing; lanes: bit i = lane i of the warp arrived."""
+    expect `count` arrivals fewer; relaxed: it publishes nothing; lanes: bit i = lane i of the warp arrived; scope: of
+    its release, "cta" or "cluster"."""
 
     actor: WarpActor
     cta: int
@@ -116,6 +117,7 @@ class BarrierArrive:
     drop: bool = False
     relaxed: bool = False
     lanes: int = 0xFFFF_FFFF
+    scope: str = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class PhaseEnd:
 @dataclass(frozen=True, slots=True)
 class BarrierWait:
     """A successful test_wait/try_wait: phase `phase` (absolute) was complete. Failed tries yield nothing. relaxed: it
-    acquires nothing."""
+    acquires nothing; scope: of its acquire, "cta" or "cluster"."""
 
     actor: WarpActor
     cta: int
@@ -163,6 +165,7 @@ class BarrierWait:
     phase: int
     span: Span
     relaxed: bool = False
+    scope: str = "cluster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def store_barrier(cta: Cta, offset: int, before: Mbarrier, after: Mbarrier) -> N
 
 def arrive(
     warp: Warp, cta: Cta, offset: int, times: int, each: int, expect_bytes: int, *,
-    drop: bool, no_complete: bool, relaxed: bool, span: Span, lanes: int,
+    drop: bool, no_complete: bool, relaxed: bool, scope: str, span: Span, lanes: int,
 ) -> None:  # fmt: skip
     """`times` lanes (bit i of `lanes` = lane i) arrive, each with `each` arrivals and `expect_bytes` more expected
     bytes."""
@@ -73,7 +73,8 @@ def arrive(
             arrivals, byte_count = here * each, here * expect_bytes
             observe(
                 BarrierArrive(
-                    warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, span, drop, relaxed, lanes
+                    warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, span, drop, relaxed, lanes,
+                    scope,
                 )
             )  # fmt: skip
         store_barrier(cta, offset, before, after)

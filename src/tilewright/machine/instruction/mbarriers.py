@@ -31,6 +31,8 @@ from tilewright.machine.step import Control, Signal
 _FALSE_ODDS = 0.2
 _SOURCE = "PTX ISA, mbarrier"
 _ORDERS = ("release", "acquire", "relaxed")
+_DEFAULT_SCOPE = "cta"
+"""Of an arrival's release and a wait's acquire (PTX ISA, mbarrier.arrive and mbarrier.try_wait)."""
 
 
 class BarrierOperand:
@@ -117,7 +119,7 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
         modifiers.flag("expect_tx")
         no_complete = modifiers.flag("noComplete")
         relaxed = modifiers.take(*_ORDERS) == "relaxed"
-        modifiers.take("cta", "cluster")
+        scope = modifiers.take("cta", "cluster") or _DEFAULT_SCOPE
         operands = list(instruction.operands)
         if not operands:
             raise unsupported(instruction, "it has no operands")
@@ -156,6 +158,7 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
                         amount if expecting else 0,
                         drop=drop,
                         relaxed=relaxed,
+                        scope=scope,
                         no_complete=no_complete,
                         span=instruction.span,
                         lanes=sum(1 << lane for lane in members),
@@ -208,7 +211,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
     def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
         by_parity = modifiers.flag("parity")
         relaxed = modifiers.take("acquire", "relaxed") == "relaxed"
-        modifiers.take("cta", "cluster")
+        scope = modifiers.take("cta", "cluster") or _DEFAULT_SCOPE
         operands = expect_operands(instruction, 3, 4) if blocking else expect_operands(instruction, 3)
         target = operands[0]
         if isinstance(target, PairOfPredicates):
@@ -251,7 +254,8 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                 for cta, offset, value in passed:
                     complete = mbarrier.complete_phase(cta.barriers.get(offset))
                     parity = value if by_parity else complete & 1
-                    observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, instruction.span, relaxed))
+                    span = instruction.span
+                    observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope))
             warp.r[to] = result if to == SINK_SLOT else merge(warp.r[to], result, mask)
             if failed is None:
                 return None
