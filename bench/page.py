@@ -87,6 +87,18 @@ python -m bench profiles --suite skinny
 
 Times under the profiler are those of a kernel alone between passes, with caches flushed unless `--warm` is given; the
 tables below are of launches in a stream, and are what counts.
+
+## What the choices rest on
+
+| command | what is held against a GPU |
+| --- | --- |
+| `python -m bench model` | predicted times of decided pipelines, and whether the first choice is among the best |
+| `python -m bench large-tiles` | tiles shared by consumers, and tiles taken in turn |
+| `python -m bench slots` | a turn's time, by slots of the ring, beside its [schedule](schedules.md)'s interval |
+| `python -m bench.probes.latencies` | the times of a schedule's tasks |
+| `python -m bench conversions` | [exchanges](layouts.md) between register layouts, beside Triton's |
+
+`python -m bench schedules` needs no GPU: it holds the heuristic scheduler against the optimum.
 """
 
 
