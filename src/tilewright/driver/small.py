@@ -8,6 +8,10 @@ slices, as many tiles as there are stages are left instead, which takes the firs
 Since the lowering turns extents into immediates only, the small text is the large one but for immediates, and each
 pair that differs must be a pair of the same quantity: an extent, a number of tiles, a bound. `same_but_for_extents`
 checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
+
+Batches and groups of rows are reduced by `small_batch` and `small_groups`. What is left to trust: that an immediate
+stands where its quantity belongs in the large text. Checked by: tests/driver/test_small_batch.py and
+test_small_groups.py; tests/end_to_end/test_mutations_text.py.
 """
 
 from __future__ import annotations

@@ -1,11 +1,16 @@
-"""How a decided program with a dot becomes a producer role and consumer warpgroups around a ring of slots.
+"""How a decided program with dots becomes a producer role and consumer warpgroups around a ring of slots.
 
 Software pipelining: a consumer releases a slot one iteration late, when the wgmma group that read it is known to be
 done while the next one runs. The first iteration is peeled, since it has nothing to release and overwrites the
 accumulator.
 
 In a cluster of two CTAs, the operand that both need is loaded half by each and multicast to both; a slot is then free
-only when the consumers of both CTAs have released it. Checked by: tests/lower/test_ptx_text.py and test_values.py.
+only when the consumers of both CTAs have released it.
+
+What is particular to a kind of product stands beside: `tile_place` (tiles of batches and of groups of rows), `turns`,
+`split_product`, `scaled_product`, `register_product`, `prefetch`, and `pipeline_epilogue` for what comes after the
+loop. Not handled, because nothing is decided so: several loops, dots without an operand in common.
+Checked by: tests/lower/test_ptx_text.py and test_values.py, and the tests of each kind.
 """
 
 from __future__ import annotations
