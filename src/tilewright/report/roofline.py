@@ -77,7 +77,7 @@ def roofline_lines(report: RooflineReport) -> Iterator[str]:
         )
     yield ""
     dominant = f"{report.dominant} dominate{_s(report.dominant)}"
-    yield f"no such kernel takes less than {report.least_microseconds:.2f} us: {dominant}"
+    yield f"at these rates no such kernel takes less than {report.least_microseconds:.2f} us: {dominant}"
     if report.predicted_microseconds is not None:
         share = 100 * report.least_microseconds / report.predicted_microseconds
         yield f"predicted {report.predicted_microseconds:.2f} us, {share:.0f} % of which is that bound"

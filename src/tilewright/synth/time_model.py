@@ -21,38 +21,37 @@ from dataclasses import dataclass
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.targets import Target
 
-_START_CYCLES = 3800.0
+_START_CYCLES = 3000.0
 """From the end of the launch before to the first product, and from the last store to the end."""
-_LARGE_START_CYCLES = 1500.0
+_LARGE_START_CYCLES = 1900.0
 """What a ring of a whole multiprocessor's shared memory takes to fill, besides."""
-_STORE_BYTES_PER_CYCLE = 24.0
-_CHUNK_CYCLES = 50.0
-_SCATTERED_BYTES_PER_CYCLE = 8.0
+_STORE_BYTES_PER_CYCLE = 9.6
+_CHUNK_CYCLES = 800.0
+_SCATTERED_BYTES_PER_CYCLE = 5.1
 """How fast a tile leaves through staging, what each of its chunks costs besides, and how fast without staging."""
-_TURN_CYCLES = 750.0
+_TURN_CYCLES = 590.0
 """What passing a turn of the tensor core costs, for each tile."""
-_MEETING_CYCLES = 2500.0
-_MEETING_BYTES_PER_CYCLE = 14.0
+_MEETING_CYCLES = 3540.0
+_MEETING_BYTES_PER_CYCLE = 13.0
 """What a rendezvous of CTAs that share the contracted axis takes, and how fast accumulators pass through it."""
-_FETCH_SHARE = 0.85
-"""Of the L2 cache's rate for one multiprocessor, what a ring of copies sustains."""
-_LATENCY_CYCLES = 1100.0
+_FETCH_SHARE = 1.21
+"""Of the L2 cache's documented rate for one multiprocessor: requests of neighbours for the same lines are joined."""
+_LATENCY_CYCLES = 1900.0
 """From the release of a slot to its next product, when it comes from device memory."""
-_READ_SHARE = 1.05
-"""Reading, over the rate of a copy, which also writes."""
-_WAVE_MISSES = 0.5
-"""Of the operands of a wave of tiles, what has left the L2 cache when the next wave needs it, if not all fit."""
-_SLICE_NORM = 8.0
-_MEMORY_NORM = 2.0
-_KERNEL_NORM = 8.0
+_READ_SHARE = 0.93
+"""Reading that starts and ends with each launch, over the rate of a long copy."""
+_WAVE_MISSES = 2.9
+"""How many times what a wave of tiles needs beyond compulsory reads is read again, where the inputs outgrow the L2
+cache by far."""
+_SLICE_NORM = 12.0
+_MEMORY_NORM = 4.8
+_KERNEL_NORM = 4.3
 """Norms that say how well parts hide one another: of a slice's, of the memory's, and of the whole."""
-_FEW_COLUMNS = 64.0
+_FEW_COLUMNS = 24.0
 """A wgmma of fewer columns is bound by reading the rows' operand, which does not shrink."""
-_IDLE_COST = 0.3
-"""Of the share of multiprocessors that are left idle where memory is what all wait for: fewer ask for less at once."""
-_SUSTAINED = 0.83
+_SUSTAINED = 0.69
 """Of the tensor cores' rate at the highest clock, what the board's power allows of a long product of random numbers."""
-_BRIEF_MICROSECONDS = 60.0
+_BRIEF_MICROSECONDS = 71.0
 """Products that take less leave the clock higher."""
 
 
@@ -108,8 +107,6 @@ def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], 
     l2 = fetched / (l2_bytes * multiprocessors)
     read = (shape.compulsory_bytes + _missed_bytes(decisions, shape, workers, target)) / dram_bytes
     memory = _norm((read, l2), _MEMORY_NORM)
-    busy = min(1.0, shape.tiles * decisions.split / multiprocessors)
-    memory *= 1 + _IDLE_COST * (1 - busy)
 
     flop = 2 * shape.rows * shape.columns * shape.depth * decisions.products
     ideal = flop / (operations * multiprocessors)
@@ -202,7 +199,7 @@ def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape) -> floa
         cycles = stored / _SCATTERED_BYTES_PER_CYCLE
     if decisions.split > 1:
         accumulators = 4 * decisions.tile_m * decisions.tile_n
-        cycles += _MEETING_CYCLES + accumulators / _MEETING_BYTES_PER_CYCLE
+        cycles += (decisions.split - 1) * _MEETING_CYCLES + accumulators / _MEETING_BYTES_PER_CYCLE
     return cycles
 
 

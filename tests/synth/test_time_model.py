@@ -1,0 +1,85 @@
+"""Predicted times: what they grow with, and how they rank runs that were measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tilewright.driver.compile import elements_of
+from tilewright.driver.kernels import matmul_kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.decide import decide
+from tilewright.synth.time_model import predicted_time
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+TARGET = target("sm_90a")
+Shape = tuple[int, int, int]
+
+
+def _decided(shape: Shape, wanted: Wanted) -> PipelineDecisions:
+    m, n, k = shape
+    program = the_program(
+        trace(matmul_kernel, {"M": m, "N": n, "K": k}, elements_of(matmul_kernel, "bf16"), {"b": (1, k)})
+    )
+    found = decide(program, TARGET, wanted)
+    assert isinstance(found, PipelineDecisions)
+    return found
+
+
+def _microseconds(shape: Shape, wanted: Wanted) -> float:
+    return predicted_time(_decided(shape, wanted), shape, TARGET).microseconds
+
+
+def test_no_launch_is_faster_than_its_start_or_its_operations() -> None:
+    small = predicted_time(_decided((64, 64, 64), Wanted()), (64, 64, 64), TARGET)
+    assert 1 < small.start <= small.microseconds
+    shape = (8192, 8192, 8192)
+    large = predicted_time(_decided(shape, Wanted()), shape, TARGET)
+    assert large.microseconds > 2 * 8192**3 / 1e15 * 1e6
+    assert large.dominant == "power"
+
+
+def test_few_rows_are_bound_by_memory() -> None:
+    shape = (16, 14336, 4096)
+    found = predicted_time(_decided(shape, Wanted()), shape, TARGET)
+    assert found.dominant == "memory"
+    assert found.memory > 2 * 14336 * 4096 / 5e12 * 1e6
+
+
+def test_two_stages_are_slower_than_four_where_memory_is_waited_for() -> None:
+    tile = (128, 128)
+    shape = (2048, 2048, 2048)
+    assert _microseconds(shape, Wanted(tile, 2)) > _microseconds(shape, Wanted(tile, 4))
+
+
+def test_a_wave_more_costs_time() -> None:
+    wanted = Wanted((128, 256), turns=False)
+    assert _microseconds((128 * 12, 256 * 12, 4096), wanted) > _microseconds((128 * 12, 256 * 11, 4096), wanted)
+
+
+@pytest.mark.parametrize("shape", [(2048, 1024, 512), (1024, 2048, 512)])
+def test_a_swapped_product_is_that_of_the_other_orientation(shape: Shape) -> None:
+    m, n, k = shape
+    decisions = _decided(shape, Wanted((128, 128)))
+    turned = replace(decisions, swapped=1 - decisions.swapped)
+    assert predicted_time(decisions, (m, n, k), TARGET) == predicted_time(turned, (n, m, k), TARGET)
+
+
+_MEASURED = Path(__file__).parents[2] / "bench" / "results" / "model.json"
+
+
+@pytest.mark.skipif(not _MEASURED.exists(), reason="no measured runs are kept in this tree")
+def test_measured_runs_are_ranked() -> None:
+    """The runs kept from an H200, with the predictions made then: the rank correlation that is claimed."""
+    from bench.model import spearman
+
+    rows = json.loads(_MEASURED.read_text())["rows"]
+    assert len(rows) >= 200
+    predicted = [row["predicted_microseconds"] for row in rows]
+    assert spearman(predicted, [row["microseconds"] for row in rows]) >= 0.9
