@@ -38,11 +38,11 @@ def apart(x: tw.Tensor["G", "M", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Ten
     y[g, i, j] = acc
 
 
-def lowered(kernel: tw.Kernel = consecutive) -> ModuleOp:
+def lowered(kernel: tw.Kernel = consecutive, turns: bool | None = None) -> ModuleOp:
     elements = {parameter.name: Element.BF16 for parameter in kernel.parameters} | {"ends": Element.S32}
     rows = {"T": 1000} if kernel is consecutive else {"M": 500}
     module = trace(kernel, {**rows, "G": 8, "K": 512, "N": 512}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 128)))
+    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 128), turns=turns))
     return only_kernel(module)
 
 
@@ -55,14 +55,16 @@ def first(module: ModuleOp, kind: type) -> ac.GroupTilesOp:
     return next(op for op in module.walk() if isinstance(op, kind))
 
 
+@pytest.mark.parametrize("turns", [False, True])
 @pytest.mark.parametrize("kernel", [consecutive, apart])
-def test_a_product_over_groups_is_proven_for_every_number_of_tiles(kernel: tw.Kernel) -> None:
-    module = lowered(kernel)
+def test_a_product_over_groups_is_proven_for_every_number_of_tiles(kernel: tw.Kernel, turns: bool) -> None:
+    """A tile that is taken in turn has two slots at least: the turn is passed on behind the second."""
+    module = lowered(kernel, turns)
     verdict = verify(module)
     assert isinstance(verdict, Proven)
     assert ASSUMPTION in verdict.assumptions
     (claims,) = protocol_claims(module)
-    assert claims.minima == (("K", 1), ("tiles", 0))
+    assert claims.minima == (("K", 2 if turns else 1), ("tiles", 0))
     assert str(claims.rings[0].fills) == "K*tiles"
 
 
