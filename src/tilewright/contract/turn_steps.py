@@ -9,8 +9,14 @@ owed for that:
   `ac.turn.pass` in a tile waits on a ring). By induction over tiles all earlier waits have been made, and a parity
   names no phase but the one meant.
 - Barriers of turns. Each counts one arrival a phase. The unit waits there once for each of its tiles and the other
-  arrives once for each of its own, in alternation from unit 0 on; so no phase ends before the one before it was waited
-  for.
+  arrives once for each of its own, in alternation from unit 0 on (unit 0's first wait is for the phase before the
+  first, which is over). A parity names one phase only as long as no later one ends before every warp of the unit has
+  waited: the next ends after this unit has passed this turn on, which one of its threads does. By then that thread has
+  waited for a wgmma of this tile (checked at the pass, for every trip count, from the groups that the walk knows to be
+  committed in the tile and to be in flight), and a wgmma runs only once all four warps have come to it, past their
+  waits. A unit without a tile neither waits nor passes: with one tile unit 1 does nothing and unit 0's arrival at its
+  barrier is left over; with none nothing happens at all. The last arrival of the two is always left over, on memory
+  that nobody uses again.
 - Circles. A turn passed on in tile i is waited for in tile i + 1: with the times that `rings` gives to waits, it goes
   forward in time, like every edge along a role's program. The unit's own program goes from tile i to i + 2. What each
   unit holds back while it waits for its turn are no slots: those of a tile are released in it (cursors alone are
@@ -40,8 +46,7 @@ from tilewright.ir import ac
 
 UNITS = 2
 LEAST_SLOTS = 2
-"""One thread passes a unit's turn on. By then each warp of the unit must have waited for it, or its parity may name a
-later one; a wgmma that the thread has waited for needs all warps, and one before the tile's last is waited for."""
+"""A tile of one has no wgmma that was waited for when its last slot has been, so its turn cannot be passed on."""
 _BARRIER_BYTES = TARGET.limit("mbarrier.bytes")
 _ON_RINGS = (
     ac.BarrierWaitOp,
@@ -64,7 +69,22 @@ def turn_step(walk: RoleWalk, op: Operation) -> bool:
     loop = block.parent_op() if block is not None else None
     if not isinstance(loop, ac.TurnLoop) or loop.turns is not op.turns:
         walk.findings.doubt("passes on a turn that is none of the loop it stands in", op)
+        return True
+    _all_warps_have_come(walk, op, loop)
     return True
+
+
+def _all_warps_have_come(walk: RoleWalk, op: ac.TurnPassOp, loop: ac.TurnLoop) -> None:
+    """Has the thread that passes the turn on waited for a wgmma of this tile, so that every warp has taken the turn?"""
+    state, head = walk.state, walk.heads[loop]
+    begun = state.count("groups") - head.count("groups")
+    # Groups committed in the tile, less those that may be in flight and the one that must be done.
+    if state.groups_in_flight is None or not (begun - state.groups_in_flight - 1).is_never_negative(walk.kernel.minima):
+        walk.findings.doubt(
+            "passes a turn on before a wgmma of its tile is waited for: a warp may not have taken the turn yet, and "
+            "finds the parity of a later one",
+            op,
+        )
 
 
 def take_turns(walk: RoleWalk, op: ac.TurnLoop, loop: Callable[[], None]) -> None:

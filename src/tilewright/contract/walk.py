@@ -84,6 +84,8 @@ class RoleWalk:
     ordinals: dict[Operation, str] = field(default_factory=dict[Operation, str])
     counters: int = 0
     around: tuple[str, ...] = ()
+    heads: dict[Operation, UnitState] = field(default_factory=dict[Operation, UnitState])
+    """The state in which each loop's body was last begun."""
 
     # ------------------------------------------------------------ values
 
@@ -287,7 +289,7 @@ class RoleWalk:
     def _iterate(
         self, op: Loop, state: UnitState, arguments: Sequence[Token | None]
     ) -> tuple[list[Token | None], UnitState]:
-        self.state = state.copy()
+        self.state, self.heads[op] = state.copy(), state
         values = self.run_block(op.body.block, arguments, op)
         if values is None:
             self.findings.doubt("a loop's body without a yield", op)
