@@ -34,7 +34,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-_SAYS_NOTHING = ("--results", "--kernels", "--jobs")
+_SAYS_NOTHING = ("--results", "--kernels", "--jobs", "--folder")
 """Options about where files lie and how many processes compile, which say nothing about the numbers."""
 
 
