@@ -7,7 +7,7 @@ import pytest
 from lowered_programs import Lowered, assert_close, gemm, lower, matmul, matmul_bias_relu, random_inputs, run
 
 from tilewright.base.element import Element
-from tilewright.base.verdict import Proven
+from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.address_proof import OtherAddress, staged_stores
 from tilewright.driver.reproof import replay_plan, reprove
@@ -88,3 +88,19 @@ def test_a_weaker_meeting_is_refuted(pattern, number):
     good = replay_plan(read(text), launch_plan(small), claims, (0,))
     bad = replay_plan(read(_without(text, pattern, number)), launch_plan(small), claims, (0,))
     assert isinstance(good, Proven) and not isinstance(bad, Proven)
+
+
+@pytest.mark.parametrize("split", [2, 4])
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [("mbarrier.arrive.release.cluster", "mbarrier.arrive.release.cta"), (".acquire.cluster", ".acquire.cta")],
+)
+def test_an_exchange_at_the_scope_of_a_cta_is_refuted(split, wide, narrow):
+    """What a peer has written is visible only if both sides' scope includes the other CTA."""
+    lowered = gemm(13, 104, 64 * split + 72, tile=(64, 16 * split), split=split, depth=64, swapped=True)
+    small = lower_program(the_program(small_instance(lowered.module)))
+    text = lower_to_ptx([kernel.module for kernel in small.kernels], "sm_90a")
+    assert wide in text
+    claims = {kernel.name: protocol_claims(kernel.module)[0] for kernel in small.kernels}
+    verdict = replay_plan(read(text.replace(wide, narrow)), launch_plan(small), claims, (0,))
+    assert isinstance(verdict, Refuted) and "CL104" in {finding.code for finding in verdict.findings}

@@ -6,6 +6,19 @@ contribution from each CTA. Sums are taken in the order of ranks, so that they a
 unit tells CTA p, once all threads of the unit have written (or read): the named barrier orders them before it, and a
 release at cluster scope is cumulative. Of two CTAs each keeps its own part in registers.
 
+The edges, by the ISA's memory model, from a value written by thread t of CTA c to its reader t' of CTA d:
+- t's st.shared::cluster comes before its bar.sync, which orders it before thread d of the unit of c goes on;
+- that thread's arrival at d's barrier is a release at cluster scope, the wait of t' an acquire at cluster scope: each
+  scope includes the other thread, so the two synchronize. Causality order is transitive, whatever the scopes of its
+  parts, so that the store comes before the load; one round of the barrier counts one such arrival from each CTA.
+- Back: loads of d come before its own bar.sync and its arrivals at the barriers "empty", and each CTA waits for those
+  of all CTAs before it writes again. The slots are used for nothing else, so that the first round waits for nobody; the
+  parity goes on by one with each tile. Peers have begun (the cluster's barrier after the inits) and have not ended (the
+  one at the end).
+Every one of these is judged again on the text, where scopes count (`contract.hearsay`). compute-sanitizer's racecheck
+reports the store and the load as a hazard all the same, here and not in a small kernel of the same instructions; what
+it fails to follow is not known, and no edge is missing by the ISA (docs/benchmarks.md).
+
 Source: PTX ISA, mapa, st.shared::cluster, mbarrier.arrive, memory consistency model (causality order). Checked by:
 tests/lower/test_split_product.py.
 """
