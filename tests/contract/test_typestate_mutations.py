@@ -596,7 +596,8 @@ def test_mutant_is_refuted_by_its_rule(mutant: Mutant) -> None:
 
 
 def test_every_rule_has_a_mutant() -> None:
-    assert set(RULES) == {mutant.code for mutant in MUTANTS}
+    # WG011 is about products with A in registers, which this program has none of: test_register_operand.py.
+    assert set(RULES) == {mutant.code for mutant in MUTANTS} | {"WG011"}
 
 
 def numbers_of(op: Operation) -> list[str]:

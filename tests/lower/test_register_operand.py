@@ -109,6 +109,17 @@ def test_a_takes_registers_and_no_descriptor():
     assert text.count("ldmatrix.sync") == len(lines)
 
 
+def test_a_keeps_its_old_values_until_the_wait():
+    """A move that the assembler must take to be conditional; it reuses registers under a product in flight else."""
+    text = lowered("scaled").ptx.splitlines()
+    products = [line for line in text if "wgmma.mma_async" in line]
+    registers = {name for line in products for name in line.split("{")[2].split("}")[0].split(", ")}
+    moves = [
+        line for line in text if line.split("//")[0].split(",")[0].split(" ")[-1] in registers and "mov.b32" in line
+    ]
+    assert len(moves) >= len(registers) and all(line.strip().startswith("@%p") for line in moves)
+
+
 def _verdict(program, text):
     (module,) = program.kernels
     claims = {the_kernel(module).sym_name.data: protocol_claims(module)[0]}

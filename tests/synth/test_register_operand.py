@@ -79,8 +79,8 @@ def words(decisions):
     return " | ".join(decisions.reasons)
 
 
-def test_a_short_expression_for_few_tiles_is_computed_in_registers():
-    plan = decided(scaled, 4096, 512, 4096)
+def test_a_wish_puts_a_short_expression_in_registers():
+    plan = decided(scaled, 4096, 512, 4096, Wanted(computed="registers"))
     assert plan.computed == 1 and not plan.a.materialized and plan.a.buffer == "a"
     assert "left operand computed in registers" in words(plan)
 
@@ -122,8 +122,13 @@ def test_what_is_not_computed_in_registers_is_refused_where_wished_for(kernel, w
         assert decided(kernel, 512, 512, 512, Wanted(**wanted), strides, **elements).computed == 0
 
 
+def test_nobody_asking_means_a_workspace():
+    plan = decided(scaled, 4096, 512, 4096)
+    assert plan.computed == 0 and plan.a.materialized and "nobody asked" in words(plan)
+
+
 def test_a_contracted_extent_of_no_whole_slots_is_not():
     with pytest.raises(TilewrightError, match="no whole slots"):
         decided(scaled, 512, 512, 520, Wanted(computed="registers"))
     plan = decided(scaled, 512, 512, 520)
-    assert plan.computed == 0 and plan.a.materialized and "after all" in words(plan)
+    assert plan.computed == 0 and plan.a.materialized

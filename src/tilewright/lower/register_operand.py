@@ -8,6 +8,10 @@ by the row's number modulo 8, so that the eight rows that one matrix takes lie i
 What is computed stays in registers of its own until the product before is done, and is moved to A's registers then: so
 the work of one slot passes while the tensor core multiplies the one before.
 
+What PTX promises of A's registers, ptxas (12.9 and 13.0) does not keep round a loop: it lets other values have them
+after the wgmma, while the tensor core reads them. So the moves are written such that old values stay alive; no proof of
+the text sees the difference, the machine code does.
+
 Source: PTX ISA, wgmma: register fragments of A; ldmatrix. Checked by: tests/lower/test_register_operand.py.
 """
 
@@ -171,13 +175,17 @@ def _issue(lowering: Lowering, op: ComputedIssueOp) -> None:
     while len(known) < count:
         known.append(text.register("b32"))
     registers = iter(known)
+    # Always true, which the assembler cannot know: a move that may not happen keeps the registers' old values alive up
+    # to here, past the wait for the product that reads them. It ends the life of A's registers at the wgmma, though the
+    # tensor core reads them later, and else gives them to what is computed meanwhile (measured: wrong sums).
+    keeps = text.into("pred", "setp.lt.u32", lowering.warpgroup, 32)
     moved: list[list[str]] = []
     for block in computed.blocks:
         words: list[str] = []
         for packed in block:
             mine = [next(registers) for _ in packed]
             for target, source in zip(mine, packed, strict=True):
-                text.emit("mov.b32", target, source)
+                text.emit("mov.b32", target, source, guard=keeps)
             words.append("{" + ", ".join(mine) + "}")
         moved.append(words)
     base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, computed.slot.stage, "")

@@ -3,7 +3,8 @@
 Materialized, each element is computed once, written and read again, and a kernel more is launched. In registers it is
 computed by every tile along the other axis, by threads that would else wait for the tensor core. So registers win where
 few tiles share the operand or the expression is short, and a workspace where the arithmetic, times the tiles, takes
-longer than the product. The estimate is a closed form of both; `Wanted.computed` fixes the choice.
+longer than the product. The estimate is a closed form of both, for the reader until `_AUTOMATIC` is set; what decides
+is `Wanted.computed`.
 
 Handled in registers: one tensor of 16-bit elements over the accumulator's rows and the contracted axis, contiguous
 along the latter and loaded once, with vectors along either; products of 16-bit elements whose contracted extent is
@@ -41,21 +42,25 @@ _TILE_COLUMNS = 256
 _LANES = 128
 """Threads of a multiprocessor that execute an instruction in one cycle."""
 _LAUNCH_CYCLES = 4000
-_EXPOSED = 0.25
-"""Parameters of the estimate, not fitted: what a kernel before this one costs beside its traffic; how much of the
-threads' work does not pass while the tensor core works."""
+_EXPOSED = 0.5
+"""Parameters of the estimate, rounded from 60 runs on an H200: what a kernel before this one costs beside its traffic;
+how much of the threads' work does not pass while the tensor core works."""
 _MOVED_INSTRUCTIONS = 3.0
 """For each element besides its expression: loaded, widened, packed and moved."""
+_ALONG_INSTRUCTIONS = 6.0
+"""For each element and vector along the contracted axis, whose numbers are loaded anew for each slot."""
 _INSTRUCTIONS = {
-    Function.DIV: 10.0,
-    Function.SQRT: 10.0,
-    Function.EXP: 18.0,
-    Function.SIGMOID: 22.0,
-    Function.SILU: 23.0,
-    Function.TANH: 30.0,
-    Function.GELU: 28.0,
+    Function.DIV: 20.0,
+    Function.SQRT: 20.0,
+    Function.EXP: 36.0,
+    Function.SIGMOID: 44.0,
+    Function.SILU: 46.0,
+    Function.TANH: 60.0,
+    Function.GELU: 56.0,
 }
-"""Of the scalar functions that take more than one (see `lower.scalar`)."""
+"""Of the scalar functions that take more than one (see `lower.scalar`), with the waits of their chains."""
+_AUTOMATIC = False
+"""Whether registers are chosen where nobody asks for them: not before sums on hardware agree with the machine's."""
 _KEPT_REGISTERS = 40
 """Of a thread, for addresses, loop counters and elements on their way."""
 
@@ -95,12 +100,12 @@ def wants_registers(
         if why:
             continue
         extents = (program.extents[outer], program.extents[other], program.extents[contracted])
-        words, better = _compared(value, extents, rates, target)
+        words, better = _compared(value, contracted, extents, rates, target)
         few = extents[0] <= FEW_ROWS or extents[1] <= FEW_ROWS
-        if wanted.computed == "registers" or (wanted.computed is None and better and not few):
+        if wanted.computed == "registers" or (_AUTOMATIC and better and not few):
             reasons.append(f"{side} operand computed in registers: {words}")
             return side
-        because = "few rows or columns" if few and better else words
+        because = f"nobody asked for it; {words}" if better else words
         reasons.append(f"{side} operand not computed in registers: {because}")
     if wanted.computed == "registers":
         raise TilewrightError(
@@ -221,14 +226,17 @@ def _obstacle(value: SSAValue, outer: str, contracted: str) -> str:
     return "" if tiles == 1 else f"it is computed from {tiles} loads of both axes"
 
 
-def _compared(value: SSAValue, extents: tuple[int, int, int], rates: Rates, target: Target) -> tuple[str, bool]:
+def _compared(
+    value: SSAValue, contracted: str, extents: tuple[int, int, int], rates: Rates, target: Target
+) -> tuple[str, bool]:
     """Cycles of the product with its operand computed either way, in words, and whether registers take fewer.
 
     extents: of the operand's own axis, the other one, the contracted one.
     """
     rows, columns, depth = extents
     _, functions, _ = _leaves(value)
-    instructions = _MOVED_INSTRUCTIONS + sum(_INSTRUCTIONS.get(function, 1.0) for function in functions)
+    instructions = _MOVED_INSTRUCTIONS + _ALONG_INSTRUCTIONS * _vectors_along(value, contracted)
+    instructions += sum(_INSTRUCTIONS.get(function, 1.0) for function in functions)
     multiply = 2 * rows * columns * depth / (rates.operations_per_cycle * rates.multiprocessors)
     tiles = math.ceil(columns / _TILE_COLUMNS)
     threads = rows * depth * tiles * instructions / (_LANES * rates.multiprocessors)
