@@ -61,7 +61,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     streams = [0x51]
     module.Tensor = Tensor  # type: ignore[attr-defined]
     module.streams = streams  # type: ignore[attr-defined]
-    module.empty = lambda shape, dtype, device: Tensor(FRESH, shape, dtype=dtype, device=device)  # type: ignore[attr-defined]
+    module.empty_strided = lambda shape, strides, dtype, device: Tensor(FRESH, shape, strides, dtype, device=device)  # type: ignore[attr-defined]
     module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: streams[0])  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", module)
     return module
@@ -126,7 +126,7 @@ def test_each_call_is_at_its_own_addresses_and_stream(torch: Any, record: Callab
     # The verb takes y before x, and something between that the program does not read.
     repeated = Repeated(loaded, (2, 0), result, (2, 2, 4))
     made = repeated((Tensor(0x20), None, Tensor(0x10)), None)
-    assert made.shape == (2, 2, 4) and made.data_ptr() == FRESH
+    assert (made.shape, made.strides) == ((2, 2, 4), (8, 4, 1)) and made.data_ptr() == FRESH
     out = Tensor(0x30)
     assert repeated((Tensor(0x40), None, Tensor(0x50)), out) is out
     torch.streams[0] = 0x52

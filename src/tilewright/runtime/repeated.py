@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
-from tilewright.runtime.arrays import ArrayView, current_stream
+from tilewright.runtime.arrays import ArrayView, contiguous_strides, current_stream
 from tilewright.runtime.launch import LoadedPlan
 
 _ALIGNED_BYTES = 16
@@ -60,12 +60,14 @@ class Repeated:
         self._shape = tuple(shape)
         made = cast("Any", result.owner)
         self._like: dict[str, Any] = {"dtype": made.dtype, "device": made.device}
-        self._empty = torch.empty
+        self._strides = contiguous_strides(self._shape)
+        # Twice as fast as torch.empty, whose ways of being called are more.
+        self._empty = torch.empty_strided
         self._stream = _stream_of(result)
 
     def __call__(self, arrays: Sequence[Any], out: Any) -> Any:
         """Launch on the current stream at the arrays' addresses, into `out` or a new tensor, which is returned."""
-        result = self._empty(self._shape, **self._like) if out is None else out
+        result = self._empty(self._shape, self._strides, **self._like) if out is None else out
         self._loaded.run_at((self._stream(), *[arrays[place].data_ptr() for place in self._order], result.data_ptr()))
         return result
 
