@@ -191,7 +191,8 @@ MUTATIONS = (
     # Releases.
     Mutation("loop's release dropped", ("LV201",), drop(RELEASE, 0), ALL),
     Mutation("last release dropped", ("LV201",), drop(RELEASE, 1), ALL),
-    Mutation("release doubled", ("MB107", "WG105"), repeat(RELEASE), ("plain", *PAIRS)),
+    Mutation("release doubled", ("MB107", "WG105"), repeat(RELEASE), ("plain", "cluster-2x1")),
+    Mutation("release doubled for a pair", ("MB107",), repeat(RELEASE), PAIRS),
     Mutation("release doubled by one group", ("MB109",), repeat(RELEASE), ("one-group", "direct-store")),
     Mutation("release by every thread", ("MB107",), rewrite(r"@%p0 (mbarrier\.arrive)", r"\1", 0)),
     Mutation(
@@ -218,9 +219,14 @@ MUTATIONS = (
     Mutation("count of empty zero", ("MB201",), rewrite(INIT + r".*\], (?P<n>\d+);", number(plus(-1)), 1), ONE_GROUP),
     Mutation("count of full one higher", ("LV201",), rewrite(INIT + r".*\], (?P<n>\d+);", number(plus(1)), 0), ALL),
     Mutation("a barrier not initialised", ("MB202",), drop(INIT, 0), ALL),
-    Mutation("initialised by every thread", ("MB203",), rewrite(r"@%p\d+ (mbarrier\.init)", r"\1")),
+    Mutation("initialised by every thread", ("MB203",), drop(r"bra initialised_")),
     Mutation("no sync after init", ("MB202",), drop(r"bar\.sync 0;")),
-    Mutation("init after the sync", ("MB104",), move(INIT, 0, r"bar\.sync 0;"), ("one-group", "direct-store")),
+    Mutation(
+        "init after the sync",
+        ("MB104",),
+        move(r"bar\.sync 0;", 0, r"bra initialised_", above=True),
+        ("one-group", "direct-store"),
+    ),
     # wgmma.
     Mutation("one more wgmma pending", ("MB108",), rewrite(WGMMA_WAIT + r".* (?P<n>1);", number(plus(1))), ALL),
     Mutation("wgmma wait of the loop dropped", ("MB108",), drop(WGMMA_WAIT, 0), ALL),
