@@ -42,7 +42,7 @@ def test_no_launch_is_faster_than_its_start_or_its_operations() -> None:
     shape = (8192, 8192, 8192)
     large = predicted_time(_decided(shape, Wanted()), shape, TARGET)
     assert large.microseconds > 2 * 8192**3 / 1e15 * 1e6
-    assert large.dominant == "power"
+    assert large.dominant in ("loop", "power")
 
 
 def test_few_rows_are_bound_by_memory() -> None:
