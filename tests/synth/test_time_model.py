@@ -83,3 +83,12 @@ def test_measured_runs_are_ranked() -> None:
     assert len(rows) >= 200
     predicted = [row["predicted_microseconds"] for row in rows]
     assert spearman(predicted, [row["microseconds"] for row in rows]) >= 0.9
+
+
+def test_rank_correlation_by_hand() -> None:
+    from bench.model import spearman
+
+    assert spearman([1, 2, 3], [10, 20, 30]) == pytest.approx(1.0)
+    assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
+    # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4.
+    assert spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5.0) ** 0.5)
