@@ -114,10 +114,10 @@ def test_a_keeps_its_old_values_until_the_wait():
     text = lowered("scaled").ptx.splitlines()
     products = [line for line in text if "wgmma.mma_async" in line]
     registers = {name for line in products for name in line.split("{")[2].split("}")[0].split(", ")}
-    moves = [
-        line for line in text if line.split("//")[0].split(",")[0].split(" ")[-1] in registers and "mov.b32" in line
-    ]
-    assert len(moves) >= len(registers) and all(line.strip().startswith("@%p") for line in moves)
+    # Operands follow the opcode behind a space, so that the target is the last word before the first comma.
+    targets = [(line.split(",")[0].split(" ")[-1], line.strip()) for line in text if "mov.b32" in line]
+    moves = [line for target, line in targets if target in registers]
+    assert len(moves) >= len(registers) and all(line.startswith("@%p") for line in moves)
 
 
 def _verdict(program, text):
