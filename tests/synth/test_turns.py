@@ -54,3 +54,11 @@ def test_turns_are_taken_where_their_tiles_fill_the_last_wave() -> None:
 def test_wishes_come_before_the_model() -> None:
     plan = decided(matmul, 2048, 27648, 5120, wanted=Wanted(turns=False), strides={"b": (1, 5120)})
     assert isinstance(plan, PipelineDecisions) and not plan.turns
+
+
+@pytest.mark.parametrize("extent", [1280, 1408, 1664, 1792, 1920, 2176, 2304, 2688, 3328, 3456, 3712])
+def test_boxes_across_the_columns_begin_at_sectors(extent: int) -> None:
+    """Rows of B in memory are fetched from where tiles begin; that takes twice as long from inside a sector."""
+    plan = decided(matmul, extent, extent, extent)
+    assert isinstance(plan, PipelineDecisions) and plan.b.major == "MN"
+    assert plan.tile_n * 2 % 32 == 0

@@ -2,7 +2,7 @@
 
 Both axes are logarithmic: operations for each byte of device memory, and operations a second. The roof is the rate of
 memory up to the ridge and that of the units beyond; a cross stands for the program where the model predicts its time.
-Checked by: tests/report/test_roofline.py.
+Checked by: tests/cli/test_roofline_command.py.
 """
 
 from __future__ import annotations

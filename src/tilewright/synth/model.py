@@ -24,11 +24,13 @@ _SCATTERED_BYTES_PER_CYCLE = 8
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Per multiprocessor: tensor-core operations (two per multiply-add) and L2 bytes per cycle."""
+    """Per multiprocessor: tensor-core operations (two per multiply-add) and L2 bytes per cycle. sector_bytes: what is
+    fetched at least, from a multiple of it."""
 
     multiprocessors: int
     operations_per_cycle: int
     l2_bytes_per_cycle: int
+    sector_bytes: int
 
 
 def rates_of(target: Target, element_bytes: int = 2) -> Rates:
@@ -38,6 +40,7 @@ def rates_of(target: Target, element_bytes: int = 2) -> Rates:
         target.limit("device.multiprocessors"),
         target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor"),
         target.limit("device.l2_bytes_per_cycle_per_multiprocessor"),
+        target.limit("device.sector_bytes"),
     )
 
 

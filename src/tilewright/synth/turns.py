@@ -19,7 +19,7 @@ from tilewright.synth.memory_bound import memory_cycles
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.shared_memory import SharedMemory
 from tilewright.synth.store_chunks import StagedRow, staged_row
-from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.synth.tile_shape import TileQuestion, TileShape, held_columns, loaded_columns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -179,14 +179,9 @@ def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, tu
     widths = (question.stored_bytes,)
     row = staged_row(shape.columns, widths)
     if turns:
-        loaded = shape.rows + _loaded_columns(question, shape)
+        loaded = shape.rows + held_columns(question, shape)
         row = turn_row(shape.columns, widths, loaded * shape.depth * question.element_bytes, target)
     return 0 if row is None else row.bytes
-
-
-def _loaded_columns(question: TileQuestion, shape: TileShape) -> int:
-    step = question.loaded_steps[0 if shape.swapped else 1]
-    return -(-shape.columns // step) * step * question.products
 
 
 def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
@@ -196,7 +191,7 @@ def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turn
         rows, columns = columns, rows
     tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * question.batch
     waves = math.ceil(tiles / rates.multiprocessors)
-    loaded = _loaded_columns(question, shape)
+    loaded = loaded_columns(rates, question, shape)
     multiplied = (shape.rows, shape.columns * question.products, shape.depth)
     multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
     each = (multiply**_SHARPNESS + (_FETCH[question.element_bytes] * fetch) ** _SHARPNESS) ** (1 / _SHARPNESS)
