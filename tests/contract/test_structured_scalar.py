@@ -115,3 +115,15 @@ def test_what_depends_on_the_number_of_periods_is_refused():
         is_equal(Scalar(3), Scalar(5, -2), {})
     assert with_slope(4, 6) == Scalar(4, 6)
     assert remainder(Scalar(4, 5), 3, Atoms()) != 1
+
+
+def test_roots_reach_through_functions_of_unknowns():
+    atoms = Atoms()
+    place, extent = atoms.place("block", "x"), atoms.of("argument", "K")
+    tiles = divide(add(place, 7), 64, atoms)
+    steps = divide(add(extent, 63), 64, atoms)
+    both = multiply(tiles, steps, atoms)
+    assert not atoms.roots(tiles) & atoms.roots(steps)
+    assert atoms.roots(place) < atoms.roots(tiles) < atoms.roots(both)
+    assert atoms.roots(extent) < atoms.roots(both)
+    assert atoms.roots(5) == frozenset()

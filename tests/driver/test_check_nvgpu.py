@@ -14,7 +14,49 @@ from tilewright.cli.main import main
 @pytest.fixture(scope="module")
 def text():
     """Several tiles for each CTA, and more of its steps than the ring has slots."""
-    return gemm(4096, 2048, 512).nvgpu
+    return gemm(4096, 2048, 512, turns=False).nvgpu
+
+
+@pytest.mark.parametrize("programmatic", [True, False])
+def test_tiles_in_turn_are_a_reason_for_doubt(programmatic):
+    """Their loops' trip counts follow from one place in the grid; taken apart they would seem to hang."""
+    lowered = gemm(4096, 2048, 512, programmatic=programmatic)
+    assert lowered.decisions.turns
+    report = checked(lowered.nvgpu, "turns.mlir")
+    assert report.verdict == "unknown" and not report.errors
+    assert "numbers of trips which depend on each other" in report.reasons[0]
+
+
+def test_kernels_may_wait_for_the_grids_before(text):
+    assert "nvvm.griddepcontrol wait" in text and "nvvm.griddepcontrol launch_dependents" in text
+    without = gemm(4096, 2048, 512, turns=False, programmatic=False).nvgpu
+    assert "griddepcontrol" not in without
+    assert checked(without, "matmul.mlir").verdict == "proven"
+
+
+WAIT = r"nvvm\.griddepcontrol wait"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        (None, "nothing waits for the grids before"),
+        (r"nvvm\.setmaxregister decrease", "not every thread comes to"),
+        (r"gpu\.return", "comes before the wait"),
+        ("misspelt", "not written as it is followed"),
+    ],
+    ids=["missing", "one role alone", "after the work", "of no known kind"],
+)
+def test_other_waits_for_grids_are_reasons_for_doubt(text, place, reason):
+    if place == "misspelt":
+        mutant, _ = edited(text, "griddepcontrol wait", "griddepcontrol await")
+    else:
+        mutant, _ = edited(text, WAIT, None)
+    if place not in (None, "misspelt"):
+        mutant = re.sub(rf"(\n *)({place})", r"\1nvvm.griddepcontrol wait\1\2", mutant, count=1)
+        assert "griddepcontrol wait" in mutant
+    report = checked(mutant, "grids.mlir")
+    assert report.verdict == "unknown" and reason in report.reasons[0], (report.verdict, report.reasons)
 
 
 def test_round_trip(text):

@@ -11,11 +11,13 @@ from tilewright.driver.demo import Specimen
 from tilewright.driver.history import History
 from tilewright.driver.kernels import matmul_kernel
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.synth.decide import Wanted
 
 
 @pytest.fixture(scope="module")
 def compilation() -> Compilation:
-    dims = {"M": 256, "N": 1024, "K": 1024}
+    # So deep that the small instance crosses the ring's end within a tile.
+    dims = {"M": 256, "N": 1024, "K": 4096}
     return compile_kernel(matmul_kernel, dims=dims, assembled=False, rerun=False)
 
 
@@ -60,3 +62,23 @@ def test_consumers_multiply_and_store_each_tile(history: History) -> None:
             ("multiplying", 0), ("storing", 0), ("multiplying", 1), ("storing", 1),
         ]  # fmt: skip
         assert all(one.end <= other.begin for one, other in pairwise(role))
+
+
+@pytest.mark.parametrize("turns", [True, False], ids=["in turn", "together"])
+def test_tiles_are_numbered_among_those_of_the_cta(turns: bool) -> None:
+    """Consumers in turn have every second tile each; those that go together have all."""
+    compilation = compile_kernel(
+        matmul_kernel,
+        dims={"M": 512, "N": 1024, "K": 1024},
+        wanted=Wanted(tile=(128, 128), consumers=2, turns=turns),
+        assembled=False,
+        rerun=False,
+    )
+    history = Specimen.of(compilation).history()
+    assert history is not None
+    found = [[interval.number for interval in role if interval.state == "multiplying"] for role in history.consumers]
+    stored = [[interval.number for interval in role if interval.state == "storing"] for role in history.consumers]
+    assert found == stored
+    assert found == ([[0, 2], [1]] if turns else [[0, 1], [0, 1]])
+    slices = 2 * len(history.slots) - 1
+    assert [interval.number for interval in history.producer] == list(range((3 if turns else 2) * slices))

@@ -8,7 +8,9 @@ operands are decoded from its descriptors, which `footprint` turns into byte ran
 taken to go to places that no other thread of the group writes in the same op.
 
 Not followed (doubts): clusters and multicast, inline PTX, generic reads of shared memory, wgmma of other than 16-bit
-elements, blocks whose threads are no multiple of 128. Register budgets are not judged.
+elements, blocks whose threads are no multiple of 128, tiles that warpgroups take in turn (their loops' trip counts
+follow from one place in the grid: `structured_proof`), waits for other grids but where `structured_grid_order` says.
+Register budgets are not judged.
 Checked by: tests/driver/test_check_nvgpu.py.
 """
 
@@ -18,6 +20,7 @@ import re
 from collections.abc import Callable
 
 from tilewright.contract.footprint import merged, operand_ranges
+from tilewright.contract.structured_grid_order import GRID_ORDER
 from tilewright.contract.structured_integers import INTEGER_HANDLERS, compare
 from tilewright.contract.structured_scalar import Number, Scalar, add, scalar
 from tilewright.contract.structured_walk import (
@@ -474,7 +477,7 @@ _HARMLESS = frozenset(
     {
         "nvgpu.tma.prefetch.descriptor", "nvvm.fence.mbarrier.init", "nvvm.setmaxregister",
         "memref.reinterpret_cast", "memref.cast", "gpu.block_dim", "llvm.poison",
-        "llvm.bitcast",
+        "llvm.bitcast", GRID_ORDER,
     }
 )  # fmt: skip
 

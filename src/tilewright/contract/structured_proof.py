@@ -11,8 +11,10 @@
 What holds only if a loop makes at least one trip is an assumption that the proof states.
 
 Not decided, and unknown: what `structured_walk` does not follow, more runs than the limits allow, and findings under
-decisions that may contradict each other. Checked by: tests/contract/test_structured_proof.py
-(longer runs than the proof looked at agree with it), tests/driver/test_check_mlir.py, test_check_nvgpu.py.
+decisions that may contradict each other, or where several trip counts are functions of the same unknown, such as those
+of warpgroups that take tiles in turn: combinations that cannot occur are run too. Checked by:
+tests/contract/test_structured_proof.py (longer runs than the proof looked at agree with it),
+tests/driver/test_check_mlir.py, test_check_nvgpu.py.
 """
 
 from __future__ import annotations
@@ -162,12 +164,19 @@ class _Found:
 def _together(problem: _Problem, found: list[_Found]) -> StructuredVerdict:
     doubts = list(dict.fromkeys(doubt for each in found for doubt in each.doubts))
     troubled = [each for each in found if each.troubles]
-    if troubled and len(troubled) == len(found):
+    dependent = _dependent_lines(problem)
+    if troubled and len(troubled) == len(found) and not dependent:
         return StructuredVerdict(troubled[0].troubles)
     if troubled:
         first = troubled[0].troubles[0]
-        lines = ", ".join(str(line) for line in problem.conditions.values())
-        doubts.insert(0, (first.line, f"{first.code} {first.message}, for one outcome of the conditions at {lines}"))
+        if dependent:
+            lines = ", ".join(map(str, dependent))
+            reason = f"that loops at lines {lines} make numbers of trips which depend on each other is not followed"
+            doubts.insert(0, (first.line, f"{reason}; without that, {first.code} {first.message}"))
+        else:
+            lines = ", ".join(str(line) for line in problem.conditions.values())
+            reason = f"{first.code} {first.message}, for one outcome of the conditions at {lines}"
+            doubts.insert(0, (first.line, reason))
     if doubts:
         return StructuredVerdict(doubts=tuple(doubts))
     zero = {symbol: troubles for each in found for symbol, troubles in each.zero.items()}
@@ -176,6 +185,15 @@ def _together(problem: _Problem, found: list[_Found]) -> StructuredVerdict:
     claims = tuple(dict.fromkeys(claim for each in found for claim in each.claims))
     claims = (f"{problem.runs} runs of {problem.steps} protocol steps cover all trip counts", *claims)
     return StructuredVerdict((), (), floors, reviews, claims)
+
+
+def _dependent_lines(problem: _Problem) -> tuple[int, ...]:
+    """Lines of loops over different symbols that are functions of the same unknown: not every combination of their
+    counts occurs."""
+    atoms = problem.atoms
+    roots = {each: atoms.roots(each[0]) | atoms.roots(each[1]) for each in problem.symbols}
+    shared = [each for each in roots if any(roots[each] & roots[other] for other in roots if other != each)]
+    return tuple(sorted({problem.symbols[each].line for each in shared}))
 
 
 # ---------------------------------------------------------------- one set of decisions

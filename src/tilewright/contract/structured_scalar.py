@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 
 class NotPeriodic(Exception):
@@ -71,9 +72,28 @@ class Atoms:
         bounded = all(atom in self.places and value <= 0 and not slope for atom, value, slope in whole.atoms)
         return whole.value if bounded and not whole.slope else None
 
+    def roots(self, number: Number) -> frozenset[int]:
+        """The unknowns that a number is made of, and those that they are functions of."""
+        names = {place: key for key, place in self.index.items()}
+        found: set[int] = set()
+        left = [atom for atom, _, _ in scalar(number).atoms]
+        while left:
+            atom = left.pop()
+            if atom not in found:
+                found.add(atom)
+                left += [inner for part in _parts(names[atom]) for inner, _, _ in part.atoms]
+        return frozenset(found)
+
     def is_fresh(self, number: Number) -> bool:
         """Does anything in the number stand for itself alone?"""
         return isinstance(number, Scalar) and any(atom in self.fresh for atom, _, _ in number.atoms)
+
+
+def _parts(key: Hashable) -> list[Scalar]:
+    """The numbers in an unknown's key, at any depth."""
+    if isinstance(key, Scalar):
+        return [key]
+    return [part for each in cast("tuple[Hashable, ...]", key) for part in _parts(each)] if type(key) is tuple else []
 
 
 def scalar(number: Number) -> Scalar:

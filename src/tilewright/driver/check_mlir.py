@@ -16,6 +16,7 @@ from functools import partial
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.contract.structured_grid_order import grid_order_doubt
 from tilewright.contract.structured_nvgpu import NVGPU, block_threads, warpgroups
 from tilewright.contract.structured_proof import StructuredVerdict, prove
 from tilewright.contract.structured_run import Trouble
@@ -138,6 +139,9 @@ def _judge_threads(
     if threads is None:
         reason = f"{source[0]}:{operation.line}: nvvm.reqntid does not say that a block has whole warpgroups along x"
         return Judgement(doubts=(reason,), complete=False)
+    doubt = grid_order_doubt(body)
+    if doubt is not None:
+        return Judgement(doubts=(f"{source[0]}:{doubt[0]}: {doubt[1]}",), complete=False)
     verdict = prove(body, lambda program: warpgroups(body, arguments, threads, program), NVGPU, by_threads=True)
     return judgement_of(verdict, NVGPU_ASSUMPTIONS, source)
 

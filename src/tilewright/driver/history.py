@@ -8,7 +8,7 @@ Kernels without a ring have no history. Checked by: tests/driver/test_history.py
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +75,11 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Role:
-    """What a role was seen at, each interval from the first sight to the last."""
+    """What a role was seen at, each interval from the first sight to the last. first_fills: by a tile's number among
+    the role's own, the first fill that was read for it."""
 
     done: list[Interval] = field(default_factory=list[Interval])
+    first_fills: dict[int, int] = field(default_factory=dict[int, int])
 
     def seen(self, state: str, now: int, number: int | None = None) -> None:
         """number: of the fill or tile; None counts the intervals of this state."""
@@ -156,11 +158,15 @@ class _Recorder:
             case CopyIssue(direction="load") if self.producer.done:
                 self.producer.seen("issuing", self.now, self.producer.done[-1].number)
             case WgmmaIssue(shared=shared):
+                fills: list[int] = []
                 for slot, ranges in zip(self.slots, self.ring.slot_ranges, strict=True):
                     if any(begin < last and first < end for begin, end in ranges for first, last in shared):
                         slot.enter("read", self.now)
+                        fills.append(slot.fill)
                 if consumer is not None:
                     consumer.seen("multiplying", self.now)
+                    if fills:
+                        consumer.first_fills.setdefault(consumer.done[-1].number, min(fills))
             case WgmmaWait() if consumer is not None:
                 consumer.seen("multiplying", self.now)
             case BulkCommit() if consumer is not None:
@@ -176,5 +182,20 @@ class _Recorder:
             end,
             tuple(tuple(slot.done) for slot in self.slots),
             tuple(self.producer.done),
-            tuple(tuple(role.done) for role in self.consumers.values()),
+            self._tiles(),
+        )
+
+    def _tiles(self) -> tuple[tuple[Interval, ...], ...]:
+        """What consumers did, with their tiles' numbers among the CTA's: consumers that share a tile read the same
+        fills for it, and those that take tiles in turn read different ones."""
+        roles = tuple(self.consumers.values())
+        begins = sorted({fill for role in roles for fill in role.first_fills.values()})
+        return tuple(
+            tuple(
+                replace(each, number=begins.index(role.first_fills[each.number]))
+                if each.number in role.first_fills
+                else each
+                for each in role.done
+            )
+            for role in roles
         )
