@@ -58,7 +58,7 @@ def test_wishes_come_before_the_model() -> None:
 
 @pytest.mark.parametrize("extent", [1280, 1408, 1664, 1792, 1920, 2176, 2304, 2688, 3328, 3456, 3712])
 def test_boxes_across_the_columns_begin_at_sectors(extent: int) -> None:
-    """Rows of B in memory are fetched from where tiles begin; that takes twice as long from inside a sector."""
+    """Rows of B in memory are fetched from where tiles begin; from inside a sector that is priced twice."""
     plan = decided(matmul, extent, extent, extent)
     assert isinstance(plan, PipelineDecisions) and plan.b.major == "MN"
     assert plan.tile_n * 2 % 32 == 0

@@ -5,9 +5,9 @@ its operands brought into the L2 cache meanwhile (`lower.prefetch`). Asked for i
 would load at once: more would take the memory's time from the kernel that still runs. Nothing is asked for where an
 operand is computed by the launch before, nor where all CTAs may begin while the kernel before is in its midst: they
 would ask at the wrong time (measured: 1 us of 10 lost on an H200, where others gain 0.3). Nor where one tile has fewer
-slices than the ring: boxes past the contracted axis take the copy engine's time and bring nothing (measured: 4 us of 12
-lost at 128 x 32768 x 512). Nor where neither operand is much the larger: asking then takes longer than it saves
-(measured: 0.5 us of 5.4 lost at 1024 cubed, 0.2 of 25 at 2048).
+slices than the ring, so that some boxes would lie past the contracted axis and bring nothing (measured: 4 us of 12 lost
+at 128 x 32768 x 512 with scaled 8-bit operands; that those boxes are the cause is not). Nor where neither operand is
+much the larger: asking then takes longer than it saves (measured: 0.5 us of 5.4 lost at 1024 cubed, 0.2 of 25 at 2048).
 Checked by: tests/synth/test_decide.py.
 """
 

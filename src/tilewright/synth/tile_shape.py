@@ -160,9 +160,11 @@ def held_columns(question: TileQuestion, shape: TileShape) -> int:
 def loaded_columns(rates: Rates, question: TileQuestion, shape: TileShape) -> int:
     """Columns whose bytes are fetched for a tile, counted as the L2 cache delivers them.
 
-    Boxes that run across the columns begin where tiles do. Where that is inside a sector, they take about twice as long
-    (measured: tiles of 104, 120, 152, 168 and 200 columns of 16 bits between 1280 and 3712 cubed, rows of B in memory,
-    took 1.3 to 1.7 times what those of 96, 160, 176 or 192 did, `python -m bench gemm --suite tritonbench`).
+    Boxes that run across the columns begin where tiles do. Where that is inside a sector, they are counted twice. The
+    factor explains, but is not the only explanation of, what `python -m bench gemm --suite tritonbench` showed on an
+    H200 with rows of B in memory: tiles of 104, 120, 152, 168 and 200 columns of 16 bits reached 0.58 to 0.79 of the
+    best peer, those of 160, 176 and 192 did 0.87 to 1.08. Those tiles left in shorter chunks besides, and no run has
+    told the two apart.
     """
     across = question.loaded_steps[0 if shape.swapped else 1] * question.element_bytes >= rates.sector_bytes
     inside = shape.columns * question.element_bytes % rates.sector_bytes != 0
