@@ -163,7 +163,7 @@ class Launch:
     """One kernel launch. Grid, block and cluster are (x, y, z); `cluster` (1, 1, 1) means none.
 
     programmatic: the kernel may begin while the launch before it still runs, and waits for its results itself
-    (griddepcontrol.wait).
+    (griddepcontrol.wait). resident: its CTAs wait for one another, so the whole grid must fit on the GPU at once.
     """
 
     entry: str
@@ -173,6 +173,7 @@ class Launch:
     cluster: tuple[int, int, int] = (1, 1, 1)
     dynamic_smem_bytes: int = 0
     programmatic: bool = False
+    resident: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ class Buffer:
     """A named array. strides in elements, outermost first, one per dimension of `shape`.
 
     role: "input" and "output" are the caller's arrays, in the order of the program's parameters; "workspace" is
-    allocated by whoever launches.
+    allocated by whoever launches. zeroed: a workspace that holds zeros when the first launch begins; the launches leave
+    zeros in it, so that it need not be cleared again.
     """
 
     name: str
@@ -188,6 +190,7 @@ class Buffer:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     role: BufferRole
+    zeroed: bool = False
 
     @property
     def span_elements(self) -> int:

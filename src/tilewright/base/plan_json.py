@@ -64,6 +64,7 @@ def plan_to_json(plan: LaunchPlan) -> dict[str, object]:
                 "shape": list(buffer.shape),
                 "strides": list(buffer.strides),
                 "role": buffer.role,
+                **({"zeroed": True} if buffer.zeroed else {}),
             }
             for buffer in plan.buffers
         ],
@@ -76,6 +77,7 @@ def plan_to_json(plan: LaunchPlan) -> dict[str, object]:
                 "dynamic_smem_bytes": launch.dynamic_smem_bytes,
                 "params": [_param_to_json(param) for param in launch.params],
                 **({"programmatic": True} if launch.programmatic else {}),
+                **({"resident": True} if launch.resident else {}),
             }
             for launch in plan.launches
         ],
@@ -159,7 +161,7 @@ def plan_from_json(document: object, *, where: str = "plan") -> LaunchPlan:
 
 
 def _buffer(value: object, where: str) -> Buffer:
-    fields = _record(value, where, ("name", "element", "shape", "strides", "role"))
+    fields = _record(value, where, ("name", "element", "shape", "strides", "role"), optional=("zeroed",))
     shape = _integers(fields["shape"], f"{where}.shape")
     strides = _integers(fields["strides"], f"{where}.strides")
     if len(strides) != len(shape):
@@ -170,15 +172,13 @@ def _buffer(value: object, where: str) -> Buffer:
         shape=shape,
         strides=strides,
         role=cast("BufferRole", _choice(fields["role"], f"{where}.role", get_args(BufferRole))),
+        zeroed=_boolean(fields.get("zeroed", False), f"{where}.zeroed"),
     )
 
 
 def _launch(value: object, where: str) -> Launch:
     expected = ("entry", "grid", "block", "cluster", "dynamic_smem_bytes", "params")
-    fields = _record(value, where, expected, optional=("programmatic",))
-    programmatic = fields.get("programmatic", False)
-    if not isinstance(programmatic, bool):
-        _refuse(f"{where}.programmatic", f"is {_kind(programmatic)}, neither true nor false")
+    fields = _record(value, where, expected, optional=("programmatic", "resident"))
     return Launch(
         entry=_text(fields["entry"], f"{where}.entry"),
         grid=_extent(fields["grid"], f"{where}.grid"),
@@ -186,8 +186,15 @@ def _launch(value: object, where: str) -> Launch:
         cluster=_extent(fields["cluster"], f"{where}.cluster"),
         dynamic_smem_bytes=_integer(fields["dynamic_smem_bytes"], f"{where}.dynamic_smem_bytes"),
         params=_sequence(fields["params"], f"{where}.params", _param),
-        programmatic=programmatic,
+        programmatic=_boolean(fields.get("programmatic", False), f"{where}.programmatic"),
+        resident=_boolean(fields.get("resident", False), f"{where}.resident"),
     )
+
+
+def _boolean(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        _refuse(where, f"is {_kind(value)}, neither true nor false")
+    return value
 
 
 def _param(value: object, where: str) -> Param:

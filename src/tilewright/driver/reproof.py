@@ -62,7 +62,7 @@ def replay_plan(
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
     for buffer in plan.buffers:
-        bits = random.integers(0, 64, size=max(1, buffer.span_bytes), dtype=np.uint8)
+        bits = random.integers(0, 1 if buffer.zeroed else 64, size=max(1, buffer.span_bytes), dtype=np.uint8)
         buffers[buffer.name] = bits
         if contents is not None and buffer.name in contents:
             bits[: len(contents[buffer.name])] = contents[buffer.name]

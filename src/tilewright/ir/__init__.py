@@ -17,7 +17,7 @@ def context() -> Context:
     from xdsl.context import Context
     from xdsl.dialects.builtin import Builtin
 
-    from tilewright.ir.ac_register_operand import Ac
+    from tilewright.ir.ac_stream import Ac
     from tilewright.ir.tier import Tier
     from tilewright.ir.tile import Tile
 

@@ -35,7 +35,7 @@ def run_plan(
     buffers: dict[str, npt.NDArray[np.uint8]] = {}
     for buffer in plan.buffers:
         if buffer.role == "workspace":
-            buffers[buffer.name] = np.full(buffer.span_bytes, POISON, np.uint8)
+            buffers[buffer.name] = np.full(buffer.span_bytes, 0 if buffer.zeroed else POISON, np.uint8)
             continue
         given = arrays.get(buffer.name)
         if given is None:
