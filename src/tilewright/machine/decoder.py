@@ -8,7 +8,7 @@ Checked by: tests/machine/test_instructions.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from tilewright.machine.shared_layout import Frame
 from tilewright.targets import Target
 
 if TYPE_CHECKING:
+    from tilewright.machine.polls import Poll
     from tilewright.machine.state import Cta
 
 Observer = Callable[[Event], None]
@@ -175,6 +176,8 @@ class Decoder:
         # Waits that never block, and whether they always fail: see `contract.peeked_waits`.
         self.peeks: frozenset[Span] = frozenset()
         self.peeks_fail = False
+        # Loads that wait for a word of global memory, by place; None: strong loads are loads like any other.
+        self.polls: Mapping[Span, Poll] | None = None
         self.observe = observe
         self.strict = strict
         self.mathematics = True

@@ -28,14 +28,16 @@ class MachineFault(TilewrightError):
         super().__init__(f"{code} {message}", span=span, findings=(self.diagnostic,))
 
 
-AwaitedKind = Literal["", "mbarrier", "named barrier", "cluster barrier", "registers", "tensor memory", "lanes"]
+AwaitedKind = Literal[
+    "", "mbarrier", "named barrier", "cluster barrier", "registers", "tensor memory", "lanes", "global word"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
     """What a warp waits for: an mbarrier (owner `cta`, `address`, `parity`; -1: by state), a named barrier (`address`:
     its number; `threads`: how many it takes, -1: all), the cluster's barrier, registers, columns of tensor memory,
-    other lanes, or something else ("")."""
+    other lanes, a word of global memory (`address`), or something else ("")."""
 
     kind: AwaitedKind = ""
     cta: int = -1

@@ -12,6 +12,8 @@ from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.lanes import poison
+from tilewright.machine.poll_step import polling
+from tilewright.machine.polls import is_strong_load
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
 
 
@@ -69,6 +71,8 @@ def decode_one(decoder: Decoder, instruction: Instruction) -> Step:
     body = handler(decoder, instruction, modifiers)
     modifiers.end()
     reads, writes = decoder.touched()
+    if slot < 0 and decoder.polls is not None and isinstance(body, Plain) and is_strong_load(instruction):
+        body = polling(decoder, instruction, body, decoder.polls.get(instruction.span), sorted(writes))
     if slot >= 0 and isinstance(body, Plain):
         targets = tuple((target, poison(decoder.type_of(target).raw)) for target in sorted(writes))
         body = guarded(body, slot, negated, targets)

@@ -1,18 +1,18 @@
 """How is one launch run? Buffers get addresses, the kernel is decoded, then cluster after cluster runs to its end.
 
-CTAs of different clusters are independent, so clusters run one at a time, in a seeded order; within a cluster
-`scheduler` interleaves warps and engines. A kernel whose CTAs wait for one another through global memory may therefore
-reach the step limit, which is reported as such and never as a proof of a hang.
+Clusters start in a seeded order; within a cluster `scheduler` interleaves warps and engines. Where CTAs wait for words
+that CTAs of other clusters write, `grid_schedule` lets those go on.
 
 `prepare` and `start_cluster` are the two halves of a run for whoever schedules in another way (`protocol_run`).
 
-Not handled: kernels that synchronize across clusters. Checked by: tests/machine/test_run.py.
+Not handled: waits across clusters by other means than strong loads. Checked by: tests/machine/test_run.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from random import Random
 from typing import Any, overload
@@ -25,6 +25,7 @@ from tilewright.base.plan import Launch
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Module, Variable
 from tilewright.frontends.ptx.declaration import TYPE_BYTES
 from tilewright.machine.decoder import Decoder, Observer, Places
+from tilewright.machine.grid_schedule import run_grid
 from tilewright.machine.inline import inlined
 from tilewright.machine.lanes import UNINITIALISED, WARP_SIZE, Registers
 from tilewright.machine.memory import (
@@ -38,8 +39,8 @@ from tilewright.machine.memory import (
 )
 from tilewright.machine.model import model_of
 from tilewright.machine.parameters import parameter_block
+from tilewright.machine.polls import polls_of
 from tilewright.machine.program import Program, decode
-from tilewright.machine.scheduler import run_cluster
 from tilewright.machine.shared_layout import local_frame, shared_layout
 from tilewright.machine.state import Cluster, Counts, Cta, Warp
 from tilewright.machine.unknown_copies import UnknownPhase, leave_unknown
@@ -99,6 +100,7 @@ def run_launch(
     fraction of clusters done. Raises MachineFault, MachineHang; TilewrightError for what the machine cannot run.
     """
     prepared = prepare(module, launch, buffers, observe=observe, strict=strict)
+    prepared.decoder.polls = polls_of(prepared.kernel)
     program = decode(prepared.decoder)
     random = Random(seed)
     counts = Counts()
@@ -110,14 +112,21 @@ def run_launch(
     order = list(range(len(origins)))
     random.shuffle(order)
     unknown: list[UnknownPhase] = []
+    done = 0
+
+    def start(index: int) -> Cluster:
+        return start_cluster(prepared, program, random, counts, index, origins[index])
+
+    def ended(cluster: Cluster) -> None:
+        nonlocal done
+        leave_unknown(cluster)
+        unknown.extend(cluster.unknown_phases)
+        done += 1
+        if progress is not None:
+            progress(done / len(order))
+
     with np.errstate(all="ignore"):
-        for done, index in enumerate(order):
-            cluster = start_cluster(prepared, program, random, counts, index, origins[index])
-            run_cluster(cluster, step_limit)
-            leave_unknown(cluster)
-            unknown += cluster.unknown_phases
-            if progress is not None:
-                progress((done + 1) / len(order))
+        run_grid((partial(start, index) for index in order), step_limit, ended)
     return RunReport(counts.instructions, counts.copies, counts.wgmmas, counts.phases, tuple(unknown))
 
 

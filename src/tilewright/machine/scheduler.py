@@ -15,6 +15,7 @@ Checked by: tests/machine/test_run.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from tilewright.machine.execute import check_stuck, run_warp
@@ -52,8 +53,8 @@ def run_canonically(cluster: Cluster, step_limit: int) -> None:
             _check_limits(cluster, step_limit)
         if pending:
             cluster.failed_polls = 0
-        elif not cluster.runnable and cluster.live_warps and not _relax(cluster):
-            raise _hang(cluster)
+        elif not cluster.runnable and cluster.live_warps and not relax(cluster):
+            raise hang((cluster,))
         for _ in range(_DRAINS):
             batch = pending.copy()
             pending.clear()
@@ -62,7 +63,9 @@ def run_canonically(cluster: Cluster, step_limit: int) -> None:
 
 
 def run_cluster(cluster: Cluster, step_limit: int) -> None:
-    """Run a cluster's warps to their end. Raises MachineHang, MachineFault."""
+    """Run a cluster's warps to their end, or until those left wait for words of global memory (`polling`).
+
+    Raises MachineHang, MachineFault."""
     random, counts = cluster.random, cluster.counts
     runnable, pending = cluster.runnable, cluster.pending
     program = cluster.program
@@ -83,8 +86,10 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
             cluster.failed_polls = 0
             continue
         if not runnable:
-            if not _relax(cluster):
-                raise _hang(cluster)
+            if cluster.polling:
+                return
+            if not relax(cluster):
+                raise hang((cluster,))
             continue
         warp = runnable[int(random.random() * len(runnable))]
         if warp is starved and len(runnable) > 1:
@@ -98,13 +103,13 @@ def run_cluster(cluster: Cluster, step_limit: int) -> None:
 
 def _check_limits(cluster: Cluster, step_limit: int) -> None:
     if cluster.counts.instructions > step_limit:
-        raise MachineHang("LV202", f"still running after {step_limit} warp instructions", _waiters(cluster))
+        raise MachineHang("LV202", f"still running after {step_limit} warp instructions", waiters(cluster))
     if cluster.failed_polls > _POLL_LIMIT * cluster.live_warps and not complete_unknown(cluster):
         summary = f"{cluster.failed_polls} waits in a row failed, nothing is in flight and no phase ends"
-        raise MachineHang("LV202", summary, _waiters(cluster))
+        raise MachineHang("LV202", summary, waiters(cluster))
 
 
-def _relax(cluster: Cluster) -> bool:
+def relax(cluster: Cluster) -> bool:
     """Fill a phase that waits for copies of unknown size, or let strands of diverged warps run ahead of a blocked one.
 
     False if there is none to let."""
@@ -121,13 +126,15 @@ def _relax(cluster: Cluster) -> bool:
     return found
 
 
-def _hang(cluster: Cluster) -> MachineHang:
-    stuck = sum(not warp.done for cta in cluster.ctas for warp in cta.warps)
+def hang(clusters: Sequence[Cluster]) -> MachineHang:
+    """Nobody in these clusters can move, and no other cluster is left."""
+    stuck = sum(not warp.done for cluster in clusters for cta in cluster.ctas for warp in cta.warps)
     summary = f"the kernel hangs: {stuck} warp{'s wait' if stuck != 1 else ' waits'} and nothing is in flight"
-    return MachineHang("LV201", summary, _waiters(cluster))
+    return MachineHang("LV201", summary, tuple(waiter for cluster in clusters for waiter in waiters(cluster)))
 
 
-def _waiters(cluster: Cluster) -> tuple[Waiter, ...]:
+def waiters(cluster: Cluster) -> tuple[Waiter, ...]:
+    """Who waits in a cluster, and for what."""
     found: list[Waiter] = []
     for cta in cluster.ctas:
         for warp in cta.warps:

@@ -85,6 +85,7 @@ class Warp:
         "cluster_arrived",
         "cta",
         "current",
+        "failed_in_round",
         "false_wait",
         "group",
         "in_flight",
@@ -96,6 +97,7 @@ class Warp:
         "registers",
         "relaxed",
         "released_barrier",
+        "same_results",
         "steps",
         "strands",
         "tensor",
@@ -119,6 +121,8 @@ class Warp:
         self.async_copies: AsyncCopies | None = None
         self.bulk_waiters: list[tuple[Warp, Strand]] = []
         self.false_wait: Any = None
+        self.failed_in_round: dict[int, int] = {}
+        self.same_results: dict[int, tuple[bytes, int]] = {}
         self.cluster_arrived: int | None = None
         self.released_barrier: tuple[int, int] | None = None
         self.barrier_votes: tuple[int, int] = (0, 0)
@@ -212,7 +216,12 @@ class Counts:
 
 
 class Cluster:
-    """The CTAs that run together, their pending engine actions and the seeded choice of what happens next."""
+    """The CTAs that run together, their pending engine actions and the seeded choice of what happens next.
+
+    polling: who waits for a word of global memory and has seen in round `poll_round` that it does not hold what is
+    waited for; polls_made: how often any warp has looked at such a word; guessed_polls: how often a warp was taken to
+    wait by a load whose loop is not understood.
+    """
 
     def __init__(
         self,
@@ -244,6 +253,10 @@ class Cluster:
         self.cluster_waiters: list[tuple[Warp, Strand]] = []
         self.live_warps = 0
         self.failed_polls = 0
+        self.polling: list[tuple[Warp, Strand]] = []
+        self.polls_made = 0
+        self.guessed_polls = 0
+        self.poll_round = 0
         self.unknown_copies: list[UnknownCopy] = []
         self.unknown_phases: list[UnknownPhase] = []
         self.work_to_take: list[tuple[int, int, int]] = []
