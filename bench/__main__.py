@@ -14,6 +14,7 @@ _BENCHES = {
     "clusters": "clusters",
     "cliffs": "cliffs",
     "compile": "compile_time",
+    "computed": "computed",
     "conversions": "conversions",
     "engines": "engines",
     "foreign": "foreign",

@@ -48,3 +48,41 @@ def experts(
     for k in tw.loop("K"):
         acc += tw.dot(x[i, k], w[g, j, k].T)
     y[i, j] = acc
+
+
+@tw.kernel
+def rows_scaled_first(
+    a: tw.Tensor["M", "K"], of_a: tw.Tensor["M"], b: tw.Tensor["N", "K"], c: tw.Tensor["M", "N"]
+) -> None:
+    """Each row of a times a number before the product, as after a normalization."""
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((a[i, k] * of_a[i]).to(tw.bf16), b[j, k].T)
+    c[i, j] = acc
+
+
+@tw.kernel
+def converted_first(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], c: tw.Tensor["M", "N"]) -> None:
+    """An operand of another type."""
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k].to(tw.bf16), b[j, k].T)
+    c[i, j] = acc
+
+
+@tw.kernel
+def both_scaled_first(
+    a: tw.Tensor["M", "K"],
+    of_a: tw.Tensor["M"],
+    along: tw.Tensor["K"],
+    b: tw.Tensor["N", "K"],
+    c: tw.Tensor["M", "N"],
+) -> None:
+    """Rows and columns of a scaled before the product, as by a normalization with weights."""
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((a[i, k] * of_a[i] * along[k]).to(tw.bf16), b[j, k].T)
+    c[i, j] = acc

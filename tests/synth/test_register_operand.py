@@ -122,9 +122,14 @@ def test_what_is_not_computed_in_registers_is_refused_where_wished_for(kernel, w
         assert decided(kernel, 512, 512, 512, Wanted(**wanted), strides, **elements).computed == 0
 
 
-def test_nobody_asking_means_a_workspace():
+def test_a_short_expression_for_few_tiles_is_computed_in_registers_unasked():
     plan = decided(scaled, 4096, 512, 4096)
-    assert plan.computed == 0 and plan.a.materialized and "nobody asked" in words(plan)
+    assert plan.computed == 1 and not plan.a.materialized and "left operand computed in registers" in words(plan)
+
+
+def test_few_rows_mean_a_workspace():
+    plan = decided(scaled, 16, 4096, 4096)
+    assert plan.computed == 0 and plan.b.materialized and "of few rows" in words(plan)
 
 
 def test_a_contracted_extent_of_no_whole_slots_is_not():

@@ -3,8 +3,8 @@
 Materialized, each element is computed once, written and read again, and a kernel more is launched. In registers it is
 computed by every tile along the other axis, by threads that would else wait for the tensor core. So registers win where
 few tiles share the operand or the expression is short, and a workspace where the arithmetic, times the tiles, takes
-longer than the product. The estimate is a closed form of both, for the reader until `_AUTOMATIC` is set; what decides
-is `Wanted.computed`.
+longer than the product. The estimate is a closed form of both, held against an H200 by `python -m bench computed`;
+`Wanted.computed` overrules it.
 
 Handled in registers: one tensor of 16-bit elements over the accumulator's rows and the contracted axis, contiguous
 along the latter and loaded once, with vectors along either; products of 16-bit elements whose contracted extent is
@@ -37,8 +37,10 @@ from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
 _ELEMENTS = (Element.BF16, Element.F16)
-_TILE_COLUMNS = 256
-"""Of the tile that the estimate is made for."""
+_TILE = (128, 256)
+"""Rows and columns of the tile that the estimate is made for; fewer columns where such tiles would leave
+multiprocessors idle, whereupon more tiles compute the same elements."""
+_LEAST_COLUMNS = 32
 _LANES = 128
 """Threads of a multiprocessor that execute an instruction in one cycle."""
 _LAUNCH_CYCLES = 4000
@@ -59,8 +61,6 @@ _INSTRUCTIONS = {
     Function.GELU: 56.0,
 }
 """Of the scalar functions that take more than one (see `lower.scalar`), with the waits of their chains."""
-_AUTOMATIC = False
-"""Whether registers are chosen where nobody asks for them: not before sums on hardware agree with the machine's."""
 _KEPT_REGISTERS = 40
 """Of a thread, for addresses, loop counters and elements on their way."""
 
@@ -102,11 +102,10 @@ def wants_registers(
         extents = (program.extents[outer], program.extents[other], program.extents[contracted])
         words, better = _compared(value, contracted, extents, rates, target)
         few = extents[0] <= FEW_ROWS or extents[1] <= FEW_ROWS
-        if wanted.computed == "registers" or (_AUTOMATIC and better and not few):
+        if wanted.computed == "registers" or (better and not few):
             reasons.append(f"{side} operand computed in registers: {words}")
             return side
-        because = f"nobody asked for it; {words}" if better else words
-        reasons.append(f"{side} operand not computed in registers: {because}")
+        reasons.append(f"{side} operand not computed in registers: {'of few rows; ' if few else ''}{words}")
     if wanted.computed == "registers":
         raise TilewrightError(
             f"no operand can be computed in registers: {why}",
@@ -238,7 +237,8 @@ def _compared(
     instructions = _MOVED_INSTRUCTIONS + _ALONG_INSTRUCTIONS * _vectors_along(value, contracted)
     instructions += sum(_INSTRUCTIONS.get(function, 1.0) for function in functions)
     multiply = 2 * rows * columns * depth / (rates.operations_per_cycle * rates.multiprocessors)
-    tiles = math.ceil(columns / _TILE_COLUMNS)
+    busy = math.ceil(rates.multiprocessors / math.ceil(rows / _TILE[0]))
+    tiles = max(math.ceil(columns / _TILE[1]), min(busy, math.ceil(columns / _LEAST_COLUMNS)))
     threads = rows * depth * tiles * instructions / (_LANES * rates.multiprocessors)
     in_registers = max(multiply, threads) + _EXPOSED * threads
     traffic = rows * depth * 2 * Element.BF16.bytes / target.limit("device.dram_bytes_per_second")

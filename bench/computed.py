@@ -1,0 +1,118 @@
+"""Is an operand that is computed before the product faster in registers, or in a workspace, and does `synth` know?
+
+    python -m bench computed [--turns N] [--results FOLDER]
+
+Three programs whose left operand is an expression, over five shapes, each compiled with either wish and without one;
+timed in turns in one process, on random data, with inputs that together exceed the L2 cache. A row says how long
+registers take beside a workspace, what was chosen unasked, and the error of each beside float32 on the GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.interleaved import captured, replay_milliseconds, sets_for
+from bench.record import write
+
+SHAPES = ((4096, 4096, 4096), (8192, 1024, 4096), (2048, 512, 4096), (4096, 14336, 4096), (1024, 256, 4096))
+_PROGRAMS = ("converted_first", "rows_scaled_first", "both_scaled_first")
+_LEAST_ERROR_RATIO = 2.0
+"""How many times the workspace's error the registers' may be before the row is called wrong: they sum the same
+products in the same order, so the errors are nearly equal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--turns", type=int, default=11, help="timed turns of each kernel (default 11)")
+    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import torch
+
+    torch.manual_seed(0)
+    rows = [measure(torch, name, shape, arguments.turns) for shape in SHAPES for name in _PROGRAMS]
+    agreed = 0
+    for row in rows:
+        better = "registers" if row["ratio"] < 1 else "workspace"
+        agreed += row["chosen"] == better or abs(row["ratio"] - 1) < 0.03
+        wrong = "" if row["right"] else "; WRONG"
+        print(
+            f"{row['program']} {'x'.join(map(str, row['shape']))}: registers take {row['ratio']:.2f} of a workspace's "
+            f"time, chosen: {row['chosen']}{wrong}"
+        )
+    print(f"the choice is the faster, or within 3 % of it, in {agreed} of {len(rows)}")
+    print(f"written to {write('computed', rows, arguments.results)}")
+    return 0 if all(row["right"] for row in rows) else 1
+
+
+def measure(torch: Any, name: str, shape: tuple[int, int, int], turns: int) -> dict[str, Any]:
+    """One program at one shape (rows, columns, contracted), both ways."""
+    from bench import tile_programs
+    from tilewright.driver.compile import compile_kernel
+    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.runtime.call import Program
+    from tilewright.synth.wanted import Wanted
+
+    kernel = getattr(tile_programs, name)
+    m, n, k = shape
+    sets = sets_for(2 * (m * k + n * k), warm=False)
+    calls = max(4, min(64, int(2e12 / (2 * m * n * k))))
+    options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
+    kind = torch.float16 if name == "converted_first" else torch.bfloat16
+    left = [torch.randn(m, k, **options).to(kind) for _ in range(sets)]
+    right = [torch.randn(n, k, **options) for _ in range(sets)]
+    factors = [torch.randn(extent, **options) for extent in (m, k)][: kernel_vectors(name)]
+    operand = left[0].float()
+    for factor, side in zip(factors, ((m, 1), (1, k)), strict=False):
+        operand = operand * factor.float().view(side)
+    expected = operand.to(torch.bfloat16).float() @ right[0].float().t()
+    out = torch.empty(m, n, **options)
+    graphs: dict[str, Any] = {}
+    errors: dict[str, float] = {}
+    for way in ("registers", "workspace"):
+        compilation = compile_kernel(
+            kernel,
+            dims={"M": m, "N": n, "K": k},
+            dtype={"a": "f16"} if kind == torch.float16 else "bf16",
+            wanted=Wanted(computed=way),
+        )
+        program = Program(compilation.bundle())
+        call = _call(program, left, right, factors, out)
+        call(0)
+        torch.cuda.synchronize()
+        errors[way] = float((out.float() - expected).abs().max() / expected.abs().max())
+        graphs[way] = captured(torch, call, calls)
+    chosen = compile_kernel(
+        kernel, dims={"M": m, "N": n, "K": k}, dtype={"a": "f16"} if kind == torch.float16 else "bf16"
+    ).decisions
+    assert isinstance(chosen, PipelineDecisions)
+    times: dict[str, list[float]] = {way: [] for way in graphs}
+    for _ in range(turns):
+        for way, graph in graphs.items():
+            times[way].append(replay_milliseconds(torch, graph) / calls)
+    ratio = statistics.median(a / b for a, b in zip(times["registers"], times["workspace"], strict=True))
+    return {
+        "program": name,
+        "shape": shape,
+        "ratio": round(ratio, 3),
+        "milliseconds": {way: round(statistics.median(values), 5) for way, values in times.items()},
+        "chosen": "registers" if chosen.computed else "workspace",
+        "errors": errors,
+        "right": errors["registers"] <= _LEAST_ERROR_RATIO * errors["workspace"],
+    }
+
+
+def kernel_vectors(name: str) -> int:
+    """How many vectors of factors the program takes."""
+    return {"converted_first": 0, "rows_scaled_first": 1, "both_scaled_first": 2}[name]
+
+
+def _call(program: Any, left: list[Any], right: list[Any], factors: list[Any], out: Any) -> Callable[[int], None]:
+    def call(index: int) -> None:
+        program(left[index % len(left)], *factors, right[index % len(right)], out=out)
+
+    return call

@@ -1,0 +1,64 @@
+"""What does compute-sanitizer's racecheck say of values that two CTAs exchange through distributed shared memory?
+
+    python -m bench.probes.racecheck [--runs N] [--results FOLDER]
+
+`exchange.cu` is the smallest such program, ordered four ways: by the cluster's barrier, by mbarriers at which every
+thread arrives, by mbarriers at which one thread arrives after the CTA's barrier, and not at all. The first three are
+right by the PTX ISA's memory model (an arrival with release at cluster scope, a wait with acquire at that scope). The
+tool says nothing for certain of a kernel whose order it reports as a hazard in a program as small as these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.record import write
+
+ORDERS = (
+    "the cluster's barrier",
+    "mbarriers, every thread arrives",
+    "mbarriers, one thread arrives",
+    "no order: a race",
+)
+_ROUNDS = (1, 2, 8)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.probes.racecheck", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--runs", type=int, default=3, help="runs of each program (default 3)")
+    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+    arguments = parser.parse_args()
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "exchange"
+        source = Path(__file__).with_name("exchange.cu")
+        subprocess.run(["nvcc", "-arch=sm_90a", "-o", str(program), str(source)], check=True)
+        for order, words in enumerate(ORDERS):
+            for rounds in _ROUNDS:
+                hazards = [_hazards([str(program), str(order), str(rounds)]) for _ in range(arguments.runs)]
+                rows.append({"order": words, "rounds": rounds, "hazards": hazards})
+                print(f"{words}, {rounds} rounds: hazards in each run {hazards}", flush=True)
+    print(f"written to {write('racecheck', rows, arguments.results)}")
+    return 0
+
+
+def _hazards(command: list[str]) -> int:
+    """Hazards that the tool's last line tells of."""
+    done = subprocess.run(
+        ["compute-sanitizer", "--tool", "racecheck", *command], capture_output=True, text=True, check=False, timeout=120
+    )
+    found = re.search(r"SUMMARY: (\d+) hazard", done.stdout)
+    if found is None:
+        raise SystemExit(f"racecheck said nothing: {(done.stdout + done.stderr)[-300:]}")
+    return int(found[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
