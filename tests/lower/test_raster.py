@@ -3,20 +3,23 @@
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.lower.lowered_programs import gemm
 
 from tilewright.frontends.ptx.reader import read
+from tilewright.ir.tile_order import TILE_ORDERS, TileOrder, place_in_order
 from tilewright.lower.emit import Text
 from tilewright.lower.raster import last_height, raster, raster_quantities, reciprocal
 
 _MASK = (1 << 32) - 1
 
 
-def _evaluated(tile: int, tiles_m: int, tiles_n: int, group: int) -> tuple[int, int]:
+def _evaluated(tile: int, tiles_m: int, tiles_n: int, group: int, order: TileOrder = "grouped") -> tuple[int, int]:
     """What the emitted instructions compute, interpreted one by one."""
     text = Text()
     number = text.into("b32", "mov.u32", tile)
-    results = raster(text, number, tiles_m, tiles_n, group)
+    results = raster(text, number, tiles_m, tiles_n, group, order)
     values: dict[str, int] = {}
     for line in text.lines:
         opcode, _, rest = line.strip().rstrip(";").partition(" ")
@@ -35,6 +38,18 @@ def _evaluated(tile: int, tiles_m: int, tiles_n: int, group: int) -> tuple[int, 
                 result = given[0] * given[1]
             case "mul.hi.u32":
                 result = given[0] * given[1] >> 32
+            case "mad.lo.u32":
+                result = given[0] * given[1] + given[2]
+            case "and.b32" | "and.pred":
+                result = given[0] & given[1]
+            case "xor.b32":
+                result = given[0] ^ given[1]
+            case "shr.u32":
+                result = given[0] >> given[1]
+            case "setp.ne.u32":
+                result = int(given[0] != given[1])
+            case "setp.lt.u32":
+                result = int(given[0] < given[1])
             case "setp.ge.u32":
                 result = int(given[0] >= given[1])
             case "selp.b32":
@@ -59,6 +74,24 @@ def test_every_tile_is_met_once(tiles_m: int, tiles_n: int, group: int) -> None:
     assert sorted(places) == [(m, n) for m in range(tiles_m) for n in range(tiles_n)]
 
 
+@pytest.mark.parametrize(
+    ("tiles_m", "tiles_n", "side"), [(1, 1, 1), (5, 9, 2), (11, 21, 8), (16, 16, 16), (4, 3, 4), (7, 3, 4), (3, 8, 1)]
+)
+def test_every_tile_is_met_once_along_the_curve(tiles_m: int, tiles_n: int, side: int) -> None:
+    numbers = range(tiles_m * tiles_n)
+    places = [_evaluated(tile, tiles_m, tiles_n, side, "hilbert") for tile in numbers]
+    assert places == [place_in_order(tile, tiles_m, tiles_n, side, "hilbert") for tile in numbers]
+    assert sorted(places) == [(m, n) for m in range(tiles_m) for n in range(tiles_n)]
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 1 << 16), st.integers(1, 1 << 13), st.integers(0, 6), st.integers(0, 1 << 40))
+def test_the_curve_in_large_grids(tiles_m: int, tiles_n: int, level: int, chance: int) -> None:
+    for tile in (chance % (tiles_m * tiles_n), tiles_m * tiles_n - 1):
+        place = _evaluated(tile, tiles_m, tiles_n, 1 << level, "hilbert")
+        assert place == place_in_order(tile, tiles_m, tiles_n, 1 << level, "hilbert")
+
+
 def test_large_numbers_of_tiles() -> None:
     chance = random.Random(0)
     for _ in range(300):
@@ -75,14 +108,15 @@ def test_reciprocals_are_at_most_one_short() -> None:
                 assert number // divisor - (number * reciprocal(divisor) >> 32) in (0, 1)
 
 
-def test_what_depends_on_extents_is_named() -> None:
+@pytest.mark.parametrize("order", TILE_ORDERS)
+def test_what_depends_on_extents_is_named(order: TileOrder) -> None:
     assert last_height(7, 3) == 1 and last_height(6, 3) == 3 and last_height(2, 5) == 2
-    names = raster_quantities(7, 5, 3)
+    names = raster_quantities(7, 5, 4)
     text = Text()
-    raster(text, "%r0", 7, 5, 3)
+    raster(text, "%r0", 7, 5, 4, order)
     fixed = Text()
-    raster(fixed, "%r0", 19, 11, 3)
-    other = raster_quantities(19, 11, 3)
+    raster(fixed, "%r0", 19, 11, 4, order)
+    other = raster_quantities(19, 11, 4)
     pairs = set(zip(names, other, strict=True))
     for one, two in zip(text.lines, fixed.lines, strict=True):
         for mine, theirs in zip(one.split(), two.split(), strict=True):

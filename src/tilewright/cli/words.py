@@ -22,6 +22,7 @@ def decision_rows(compilation: Compilation) -> Rows:
 
 def _pipeline_rows(d: PipelineDecisions) -> Rows:
     turns = ", whole ones in turn" if d.turns else ""
+    order = "tiles in groups" if d.tile_order == "grouped" else "tiles along Hilbert's curve in squares"
     rows = [
         ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted}){turns}"),
         ("stages", f"{d.stages} slots of {d.announced_bytes} bytes in a ring of full and empty mbarriers"),
@@ -31,7 +32,7 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
             f"warpgroup{'s' if d.consumers > 1 else ''} ({d.consumer_registers} registers)",
         ),
         ("cluster", f"{d.cluster_m} x {d.cluster_n}"),
-        ("grid", f"{d.ctas} persistent CTAs, tiles in groups of {d.raster_group} along {d.rows}"),
+        ("grid", f"{d.ctas} persistent CTAs, {order} of {d.raster_group} along {d.rows}"),
         ("operand a", _operand_words(d.a)),
         *(("operand b", _operand_words(operand)) for operand in (d.b, *d.more_b)),
     ]

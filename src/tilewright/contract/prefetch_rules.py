@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tilewright.contract.finding import Findings
 from tilewright.ir import ac
+from tilewright.ir.tile_order import fits_order
 from tilewright.targets import target
 
 _MULTIPLE_BYTES = target("sm_90a").limit("tensor_map.coordinate_0_multiple_bytes")
@@ -25,6 +26,8 @@ def check_prefetch(op: ac.PrefetchOp, boxes: tuple[int, int] | None, findings: F
         findings.doubt(f"dimension {op.dimension.data}, {op.slices.data} slices", op)
     if min(op.tiles_m.data, op.tiles_n.data, op.raster_group.data) < 1:
         findings.doubt("an order of no tiles", op)
+    elif not fits_order(op.raster_group.data, "grouped" if op.order is None else op.order.data):
+        findings.doubt("an order of tiles of which nothing is known", op)
     inner = op.depth_inner.data
     offsets = op.depth_offsets if inner else op.outer_offsets
     step = op.slice_depth.data if inner else op.extent.data

@@ -24,6 +24,7 @@ from tilewright.contract.finding import Findings
 from tilewright.contract.prefetch_rules import check_prefetch
 from tilewright.ir import ac
 from tilewright.ir.tier import UNITS, MemoryType
+from tilewright.ir.tile_order import fits_order
 from tilewright.legal.tensormap import violations
 from tilewright.targets import target
 
@@ -176,7 +177,7 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
 
 def _check_tile_orders(op: ac.KernelOp, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
-    orders: dict[str, tuple[int, int, int, int]] = {}
+    orders: dict[str, tuple[tuple[int, int, int, int], str]] = {}
     for tiles in op.walk():
         if isinstance(tiles, ac.TilesOp | ac.TurnTilesOp):
             order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, tiles.matrices)
@@ -184,7 +185,10 @@ def _check_tile_orders(op: ac.KernelOp, findings: Findings) -> None:
                 findings.doubt(
                     f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
                 )
-            if orders.setdefault(tiles.symbol.data, order) != order:
+            named = "grouped" if tiles.order is None else tiles.order.data
+            if not fits_order(order[2], named):
+                findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
+            if orders.setdefault(tiles.symbol.data, (order, named)) != (order, named):
                 findings.doubt("goes through the tiles in another order than another role", tiles)
 
 

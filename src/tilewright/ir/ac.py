@@ -257,6 +257,7 @@ class PrefetchOp(IRDLOperation):
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
+    order = opt_prop_def(StringAttr)
     dimension = prop_def(IntAttr)
     extent = prop_def(IntAttr)
     slices = prop_def(IntAttr)

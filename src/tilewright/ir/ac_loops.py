@@ -30,10 +30,11 @@ TILE_INDICES = 2
 class TilesOp(IRDLOperation):
     """The persistent loop: this CTA's share of the output tiles, `symbol` of them, in an order fixed by its attributes.
 
-    Cluster c of C takes tiles c, c + C, ... of the rastered order: groups of `raster_group` tiles along m, then n.
+    Cluster c of C takes tiles c, c + C, ... of the order that `ir.tile_order` defines: groups of `raster_group` tiles
+    along m, then n, unless `order` names another.
     tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
     indices, then the carried values. batch: of so many matrices the tiles, one matrix after the other; the matrix's
-    index follows the tile's two.
+    index follows the tile's two. first_tile: of the order, before which tiles are another loop's (0 where absent).
     """
 
     name = "ac.tiles"
@@ -41,10 +42,16 @@ class TilesOp(IRDLOperation):
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
+    order = opt_prop_def(StringAttr)
+    first_tile = opt_prop_def(IntAttr)
     batch = opt_prop_def(IntAttr)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+
+    @property
+    def first(self) -> int:
+        return 0 if self.first_tile is None else self.first_tile.data
 
     @property
     def matrices(self) -> int:
@@ -63,8 +70,9 @@ class TurnTilesOp(IRDLOperation):
 
     turns: a ring of one stage, of which full[0] is unit 0's and empty[0] unit 1's barrier of turns. A unit begins tile
     i > 0 when the other has passed the turn on in tile i - 1 (`ac.turn.pass`). Carried values are cursors; a tile takes
-    `skipped` slots (a symbol), and a unit's cursors pass over those of the other's tiles. batch and region arguments as
-    of `ac.tiles`.
+    `skipped` slots (a symbol), and a unit's cursors pass over those of the other's tiles. order, first_tile,
+    batch and region arguments as of `ac.tiles`. Behind loops over parts of streamed tiles (`ac.turn_stream_part`) the
+    count of what is taken in turn goes on.
     """
 
     name = "ac.turn_tiles"
@@ -72,12 +80,18 @@ class TurnTilesOp(IRDLOperation):
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
+    order = opt_prop_def(StringAttr)
     skipped = prop_def(StringAttr)
+    first_tile = opt_prop_def(IntAttr)
     batch = opt_prop_def(IntAttr)
     turns = operand_def(RingType)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+
+    @property
+    def first(self) -> int:
+        return 0 if self.first_tile is None else self.first_tile.data
 
     @property
     def matrices(self) -> int:

@@ -201,6 +201,8 @@ class PipelineDecisions:
     split: int = 1
     prefetch: int = 0
     prefetch_columns: int = 0
+    tile_order: str = "grouped"
+    """Of `ir.tile_order`."""
 
     @property
     def part_n(self) -> int:

@@ -51,6 +51,7 @@ from tilewright.lower.nvgpu_text import (
     with_names,
 )
 from tilewright.lower.nvgpu_turns import TurnBounds, skip_cursors, turn_bounds, write_turn_pass, write_turn_wait
+from tilewright.lower.raster import order_of
 
 
 def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
@@ -233,6 +234,8 @@ def _counted(
 
 def _raster(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp, tile: str) -> tuple[str, str]:
     """(m, n) of a tile number: groups of `raster_group` tiles along m, and within a group m runs fastest."""
+    if order_of(op) != "grouped":
+        raise cannot_write(op)
     text = state.text
     cluster_m, cluster_n = state.cluster[0], state.cluster[1]
     tiles_m, tiles_n = -(-op.tiles_m.data // cluster_m), -(-op.tiles_n.data // cluster_n)

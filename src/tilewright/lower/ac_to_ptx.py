@@ -46,7 +46,7 @@ from tilewright.lower.places import (
 )
 from tilewright.lower.prefetch import lower_prefetch
 from tilewright.lower.promotion import lower_promotion, used_once
-from tilewright.lower.raster import raster
+from tilewright.lower.raster import order_of, raster
 from tilewright.lower.register_operand import lower_register_operand
 from tilewright.lower.rings import (
     keep_releases_first,
@@ -316,7 +316,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         matrix = text.into("b32", "div.u32", tile, tiles_m * tiles_n)
         of_matrix = text.into("b32", "rem.u32", tile, tiles_m * tiles_n)
         lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
-    m, n = raster(text, of_matrix, tiles_m, tiles_n, op.raster_group.data)
+    m, n = raster(text, of_matrix, tiles_m, tiles_n, op.raster_group.data, order_of(op))
     if cluster_m > 1:
         rank = text.into("b32", "mov.u32", "%cluster_ctaid.x")
         m = text.into("b32", "mad.lo.u32", m, cluster_m, rank)
@@ -351,7 +351,7 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
         matrix = text.into("b32", "div.u32", walk.tile, of_matrix)
         number = text.into("b32", "rem.u32", walk.tile, of_matrix)
         lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
-    places = raster(text, number, op.tiles_m.data, op.tiles_n.data, op.raster_group.data)
+    places = raster(text, number, op.tiles_m.data, op.tiles_n.data, op.raster_group.data, order_of(op))
     lowering.places.update(zip(block.args[: ac.TILE_INDICES], map(IndexPlace, places), strict=True))
     wait_for_turn(lowering, walk)
     _lower_block(lowering, block)

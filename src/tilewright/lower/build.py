@@ -124,6 +124,12 @@ def new_role(build: Build, name: str, unit: str, count: int, first: int, registe
     return build.inside(block), block.args[0]
 
 
+def order_properties(d: PipelineDecisions) -> dict[str, Attribute]:
+    """In which order tiles are taken; see `ir.tile_order`."""
+    order: dict[str, Attribute] = {} if d.tile_order == "grouped" else {"order": StringAttr(d.tile_order)}
+    return {"raster_group": IntAttr(d.raster_group), **order}
+
+
 def tiles_loop(
     build: Build,
     d: PipelineDecisions,
@@ -142,7 +148,7 @@ def tiles_loop(
             "symbol": StringAttr("tiles"),
             "tiles_m": IntAttr(counts[0]),
             "tiles_n": IntAttr(counts[1]),
-            "raster_group": IntAttr(d.raster_group),
+            **order_properties(d),
             **batch,
         },
         regions=[Region(block)],

@@ -14,10 +14,10 @@ from xdsl.ir import SSAValue
 from tilewright.ir import ac
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import int_array
-from tilewright.lower.build import Build
+from tilewright.lower.build import Build, order_properties
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import ParameterPlace
-from tilewright.lower.raster import raster
+from tilewright.lower.raster import order_of, raster
 
 
 def add_prefetch(
@@ -35,7 +35,7 @@ def add_prefetch(
             properties={
                 "tiles_m": IntAttr(counts[0]),
                 "tiles_n": IntAttr(counts[1]),
-                "raster_group": IntAttr(d.raster_group),
+                **order_properties(d),
                 "dimension": IntAttr(0 if rows_side else 1),
                 "extent": IntAttr(extent),
                 "slices": IntAttr(d.prefetch),
@@ -63,7 +63,7 @@ def lower_prefetch(lowering: Lowering, op: ac.PrefetchOp, kernel: ac.KernelOp) -
     cluster = integers(kernel.cluster)
     tiles = (-(-op.tiles_m.data // cluster[0]), -(-op.tiles_n.data // cluster[1]))
     tile = text.into("b32", "mov.u32", "%clusterid.x" if lowering.cluster_size > 1 else "%ctaid.x")
-    place = raster(text, tile, *tiles, op.raster_group.data)[op.dimension.data]
+    place = raster(text, tile, *tiles, op.raster_group.data, order_of(op))[op.dimension.data]
     across = cluster[op.dimension.data]
     if across > 1:
         rank = text.into("b32", "mov.u32", "%cluster_ctaid.x" if op.dimension.data == 0 else "%cluster_ctaid.y")

@@ -6,6 +6,9 @@ of the last band, which is one of two numbers. The assembler divides by an immed
 dependent instructions at the start of every tile in every role; here a quotient is a high product with the divisor's
 reciprocal, at most one too small, and one correction.
 
+In Hilbert's order (`ir.tile_order`) the places of tiles in whole squares of a band are found besides, from the bits of
+the number inside the square, and chosen where the tile lies in one: ten instructions for each bit of a side.
+
 Arithmetic: with r = floor(2^32 / d) (2^32 - 1 for d = 1) and n < 2^32, n r / 2^32 > n / d - 1, so floor(n r / 2^32) is
 the quotient or one less. Checked by: tests/lower/test_raster.py, and `contract` runs the text at small extents.
 """
@@ -14,9 +17,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.base.error import TilewrightError
+from tilewright.ir import ac
+from tilewright.ir.tile_order import TILE_ORDERS, TileOrder
 from tilewright.lower.emit import Text
 
 _WORD = 1 << 32
+_MASK = _WORD - 1
 
 
 def reciprocal(divisor: int) -> int:
@@ -29,15 +36,26 @@ def last_height(tiles_m: int, group: int) -> int:
     return tiles_m % group or min(group, tiles_m)
 
 
+def order_of(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp) -> TileOrder:
+    """The order that an operation names. Raises TilewrightError for one that nothing is known of."""
+    name = "grouped" if op.order is None else op.order.data
+    for order in TILE_ORDERS:
+        if order == name:
+            return order
+    raise TilewrightError(f"no order of tiles {name!r}", remedy=f"use one of {', '.join(TILE_ORDERS)}")
+
+
 def raster_quantities(tiles_m: int, tiles_n: int, group: int) -> tuple[int, ...]:
     """Immediates that `raster` writes and that depend on extents."""
     band = group * tiles_n
     last = last_height(tiles_m, group)
-    return tiles_m, band, reciprocal(band), reciprocal(last)
+    return tiles_m, band, reciprocal(band), reciprocal(last), _squared_columns(tiles_n, group)
 
 
-def raster(text: Text, tile: str, tiles_m: int, tiles_n: int, group: int) -> tuple[str, str]:
-    """Registers (m, n) of the tile whose number is in register `tile`."""
+def raster(
+    text: Text, tile: str, tiles_m: int, tiles_n: int, group: int, order: TileOrder = "grouped"
+) -> tuple[str, str]:
+    """Registers (m, n) of the tile whose number is in register `tile`. group: a power of two for Hilbert's order."""
     band = _divide(text, tile, _divisor(text, group * tiles_n))
     first = text.into("b32", "mul.lo.u32", band.quotient, group)
     left = text.into("b32", "sub.u32", tiles_m, first)
@@ -46,7 +64,53 @@ def raster(text: Text, tile: str, tiles_m: int, tiles_n: int, group: int) -> tup
     last = text.into("b32", "mov.u32", reciprocal(last_height(tiles_m, group)))
     factor = text.into("b32", "selp.b32", reciprocal(group), last, whole)
     within = _divide(text, band.remainder, _Divisor(height, factor))
-    return text.into("b32", "add.u32", first, within.remainder), within.quotient
+    m, n = within.remainder, within.quotient
+    if order == "hilbert" and group > 1:
+        squared = text.into("pred", "setp.lt.u32", n, _squared_columns(tiles_n, group))
+        inside = text.into("pred", "and.pred", whole, squared)
+        across, up = _hilbert_point(text, band.remainder, group)
+        square = text.into("b32", "and.b32", n, _MASK - (group - 1))
+        n = text.into("b32", "selp.b32", text.into("b32", "add.u32", square, across), n, inside)
+        m = text.into("b32", "selp.b32", up, m, inside)
+    return text.into("b32", "add.u32", first, m), n
+
+
+def _squared_columns(tiles_n: int, group: int) -> int:
+    """Tiles along n of a whole band that lie in squares."""
+    return tiles_n // group * group
+
+
+def _hilbert_point(text: Text, number: str, side: int) -> tuple[str, str]:
+    """Registers (x, y) of a point of the curve `ir.tile_order.hilbert_point`, found from the finest squares up; of
+    `number` the bits inside a square count."""
+    x = y = ""
+    for level in range(side.bit_length() - 1):
+        half = 1 << level
+        right = _bit(text, number, 2 * level + 1)
+        upper = text.into("b32", "xor.b32", _bit(text, number, 2 * level), right)
+        is_upper = text.into("pred", "setp.ne.u32", upper, 0)
+        if level:
+            # In the lower right quarter the curve runs backwards and turned, in the lower left one turned.
+            turned = text.into("b32", "selp.b32", 0, right, is_upper)
+            mirror = text.into("b32", "mul.lo.u32", turned, half - 1)
+            x, y = (text.into("b32", "xor.b32", each, mirror) for each in (x, y))
+            x, y = text.into("b32", "selp.b32", x, y, is_upper), text.into("b32", "selp.b32", y, x, is_upper)
+            x = text.into("b32", "mad.lo.u32", right, half, x)
+            y = text.into("b32", "mad.lo.u32", upper, half, y)
+        else:
+            x, y = right, upper
+    return x, y
+
+
+def _bit(text: Text, number: str, place: int) -> str:
+    shifted = text.into("b32", "shr.u32", number, place) if place else number
+    return text.into("b32", "and.b32", shifted, 1)
+
+
+def divided_by(text: Text, number: str, divisor: int) -> tuple[str, str]:
+    """Registers with quotient and remainder of the unsigned register `number` by a positive number."""
+    division = _divide(text, number, _divisor(text, divisor))
+    return division.quotient, division.remainder
 
 
 @dataclass(frozen=True, slots=True)

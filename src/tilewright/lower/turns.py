@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.lower.build import INDEX, Build
+from tilewright.lower.build import INDEX, Build, order_properties
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import CursorPlace, RingPlace
 from tilewright.lower.rings import ring_stages
@@ -61,7 +61,7 @@ def turn_tiles_loop(
             "symbol": StringAttr("tiles"),
             "tiles_m": IntAttr(counts[0]),
             "tiles_n": IntAttr(counts[1]),
-            "raster_group": IntAttr(d.raster_group),
+            **order_properties(d),
             "skipped": StringAttr("K"),
             **batch,
         },

@@ -37,7 +37,7 @@ from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.loads_ahead import choose_loads_ahead
 from tilewright.synth.loop_schedule import LoopShape, scheduled, slots_wanted
-from tilewright.synth.model import Rates, raster_group, rates_of
+from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
 from tilewright.synth.paired_loads import choose_paired_loads
 from tilewright.synth.prefetch import prefetched_slices
@@ -51,6 +51,7 @@ from tilewright.synth.staged_store import planned
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.thin_product import FEW_ROWS, is_thin, thin_shape
+from tilewright.synth.tile_order import choose_tile_order
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned
 from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
@@ -239,6 +240,7 @@ def _fit(
     memory = with_turns(memory, bool(wanted.turns), target)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
+    order, group = choose_tile_order(rates, (tile_m, tile_n), (tiles_m, tiles_n), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
     clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1)
     plans = (
@@ -277,7 +279,8 @@ def _fit(
         launch_registers=launch,
         cluster_m=cluster[0],
         cluster_n=cluster[1],
-        raster_group=min(raster_group(rates, tile_m, tile_n), tiles_m),
+        raster_group=group,
+        tile_order=order,
         ctas=ctas,
         smem_bytes=memory.bytes,
         fill_ctas=fill_ctas,

@@ -39,6 +39,7 @@ from tilewright.synth.further_operands import further_operands
 from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
+from tilewright.synth.tile_order import refuse_tile_order
 from tilewright.synth.turns import BARRIER_BYTES
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -101,6 +102,7 @@ class _Sizes:
 
 def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, wanted: Wanted) -> PipelineDecisions:
     """The pipeline of a program whose grid keeps to groups. Raises TilewrightError at the author's line."""
+    refuse_tile_order(wanted)
     products = shared_products(program)
     if products is None or products.shared != "left":
         raise _unsupported(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.ir.schedule import Method
+from tilewright.ir.tile_order import TileOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class Wanted:
     multiple of 16 bytes, which no tensor map can describe. mapped: parameters that must be reached by tensor maps
     of their own. programmatic: whether the kernel is launched while the one before it still runs, and waits for it
     itself. turns: whether two consumers take whole tiles in turn. schedule: how the loop over the contracted axis
-    is scheduled. computed: where an operand that is computed elementwise is computed.
+    is scheduled. computed: where an operand that is computed elementwise is computed. tile_order: in which order tiles
+    are taken; tile_group: the tiles along m of a band of that order.
     """
 
     tile: tuple[int, int] | None = None
@@ -40,3 +42,5 @@ class Wanted:
     turns: bool | None = None
     schedule: Method = "heuristic"
     computed: Literal["registers", "workspace"] | None = None
+    tile_order: TileOrder | None = None
+    tile_group: int | None = None
