@@ -25,6 +25,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -42,9 +43,9 @@ STREAM_INDICES = 3
 class StreamPartOp(IRDLOperation):
     """A CTA's head or tail (`part`): runs its body `symbol` times, once or not at all.
 
-    slices: the symbol that is the part's number of slices, for loops inside. tiles_m, tiles_n, raster_group: of all
-    tiles, numbered as by `ac.tiles`, of which the first `streamed` are cut into slices, `tile_slices` (a symbol) each.
-    Region arguments: the tile's m and n index, the part's first slice within the tile, then the carried values.
+    slices: the symbol that is the part's number of slices, for loops inside. tiles_m, tiles_n, raster_group, order: of
+    all tiles, numbered as by `ac.tiles`, the first `streamed` of which are cut into slices, `tile_slices` (a symbol)
+    each. Region arguments: the tile's m and n index, the part's first slice within the tile, then the carried values.
     """
 
     name = "ac.stream_part"
@@ -54,6 +55,7 @@ class StreamPartOp(IRDLOperation):
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
+    order = opt_prop_def(StringAttr)
     streamed = prop_def(IntAttr)
     granule = prop_def(IntAttr)
     tile_slices = prop_def(StringAttr)
@@ -75,6 +77,7 @@ class TurnStreamPartOp(IRDLOperation):
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
+    order = opt_prop_def(StringAttr)
     streamed = prop_def(IntAttr)
     granule = prop_def(IntAttr)
     tile_slices = prop_def(StringAttr)

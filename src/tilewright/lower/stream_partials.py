@@ -1,0 +1,125 @@
+"""How CTAs hand each other partial sums of a tile: through memory, behind a flag, in a fixed order.
+
+A slot of partial sums has four values of every thread of the unit side by side, so that the unit's accesses are whole
+lines: four consecutive values of a thread are at 16 bytes times the thread, the next four behind those of all threads.
+The tile is finished by the CTA that has its last slice, which adds the slots of the CTAs below, the nearest first. So a
+sum has one order of terms, whichever CTA is ahead.
+
+The edges, by the ISA's memory model, from a value written by thread t of CTA c to its reader t' of CTA d:
+- t's st.global comes before its bar.sync, which orders it before what the unit's first thread does next: st.release of
+  the flag, at the scope of the GPU, which includes both CTAs;
+- the first thread of d's unit reads that 1 by ld.acquire at the same scope, so the two synchronize; its bar.sync orders
+  it before the loads of t'. Causality order is transitive, so the store comes before the load.
+- The flag is set back by the thread that has read the 1, of which it alone waits for that flag: the two are ordered by
+  the program, and the next 1 comes with the next launch, whose accesses all come after the end of this one (a kernel
+  that begins early waits for it: griddepcontrol.wait).
+A slot is written once in a launch, so nothing has to tell its writer that it was read.
+
+Source: PTX ISA, ld.acquire, st.release, memory consistency model (causality order). Checked by:
+tests/lower/test_stream.py, and by `contract`.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import ac
+from tilewright.ir.ac_stream import PartialAddOp, PartialStoreOp, TurnStreamPartOp
+from tilewright.lower.global_access import displaced_address
+from tilewright.lower.lowering import Lowering
+from tilewright.lower.places import AccumulatorPlace, GlobalPlace
+from tilewright.lower.stream_share import granules_of
+
+_QUAD = 4
+"""Values that one access moves: 16 bytes."""
+_THREAD_BYTES = 16
+_THREADS = 128
+_QUAD_BYTES = _THREAD_BYTES * _THREADS
+"""Of one quad of every thread of a warpgroup."""
+_FLAG_BYTES = 4
+
+
+def lower_partial_store(lowering: Lowering, op: PartialStoreOp) -> None:
+    """Write the slot, meet, set the flag."""
+    text = lowering.text
+    accumulator = lowering.place(op.accumulator)
+    assert isinstance(accumulator, AccumulatorPlace)
+    slot = _slot(lowering, op, text.into("b32", "mov.u32", "%ctaid.x"))
+    address = _own_address(lowering, op, slot)
+    for number, quad in enumerate(_quads(accumulator)):
+        registers = "{" + ", ".join(quad) + "}"
+        text.emit("st.global.v4.f32", f"[{address}+{number * _QUAD_BYTES}]", registers)
+    _meet(lowering, op)
+    flag = _flag(lowering, op, slot)
+    text.emit("st.release.gpu.global.u32", f"[{flag}]", text.into("b32", "mov.u32", 1), guard=lowering.is_first_thread)
+
+
+def lower_partial_add(lowering: Lowering, op: PartialAddOp) -> None:
+    """For each CTA below that has a part of the tile: wait for its flag, meet, load and add."""
+    text = lowering.text
+    accumulator = lowering.place(op.accumulator)
+    assert isinstance(accumulator, AccumulatorPlace)
+    block = op.parent_block()
+    assert block is not None
+    share = lowering.shares[block]
+    cta, edge = text.into("b32", "mov.u32", share.cta), text.into("b32", "mov.u32", share.low)
+    head, end = text.label("partials"), text.label("partials_end")
+    text.place(head)
+    text.emit("bra", end, guard=text.into("pred", "setp.le.u32", edge, share.start))
+    text.emit("sub.u32", cta, cta, 1)
+    text.emit("sub.u32", edge, edge, granules_of(text, cta, share.base, share.larger))
+    slot = _slot(lowering, op, cta)
+    flag = _flag(lowering, op, slot)
+    poll, met = text.label("poll"), text.label("polled")
+    text.emit("bra", met, guard=f"!{lowering.is_first_thread}")
+    text.place(poll)
+    value = text.into("b32", "ld.acquire.gpu.global.u32", f"[{flag}]")
+    text.emit("bra", poll, guard=text.into("pred", "setp.ne.u32", value, 1))
+    text.emit("st.relaxed.gpu.global.u32", f"[{flag}]", text.into("b32", "mov.u32", 0))
+    text.place(met)
+    _meet(lowering, op)
+    address = _own_address(lowering, op, slot)
+    for number, quad in enumerate(_quads(accumulator)):
+        loaded = [text.register("f32") for _ in range(_QUAD)]
+        text.emit("ld.global.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{number * _QUAD_BYTES}]")
+        for total, term in zip(quad, loaded, strict=True):
+            text.emit("add.rn.f32", total, total, term)
+    text.emit("bra", head)
+    text.place(end)
+    lowering.places[op.sum] = accumulator
+
+
+def _quads(accumulator: AccumulatorPlace) -> list[tuple[str, ...]]:
+    """The thread's values by fours, block after block: columns are multiples of eight, of which it has two."""
+    values = [value for block in accumulator.blocks for value in block]
+    return [tuple(values[first : first + _QUAD]) for first in range(0, len(values), _QUAD)]
+
+
+def _slot(lowering: Lowering, op: PartialStoreOp | PartialAddOp, cta: str) -> str:
+    """Number of a CTA's slot for this unit: units that take work in turn have one in common."""
+    part = op.parent_op()
+    if isinstance(part, TurnStreamPartOp):
+        return cta
+    assert part is not None
+    role = part.parent_op()
+    assert isinstance(role, ac.RoleOp)
+    return lowering.text.into("b32", "mad.lo.u32", cta, role.execution.count.data, lowering.index(op.unit))
+
+
+def _flag(lowering: Lowering, op: PartialStoreOp | PartialAddOp, slot: str) -> str:
+    flags = lowering.place(op.flags)
+    assert isinstance(flags, GlobalPlace)
+    return displaced_address(lowering.text, flags.register, slot, _FLAG_BYTES)
+
+
+def _own_address(lowering: Lowering, op: PartialStoreOp | PartialAddOp, slot: str) -> str:
+    """Where this thread's first values are in a slot."""
+    partials, accumulator = lowering.place(op.partials), lowering.place(op.accumulator)
+    assert isinstance(partials, GlobalPlace) and isinstance(accumulator, AccumulatorPlace)
+    slot_bytes = len(_quads(accumulator)) * _QUAD_BYTES
+    address = displaced_address(lowering.text, partials.register, slot, slot_bytes)
+    return displaced_address(lowering.text, address, lowering.warpgroup_thread, _THREAD_BYTES)
+
+
+def _meet(lowering: Lowering, op: PartialStoreOp | PartialAddOp) -> None:
+    """All of the unit's threads have come here."""
+    number = lowering.text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
+    lowering.text.emit("bar.sync", number, _THREADS)
