@@ -71,7 +71,10 @@ python -m bench gemm --kernels out/kernels
 
 `--shape M,N,K`, `--only WORDS`, `--peer NAME`, `--dtype`, `--turns N` and `--warm` narrow or change a run.
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
-under compute-sanitizer.
+under compute-sanitizer. Its racecheck reports hazards in products whose CTAs share a contracted axis. It does so, from
+run to run, in a program of forty lines too (`python -m bench.probes.racecheck`): two CTAs exchange values by mbarriers,
+and where one thread arrives for all after the CTA's barrier it tells of hazards, where every thread arrives it does
+not. By the ISA both are ordered; the tool seems to take an arrival for a release of the arriving thread alone.
 
 ## What a kernel waits for
 

@@ -16,8 +16,8 @@ The edges, by the ISA's memory model, from a value written by thread t of CTA c 
   parity goes on by one with each tile. Peers have begun (the cluster's barrier after the inits) and have not ended (the
   one at the end).
 Every one of these is judged again on the text, where scopes count (`contract.hearsay`). compute-sanitizer's racecheck
-reports the store and the load as a hazard all the same, here and not in a small kernel of the same instructions; what
-it fails to follow is not known, and no edge is missing by the ISA (docs/benchmarks.md).
+reports the store and the load as a hazard all the same, as it does, from run to run, in the smallest program in which
+one thread arrives for all of its CTA after a barrier, and not where each arrives for itself (`bench.probes.racecheck`).
 
 Source: PTX ISA, mapa, st.shared::cluster, mbarrier.arrive, memory consistency model (causality order). Checked by:
 tests/lower/test_split_product.py.
