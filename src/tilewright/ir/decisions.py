@@ -22,6 +22,8 @@ from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
 ROWS_BYTES = 8192
 """Shared memory of a warpgroup whose warps store along rows: 16 rows of 128 bytes for each of four warps."""
+DEFERRED_ARRIVALS = "deferred arrivals"
+"""How copies by threads complete: each thread's arrival on the slot's full barrier waits for its own copies."""
 RUN_BYTES = 16
 """What one thread copies at once into a workspace: a vector access of 128 bits. Rows there are multiples of it."""
 
@@ -55,7 +57,8 @@ class OperandDecision:
 
     side: "left" or "right" in the program. buffer: the parameter it is copied from, or the workspace it is first
     materialized in. major: "K" if the contracted axis is contiguous, else "MN". outer_shift: elements added to its
-    outer coordinate.
+    outer coordinate. piece_bytes: 0 if the copy engine brings it, by the map; else threads copy it in pieces of so many
+    bytes (`ir.ac_async_copy`), and the map only says where it lies and which boxes are copied.
     """
 
     side: str
@@ -64,6 +67,7 @@ class OperandDecision:
     major: str
     map: MapDecision
     outer_shift: int
+    piece_bytes: int = 0
 
     def loaded_extent(self, extent: int) -> int:
         """Elements of the outer axis that boxes bring where `extent` are needed: MN-major boxes are one span wide."""
@@ -90,9 +94,10 @@ class AsyncPlan:
     """How the copies through one tensor map complete.
 
     buffer: what is copied from or to. direction: "load" completes by `mechanism` "mbarrier transactions", the bytes
-    being announced to the slot's full barrier; "store" by "bulk groups", one to a box. boxes of box_bytes are issued in
-    each of `stages` slots by each of `issuers` CTAs, which makes stage_bytes in all. pending: groups that may still be
-    reading their slots when the next one is filled (0 for loads, whose slots are freed by barriers).
+    being announced to the slot's full barrier, or by "deferred arrivals" of the threads that copy; "store" by "bulk
+    groups", one to a box. boxes of box_bytes are issued in each of `stages` slots by each of `issuers` CTAs, which
+    makes stage_bytes in all. pending: groups that may still be reading their slots when the next one is filled (0 for
+    loads, whose slots are freed by barriers).
     """
 
     buffer: str
@@ -135,7 +140,8 @@ class PipelineDecisions:
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile. partials, scales_ahead: of a product scaled inside its loop,
     slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way. computed: 1
-    if `a` brings a raw tile of which consumers compute their left operand in registers.
+    if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance: products that
+    a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits for each.
     """
 
     rows: str
@@ -176,6 +182,7 @@ class PipelineDecisions:
     partials: int = 1
     scales_ahead: int = 1
     computed: int = 0
+    release_distance: int = 1
 
     @property
     def scaled_copies(self) -> int:
@@ -201,8 +208,21 @@ class PipelineDecisions:
     split: int = 1
     prefetch: int = 0
     prefetch_columns: int = 0
+    promoted: int = 0
+    """1 if each slot's product is promoted to a total, scaled or as it is."""
+    spill_slots: int = 0
+    """Registers of each of the consumers' threads that may wait in shared memory; see `lower.spill_slots`."""
     tile_order: str = "grouped"
     """Of `ir.tile_order`."""
+    streamed: int = 0
+    """Tiles, the first ones, whose slices are dealt out evenly over CTAs, by granules; see `ir.ac_stream`."""
+    granule: int = 1
+    """Slices, of which a tile is a multiple."""
+
+    @property
+    def tile_units(self) -> int:
+        """Consumers that have rows of one tile."""
+        return 1 if self.turns else self.consumers
 
     @property
     def part_n(self) -> int:
@@ -221,9 +241,20 @@ class PipelineDecisions:
         return 4 * self.tile_m * self.part_n * parts
 
     @property
+    def spill_bytes(self) -> int:
+        """Shared memory of the slots of all consumers' threads, 4 bytes each."""
+        return 4 * 128 * self.consumers * self.spill_slots
+
+    @property
     def announced_bytes(self) -> int:
-        """Bytes that arrive in one slot, and that its full barrier is told to expect."""
-        return sum(plan.stage_bytes for plan in self.async_plans if plan.direction == "load")
+        """Bytes that the copy engine brings into one slot, and that its full barrier is told to expect."""
+        plans = [plan for plan in self.async_plans if plan.direction == "load"]
+        return sum(plan.stage_bytes for plan in plans if plan.mechanism != DEFERRED_ARRIVALS)
+
+    @property
+    def copies_by_threads(self) -> bool:
+        """Whether a warpgroup's threads copy an operand into the slots, of which no tensor map describes the array."""
+        return any(operand.piece_bytes for operand in (self.a, self.b, *self.more_b))
 
     def plan_of(self, store: StoreDecision) -> AsyncPlan:
         """The plan of a store by the copy engine. Raises KeyError for another store."""

@@ -18,11 +18,21 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.ir import ac
+from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
+from tilewright.ir.ac_stream import (
+    STREAM_INDICES,
+    PartialAddOp,
+    PartialStoreOp,
+    StreamPart,
+    StreamPartOp,
+    TurnStreamPartOp,
+)
 from tilewright.ir.decisions import transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.array_part import lower_part
+from tilewright.lower.async_copy import lower_async_copy
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_stage_write
@@ -58,8 +68,11 @@ from tilewright.lower.rings import (
     lower_wait,
 )
 from tilewright.lower.runs import lower_runs
+from tilewright.lower.spill_slots import spill_slots_of, with_spill_slots
 from tilewright.lower.split_reduction import lower_cluster_reduce
 from tilewright.lower.store_rows import lower_store_along_rows
+from tilewright.lower.stream_partials import lower_partial_add, lower_partial_store
+from tilewright.lower.stream_share import enter_part, open_share
 from tilewright.lower.tensor_core import lower_wgmma_issue
 from tilewright.lower.transpose import lower_transpose
 from tilewright.lower.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
@@ -76,13 +89,17 @@ def the_kernel(module: ModuleOp) -> ac.KernelOp:
 def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
     """One PTX module for `target` (such as `sm_90a`) with the kernel of each of `modules` as an entry."""
     kernels = [the_kernel(module) for module in modules]
+    return "\n".join([*_module_head(target, kernels), *(_entry_text(kernel, target) for kernel in kernels)])
+
+
+def _module_head(target: str, kernels: Sequence[ac.KernelOp]) -> list[str]:
     head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
     if any(kernel.dynamic_smem_bytes.data for kernel in kernels):
         head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
-    return "\n".join([*head, *(_entry_text(kernel) for kernel in kernels)])
+    return head
 
 
-def _entry_text(kernel: ac.KernelOp) -> str:
+def _entry_text(kernel: ac.KernelOp, target: str) -> str:
     text = Text()
     symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
     cluster = integers(kernel.cluster)
@@ -93,7 +110,15 @@ def _entry_text(kernel: ac.KernelOp) -> str:
     for op in kernel.body.block.ops:
         _lower_top_level(lowering, op)
     text.emit("ret")
-    block = integers(kernel.block)
+    slots = spill_slots_of(kernel)
+    if slots is not None:
+        whole = "\n".join([*_module_head(target, [kernel]), _written(kernel, parameters, text)])
+        with_spill_slots(text, whole, slots, lowering.shared_base)
+    return _written(kernel, parameters, text)
+
+
+def _written(kernel: ac.KernelOp, parameters: Sequence[str], text: Text) -> str:
+    block, cluster = integers(kernel.block), integers(kernel.cluster)
     head = [f".visible .entry {kernel.sym_name.data}(", ",\n".join(parameters), ")"]
     head.append(f".reqntid {block[0]}, {block[1]}, {block[2]}")
     if cluster != (1, 1, 1):
@@ -287,9 +312,25 @@ def _move(text: Text, heads: Sequence[Place], yielded: Sequence[Place]) -> None:
         text.emit(f"mov.{kind}", target, source)
 
 
-def _carry_out(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp | ac.GroupLoop | ac.LoopOp, skip: int) -> None:
+def _carry_out(
+    lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp | ac.GroupLoop | ac.LoopOp | StreamPart, skip: int
+) -> None:
     for result, argument in zip(op.outputs, op.body.block.args[skip:], strict=True):
         lowering.places[result] = lowering.place(argument)
+
+
+def _tiles_of_clusters(op: ac.TilesOp | ac.TurnTilesOp, kernel: ac.KernelOp) -> tuple[int, int]:
+    """How many clusters' tiles lie side by side along rows and columns."""
+    cluster = integers(kernel.cluster)
+    return -(-op.tiles_m.data // cluster[0]), -(-op.tiles_n.data // cluster[1])
+
+
+def _of_cta(text: Text, number: str, axis: str, ctas: int) -> str:
+    """This CTA's tile along an axis, of the cluster's `number`th; ctas: of the cluster along it."""
+    if ctas == 1:
+        return number
+    rank = text.into("b32", "mov.u32", f"%cluster_ctaid.{axis}")
+    return text.into("b32", "mad.lo.u32", number, ctas, rank)
 
 
 def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> None:
@@ -297,8 +338,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text = lowering.text
     grid, cluster = integers(kernel.grid), integers(kernel.cluster)
     clusters = grid[0] * grid[1] * grid[2] // lowering.cluster_size
-    cluster_m, cluster_n = cluster[0], cluster[1]
-    tiles_m, tiles_n = -(-op.tiles_m.data // cluster_m), -(-op.tiles_n.data // cluster_n)
+    tiles_m, tiles_n = _tiles_of_clusters(op, kernel)
     total = tiles_m * tiles_n * op.matrices
     block = op.body.block
     step = text.into("b32", "mov.u32", clusters)
@@ -307,6 +347,8 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         text.emit("mov.u32", tile, "%clusterid.x")
     else:
         text.emit("mov.u32", tile, "%ctaid.x")
+    if op.first:
+        text.emit("add.u32", tile, tile, text.into("b32", "mov.u32", op.first))
     _carry_in(lowering, block, op.indices, tuple(op.carried))
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
@@ -317,14 +359,8 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         of_matrix = text.into("b32", "rem.u32", tile, tiles_m * tiles_n)
         lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
     m, n = raster(text, of_matrix, tiles_m, tiles_n, op.raster_group.data, order_of(op))
-    if cluster_m > 1:
-        rank = text.into("b32", "mov.u32", "%cluster_ctaid.x")
-        m = text.into("b32", "mad.lo.u32", m, cluster_m, rank)
-    if cluster_n > 1:
-        rank = text.into("b32", "mov.u32", "%cluster_ctaid.y")
-        n = text.into("b32", "mad.lo.u32", n, cluster_n, rank)
-    lowering.places[block.args[0]] = IndexPlace(m)
-    lowering.places[block.args[1]] = IndexPlace(n)
+    lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))
+    lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
     _carry_back(lowering, block, op.indices)
     text.emit("add.u32", tile, tile, step)
@@ -333,16 +369,35 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     _carry_out(lowering, op, op.indices)
 
 
-def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelOp) -> None:
-    """This unit's tiles: every second one of the CTA's."""
+def _lower_stream_part(lowering: Lowering, op: StreamPart, kernel: ac.KernelOp) -> None:
+    """The CTA's head or tail of streamed tiles, if it has one."""
     text, block, grid = lowering.text, op.body.block, integers(kernel.grid)
-    of_matrix = op.tiles_m.data * op.tiles_n.data
+    share = open_share(lowering, op, grid[0] * grid[1] * grid[2])
+    _carry_in(lowering, block, STREAM_INDICES, tuple(op.carried))
+    end = text.label("part_end")
+    enter_part(lowering, op, share, block.args[STREAM_INDICES:], end)
+    m, n = raster(text, share.tile, op.tiles_m.data, op.tiles_n.data, op.raster_group.data, order_of(op))
+    places = (m, n, share.first_slice)
+    lowering.places.update(zip(block.args[:STREAM_INDICES], map(IndexPlace, places), strict=True))
+    lowering.counts[op.slices.data] = share.count
+    lowering.shares[block] = share
+    _lower_block(lowering, block)
+    _carry_back(lowering, block, STREAM_INDICES)
+    text.place(end)
+    _carry_out(lowering, op, STREAM_INDICES)
+
+
+def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelOp) -> None:
+    """This unit's tiles: every second one of the cluster's."""
+    text, block, grid = lowering.text, op.body.block, integers(kernel.grid)
+    tiles = _tiles_of_clusters(op, kernel)
+    of_matrix = tiles[0] * tiles[1]
     total = of_matrix * op.matrices
     slots = lowering.symbols[op.skipped.data]
-    walk = start_turns(lowering, op, grid[0] * grid[1] * grid[2])
+    walk = start_turns(lowering, op, grid[0] * grid[1] * grid[2] // lowering.cluster_size)
     _carry_in(lowering, block, op.indices, tuple(op.carried))
     for argument in block.args[op.indices :]:
-        skip_slots(lowering, argument, slots, walk.unit)
+        skip_slots(lowering, argument, slots, walk.ahead)
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", walk.tile, total))
@@ -351,8 +406,9 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
         matrix = text.into("b32", "div.u32", walk.tile, of_matrix)
         number = text.into("b32", "rem.u32", walk.tile, of_matrix)
         lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
-    places = raster(text, number, op.tiles_m.data, op.tiles_n.data, op.raster_group.data, order_of(op))
-    lowering.places.update(zip(block.args[: ac.TILE_INDICES], map(IndexPlace, places), strict=True))
+    places = raster(text, number, *tiles, op.raster_group.data, order_of(op))
+    for argument, place, axis, ctas in zip(block.args, places, "xy", integers(kernel.cluster), strict=False):
+        lowering.places[argument] = IndexPlace(_of_cta(text, place, axis, ctas))
     wait_for_turn(lowering, walk)
     _lower_block(lowering, block)
     _carry_back(lowering, block, op.indices)
@@ -373,7 +429,7 @@ def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp
     _carry_in(lowering, block, ac.GROUP_INDICES, tuple(op.carried))
     if turns is not None:
         for argument in carried:
-            skip_slots(lowering, argument, slots, turns.unit)
+            skip_slots(lowering, argument, slots, turns.ahead)
     indices = open_tile(lowering, walk)
     lowering.places.update(zip(block.args[: ac.GROUP_INDICES], indices, strict=True))
     if turns is not None:
@@ -394,12 +450,14 @@ def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     trips = lowering.symbols[op.symbol.data]
     copies = op.copies.data if op.copies is not None else 1
     left = (trips - op.begin.data) % copies
+    # The slices of a part of a streamed tile are counted in a register.
+    bound = lowering.counts.get(op.symbol.data, trips - left)
     index = text.into("b32", "mov.u32", op.begin.data)
     _carry_in(lowering, block, 1, tuple(op.carried))
     heads = [lowering.place(argument) for argument in block.args[1:]]
     head, end = text.label("loop"), text.label("loop_end")
     text.place(head)
-    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, trips - left))
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, bound))
     yielded = _lower_copies(lowering, block, index, heads, copies)
     _move(text, heads, yielded)
     text.emit("add.u32", index, index, copies)
@@ -436,6 +494,12 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             lower_turn_pass(lowering, op)
         case ac.GroupTilesOp() | ac.TurnGroupTilesOp():
             _lower_group_tiles(lowering, op, ac.kernel_of(op))
+        case StreamPartOp() | TurnStreamPartOp():
+            _lower_stream_part(lowering, op, ac.kernel_of(op))
+        case PartialStoreOp():
+            lower_partial_store(lowering, op)
+        case PartialAddOp():
+            lower_partial_add(lowering, op)
         case ac.LoopOp():
             _lower_loop(lowering, op)
         case ac.YieldOp():
@@ -478,6 +542,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             lower_promotion(lowering, op)
         case VectorLoadOp() | OperandReadOp() | ComputedIssueOp():
             lower_register_operand(lowering, op)
+        case AsyncCopyIssueOp() | AsyncCopyArriveOp() | AsyncCopyFenceOp() | AsyncCopyWaitOp():
+            lower_async_copy(lowering, op)
         case ac.SplitIndexOp():
             lowering.places[op.result] = IndexPlace(text.into("b32", "mov.u32", "%cluster_ctaid.z"))
         case ac.ClusterReduceOp():

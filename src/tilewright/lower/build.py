@@ -39,6 +39,12 @@ class Build:
     def inside(self, block: Block) -> Build:
         return Build(Builder(InsertPoint.at_end(block)))
 
+    def results(self) -> Sequence[SSAValue]:
+        """Results of the operation inside of which ops go now."""
+        around = self.builder.insertion_point.block.parent_op()
+        assert around is not None
+        return around.results
+
 
 def affine(build: Build, terms: Sequence[tuple[SSAValue, int]], constant: int) -> SSAValue:
     properties = {"coefficients": int_array([c for _, c in terms]), "constant": IntAttr(constant)}
@@ -130,6 +136,11 @@ def order_properties(d: PipelineDecisions) -> dict[str, Attribute]:
     return {"raster_group": IntAttr(d.raster_group), **order}
 
 
+def first_tile_property(d: PipelineDecisions) -> dict[str, Attribute]:
+    """Of loops over whole tiles, where others are streamed."""
+    return {"first_tile": IntAttr(d.streamed)} if d.streamed else {}
+
+
 def tiles_loop(
     build: Build,
     d: PipelineDecisions,
@@ -149,6 +160,7 @@ def tiles_loop(
             "tiles_m": IntAttr(counts[0]),
             "tiles_n": IntAttr(counts[1]),
             **order_properties(d),
+            **first_tile_property(d),
             **batch,
         },
         regions=[Region(block)],
@@ -158,13 +170,13 @@ def tiles_loop(
 
 
 def counted_loop(
-    build: Build, begin: int, carried: Sequence[SSAValue], copies: int = 1
+    build: Build, begin: int, carried: Sequence[SSAValue], copies: int = 1, symbol: str = "K"
 ) -> tuple[Build, Block, ac.LoopOp]:
     block = Block(arg_types=[INDEX, *(value.type for value in carried)])
     op = ac.LoopOp.create(
         operands=list(carried),
         result_types=[value.type for value in carried],
-        properties={"symbol": StringAttr("K"), "begin": IntAttr(begin)}
+        properties={"symbol": StringAttr(symbol), "begin": IntAttr(begin)}
         | ({"copies": IntAttr(copies)} if copies > 1 else {}),
         regions=[Region(block)],
     )

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.lower.emit import Text
 from tilewright.lower.group_walk import GroupWalk
 from tilewright.lower.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
+from tilewright.lower.stream_walk import Share, TurnItems
 
 
 @dataclass(slots=True)
@@ -27,6 +28,12 @@ class Lowering:
     warpgroup_thread: str = ""
     warpgroup: str = ""
     is_first_thread: str = ""
+    counts: dict[str, str] = field(default_factory=dict[str, str])
+    """Registers of the trip counts that differ from CTA to CTA, by symbol."""
+    shares: dict[Block, Share] = field(default_factory=dict[Block, "Share"])
+    """This CTA's part of streamed tiles, by the loop's body that is about it."""
+    items: dict[Operation, TurnItems] = field(default_factory=dict[Operation, "TurnItems"])
+    """Of roles whose units take parts and whole tiles in turn."""
     walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])
     spare: list[AccumulatorPlace | ScalesPlace] = field(default_factory=list["AccumulatorPlace | ScalesPlace"])
     """Registers of partial products and scales that were promoted, for those that come."""

@@ -1,21 +1,23 @@
 """How a decided program with dots becomes a producer role and consumer warpgroups around a ring of slots.
 
-Software pipelining: a consumer releases a slot one iteration late, when the wgmma group that read it is known to be
-done while the next one runs. The first iteration is peeled, since it has nothing to release and overwrites the
-accumulator.
+Software pipelining: a consumer releases a slot some products late (`release_distance`), when the wgmma group that read
+it is known to be done while later ones run; at distance 0 it waits for each product. The first iterations are peeled,
+since they have nothing to release and the very first overwrites the accumulator.
 
 In a cluster of two CTAs, the operand that both need is loaded half by each and multicast to both; a slot is then free
 only when the consumers of both CTAs have released it.
 
-What is particular to a kind of product stands beside: `tile_place` (tiles of batches and of groups of rows), `turns`,
-`split_product`, `scaled_product`, `register_product`, `prefetch`, and `pipeline_epilogue` for what comes after the
-loop. Not handled, because nothing is decided so: several loops, dots without an operand in common.
+What is particular to a kind of product stands beside: `async_copy` (operands that threads copy), `tile_place` (tiles of
+batches and of groups of rows), `turns`, `split_product`, `scaled_product`, `register_product`, `prefetch`, and
+`pipeline_epilogue` for what comes after the loop. Not handled, because nothing is decided so: several loops, dots
+without an operand in common.
 Checked by: tests/lower/test_ptx_text.py and test_values.py, and the tests of each kind.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, ModuleOp, StringAttr, i32
@@ -23,9 +25,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
+from tilewright.ir.ac_async_copy import COPYING_THREADS, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyWaitOp
 from tilewright.ir.decisions import AsyncPlan, OperandDecision, PipelineDecisions
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile_facts import buffers, dots, parameter_name, stores
+from tilewright.lower.async_copy import copy_pieces, source_dimensions
 from tilewright.lower.build import (
     Build,
     affine,
@@ -48,7 +52,16 @@ from tilewright.lower.register_product import (
     read_operand,
 )
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
+from tilewright.lower.spill_slots import declare_spill_slots
 from tilewright.lower.split_product import declare_meeting, meet, split_index, start_meetings
+from tilewright.lower.stream_product import (
+    Section,
+    add_partials,
+    declare_partial_sums,
+    sections,
+    store_partial,
+    stream_symbols,
+)
 from tilewright.lower.tile_place import GroupRows, TilePlace, most_group_tiles, open_tiles
 from tilewright.lower.turns import LEAST_SLOTS, declare_turns, pass_turn
 
@@ -64,13 +77,15 @@ _STEP_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class PipelineMemory:
-    """Byte offsets in dynamic shared memory: A and B slots, staging, rows of plain stores, partial sums, barriers."""
+    """Byte offsets in dynamic shared memory: A and B slots, staging, rows of plain stores, partial sums, slots of
+    registers, barriers."""
 
     a: int
     b: int
     staging: int
     rows: int
     partials: int
+    spilled: int
     barriers: int
 
 
@@ -80,7 +95,13 @@ def memory_of(decisions: PipelineDecisions) -> PipelineMemory:
     staging = b + b_bytes * decisions.stages
     rows = staging + decisions.staging_slots * decisions.staging_slot_bytes * decisions.consumers
     partials = rows + decisions.rows_bytes * decisions.consumers
-    return PipelineMemory(0, b, staging, rows, partials, partials + decisions.partial_bytes)
+    spilled = partials + decisions.partial_bytes
+    return PipelineMemory(0, b, staging, rows, partials, spilled, spilled + decisions.spill_bytes)
+
+
+def least_slices(d: PipelineDecisions) -> int:
+    """Slices of a tile for which the text is right: those that are peeled, and what a turn is passed on after."""
+    return max(LEAST_SLOTS, d.release_distance + 1) if d.turns else max(1, d.release_distance)
 
 
 def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
@@ -90,11 +111,11 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     clusters = d.ctas // cluster_size
     matrices = math.prod(program.extents[axis] for axis in d.batch)
     all_tiles = most_group_tiles(program, d) if d.grouping else clusters_m * clusters_n * matrices
-    most_tiles = -(-all_tiles // clusters)
+    most_tiles = -(-(all_tiles - d.streamed) // clusters)
     grid = (clusters * d.cluster_m, d.cluster_n, d.split)
     module, build = new_kernel(
         program.sym_name.data,
-        {"K": (k_tiles // d.partials, LEAST_SLOTS if d.turns else 1), "tiles": (most_tiles, 0)},
+        {"K": (k_tiles // d.partials, least_slices(d)), "tiles": (most_tiles, 0)} | stream_symbols(d, k_tiles),
         grid,
         (d.cluster_m, d.cluster_n, d.split),
         128 * (1 + d.consumers),
@@ -115,7 +136,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
         build.add(ac.GridWaitOp.create())
     if d.programmatic:
         build.add(ac.GridReleaseOp.create())
-    _producer(build, d, pipeline, counts)
+    _producer(build, program, d, pipeline, counts)
     _consumer(build, program, d, pipeline, counts, arrays)
     if cluster_size > 1:
         build.add(ac.ClusterSyncOp.create())
@@ -126,15 +147,18 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     memory = memory_of(d)
     a_bytes, b_bytes = slot_bytes(d)
     cluster_size = d.cluster_m * d.cluster_n
-    a_map = tensor_map(build, d.a.buffer, d.a.buffer, d.a.map)
-    b_map = tensor_map(build, f"{d.b.buffer}_right" if d.b.buffer == d.a.buffer else d.b.buffer, d.b.buffer, d.b.map)
+    names = [d.a.buffer, f"{d.b.buffer}_right" if d.b.buffer == d.a.buffer else d.b.buffer]
     taken = [d.a.buffer, d.b.buffer]
-    more_b_maps: list[SSAValue] = []
     for operand in d.more_b:
         again = taken.count(operand.buffer)
-        name = f"{operand.buffer}_{again}" if again else operand.buffer
+        names.append(f"{operand.buffer}_{again}" if again else operand.buffer)
         taken.append(operand.buffer)
-        more_b_maps.append(tensor_map(build, name, operand.buffer, operand.map))
+    operands = (d.a, d.b, *d.more_b)
+    # What threads copy is reached by a pointer, which is declared with the other arrays.
+    maps = [
+        None if operand.piece_bytes else tensor_map(build, name, operand.buffer, operand.map)
+        for name, operand in zip(names, operands, strict=True)
+    ]
     arrays: dict[str, SSAValue] = {}
     for store in d.stores:
         if store.path == "tma":
@@ -144,15 +168,19 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
     used |= {parameter_name(program, load.tensor) for load in computed_loads(dots(program)[0], d)}
     used |= {grouping.limits for grouping in d.grouping}
+    used |= {operand.buffer for operand in operands if operand.piece_bytes}
     for buffer in buffers(program):
         if buffer.name in used:
             arrays[buffer.name] = global_array(build, rows_in_line(program, buffer, d))
+    a_map, b_map, *more_b_maps = (
+        arrays[operand.buffer] if map_ is None else map_ for operand, map_ in zip(operands, maps, strict=True)
+    )
     ring = build.value(
         ac.RingOp.create(
             properties={
                 "sym_name": RING,
                 "stages": IntAttr(d.stages),
-                "full_arrivals": IntAttr(1),
+                "full_arrivals": IntAttr(1 + COPYING_THREADS * int(d.copies_by_threads)),
                 "empty_arrivals": IntAttr((1 if d.turns else d.consumers) * cluster_size),
                 "address": IntAttr(memory.barriers),
             },
@@ -185,6 +213,7 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     rows = None
     if d.rows_bytes:
         rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
+    declare_spill_slots(build, d, memory.spilled)
     groups = [
         GroupRows(arrays[each.limits], program.extents[each.axis], program.extents[d.rows]) for each in d.grouping
     ]
@@ -201,6 +230,7 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
         tuple(more_b_maps),
         declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
         declare_turns(build, d, memory.barriers + _PAIR_BYTES * d.stages),
+        declare_partial_sums(build, program, d),
     ), arrays
 
 
@@ -224,22 +254,31 @@ def _wait(build: Build, ring: SSAValue, cursor: SSAValue, side: str) -> SSAValue
     )
 
 
-def _producer(build: Build, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int, int]) -> None:
-    role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
+def _producer(
+    build: Build, program: tile.ProgramOp, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int, int]
+) -> None:
+    unit = "warpgroup128" if d.copies_by_threads else "thread1"
+    role, _ = new_role(build, "producer", unit, 1, 0, d.producer_registers)
     start = _start(role, p.ring, "empty")
     share = split_index(role, d)
-    outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start])
-    inner, loop, loop_op = counted_loop(outer, 0, [cursor])
-    k, position = loop.args
-    for slot in range(d.partials):
-        _fill(inner, d, p, place, (k, slot), position, share)
-        position = _advance(inner, position)
-    inner.add(ac.YieldOp.create(operands=[position]))
-    outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
+    for section in sections(d):
+        outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start], section=section)
+        inner, loop, loop_op = counted_loop(outer, 0, [cursor], symbol=place.slices)
+        k, position = loop.args
+        for slot in range(d.partials):
+            # What comes before a part of a tile shifts its slices as the CTA's number shifts those of a shared one.
+            _fill(inner, program, d, p, place, (k, slot), position, share if place.first is None else place.first)
+            position = _advance(inner, position)
+        inner.add(ac.YieldOp.create(operands=[position]))
+        outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
+        (start,) = outer.results()
+    if d.copies_by_threads:
+        role.add(AsyncCopyWaitOp.create())
 
 
 def _fill(
     build: Build,
+    program: tile.ProgramOp,
     d: PipelineDecisions,
     p: Pipeline,
     place: TilePlace,
@@ -253,7 +292,7 @@ def _fill(
     tx = build.value(
         ac.ArriveExpectOp.create(
             operands=[phase],
-            properties={"bytes": IntAttr(total)},
+            properties={"bytes": IntAttr(total)} | _elected(d),
             result_types=[ac.TransactionType(RING, IntAttr(total))],
         )
     )
@@ -271,8 +310,18 @@ def _fill(
     k, slot = turn
     for (operand, descriptor, buffer, tile_index, extent, part), plan in zip(filled, d.async_plans, strict=False):
         indices = (tile_index, k, *place.outermost(operand))
+        if operand.piece_bytes:
+            arrays = (descriptor, buffer, source_dimensions(program, d, operand))
+            tx = copy_pieces(build, d, operand, plan, arrays, indices, slot, extent, part, share, tx)
+            continue
         tx, left = _copies(build, d, operand, plan, descriptor, buffer, indices, slot, extent, part, share, tx, left)
-    build.add(ac.TransactionCloseOp.create(operands=[tx]))
+    closing = AsyncCopyArriveOp if d.copies_by_threads else ac.TransactionCloseOp
+    build.add(closing.create(operands=[tx]))
+
+
+def _elected(d: PipelineDecisions) -> dict[str, Attribute]:
+    """What says that a warpgroup's first thread alone executes an operation, where a warpgroup fills the slots."""
+    return {"elected": IntAttr(1)} if d.copies_by_threads else {}
 
 
 def _copies(
@@ -324,6 +373,7 @@ def _copies(
                     "box_bytes": IntAttr(plan.box_bytes),
                     "multicast": IntAttr(peers),
                     **shared,
+                    **_elected(d),
                 },
                 result_types=[ac.TransactionType(RING, IntAttr(left))],
             )
@@ -342,32 +392,51 @@ def _consumer(
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
     start = _start(role, p.ring, "full")
     share = split_index(role, d)
-    carried = [start, *start_meetings(role, p.meeting)]
-    outer, place, (cursor, *meetings) = open_tiles(role, d, p.groups, counts, carried, p.turns)
+    carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
+    for section in sections(d):
+        opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
+        _consume(opened, program, d, p, unit, section, arrays, share)
+        carried = opened[0].results()
+    if d.staging_slots:
+        # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
+        role.add(bulk_wait(unit, 0, read=True))
+
+
+def _consume(
+    opened: tuple[Build, TilePlace, Sequence[SSAValue]],
+    program: tile.ProgramOp,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    section: Section,
+    arrays: dict[str, SSAValue],
+    share: SSAValue | None,
+) -> None:
+    """A tile, or a part of a streamed one: its sum, and what is made of it."""
+    outer, place, (cursor, *meetings) = opened
     dot = dots(program)[0]
     ahead: dict[tile.LoadOp, SSAValue] = {}
-    if dot.scales:
+    if d.promoted:
         last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
     else:
         operand = open_operand(outer, program, dot, d, unit, place, arrays, share) if d.computed else None
         accumulator, first = _multiply_next(outer, d, p, unit, cursor, operand)
         # Issued beside a product that runs, so that nothing waits for it.
-        ahead = load_ahead(outer, program, d, unit, place, arrays, share)
-        following, running, reading = _summed(outer, d, p, unit, cursor, accumulator, first, operand)
+        ahead = {} if section.part == "head" else load_ahead(outer, program, d, unit, place, arrays, share)
+        following, running, held = _summed(outer, d, p, unit, place, cursor, accumulator, first, operand)
         pass_turn(outer, p.turns, unit)
         if d.grouping:
             # Its loads and divisions take as long as the last products, which are still running.
             outer.add(ac.NextGroupTileOp.create())
-        wait = _wgmma_wait(0, reading, running)
-        outer.add(wait)
-        _release(outer, d, wait.results[0])
-        last_cursor, settled = following, wait.results[1]
+        last_cursor, settled = following, _drained(outer, d, running, held)
     meetings, total = meet(outer, d, p.meeting, meetings, settled, unit)
-    add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
+    if section.part == "head" and p.sums is not None:
+        store_partial(outer, p.sums, total, unit)
+    else:
+        if section.part and p.sums is not None:
+            total = add_partials(outer, p.sums, total, unit)
+        add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
     outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
-    if d.staging_slots:
-        # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
-        role.add(bulk_wait(unit, 0, read=True))
 
 
 def _summed(
@@ -375,24 +444,49 @@ def _summed(
     d: PipelineDecisions,
     p: Pipeline,
     unit: SSAValue,
+    place: TilePlace,
     cursor: SSAValue,
     accumulator: SSAValue,
     reading: SSAValue,
     operand: ComputedOperand | None = None,
-) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """A tile's sum by the tensor core alone, after its first slice; (cursor, accumulator and slot of the products still
-    in flight)."""
-    inner, loop, loop_op = counted_loop(build, 1, [_advance(build, cursor), accumulator, reading])
-    k, position, running, held = loop.args
+) -> tuple[SSAValue, SSAValue, Sequence[SSAValue]]:
+    """A tile's sum by the tensor core alone, after its first slice; (cursor, accumulator, and slots of the products
+    that may still be in flight, the oldest first)."""
+    distance = d.release_distance
+    queue = [reading]
+    while len(queue) < distance:
+        cursor = _advance(build, cursor)
+        accumulator, newly = _multiply(build, d, p, unit, cursor, accumulator)
+        queue.append(newly)
+    if distance == 0:
+        _release(build, d, build.value(_wgmma_wait(0, queue.pop(), None)))
+    entering = [_advance(build, cursor), accumulator, *queue]
+    inner, loop, loop_op = counted_loop(build, max(1, distance), entering, symbol=place.slices)
+    k, position, running, *held = loop.args
     if operand is not None:
-        updated, newly = _multiply_next(inner, d, p, unit, position, operand, k, running, held)
+        assert distance == 1  # by `synth.release_distance`: the released slot is that of the one product before
+        updated, newly = _multiply_next(inner, d, p, unit, position, operand, k, running, held[0])
+        kept = [newly]
     else:
         updated, newly = _multiply(inner, d, p, unit, position, running)
-        retired = inner.value(_wgmma_wait(1, held, None))
-        _release(inner, d, retired)
-    inner.add(ac.YieldOp.create(operands=[_advance(inner, position), updated, newly]))
-    following, last_accumulator, last_reading = loop_op.outputs
-    return following, last_accumulator, last_reading
+        oldest, *kept = *held, newly
+        _release(inner, d, inner.value(_wgmma_wait(distance, oldest, None)))
+    inner.add(ac.YieldOp.create(operands=[_advance(inner, position), updated, *kept]))
+    following, last_accumulator, *last = loop_op.outputs
+    return following, last_accumulator, last
+
+
+def _drained(build: Build, d: PipelineDecisions, running: SSAValue, held: Sequence[SSAValue]) -> SSAValue:
+    """The settled accumulator, once every product is done; each slot is released as soon as its own is."""
+    if not held:
+        return build.value(_wgmma_wait(0, None, running))
+    *older, newest = held
+    for number, reading in enumerate(older):
+        _release(build, d, build.value(_wgmma_wait(len(older) - number, reading, None)))
+    wait = _wgmma_wait(0, newest, running)
+    build.add(wait)
+    _release(build, d, wait.results[0])
+    return wait.results[1]
 
 
 def _promoted(
@@ -447,6 +541,8 @@ def _multiply(
 ) -> tuple[SSAValue, SSAValue]:
     """Wait for a slot and issue its wgmma group; (accumulator in flight, slot being read)."""
     phase = _wait(build, p.ring, cursor, "full")
+    if d.copies_by_threads:
+        phase = build.value(AsyncCopyFenceOp.create(operands=[phase], result_types=[phase.type]))
     build.add(ac.WgmmaFenceOp.create())
     rows = d.unit_rows
     row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
@@ -520,15 +616,18 @@ def _operand_strides(operand: OperandDecision, row_bytes: int, extent: int) -> t
     return row_bytes // 2 * 128, 1024, [2048 * step for step in steps]
 
 
-def _wgmma_wait(pending: int, reading: SSAValue, accumulator: SSAValue | None) -> ac.WgmmaWaitOp:
-    results: list[Attribute] = [ac.PhaseType(RING, StringAttr("retired"))]
-    operands = [reading]
+def _wgmma_wait(pending: int, reading: SSAValue | None, accumulator: SSAValue | None) -> ac.WgmmaWaitOp:
+    results: list[Attribute] = []
+    operands: list[SSAValue] = []
+    if reading is not None:
+        results.append(ac.PhaseType(RING, StringAttr("retired")))
+        operands.append(reading)
     if accumulator is not None:
         kind = accumulator.type
         assert isinstance(kind, ac.InflightType)
         results.append(ac.AccumulatorType(kind.m, kind.n))
         operands.append(accumulator)
-    present = [1, int(accumulator is not None)]
+    present = [int(reading is not None), int(accumulator is not None)]
     return ac.WgmmaWaitOp.create(
         operands=operands,
         properties={

@@ -21,6 +21,7 @@ from tilewright.lower.build import Build, affine
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
 from tilewright.lower.program import sources_of, stands_in_line
 from tilewright.lower.split_product import Meeting
+from tilewright.lower.stream_product import PartialSums
 from tilewright.lower.tile_place import GroupRows, TilePlace
 
 
@@ -40,6 +41,7 @@ class Pipeline:
     more_b_maps: tuple[SSAValue, ...] = ()
     meeting: Meeting | None = None
     turns: SSAValue | None = None
+    sums: PartialSums | None = None
 
 
 def add_epilogue(

@@ -21,6 +21,7 @@ from tilewright.base.plan import (
     TensorMapParam,
 )
 from tilewright.ir import ac
+from tilewright.ir.ac_stream import PartialAddOp
 from tilewright.lower.ac_to_ptx import the_kernel
 from tilewright.lower.lowering import integers
 from tilewright.lower.tile_to_ac import LoweredProgram
@@ -32,7 +33,8 @@ def launch_plan(program: LoweredProgram) -> LaunchPlan:
 
 
 def kernel_launch(kernel: ac.KernelOp) -> Launch:
-    """The launch of one kernel; programmatic where it waits for the one before itself."""
+    """The launch of one kernel; programmatic where it waits for the one before itself, resident where its
+    CTAs wait for each other."""
     params: list[Param] = []
     for op in kernel.body.block.ops:
         match op:
@@ -51,6 +53,7 @@ def kernel_launch(kernel: ac.KernelOp) -> Launch:
         _triple(kernel.cluster),
         kernel.dynamic_smem_bytes.data,
         programmatic,
+        any(isinstance(op, PartialAddOp) for op in kernel.walk()),
     )
 
 

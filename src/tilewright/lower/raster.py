@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir import ac
+from tilewright.ir.ac_stream import StreamPart
 from tilewright.ir.tile_order import TILE_ORDERS, TileOrder
 from tilewright.lower.emit import Text
 
@@ -36,7 +37,7 @@ def last_height(tiles_m: int, group: int) -> int:
     return tiles_m % group or min(group, tiles_m)
 
 
-def order_of(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp) -> TileOrder:
+def order_of(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp | StreamPart) -> TileOrder:
     """The order that an operation names. Raises TilewrightError for one that nothing is known of."""
     name = "grouped" if op.order is None else op.order.data
     for order in TILE_ORDERS:

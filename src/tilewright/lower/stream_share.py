@@ -77,10 +77,11 @@ def enter_part(lowering: Lowering, op: StreamPart, share: Share, carried: Sequen
     """Go to `end` where the CTA has no such part. Where units take work in turn, the one whose part it is waits for its
     turn, the other passes over its slots and goes to `end`. carried: the loop's arguments, cursors."""
     text = lowering.text
-    text.emit("bra", end, guard=text.into("pred", "not.pred", share.exists))
-    if isinstance(op, StreamPartOp):
+    # Set up before the branch: a role's later loops go on with it.
+    walk = None if isinstance(op, StreamPartOp) else turn_items(lowering, op)
+    text.emit("bra", end, guard=f"!{share.exists}")
+    if walk is None:
         return
-    walk = turn_items(lowering, op)
     own = text.into("pred", "setp.eq.u32", text.into("b32", "and.b32", walk.items, 1), walk.unit)
     text.emit("add.u32", walk.items, walk.items, 1)
     mine = text.label("own_part")

@@ -15,6 +15,7 @@ from tilewright.ir import ac, tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
 from tilewright.lower.build import INDEX, Build, tiles_loop
 from tilewright.lower.program import tile_counts
+from tilewright.lower.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.turns import turn_tiles_loop
 
 
@@ -32,13 +33,16 @@ class GroupRows:
 class TilePlace:
     """A tile's first row is `row` times `row_step`; its first column `column` times tile_n. group: outermost coordinate
     of operands and results that have one for each group, or matrix of a batch; row_end: the row before which the tile
-    ends, if not at its own end."""
+    ends, if not at its own end. slices: the symbol that is its number of slices; first: of a part of a streamed tile,
+    its first slice."""
 
     row: SSAValue
     row_step: int
     column: SSAValue
     group: SSAValue | None = None
     row_end: SSAValue | None = None
+    slices: str = "K"
+    first: SSAValue | None = None
 
     def outermost(self, item: OperandDecision | StoreDecision) -> list[SSAValue]:
         """Coordinates of an operand's or a result's map past its own two."""
@@ -60,9 +64,15 @@ def open_tiles(
     counts: tuple[int, int, int],
     carried: Sequence[SSAValue],
     turns: SSAValue | None = None,
+    section: Section = WHOLE,
 ) -> tuple[Build, TilePlace, Sequence[SSAValue]]:
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
-    role whose units take tiles in turn. counts: of tiles along rows and columns, and of matrices."""
+    role whose units take tiles in turn. counts: of tiles along rows and columns, and of matrices. section: whole tiles,
+    or parts of streamed ones."""
+    if section.part:
+        inside, block = stream_part_loop(build, d, section, counts, carried, turns)
+        row, column, first, *inner = block.args
+        return inside, TilePlace(row, d.tile_m, column, slices=section.slices, first=first), inner
     if turns is not None and groups is None:
         inside, block, loop = turn_tiles_loop(build, d, turns, counts, carried)
         matrix = block.args[ac.TILE_INDICES] if d.batch else None

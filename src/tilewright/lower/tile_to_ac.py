@@ -34,6 +34,7 @@ from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_r
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.pipeline import pipeline_kernel
 from tilewright.lower.program import sources_of
+from tilewright.lower.stream_product import stream_workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,5 +179,6 @@ def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> 
         kernel, workspaces = _materialize(program, decisions, fills)
         kernels.append(kernel)
         arrays += workspaces
+    arrays += stream_workspaces(program, decisions)
     kernels.append(LoweredKernel(program.sym_name.data, pipeline_kernel(program, decisions)))
     return LoweredProgram(tuple(kernels), tuple(arrays))

@@ -7,7 +7,7 @@ before; so it begins when the other has waited for all slots of the tile before.
 arrival a phase: unit 0's first wait passes at once, as of the phase before the first; unit 1's is for unit 0's first
 tile.
 
-Not handled: clusters, more units than two. Sources: PTX ISA, mbarrier.try_wait (parity of the phase before),
+Each CTA of a cluster has barriers of turns of its own. Not handled: more units than two. Sources: PTX ISA, mbarrier.try_wait (parity of the phase before),
 mbarrier.arrive. Checked by: tests/lower/test_turns.py, and `contract`.
 """
 
@@ -20,11 +20,13 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir import ac
+from tilewright.ir.ac_stream import TurnStreamPartOp
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.lower.build import INDEX, Build, order_properties
+from tilewright.lower.build import INDEX, Build, first_tile_property, order_properties
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import CursorPlace, RingPlace
 from tilewright.lower.rings import ring_stages
+from tilewright.lower.stream_walk import TurnItems
 
 UNITS = 2
 LEAST_SLOTS = 2
@@ -62,6 +64,7 @@ def turn_tiles_loop(
             "tiles_m": IntAttr(counts[0]),
             "tiles_n": IntAttr(counts[1]),
             **order_properties(d),
+            **first_tile_property(d),
             "skipped": StringAttr("K"),
             **batch,
         },
@@ -85,28 +88,51 @@ def skip_quantities(slots: int, stages: int) -> tuple[int, int]:
 @dataclass(frozen=True, slots=True)
 class TurnWalk:
     """Registers. tile: number of the unit's tile; step: between its tiles; barrier: address of its barrier of turns;
-    parity: that it waits for next; unit."""
+    parity: that it waits for next; ahead: tiles of the CTA's before its first, 0 or 1."""
 
     tile: str
     step: str
     barrier: str
     parity: str
-    unit: str
+    ahead: str
 
 
-def start_turns(lowering: Lowering, op: ac.TurnLoop, ctas: int) -> TurnWalk:
-    """Before the loop: unit u begins with the CTA's tile number u."""
-    text = lowering.text
+def start_turns(lowering: Lowering, op: ac.TurnLoop, clusters: int) -> TurnWalk:
+    """Before the loop: unit u begins with the cluster's tile number u, or turns go on where parts of streamed tiles
+    came before. clusters: in the grid."""
+    text, role = lowering.text, op.parent_op()
+    assert isinstance(role, ac.RoleOp)
     ring = lowering.place(op.turns)
     assert isinstance(ring, RingPlace)
+    unit = lowering.index(role.body.block.args[0])
+    before = lowering.items.get(role)
+    ahead = unit
+    if before is not None:
+        ahead = text.into("b32", "and.b32", text.into("b32", "xor.b32", unit, before.items), 1)
+    each = text.into("b32", "mov.u32", clusters)
+    first = text.into("b32", "mov.u32", "%clusterid.x" if lowering.cluster_size > 1 else "%ctaid.x")
+    if isinstance(op, ac.TurnTilesOp) and op.first:
+        first = text.into("b32", "add.u32", first, text.into("b32", "mov.u32", op.first))
+    tile = text.into("b32", "mad.lo.u32", ahead, each, first)
+    step = text.into("b32", "add.u32", each, each)
+    if before is not None:
+        return TurnWalk(tile, step, before.barrier, before.parity, ahead)
+    return TurnWalk(tile, step, _barrier(lowering, ring, unit), text.into("b32", "xor.b32", unit, 1), ahead)
+
+
+def turn_items(lowering: Lowering, op: TurnStreamPartOp) -> TurnItems:
+    """What a role keeps of the items that its units take in turn: set up at the first loop over parts of tiles."""
     role = op.parent_op()
     assert isinstance(role, ac.RoleOp)
-    unit = lowering.index(role.body.block.args[0])
-    each = text.into("b32", "mov.u32", ctas)
-    first = text.into("b32", "mov.u32", "%ctaid.x")
-    tile = text.into("b32", "mad.lo.u32", unit, each, first)
-    step = text.into("b32", "add.u32", each, each)
-    return TurnWalk(tile, step, _barrier(lowering, ring, unit), text.into("b32", "xor.b32", unit, 1), unit)
+    found = lowering.items.get(role)
+    if found is None:
+        text, ring = lowering.text, lowering.place(op.turns)
+        assert isinstance(ring, RingPlace)
+        unit = lowering.index(role.body.block.args[0])
+        barrier, items = _barrier(lowering, ring, unit), text.into("b32", "mov.u32", 0)
+        found = TurnItems(items, barrier, text.into("b32", "xor.b32", unit, 1), unit)
+        lowering.items[role] = found
+    return found
 
 
 def _barrier(lowering: Lowering, ring: RingPlace, unit: str) -> str:
@@ -114,7 +140,7 @@ def _barrier(lowering: Lowering, ring: RingPlace, unit: str) -> str:
     return lowering.text.into("b32", "add.u32", offset, ring.address)
 
 
-def wait_for_turn(lowering: Lowering, walk: TurnWalk) -> None:
+def wait_for_turn(lowering: Lowering, walk: TurnWalk | TurnItems) -> None:
     """At the head of a tile."""
     text = lowering.text
     retry, done = text.label("turn"), text.label("turn_come")
