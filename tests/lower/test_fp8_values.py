@@ -86,7 +86,7 @@ def test_extents_that_fill_no_tile(dims, result):
 
 @pytest.mark.parametrize("tile", [(64, 256), (128, 256), (256, 128), (128, 64)])
 def test_tiles(tile):
-    assert_right(lower_scaled((256, 256, 256), tile=tile))
+    assert_right(lower_scaled((256, 256, 256), tile=tile, accumulation="fast"))
 
 
 @pytest.mark.parametrize("columns", [24, 40, 72, 176])
@@ -146,7 +146,7 @@ def test_copies_keep_every_value(element):
 
 
 def test_staged_bytes_are_proved_to_stand_where_the_map_expects_them():
-    lowered = lower_scaled((4096, 4096, 4096), result=E4M3, tile=(128, 256))
+    lowered = lower_scaled((4096, 4096, 4096), result=E4M3, tile=(128, 256), accumulation="fast")
     found = staged_stores(lowered.parsed, lowered.plan.launches)
     assert found and all(isinstance(each.verdict, SameAddresses) for each in found)
 
@@ -180,3 +180,52 @@ def test_large_sums_saturate():
     got = run(lowered, arrays)["c"].astype(np.float32)
     assert np.isnan(got[0]).all()
     assert set(np.unique(np.abs(got[1:]))) == {np.float32(ml_dtypes.finfo(ml_dtypes.float8_e4m3fn).max)}
+
+
+def test_long_sums_are_kept_in_two_levels_unless_speed_is_asked_for():
+    precise, fast = lower_scaled((128, 128, 512)), lower_scaled((128, 128, 512), accumulation="fast")
+    assert (precise.decisions.promoted, fast.decisions.promoted) == (1, 0)
+    assert lower_scaled((128, 128, 128)).decisions.promoted == 0
+    assert_right(precise)
+    # Each number of a slot's product is added to its total.
+    added = [item for item in instructions(precise.parsed) if item.opcode.startswith("add.rn.f32")]
+    assert len(added) >= precise.decisions.unit_rows * precise.decisions.tile_n // 128
+    assert not [item for item in instructions(fast.parsed) if item.opcode.startswith("add.rn.f32")]
+
+
+@tw.kernel
+def gated(x: tw.Tensor["M", "K"], g: tw.Tensor["N", "K"], u: tw.Tensor["N", "K"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    gate, up = tw.zeros(i, j), tw.zeros(i, j)
+    for k in tw.loop("K"):
+        gate += tw.dot(x[i, k], g[j, k].T)
+        up += tw.dot(x[i, k], u[j, k].T)
+    c[i, j] = tw.relu(gate) * up
+
+
+@tw.kernel
+def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "N", "K"], c: tw.Tensor["B", "M", "N"]):
+    h, i, j = tw.grid("B", "M", "N")
+    acc = tw.zeros(h, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[h, i, k], b[h, j, k].T)
+    c[h, i, j] = acc
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims"), [(gated, {"M": 72, "N": 136, "K": 400}), (batched, {"B": 2, "M": 72, "N": 72, "K": 272})]
+)
+def test_two_levels_of_products_side_by_side(kernel, dims):
+    elements = {name: E4M3 for name in "xguab"} | {"c": F32}
+    lowered = lower(kernel, dims, {p.name: elements[p.name] for p in kernel.parameters})
+    assert lowered.decisions.promoted
+    assert_right(lowered)
+
+
+def test_wishes_that_two_levels_do_not_grant():
+    with pytest.raises(TilewrightError, match="no registers for a total and a partial product"):
+        lower_scaled((256, 256, 256), tile=(128, 256))
+    with pytest.raises(TilewrightError, match="not summed in two levels"):
+        lower_scaled((256, 256, 256), computed="registers")
+    with pytest.raises(TilewrightError, match="only of a plain product"):
+        lower_scaled((256, 256, 256), tile=(128, 128), turns=True)

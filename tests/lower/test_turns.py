@@ -41,6 +41,31 @@ def test_values_at_edges() -> None:
     assert_close(few, random_inputs(few))
 
 
+@pytest.mark.parametrize("cluster", [(2, 1), (1, 2)])
+def test_clusters_take_tiles_in_turn(cluster: tuple[int, int]) -> None:
+    """Both CTAs of a cluster take every tile of theirs in turn; one may have tiles that lie outside the result."""
+    lowered = small(gemm(1024, 2048, 1024, tile=(128, 128), turns=True, cluster=cluster))
+    assert lowered.plan.launches[0].grid[:2] == cluster
+    assert_close(lowered, random_inputs(lowered))
+    edges = lower_program(
+        matmul, {"M": 300, "N": 200, "K": 200}, wanted=Wanted((128, 128), turns=True, cluster=cluster)
+    )
+    assert_close(edges, random_inputs(edges))
+
+
+def test_a_cluster_s_broken_texts_are_refuted() -> None:
+    lowered = small(gemm(1024, 2048, 1024, tile=(128, 128), turns=True, cluster=(2, 1)))
+    assert isinstance(verdict_of(lowered, lowered.ptx), Proven)
+    release = "mbarrier.arrive.release.cta.shared::cluster.b64"
+    assert release in lowered.ptx
+    lines = lowered.ptx.splitlines()
+    turn = next(number for number, line in enumerate(lines) if line.startswith("turn_"))
+    passed = next(n for n, line in enumerate(lines) if n > turn and "mbarrier.arrive.release.cta" in line)
+    released = next(n for n, line in enumerate(lines) if release in line)
+    for broken in ([*lines[:passed], *lines[passed + 1 :]], [*lines[:released], *lines[released + 1 :]]):
+        assert isinstance(verdict_of(lowered, "\n".join(broken) + "\n"), Refuted)
+
+
 def test_a_unit_waits_for_its_turn_and_passes_it_on_behind_its_last_slot() -> None:
     filecheck(
         in_turn(64).ptx,

@@ -28,7 +28,7 @@ def test_each_consumer_computes_whole_tiles() -> None:
     [
         (Wanted(tile=(128, 256), turns=True), "2 consumers cannot take tiles of 128x256 in turn"),
         (Wanted(tile=(64, 128), turns=True), "1 consumers cannot take tiles of 64x128 in turn"),
-        (Wanted(tile=(128, 128), cluster=(2, 1), turns=True), "only of a plain product"),
+        (Wanted(tile=(128, 128), split=2, turns=True), "only of a plain product"),
     ],
 )
 def test_what_cannot_be_had_is_refused(wanted: Wanted, message: str) -> None:

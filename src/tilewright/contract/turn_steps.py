@@ -22,11 +22,17 @@ owed for that:
   unit holds back while it waits for its turn are no slots: those of a tile are released in it (cursors alone are
   carried). So the argument of `rings` stands.
 
+In a cluster every CTA's role is walked so, each with barriers of turns of its own, on which only its own threads arrive
+and wait (checked: nothing else uses them). The CTAs take the same tiles of the cluster one after the other, as many
+each, and what they owe one another is said of waits, fills and releases of a ring by number, as of roles of one unit.
+A circle may now pass through another CTA's turns; the times still grow along it: a turn goes forward in its own CTA's
+time, and CTAs meet at fills and releases alone, which have the same time in all of them.
+
 What belongs to one unit (bulk groups, wgmma groups, staging, its named barrier) sees the body run some number of times
 in a row, which is what the walk proves for any number. Each slot is released by one unit. Since nothing that a unit
 stores may depend on its own number, different tiles are told apart by their tile numbers alone.
 
-Not handled: more or fewer units than two, clusters, other work on rings in such a role.
+Not handled: more or fewer units than two, other work on rings in such a role.
 Checked by: tests/contract/test_turn_steps.py; `tokenmachine` runs both units at boundary counts.
 """
 
@@ -99,8 +105,6 @@ def _enter(walk: RoleWalk, op: ac.TurnLoop) -> None:
     doubt = walk.findings.doubt
     if walk.role.unit != "warpgroup128" or walk.role.count != UNITS:
         doubt(f"tiles are taken in turn by {walk.role.count} units of {walk.role.unit}, not two warpgroups", op)
-    if walk.kernel.cluster_ctas != 1:
-        doubt("tiles taken in turn in a cluster", op)
     if walk.around or op.parent_op() is not walk.role.op:
         doubt("a loop over tiles in turn inside another loop", op)
     _check_barriers(walk, op)

@@ -268,7 +268,7 @@ def _write_turn_tiles(state: Nvgpu, op: ac.TurnTilesOp) -> None:
     if op.batch is not None:
         raise cannot_write(op)
     text, turns = state.text, turn_bounds(state, op)
-    total = text.constant(op.tiles_m.data * op.tiles_n.data)
+    total = text.constant(-(-op.tiles_m.data // state.cluster[0]) * -(-op.tiles_n.data // state.cluster[1]))
     _counted(state, op, text.name("tile"), (turns.first, total, turns.step), 2, turns)
 
 

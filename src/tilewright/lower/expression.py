@@ -59,7 +59,7 @@ def loads_in(value: SSAValue) -> list[tile.LoadOp]:
     return found
 
 
-def _constant(build: Build, value: float) -> SSAValue:
+def constant(build: Build, value: float) -> SSAValue:
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     return build.value(ac.ConstantOp.create(properties={"bits": IntAttr(bits)}, result_types=[_SCALAR]))
 
@@ -79,7 +79,7 @@ def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue])
     owner = value.owner
     match owner:
         case tile.ConstantOp() | tile.FullOp():
-            result = _constant(build, owner.value.value.data)
+            result = constant(build, owner.value.value.data)
         case tile.BroadcastOp() | tile.TransposeOp():
             result = point_value(build, owner.operand, leaves)
         case tile.CastOp():
@@ -173,7 +173,7 @@ def fragment_body(
             start = initial.owner
             total: SSAValue = body.args[product_of(program, output)]
             if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
-                total = scalar_function(inner, "add", total, _constant(inner, start.value.value.data))
+                total = scalar_function(inner, "add", total, constant(inner, start.value.value.data))
             leaves[output] = total
     # Whoever stores the fragment rounds to its element, so a cast at the very end is left to it.
     last = value.owner

@@ -34,10 +34,11 @@ def turn_bounds(state: Nvgpu, op: ac.TurnTilesOp) -> TurnBounds:
     role = op.parent_op()
     assert isinstance(role, ac.RoleOp)
     unit = state.index(role.body.block.args[0])
-    ctas = state.grid[0] * state.grid[1] * state.grid[2]
-    first = text.add(text.multiply(unit, ctas), text.into("cta", "gpu.block_id x"), "first")
+    clusters = state.grid[0] * state.grid[1] * state.grid[2] // state.cluster_size
+    number = text.into("cluster", "gpu.cluster_id x") if state.cluster_size > 1 else text.into("cta", "gpu.block_id x")
+    first = text.add(text.multiply(unit, clusters), number, "first")
     skip_cursors(state, op, op.carried, unit)
-    return TurnBounds(unit, first, text.constant(2 * ctas))
+    return TurnBounds(unit, first, text.constant(2 * clusters))
 
 
 def skip_cursors(state: Nvgpu, op: ac.TurnTilesOp, values: Sequence[SSAValue], unit: str = "") -> None:

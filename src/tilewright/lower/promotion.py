@@ -1,4 +1,5 @@
-"""How two-level accumulation becomes PTX: scales loaded ahead of a product, then fused multiply-adds of its results.
+"""How two-level accumulation becomes PTX: scales loaded ahead of a product, then fused multiply-adds of its results, or
+additions where nothing scales them.
 
 Each number of a scale is loaded once for all the places that share it: a row's for the row's columns, a run of columns'
 for the run. The loads are issued where the operation stands, before the wait for the slot, so that their latency passes
@@ -22,6 +23,8 @@ from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 _BLOCK_ROWS = 64
 _MOST_KEPT = 8
 """Numbers of a slot whose addresses are kept in registers from slot to slot."""
+_ONE_BITS = 0x3F800000
+"""Of 1.0 in float32."""
 _GROUP_COLUMNS = 8
 """Columns of which a thread holds one pair."""
 
@@ -150,8 +153,12 @@ def _promote(lowering: Lowering, op: PromoteOp) -> None:
     total, partial = lowering.place(op.total), lowering.place(op.partial)
     assert isinstance(total, AccumulatorPlace) and isinstance(partial, AccumulatorPlace)
     known: dict[tuple[str, ...], str] = {}
+    plain = _is_one(op)
     for block, (sums, products) in enumerate(zip(total.blocks, partial.blocks, strict=True)):
         for value, (register, product) in enumerate(zip(sums, products, strict=True)):
+            if plain:
+                text.emit("add.rn.f32", register, register, product)
+                continue
             row = _BLOCK_ROWS * block + 8 * ((value >> 1) & 1)
             column = (value & 1) + _GROUP_COLUMNS * (value >> 2)
             numbers = tuple(_number(lowering, scales, row, column) for scales in op.scales)
@@ -164,6 +171,17 @@ def _promote(lowering: Lowering, op: PromoteOp) -> None:
         place = lowering.place(value)
         if used_once(value) and _is_of_block(value, op) and isinstance(place, AccumulatorPlace | ScalesPlace):
             lowering.spare.append(place)
+
+
+def _is_one(op: PromoteOp) -> bool:
+    """Whether the scale of every place is 1, so that terms are added as they are."""
+    item = op.body.block.first_op
+    return (
+        isinstance(item, ac.ConstantOp)
+        and item.bits.data == _ONE_BITS
+        and isinstance(item.next_op, ac.YieldOp)
+        and item.next_op.values[0] is item.results[0]
+    )
 
 
 def used_once(value: SSAValue) -> bool:

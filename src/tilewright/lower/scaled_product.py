@@ -1,6 +1,6 @@
-"""How a dot whose terms are scaled by blocks of the contracted axis is summed: each slot's product apart, promoted.
+"""How a dot is summed in two levels: each slot's product apart, promoted to a total, scaled or as it is.
 
-A slot is as deep as the blocks are, so that one number scales all terms of a slot at a place. Scales may be any
+Where terms are scaled by blocks of the contracted axis, a slot is as deep as the blocks are, so that one number scales all terms of a slot at a place. Scales may be any
 elementwise expression of tensors over the accumulator's axes, or blocks of them, and blocks of the contracted axis; the
 numbers are loaded before the wait for the slot that they belong to. Several scales are multiplied with one another
 first and with the partial product then.
@@ -31,7 +31,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import Build
-from tilewright.lower.expression import loads_in, point_value, scalar_function
+from tilewright.lower.expression import constant, loads_in, point_value, scalar_function
 from tilewright.lower.program import sources_of
 
 
@@ -42,7 +42,7 @@ def scale_loads(dot: tile.DotOp) -> list[tile.LoadOp]:
 
 def start_total(build: Build, d: PipelineDecisions) -> SSAValue:
     """A warpgroup's total of zeros."""
-    kind = PromotedType(IntAttr(d.tile_m // d.consumers), IntAttr(d.tile_n))
+    kind = PromotedType(IntAttr(d.unit_rows), IntAttr(d.multiplied_columns))
     return build.value(PromotedStartOp.create(result_types=[kind]))
 
 
@@ -77,13 +77,13 @@ def load_scales(
 
 
 def promote(build: Build, dot: tile.DotOp, total: SSAValue, partial: SSAValue, loaded: Sequence[SSAValue]) -> SSAValue:
-    """The total with one slot's partial product, scaled, added. loaded: from `load_scales`."""
+    """The total with one slot's partial product, scaled if it is, added. loaded: from `load_scales`."""
     body = Block(arg_types=[ac.ScalarType()] * len(loaded))
     inner = build.inside(body)
     leaves: dict[SSAValue, SSAValue] = {
         load.result: argument for load, argument in zip(scale_loads(dot), body.args, strict=True)
     }
-    first, *others = [point_value(inner, scale, leaves) for scale in dot.scales]
+    first, *others = [point_value(inner, scale, leaves) for scale in dot.scales] or [constant(inner, 1.0)]
     for other in others:
         first = scalar_function(inner, "mul", first, other)
     inner.add(ac.YieldOp.create(operands=[first]))
@@ -93,5 +93,5 @@ def promote(build: Build, dot: tile.DotOp, total: SSAValue, partial: SSAValue, l
 
 def read_total(build: Build, d: PipelineDecisions, total: SSAValue) -> SSAValue:
     """The total as a settled accumulator."""
-    kind = ac.AccumulatorType(IntAttr(d.tile_m // d.consumers), IntAttr(d.tile_n))
+    kind = ac.AccumulatorType(IntAttr(d.unit_rows), IntAttr(d.multiplied_columns))
     return build.value(PromotedReadOp.create(operands=[total], result_types=[kind]))

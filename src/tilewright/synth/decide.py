@@ -29,6 +29,7 @@ from tilewright.ir.decisions import (
 from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, stores
 from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.synth.accumulation import promoted_depth, require_promotable
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
@@ -43,7 +44,7 @@ from tilewright.synth.paired_loads import choose_paired_loads
 from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.register_operand import fixed_for_registers, raw_operand, wants_registers
-from tilewright.synth.scaled_product import choose_promotion, scaled_depth
+from tilewright.synth.scaled_product import choose_promotion
 from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
 from tilewright.synth.split import require_split
@@ -76,7 +77,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     else:
         decisions = _decide_pipeline(program, products, target, wanted)
     if isinstance(decisions, PipelineDecisions):
-        decisions = scheduled(program, decisions, target, wanted.schedule)
+        decisions = scheduled(program, decisions, target, wanted)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 
@@ -123,7 +124,9 @@ def _decide_pipeline(
     few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
     given = wanted
-    in_registers = wants_registers(program, products, batch, rates, target, wanted, reasons)
+    promoted = promoted_depth(program, dot, wanted)
+    require_promotable(promoted, wanted)
+    in_registers = "" if promoted else wants_registers(program, products, batch, rates, target, wanted, reasons)
     if in_registers:
         wanted = fixed_for_registers(wanted, in_registers)
         orientations = (in_registers == "right",)
@@ -137,8 +140,9 @@ def _decide_pipeline(
         orientations,
         steps,
         len(products.products),
-        scaled_depth(dot),
+        promoted,
         program.extents.get(batch, 1),
+        bool(dot.scales),
     )
     if is_thin(question, wanted):
         shape = thin_shape(question, target, reasons)
@@ -156,10 +160,11 @@ def _decide_pipeline(
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
     require_split(shape, cluster, len(products.products) == 1, target)
     if large.turns:
-        require_turns(shape, cluster, not dot.scales, target, len(products.products))
+        require_turns(shape, cluster, not promoted, target, len(products.products))
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
-    site = Site(program, target, wanted.misaligned, reasons)
+    in_pieces = wanted.unmapped == "threads" and cluster == (1, 1)
+    site = Site(program, target, wanted.misaligned, reasons, in_pieces)
     raw = None
     if in_registers:
         _, _, consumer = register_budget(consumers, target, shape.resident)
@@ -192,7 +197,9 @@ def _decide_pipeline(
         )
     leaving = tuple(planned(each, target) for each in leaving)
     axes = (rows, columns, contracted)
-    decided = _fit(program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons)
+    decided = _fit(
+        program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons, bool(promoted)
+    )
     return replace(decided, computed=1) if raw is not None else decided
 
 
@@ -217,6 +224,7 @@ def _fit(
     target: Target,
     wanted: Wanted,
     reasons: list[str],
+    promoted: bool,
 ) -> PipelineDecisions:
     """Everything chosen so far, with stages, staging, registers and the grid within the target's limits."""
     tile_m, tile_n, consumers, depth = shape.rows, shape.columns, shape.consumers, shape.depth
@@ -229,7 +237,7 @@ def _fit(
         (loaded_m, loaded_n),
         element_bytes,
         1 + len(more_b),
-        any(dot.scales for dot in dots(program)),
+        promoted,
         1 if wanted.turns else consumers,
         consumer,
         math.ceil(program.extents[axes[2]] / (depth * shape.split)),
@@ -254,8 +262,8 @@ def _fit(
     slices = math.ceil(program.extents[axes[2]] / (depth * shape.split))
     prefetch = prefetched_slices((a, b, *more_b), memory.stages, slices, wanted, beside=beside)
     (dot, *_) = dots(program)
-    part = (tile_m // consumers, tile_n)
-    partials, scales_ahead = choose_promotion(dot, axes[:2], part, slices, consumer) if dot.scales else (1, 1)
+    part = (tile_m // consumers, tile_n * (1 + len(more_b)))
+    partials, scales_ahead = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
@@ -297,4 +305,6 @@ def _fit(
         turns=int(bool(wanted.turns)),
         partials=partials,
         scales_ahead=scales_ahead,
+        spill_slots=wanted.spill_slots,
+        promoted=int(promoted),
     )

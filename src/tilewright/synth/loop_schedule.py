@@ -1,11 +1,14 @@
 """How do the turns of a decided pipeline overlap: how many slots does its ring need, and when are they released?
 
-The decided tile is described as a loop's body, becomes a task graph of a producer and of consumers that go together (as
-they are lowered), and is scheduled. Written on the decisions are the graph with its schedule, as JSON, for whoever
-checks or draws it, and a sentence among the reasons. The graph has the order in which consumers are lowered: a slot is
-released once the next one's products are issued. What the decisions take from the schedule are the slots that it needs
-where memory is no matter: a second staging slot is given up rather than have fewer (and one more, for copies that miss
-the L2 cache).
+The decided tile is described as a loop's body, becomes a task graph of a producer and of consumers, and is scheduled.
+Consumers that share a tile are one stream, since the slots that they share keep them together; but where each waits for
+each of its products, every one is a stream of its own, and the others' products run under its wait. Written on the
+decisions are the graph with its schedule, as JSON, for whoever checks or draws it, and a sentence among the reasons.
+
+Two decisions are read off schedules. The release distance: the loop is scheduled with each that is possible
+(`synth.release_distance`), and the cheapest by the price of the whole loop is taken. The slots: those that the cheapest
+schedule needs where memory is no matter; a second staging slot is given up rather than have fewer (and one more, for
+copies that miss the L2 cache).
 
 Not handled: what clusters save of copies; the epilogue, in whose time the producer runs ahead. Checked by:
 `contract.schedule_check` in `driver.schedule_proof`, and tests/synth/test_loop_schedule.py.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
@@ -23,16 +27,18 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.loop_body import BodyOperation, Carried, Compute, LoadTile, LoopBody, Multiply
 from tilewright.ir.schedule import Method, Schedule, schedule_from_json, schedule_to_json, summary_line
 from tilewright.ir.task_graph import TaskGraph, graph_from_json, graph_to_json
-from tilewright.ir.tile_facts import dots
 from tilewright.synth.loop_tasks import task_graph
+from tilewright.synth.release_distance import FIXED, MOST, possible_distances, require_distance
 from tilewright.synth.schedules import schedule_graph
+from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
 RING = "ring"
 _SPARE_SLOTS = 1
 """Slots beyond the schedule's, for copies that take longer than those it was made with: a parameter of this model."""
-_LEAST_SLOTS = 2
-"""A slot is released one product late, so with a single slot the producer would wait for ever."""
+_SLOTS_NO_MATTER = 32
+_LEAST_GAIN = 0.02
+"""For which a schedule with another release distance is preferred: less is within what the graph leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +65,14 @@ def shape_of(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoopShape
         (decisions.a.loaded_extent(decisions.tile_m), decisions.b.loaded_extent(decisions.tile_n)),
         decisions.a.map.tensor_map().element.bytes,
         decisions.products,
-        any(dot.scales for dot in dots(program)),
+        bool(decisions.promoted),
         1 if decisions.turns else decisions.consumers,
         decisions.consumer_registers,
         max(1, math.ceil(depth)),
     )
 
 
-def loop_body(name: str, shape: LoopShape, slots_max: int) -> LoopBody:
+def loop_body(name: str, shape: LoopShape, slots_max: int, release_distance: int = 1) -> LoopBody:
     """One slot of every operand, and the products of it."""
     (rows, columns, depth), (loaded_rows, loaded_columns) = shape.extents, shape.loaded
     operations: list[BodyOperation] = [LoadTile("a", RING, loaded_rows, depth, shape.element_bytes)]
@@ -95,24 +101,67 @@ def loop_body(name: str, shape: LoopShape, slots_max: int) -> LoopBody:
         slots_max * slot_bytes,
         shape.trips,
         slots_max,
-        min(_LEAST_SLOTS, slots_max),
-        late_release=True,
+        min(release_distance + 1, slots_max),
+        release_distance,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledLoop:
+    """The loop of a pipeline with one release distance."""
+
+    release_distance: int
+    graph: TaskGraph
+    schedule: Schedule
+
+
+def loop_graph(name: str, shape: LoopShape, slots_max: int, release_distance: int, target: Target) -> TaskGraph:
+    """The loop as tasks. Raises TilewrightError for products that the target does not have."""
+    apart = release_distance == 0 and shape.consumers > 1
+    body = loop_body(name, shape, slots_max, release_distance)
+    return task_graph(body, target, "ping-pong" if apart else "cooperative")
+
+
+def schedule_loop(
+    name: str, shape: LoopShape, slots_max: int, distances: Sequence[int], target: Target, method: Method = "heuristic"
+) -> ScheduledLoop:
+    """The cheapest schedule by the price of the whole loop, one product late where others gain next to nothing. An
+    optimum is that of the distance which the heuristic's schedules choose. Raises TilewrightError where there is none.
+    """
+    found: list[ScheduledLoop] = []
+    for distance in distances:
+        graph = loop_graph(name, shape, slots_max, distance, target)
+        found.append(ScheduledLoop(distance, graph, schedule_graph(graph)))
+    best = min(found, key=lambda each: (each.schedule.price_cycles, each.schedule.slots_of(RING)))
+    usual = next((each for each in found if each.release_distance == FIXED), best)
+    if usual.schedule.price_cycles <= (1 + _LEAST_GAIN) * best.schedule.price_cycles:
+        best = usual
+    if method == "heuristic":
+        return best
+    return replace(best, schedule=schedule_graph(best.graph, method))
 
 
 def slots_wanted(shape: LoopShape, target: Target) -> int:
     """Slots with which copies never hold up the products, if memory is no matter; one more than the schedule has."""
-    graph = task_graph(loop_body("slots", shape, 32), target, "cooperative")
-    return schedule_graph(graph).slots_of(RING) + _SPARE_SLOTS
+    distances = range(MOST + 1)
+    return schedule_loop("slots", shape, _SLOTS_NO_MATTER, distances, target).schedule.slots_of(RING) + _SPARE_SLOTS
 
 
 def scheduled(
-    program: tile.ProgramOp, decisions: PipelineDecisions, target: Target, method: Method
+    program: tile.ProgramOp, decisions: PipelineDecisions, target: Target, wanted: Wanted
 ) -> PipelineDecisions:
-    """The decisions with the schedule of their loop. Raises TilewrightError where there is none."""
-    body = loop_body(program.sym_name.data, shape_of(program, decisions), decisions.stages)
-    graph = task_graph(body, target, "cooperative")
-    return with_schedule(decisions, graph, schedule_graph(graph, method))
+    """The decisions with the schedule of their loop, and what is read off it. Raises TilewrightError where there is
+    none, or not with what is wanted."""
+    shape = shape_of(program, decisions)
+    plain = not shape.scaled and not decisions.computed
+    slices = min(shape.trips, decisions.granule) if decisions.streamed else shape.trips
+    possible = possible_distances(decisions.stages, slices, turns=bool(decisions.turns), plain=plain)
+    if wanted.release_distance is not None:
+        possible = (require_distance(wanted.release_distance, possible),)
+    name = program.sym_name.data
+    found = schedule_loop(name, shape, decisions.stages, possible, target, wanted.schedule)
+    decided = replace(decisions, release_distance=found.release_distance)
+    return with_schedule(decided, found.graph, found.schedule)
 
 
 def with_schedule(decisions: PipelineDecisions, graph: TaskGraph, schedule: Schedule) -> PipelineDecisions:

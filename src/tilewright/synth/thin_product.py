@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.synth.operands import slice_depth
+from tilewright.synth.scaled_product import fits_registers
 from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -81,14 +82,19 @@ def is_thin(question: TileQuestion, wanted: Wanted) -> bool:
         wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.swapped, wanted.resident,
         wanted.stages, wanted.turns,
     )  # fmt: skip
-    plain = question.products == 1 and not question.scaled_depth and question.batch == 1
+    plain = question.products == 1 and not question.scaled and question.batch == 1
     return plain and len(question.orientations) > 1 and all(each is None for each in fixed)
 
 
 def thin_shape(question: TileQuestion, target: Target, reasons: list[str]) -> TileShape:
     """The shape that the closed form prefers; of equals, the first, in the natural orientation."""
     rates = thin_rates(target)
-    candidates = [shape for swapped in question.orientations for shape in _candidates(question, rates, swapped, target)]
+    candidates = [
+        shape
+        for swapped in question.orientations
+        for shape in _candidates(question, rates, swapped, target)
+        if not question.scaled_depth or fits_registers(shape.rows, shape.columns, shape.consumers)
+    ]
     best = min(candidates, key=lambda shape: thin_cycles(rates, question, shape, target))
     units = _tiles(question, best) * best.split
     if units > rates.multiprocessors // 2:

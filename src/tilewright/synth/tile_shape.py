@@ -64,8 +64,8 @@ class TileQuestion:
     element; stored_bytes: for each element of the result; orientations: whether the product may be transposed, the
     natural orientation first; loaded_steps: of the left and the right operand, elements by which more or less is
     loaded; products: with an operand in common, summed side by side: a tile's columns are those of each;
-    scaled_depth: elements of a slot whose product is scaled by itself, 0 where none is; batch: how many such
-    products, whose tiles follow one another.
+    scaled_depth: elements of a slot whose product is promoted by itself, 0 where none is; batch: how many such
+    products, whose tiles follow one another; scaled: whether slots are scaled by arrays when they are promoted.
     """
 
     extents: tuple[int, int, int]
@@ -76,6 +76,7 @@ class TileQuestion:
     products: int = 1
     scaled_depth: int = 0
     batch: int = 1
+    scaled: bool = False
 
 
 def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
@@ -100,7 +101,7 @@ def choose_tile_shape(
         orientations = (wanted.swapped,)
     offered = _offered(target, wanted, question.products)
     if question.scaled_depth:
-        offered = _with_two_accumulators(offered)
+        offered = _with_two_accumulators(offered, question.products)
     candidates = [
         TileShape(
             rows,
@@ -207,13 +208,18 @@ def _offered(target: Target, wanted: Wanted, products: int) -> list[tuple[int, i
     return [(rows, columns // products, consumers) for rows, columns, consumers in offered]
 
 
-def _with_two_accumulators(offered: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Those whose consumers hold a total besides what the tensor core writes."""
-    fitting = [item for item in offered if fits_registers(*item)]
+def _with_two_accumulators(offered: list[tuple[int, int, int]], products: int) -> list[tuple[int, int, int]]:
+    """Those whose consumers hold totals besides what the tensor core writes."""
+    fitting = [
+        (rows, columns, consumers)
+        for rows, columns, consumers in offered
+        if fits_registers(rows, columns * products, consumers)
+    ]
     if not fitting:
         raise TilewrightError(
             "the tile leaves no registers for a total and a partial product",
-            remedy="a scaled product has both: use a smaller tile, such as 128x128",
+            remedy="a product that is scaled in its loop, or precise of 8-bit operands, has both: use a smaller tile, "
+            "such as 128x128, or accumulation='fast' where nothing is scaled",
         )
     return fitting
 

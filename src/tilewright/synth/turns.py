@@ -4,7 +4,7 @@ Sharing a tile, both end it together, and the tensor core waits while both store
 multiplies, so that a tile's epilogue costs no time but for the CTA's last. Each then needs the accumulators of a whole
 tile: `columns` registers a thread where the tile has 128 rows, which leaves room for no more than 208 columns.
 
-Not handled: clusters, scaled products, a shared contracted axis, groups of rows.
+Not handled: scaled products, a shared contracted axis, groups of rows.
 Checked by: tests/synth/test_turns.py.
 """
 
@@ -65,10 +65,10 @@ def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, targe
             f"{shape.consumers} consumers cannot take tiles of {shape.rows}x{shape.columns} in turn",
             remedy=f"use {UNITS} consumers and a tile of at most 128x{_MOST_ACCUMULATORS}",
         )
-    if cluster != (1, 1) or shape.split > 1 or not plain:
+    if shape.split > 1 or not plain:
         raise TilewrightError(
-            "consumers take tiles in turn only of a plain product in CTAs of their own",
-            remedy="leave out the cluster, the split, or the turns",
+            "consumers take tiles in turn only of a plain product whose contracted axis is not shared",
+            remedy="leave out the split, or the turns",
         )
 
 

@@ -23,8 +23,13 @@ class Wanted:
     multiple of 16 bytes, which no tensor map can describe. mapped: parameters that must be reached by tensor maps
     of their own. programmatic: whether the kernel is launched while the one before it still runs, and waits for it
     itself. turns: whether two consumers take whole tiles in turn. schedule: how the loop over the contracted axis
-    is scheduled. computed: where an operand that is computed elementwise is computed. tile_order: in which order tiles
-    are taken; tile_group: the tiles along m of a band of that order.
+    is scheduled. computed: where an operand that is computed elementwise is computed. release_distance: products issued
+    after a slot's own before it is released. tile_order: in which order tiles are taken; tile_group: the tiles along m
+    of a band of that order. spill_slots: registers
+    of a consumer's thread that may wait in shared memory. unmapped: how an operand that no tensor map describes is
+    brought. aligned: of misaligned parameters, bytes of whose multiples one is their address, where that is more than an
+    element. accumulation: "precise" if sums are kept in float32, in two levels where the tensor core keeps fewer bits
+    (see `synth.accumulation`); "fast" if by the tensor core alone.
     """
 
     tile: tuple[int, int] | None = None
@@ -42,5 +47,10 @@ class Wanted:
     turns: bool | None = None
     schedule: Method = "heuristic"
     computed: Literal["registers", "workspace"] | None = None
+    release_distance: int | None = None
     tile_order: TileOrder | None = None
     tile_group: int | None = None
+    spill_slots: int = 0
+    unmapped: Literal["threads", "workspace"] | None = None
+    aligned: tuple[tuple[str, int], ...] = ()
+    accumulation: Literal["precise", "fast"] | None = None
