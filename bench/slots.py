@@ -1,39 +1,57 @@
-"""How long is a turn of a pipeline with so many slots, beside the interval of its schedule?
+"""How long is a turn of a pipeline with so many slots, released so late, beside the interval of its schedule?
 
-    python -m bench slots [--results FOLDER]
+    python -m bench slots [--tile 128x256x2 ...] [--results FOLDER]
 
 For several tiles, products are compiled with 2, 3, ... slots, one tile to a multiprocessor, with a contracted axis so
-long that all but the turns is lost in it. A turn's time, interleaved over all variants on random data in one process,
-is told beside the scheduled interval, both relative to the fewest cycles of their tile: the clock of a GPU under load
-is not known well enough for more. What the schedule says is enough should be where the measured time stops falling.
+long that all but the turns is lost in it, each with every release distance that is possible. A turn's time, interleaved
+over all variants on random data in one process, is told beside the scheduled interval, both relative to the fewest of
+their tile: the clock of a GPU under load is not known well enough for more. What the schedule says is enough should be
+where the measured time stops falling.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.interleaved import captured, replay_milliseconds
 from bench.record import write
 
+if TYPE_CHECKING:
+    from tilewright.runtime.bundle import Bundle
+
 _DEPTH, _SLICE = 16384, 64
-_TILES = ((128, 256), (128, 192), (128, 128), (128, 64))
+_TILES = (
+    (128, 256, 2),
+    (128, 192, 2),
+    (128, 192, 1),
+    (128, 128, 2),
+    (128, 128, 1),
+    (128, 64, 2),
+    (64, 128, 1),
+    (64, 32, 1),
+)
+"""Rows, columns, consumers."""
 _GRID = (12, 11)
 """Tiles along rows and columns: one to each of an H200's 132 multiprocessors."""
-_STAGES = (2, 3, 4, 5, 6, 8)
+_STAGES = (2, 3, 4, 5, 6, 8, 12)
 _BATCH = 4
+_ROWS_IN_TURN = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One tile with one number of slots. enough: slots that are wanted by the schedule, a spare one
-    with them."""
+    """One tile with one number of slots, released so many products late. enough: slots that are wanted by the schedule,
+    a spare one with them."""
 
-    tile: tuple[int, int]
+    tile: tuple[int, int, int]
     slots: int
+    distance: int
     enough: int
     scheduled_cycles: int
     nanoseconds: float
@@ -41,6 +59,7 @@ class Variant:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=15, help="timed turns of each variant (default 15)")
+    parser.add_argument("--tile", action="append", metavar="ROWSxCOLUMNSxCONSUMERS", help="a tile (default: eight)")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
@@ -49,59 +68,88 @@ def run(arguments: argparse.Namespace) -> int:
 
     torch.manual_seed(0)
     rows: list[dict[str, object]] = []
-    for tile in _TILES:
-        variants = measure(torch, tile, arguments.turns)
+    given = [tuple(map(int, text.split("x"))) for text in arguments.tile or ()]
+    for tile in given or _TILES:
+        row_count, columns, consumers = tile
+        variants = measure(torch, (row_count, columns, consumers), arguments.turns)
         fewest_cycles = min(one.scheduled_cycles for one in variants)
         fewest_time = min(one.nanoseconds for one in variants)
+        print(
+            f"tile {row_count}x{columns} of {consumers} consumers, {variants[0].enough} slots wanted, at best "
+            f"{fewest_cycles} cycles, {fewest_time:.0f} ns"
+        )
         for one in variants:
             rows.append(asdict(one))
             print(
-                f"tile {tile[0]}x{tile[1]}, {one.slots} slots of {one.enough} wanted: scheduled {one.scheduled_cycles} "
-                f"cycles ({one.scheduled_cycles / fewest_cycles:.2f}), measured {one.nanoseconds:.0f} ns "
-                f"({one.nanoseconds / fewest_time:.2f})",
+                f"  {one.slots:2d} slots, {one.distance} late: scheduled {one.scheduled_cycles / fewest_cycles:.2f}, "
+                f"measured {one.nanoseconds / fewest_time:.3f}",
                 flush=True,
             )
     print(f"written to {write('slots', rows, arguments.results)}")
     return 0
 
 
-def measure(torch: Any, tile: tuple[int, int], repeats: int) -> list[Variant]:
-    """Every number of slots that fits, for one tile."""
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What is timed, with its schedule's interval and the slots that are wanted where memory is no matter."""
+
+    slots: int
+    distance: int
+    enough: int
+    scheduled_cycles: int
+    bundle: Bundle
+
+
+def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | None:
+    """None for more slots than there is memory, and for a distance that they do not allow."""
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile import compile_kernel
     from tilewright.driver.kernels import matmul_kernel
-    from tilewright.driver.run import CompiledKernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.synth.loop_schedule import LoopShape, schedule_of, slots_wanted
     from tilewright.synth.wanted import Wanted
     from tilewright.targets import target
 
-    rows, columns = (count * extent for count, extent in zip(_GRID, tile, strict=True))
+    rows, columns = (count * extent for count, extent in zip(_GRID, tile, strict=False))
+    # Of two consumers that take tiles in turn, one has the only tile.
+    turns = tile[2] == 1 and tile[0] == _ROWS_IN_TURN
+    wish = Wanted(
+        tile[:2], slots, (1, 1), consumers=2 if turns else tile[2], depth=_SLICE, swapped=False, split=1, turns=turns,
+        release_distance=distance,
+    )  # fmt: skip
+    try:
+        compilation = compile_kernel(
+            matmul_kernel,
+            dims={"M": rows, "N": columns, "K": _DEPTH},
+            strides={"b": (1, _DEPTH)},
+            wanted=wish,
+        )
+    except TilewrightError:
+        return None
+    decisions = compilation.decisions
+    assert isinstance(decisions, PipelineDecisions)
+    found = schedule_of(decisions)
+    assert found is not None
+    shape = LoopShape((*tile[:2], _SLICE), tile[:2], 2, 1, False, tile[2], decisions.consumer_registers, 256)
+    enough = slots_wanted(shape, target("sm_90a"))
+    return _Built(slots, distance, enough, found[1].interval_cycles, compilation.bundle())
+
+
+def measure(torch: Any, tile: tuple[int, int, int], repeats: int) -> list[Variant]:
+    """Every number of slots that fits with every distance, for one tile."""
+    from tilewright.driver.run import CompiledKernel
+    from tilewright.synth.release_distance import MOST
+
+    variants = [(tile, slots, distance) for slots in _STAGES for distance in range(MOST + 1)]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        built = [each for each in pool.map(_build, *zip(*variants, strict=True)) if each is not None]
+    rows, columns = (count * extent for count, extent in zip(_GRID, tile, strict=False))
     options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
     a, b = torch.randn(rows, _DEPTH, **options), torch.randn(columns, _DEPTH, **options).t()
     out, wanted = torch.empty(rows, columns, **options), torch.mm(a, b)
-    graphs: dict[int, Any] = {}
-    cycles: dict[int, int] = {}
-    enough = 0
-    for stages in _STAGES:
-        try:
-            compilation = compile_kernel(
-                matmul_kernel,
-                dims={"M": rows, "N": columns, "K": _DEPTH},
-                strides={"b": (1, _DEPTH)},
-                wanted=Wanted(tile, stages, depth=_SLICE, split=1),
-            )
-        except TilewrightError:
-            continue  # more slots than there is memory
-        decisions = compilation.decisions
-        assert isinstance(decisions, PipelineDecisions)
-        found = schedule_of(decisions)
-        assert found is not None
-        cycles[stages] = found[1].interval_cycles
-        shape = (decisions.tile_m, decisions.tile_n, decisions.tile_k)
-        consumers, registers = decisions.consumers, decisions.consumer_registers
-        enough = slots_wanted(LoopShape(shape, tile, 2, 1, False, consumers, registers, 256), target("sm_90a"))
-        kernel = CompiledKernel(compilation.bundle())
+    graphs: list[Any] = []
+    kernels = [CompiledKernel(each.bundle) for each in built]
+    for kernel in kernels:
 
         def call(_index: int, kernel: CompiledKernel = kernel) -> None:
             kernel(a, b, out=out)
@@ -109,13 +157,16 @@ def measure(torch: Any, tile: tuple[int, int], repeats: int) -> list[Variant]:
         call(0)
         torch.cuda.synchronize()
         torch.testing.assert_close(out, wanted, rtol=2e-2, atol=2.0)
-        graphs[stages] = captured(torch, call, _BATCH)
-    times: dict[int, list[float]] = {stages: [] for stages in graphs}
+        graphs.append(captured(torch, call, _BATCH))
+    times: list[list[float]] = [[] for _ in built]
     for _ in range(repeats):
-        for stages, graph in graphs.items():
-            times[stages].append(replay_milliseconds(torch, graph))
+        for graph, found in zip(graphs, times, strict=True):
+            found.append(replay_milliseconds(torch, graph))
     turns = _BATCH * _DEPTH // _SLICE
     return [
-        Variant(tile, stages, enough, cycles[stages], round(statistics.median(values) * 1e6 / turns, 1))
-        for stages, values in times.items()
-    ]
+        Variant(
+            tile, each.slots, each.distance, each.enough, each.scheduled_cycles,
+            round(statistics.median(values) * 1e6 / turns, 1),
+        )
+        for each, values in zip(built, times, strict=True)
+    ]  # fmt: skip

@@ -15,7 +15,7 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.loop_schedule import RING, LoopShape, loop_body, schedule_of, slots_wanted
+from tilewright.synth.loop_schedule import RING, LoopShape, loop_body, schedule_loop, schedule_of, slots_wanted
 from tilewright.synth.loop_tasks import task_graph
 from tilewright.synth.schedules import schedule_graph
 from tilewright.synth.wanted import Wanted
@@ -45,9 +45,11 @@ def test_decisions_carry_a_schedule_that_holds(method: str, extents: tuple[int, 
     (line,) = [reason for reason in decisions.reasons if reason.startswith(f"schedule ({method})")]
     assert f"every {schedule.interval_cycles} cycles" in line
     release = schedule.placement(f"release {RING}@consumers").start_cycles
-    assert (
-        release >= schedule.placement("product@consumers").start_cycles + graph.task("product@consumers").stream_cycles
-    )
+    product = schedule.placement("product@consumers").start_cycles
+    assert release >= product + graph.task("product@consumers").stream_cycles
+    # The slot is that of the turn before, whose product is done, and the next turn's is not issued before.
+    done = product + graph.task("product@consumers").latency_cycles - schedule.interval_cycles
+    assert decisions.release_distance == 1 and done <= release <= product + schedule.interval_cycles
 
 
 def test_a_tile_that_leaves_no_room_for_a_pipeline_is_one_clear_error() -> None:
@@ -79,7 +81,7 @@ def test_products_with_an_operand_in_common_and_scaled_ones_are_scheduled() -> N
 def test_few_stages_lengthen_the_interval_and_it_is_said() -> None:
     """With two slots the copies of a turn wait for the products of the one before the last."""
     short = schedule_of(
-        decided({"M": 4096, "N": 4096, "K": 4096}, Wanted(tile=(128, 256), stages=2, schedule="optimal"))
+        decided({"M": 4096, "N": 4096, "K": 4096}, Wanted((128, 256), 2, schedule="optimal", release_distance=1))
     )
     long = schedule_of(decided({"M": 4096, "N": 4096, "K": 4096}, Wanted(tile=(128, 256), stages=4)))
     assert short is not None and long is not None
@@ -97,6 +99,28 @@ def test_decisions_without_a_readable_schedule_are_told() -> None:
 
 def test_a_single_slot_would_stop_for_ever() -> None:
     """Its release follows the products of the next turn, whose copies wait for it: the graph says so by itself."""
-    with pytest.raises(TilewrightError, match=r"stop for ever.*release ring@consumers"):
-        schedule_graph(task_graph(loop_body("one slot", shape(128, 128), 1), TARGET, "cooperative"))
-    assert schedule_graph(task_graph(loop_body("two", shape(128, 128), 2), TARGET, "cooperative")).slots_of(RING) == 2
+    for distance in (1, 2):
+        with pytest.raises(TilewrightError, match=r"stop for ever.*release ring@consumers"):
+            body = loop_body("too few", shape(128, 128), distance, distance)
+            schedule_graph(task_graph(body, TARGET, "cooperative"))
+        enough = loop_body("enough", shape(128, 128), distance + 1, distance)
+        assert schedule_graph(task_graph(enough, TARGET, "cooperative")).slots_of(RING) == distance + 1
+
+
+def test_a_wait_for_each_product_leaves_one_consumer_s_tensor_cores_idle_and_not_two_s() -> None:
+    """The latency of a product is in the turn of a stream by itself, and under the other one's products."""
+
+    def interval(consumers: int, distance: int) -> int:
+        found = schedule_loop("x", shape(128, 128, consumers=consumers), 32, (distance,), TARGET)
+        assert isinstance(check_schedule(found.graph, found.schedule), Proven)
+        return found.schedule.interval_cycles
+
+    assert interval(1, 0) > interval(1, 1) == interval(1, 2)
+    assert interval(2, 0) == interval(2, 1)
+
+
+def test_the_cheapest_distance_is_taken_and_one_product_late_where_none_gains() -> None:
+    assert schedule_loop("x", shape(128, 256), 4, (0, 1, 2), TARGET).release_distance == 1
+    # With two slots, a slot that comes back a product late is late for its copies.
+    assert schedule_loop("x", shape(128, 256), 2, (0, 1), TARGET).release_distance == 0
+    assert decided({"M": 4096, "N": 4096, "K": 4096}, Wanted(release_distance=2)).release_distance == 2

@@ -58,7 +58,7 @@ def refusals(decisions: PipelineDecisions, graph: TaskGraph, schedule: Schedule)
     if schedule.slots_of(RING) > decisions.stages:
         found.append(Refusal("slots", RING, decisions.stages, f"the kernel has {decisions.stages} stages"))
     for role in graph.roles:
-        if role.name == "consumers" and role.registers > decisions.consumer_registers:
+        if role.name.startswith("consumer") and role.registers > decisions.consumer_registers:
             why = f"setmaxnreg gives {decisions.consumer_registers}"
             found.append(Refusal("registers", role.name, decisions.consumer_registers, why))
     return tuple(found)

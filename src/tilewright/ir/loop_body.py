@@ -73,8 +73,9 @@ BodyOperation = LoadTile | Multiply | Compute
 class LoopBody:
     """operations in the order of the program. consumers: warpgroups that share the rows. consumer_registers: per thread
     for values and accumulators. slots_min, slots_max: of each ring. shared_bytes: for all rings. trips: turns of the
-    loop. late_release: a slot is released only once the next turn's products onto accumulators are issued, which keep
-    the tensor cores busy while this turn's are waited for."""
+    loop. release_distance: a consumer waits for a slot's products onto accumulators, and releases it, once those of so
+    many further turns are issued, which keep the tensor cores busy meanwhile, and before it issues any more; None where
+    nothing says when it waits."""
 
     name: str
     operations: tuple[BodyOperation, ...]
@@ -85,7 +86,7 @@ class LoopBody:
     trips: int
     slots_max: int = 32
     slots_min: int = 1
-    late_release: bool = False
+    release_distance: int | None = None
 
 
 def check_body(body: LoopBody) -> LoopBody:
@@ -98,9 +99,12 @@ def check_body(body: LoopBody) -> LoopBody:
         body.consumers < 1
         or body.trips < 1
         or body.slots_max < 1
-        or min(body.consumer_registers, body.shared_bytes) < 0
+        or min(body.consumer_registers, body.shared_bytes, body.release_distance or 0) < 0
     ):
-        raise refuse("no consumer, turn or slot, or a negative budget", "consumers, trips and slots_max are 1 or more")
+        raise refuse(
+            "no consumer, turn or slot, or a negative budget or distance",
+            "consumers, trips and slots_max are 1 or more",
+        )
     seen: list[str] = []
     for operation in body.operations:
         numbers = [operation.rows, operation.columns]

@@ -33,6 +33,7 @@ from tilewright.solve.modulo_problem import (
     serial_interval,
     waited_time,
 )
+from tilewright.solve.modulo_symmetry import ordered_pairs
 
 DEFAULT_SECONDS = 6.0
 """Deterministic seconds for the question whether the lower bound is met; one is one to two seconds of a core."""
@@ -205,6 +206,8 @@ def _model(problem: ModuloProblem, lower: int, upper: int) -> _Model:
         model.add_no_overlap(laid)
 
     crossings = _precedences(model, problem, starts, streams, interval)
+    for first, second in ordered_pairs(problem):
+        model.add(starts[first] <= starts[second])
     slots: list[Any] = []
     for place, most in zip(problem.places, most_slots(problem), strict=True):
         count = model.new_int_var(place.least, max(most, place.least), "slots")

@@ -142,11 +142,13 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
             release = f"release {ring}@{consumer}"
             tasks.append(Task(release, "cuda", _ISSUE_CYCLES, (consumer,), (), _ISSUE_CYCLES, 1))
             names = [_at(reader, consumer) for reader in dict.fromkeys(readers)]
-            late = [name for name in names if body.late_release and name in onto_accumulators]
-            # A late release belongs to the turn whose products it follows, and frees the slot of the turn before.
-            distance = int(bool(late))
+            late = [name for name in names if body.release_distance is not None and name in onto_accumulators]
+            # A late release belongs to the turn whose products it follows, and frees the slot of an earlier turn.
+            distance = body.release_distance or 0 if late else 0
             edges += [Dependence(name, release, distance, "wgmma group") for name in names]
+            # The stream stands at the wait: nothing is issued between the products that it follows and the next turn's.
             edges += [Dependence(name, release, 0, "order of issue", issued=True) for name in late]
+            edges += [Dependence(release, name, 1, "order of issue", issued=True) for name in late]
             edges += [
                 Dependence(load.name, release, distance, "full barrier", ring)
                 for load in loads.values()
