@@ -3,9 +3,9 @@
 A row is data: the proof refers to it by code, `explain` prints it. `source` cites the PTX ISA (section numbers of
 version 9.1; they move between releases, so the rule's subject stands beside them) or says that the rule is derived.
 
-Families: MB mbarrier, TX transactions, BG bulk groups, PX proxies, WG wgmma, NB named barriers, SR registers and
-threads, LV liveness, AL shared-memory layout, CL clusters. Checked by: tests/contract/test_typestate_mutations.py (each
-code has a program that breaks it).
+Families: MB mbarrier, TX transactions, BG bulk groups, PX proxies, CA copies by threads, WG wgmma, NB named barriers,
+SR registers and threads, LV liveness, AL shared-memory layout, CL clusters. Checked by:
+tests/contract/test_typestate_mutations.py (each code has a program that breaks it, there or in a test named there).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _TRACKING = "PTX ISA 9.7.13.15 (mbarrier: tracking asynchronous operations)"
 _TENSOR_COPY = "PTX ISA 9.7.9.27.1.2 (cp.async.bulk.tensor)"
 _BULK_GROUP = "PTX ISA 9.7.9.25.1, 9.7.9.27.2 (bulk async-groups)"
 _PROXY = "PTX ISA 9.7.9.25.2, 8.6 (async proxy, fence.proxy.async)"
+_ASYNC_COPY = "PTX ISA 9.7.9.25.3 (cp.async), 9.7.13.15.16 (cp.async.mbarrier.arrive)"
 _WGMMA = "PTX ISA 9.7.15 (wgmma)"
 _WGMMA_DESCRIPTOR = "PTX ISA 9.7.15.5.1.2 (wgmma matrix descriptor)"
 _NAMED = "PTX ISA 9.7.13.1 (bar, barrier)"
@@ -146,6 +147,25 @@ RULES: dict[str, Rule] = {
              "before the synchronization that lets the copy be issued.", _PROXY,
              "ac.stage.write is followed by a barrier and ac.tma.store, with no ac.fence.proxy_async.",
              "Fence between the write and the barrier."),
+        Rule("PX002", "slot-not-fenced", "bytes that threads copied into a slot are multiplied without a proxy fence",
+             "cp.async writes through the generic proxy and wgmma reads through the async proxy: a fence.proxy.async "
+             "must stand between the wait for the copies and the wgmma, in every warp that issues it.", _PROXY,
+             "A consumer waits for a slot that cp.async filled and multiplies it at once.",
+             "Put ac.async_copy.fence between the wait for the full slot and ac.wgmma.issue."),
+        # ------------------------------------------------------------ copies by threads
+        Rule("CA001", "piece-size", "threads copy pieces of a size that cp.async does not have",
+             "cp.async copies 4, 8 or 16 bytes.", _ASYNC_COPY,
+             "piece_bytes is 2, because rows begin at multiples of 2 bytes.",
+             "Use 4, 8 or 16; copy the array first where its rows allow none."),
+        Rule("CA002", "piece-misaligned", "threads copy pieces that are not contiguous or not aligned",
+             "cp.async reads and writes naturally aligned pieces of contiguous bytes.", _ASYNC_COPY,
+             "Rows lie 8198 bytes apart and piece_bytes is 4.",
+             "Use a piece that every stride and every coordinate's step is a multiple of."),
+        Rule("CA003", "copies-without-arrival", "nothing tells readers that threads' copies have landed",
+             "A cp.async completes at some later time; only a wait of its thread, or an arrival of its thread that was "
+             "deferred until then, tells.", _ASYNC_COPY,
+             "A slot filled by ac.async_copy.issue is closed by ac.tx.close.",
+             "End the fill with ac.async_copy.arrive."),
         # ------------------------------------------------------------ wgmma
         Rule("WG001", "group-not-committed", "a wgmma is waited for that belongs to no committed group",
              "wgmma.wait_group waits for committed groups only.", "PTX ISA 9.7.15.7.2-3 (wgmma groups)",

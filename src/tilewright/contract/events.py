@@ -16,6 +16,9 @@ from typing import Any
 
 from tilewright.contract.claims import ProtocolClaims, RingClaim, TurnClaim
 from tilewright.machine.event import (
+    AsyncCopyArrive,
+    AsyncCopyArriveIssue,
+    AsyncCopyIssue,
     BarrierArrive,
     BarrierComplete,
     BarrierExpect,
@@ -61,6 +64,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.ctas: dict[int, CtaTally] = {}
+        self._copied: dict[WarpActor, set[Range]] = {}
+        self._deferred: dict[tuple[WarpActor, int], set[Range]] = {}
         self._counters: dict[type, Callable[[Any], None]] = {
             BarrierInit: self._init,
             BarrierArrive: self._arrive,
@@ -68,6 +73,9 @@ class Tally:
             BarrierComplete: self._complete,
             PhaseEnd: self._phase_end,
             CopyIssue: self._copy,
+            AsyncCopyIssue: self._thread_copy,
+            AsyncCopyArriveIssue: self._defer,
+            AsyncCopyArrive: self._deferred_arrive,
             RegisterBudget: self._registers,
         }
 
@@ -106,6 +114,18 @@ class Tally:
         elif event.barrier_address is not None:
             for cta in event.destinations:
                 self.cta(cta).barrier(event.barrier_address).ranges.update(event.shared)
+
+    def _thread_copy(self, event: AsyncCopyIssue) -> None:
+        self._copied.setdefault(event.actor, set()).update(event.shared)
+
+    def _defer(self, event: AsyncCopyArriveIssue) -> None:
+        """What a warp has copied since its last deferred arrival belongs to this one."""
+        self._deferred[event.actor, event.arrival] = self._copied.pop(event.actor, set())
+
+    def _deferred_arrive(self, event: AsyncCopyArrive) -> None:
+        barrier = self.cta(event.cta).barrier(event.address)
+        barrier.arrivals[event.phase] += event.count if event.no_increment else 0
+        barrier.ranges.update(self._deferred.get((event.actor, event.arrival), ()))
 
     def _registers(self, event: RegisterBudget) -> None:
         actor: WarpActor = event.actor

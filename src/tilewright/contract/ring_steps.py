@@ -155,7 +155,7 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
         return
     if slot.side != "empty":
         walk.report("MB012", op, f"fills {describe(slot)}")
-    if walk.role.unit != "thread1":
+    if not _by_one_thread(walk, op):
         walk.report("TX007", op, f"{walk.role.unit} units announce and issue copies: every thread would")
     most = TARGET.limit("mbarrier.transaction_bytes_max")
     if not 0 <= op.bytes.data <= most:
@@ -180,7 +180,7 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
     if not isinstance(filling, Filling) or buffer is None or tensor_map is None:
         _wrong(walk, op, filling if not isinstance(filling, Filling) else None)
         return
-    if walk.role.unit != "thread1":
+    if not _by_one_thread(walk, op):
         walk.report("TX007", op, f"every thread of a {walk.role.unit} unit would issue the copy")
     if buffer.ring != filling.ring:
         walk.report(
@@ -220,7 +220,16 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
     if walk.recording:
         walk.summary.reads_global.setdefault(tensor_map.buffer, op)
         _place(walk, op, filling, buffer, tensor_map, max(width, 1))
-    walk.give(op, op.result, Filling(filling.ring, filling.position, left, filling.site))
+    walk.give(op, op.result, Filling(filling.ring, filling.position, left, filling.site, filling.by_threads))
+
+
+def _by_one_thread(walk: RoleWalk, op: ac.ArriveExpectOp | ac.CopyIssueOp) -> bool:
+    """Whether one thread of the role executes it: the only one, or a warpgroup's first."""
+    if op.elected is None or op.elected.data == 0:
+        return walk.role.unit == "thread1"
+    if op.elected.data != 1:
+        walk.findings.doubt(f"elected is {op.elected.data}", op)
+    return walk.role.unit == "warpgroup128" and walk.role.count == 1
 
 
 def _place(walk: RoleWalk, op: ac.CopyIssueOp, filling: Filling, buffer: Buffer, tensor_map: Map, width: int) -> None:
@@ -282,6 +291,17 @@ def _close(walk: RoleWalk, op: ac.TransactionCloseOp) -> None:
             op,
             f"{filling.bytes_left} announced bytes of ring {filling.ring} are never issued",
             steps=_byte_steps(filling.ring, filling.bytes_left),
+        )
+    if filling.by_threads:
+        walk.report(
+            "CA003",
+            op,
+            f"no arrival on ring {filling.ring} waits for what threads copy into the slot",
+            steps=(
+                "threads issue copies into a slot, which land at some later time",
+                "the phase of its full barrier completes without them",
+                "a reader reads the slot before the copies have landed",
+            ),
         )
 
 

@@ -83,15 +83,21 @@ def _check_ring(kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], findin
     sites = fill_sites(ring, [filler])
     fills = filler.total(f"fill:{ring.name}")
     _check_totals(kernel, ring, filler, readers, fills, findings)
-    if ring.full_arrivals != 1:
+    made = {site.arrivals for site in sites} or {1}
+    if made != {ring.full_arrivals}:
+        most = max(made)
         findings.report(
             "MB008",
             ring.op,
-            f"full barriers of ring {ring.name} count {ring.full_arrivals} arrivals; each fill makes 1",
+            f"full barriers of ring {ring.name} count {ring.full_arrivals} arrivals; each fill makes "
+            f"{' or '.join(map(str, sorted(made)))}",
             against=sites[0].op if sites else None,
             steps=(
-                f"{filler.role.name} arrives once on full[0] and its copies complete",
-                f"the barrier waits for {ring.full_arrivals - 1} more arrivals: its readers hang",
+                f"{filler.role.name} arrives {'once' if most == 1 else f'{most} times'} on full[0] and its copies "
+                "complete",
+                f"the barrier waits for {ring.full_arrivals - most} more arrivals: its readers hang"
+                if most < ring.full_arrivals
+                else "the phase completes before the last arrivals, which count in the next one",
             ),
         )
     if len({site.bytes for site in sites}) > 1:
@@ -212,6 +218,18 @@ def _check_contents(ring: Ring, roles: Sequence[RoleSummary], findings: Findings
                         f"{role.role.name} reads {size(read.ranges)} bytes of a slot of {read.buffer}, of which "
                         f"{size(overlap(read.ranges, filled))} are copied",
                         against=site.op,
+                    )
+                if read.unfenced and overlap(read.ranges, site.by_threads.get(read.buffer, ())):
+                    findings.report(
+                        "PX002",
+                        read.op,
+                        f"{role.role.name} multiplies bytes of a slot of {read.buffer} that threads copied, with no "
+                        "proxy fence after the wait for it",
+                        against=site.op,
+                        steps=(
+                            "threads copy into the slot through the generic proxy; the phase completes",
+                            "the tensor core reads the slot through the async proxy; nothing made them visible to it",
+                        ),
                     )
 
 

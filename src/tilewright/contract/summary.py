@@ -19,22 +19,27 @@ from tilewright.ir import ac
 
 @dataclass(slots=True)
 class FillSite:
-    """One place that fills slots: bytes announced, and the ranges its copies write in each buffer's slot."""
+    """One place that fills slots: bytes announced, the ranges its copies write in each buffer's slot, those of them
+    that threads write through the generic proxy, and the arrivals that it makes on the full barrier."""
 
     op: ac.ArriveExpectOp
     ring: str
     bytes: int
     ranges: dict[str, Ranges] = field(default_factory=dict[str, Ranges])
+    by_threads: dict[str, Ranges] = field(default_factory=dict[str, Ranges])
+    arrivals: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSite:
-    """One place that reads slots: the ranges that all of the role's units read in a buffer's slot."""
+    """One place that reads slots: the ranges that all of the role's units read in a buffer's slot. unfenced: through
+    the async proxy, with no proxy fence after the wait for the slot."""
 
     op: Operation
     ring: str
     buffer: str
     ranges: Ranges
+    unfenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
         return
     if walk.role.count < 1:
         return  # reported among the resources
-    ring = slot.ring if isinstance(slot, Slot) else ""
+    ring, unfenced = (slot.ring, not slot.fenced) if isinstance(slot, Slot) else ("", True)
     blocks = range(op.m.data // _ROWS)
     if a is not None:
         bases = [
@@ -112,10 +112,10 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
             for block in blocks
         ]
         shape = (op.a_major.data, _ROWS, op.a_leading_bytes.data, op.a_stride_bytes.data)
-        read_operand(walk, op, ring, a, shape, bases, a_steps)
+        read_operand(walk, op, ring, a, shape, bases, a_steps, unfenced)
     if b is not None:
         shape = (op.b_major.data, op.n.data, op.b_leading_bytes.data, op.b_stride_bytes.data)
-        read_operand(walk, op, ring, b, shape, [0], b_steps)
+        read_operand(walk, op, ring, b, shape, [0], b_steps, unfenced)
 
 
 def read_operand(
@@ -126,8 +126,10 @@ def read_operand(
     shape: tuple[str, int, int, int],
     bases: list[int],
     steps: tuple[int, ...],
+    unfenced: bool = True,
 ) -> None:
-    """What a product reads of a slot's buffer. shape: major, extent, leading and stride offsets of one matrix."""
+    """What a product reads of a slot's buffer. shape: major, extent, leading and stride offsets of one matrix.
+    unfenced: no proxy fence followed the wait for the slot."""
     major, extent, leading, stride = shape
     if buffer.element != op.element.data:
         walk.findings.doubt(f"multiplies {op.element.data} from a buffer of {buffer.element}", op)
@@ -165,7 +167,7 @@ def read_operand(
             against=buffer.op,
         )
     if walk.recording and ring:
-        walk.summary.reads.append(ReadSite(op, ring, buffer.name, ranges))
+        walk.summary.reads.append(ReadSite(op, ring, buffer.name, ranges, unfenced))
 
 
 def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:

@@ -32,21 +32,25 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The slot at `position`, obtained by waiting. stage "retired": read, and no longer being read."""
+    """The slot at `position`, obtained by waiting. stage "retired": read, and no longer being read. fenced: a proxy
+    fence followed the wait."""
 
     ring: str
     side: str
     position: Polynomial
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """A slot being filled, of which `bytes_left` announced bytes are not yet issued. site: where it was announced."""
+    """A slot being filled, of which `bytes_left` announced bytes are not yet issued. site: where it was announced.
+    by_threads: threads copy into it, and no deferred arrival covers that yet."""
 
     ring: str
     position: Polynomial
     bytes_left: int
     site: str
+    by_threads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.contract.finding import Findings
 from tilewright.contract.program import Kernel, Map, Ring, Role, reaches_peers
 from tilewright.ir import ac
+from tilewright.ir.ac_async_copy import COPYING_THREADS, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
 
 _RUNS = 24
@@ -70,11 +71,15 @@ class _RingState:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
+    """In flight, bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads."""
+
     cta: int
     ring: str
     stage: int
     position: int
     bytes: int
+    arrivals: int = 0
+    by: Operation | None = None
 
 
 class _Violation(Exception):
@@ -130,6 +135,12 @@ class _Unit:
                     env[op.result] = machine.announce(self, self._slot(op.phase), op)
                 case ac.CopyIssueOp():
                     env[op.result] = machine.issue(self, self._slot(op.tx), op)
+                case AsyncCopyIssueOp():
+                    env[op.result] = machine.copy_by_threads(self, self._slot(op.tx), op)
+                case AsyncCopyArriveOp():
+                    machine.copy_by_threads(self, self._slot(op.tx), op)
+                case AsyncCopyFenceOp():
+                    env[op.result] = self._slot(op.phase)
                 case ac.ArriveOp():
                     machine.release(self, self._slot(op.phase), op)
                 case OperandReadOp():
@@ -280,6 +291,21 @@ class _Machine:
                 self.land()
         return slot
 
+    def copy_by_threads(self, unit: _Unit, slot: _Slot, op: AsyncCopyIssueOp | AsyncCopyArriveOp) -> _Slot:
+        """Threads' copies into a slot of their own CTA, which land in any order, and the arrivals deferred until all
+        before them have."""
+        state, stage = self._at(unit.cta, slot)
+        if state.readers[stage]:
+            reader = min(state.readers[stage])
+            raise _Violation("MB009", op, f"a copy overwrites slot {stage} of ring {slot.ring} while {reader} reads it")
+        arrivals = COPYING_THREADS if isinstance(op, AsyncCopyArriveOp) else 0
+        what = f"defers {arrivals} arrivals on full[{stage}]" if arrivals else f"copies into slot {stage}"
+        self.log(unit.name, what + self._in(unit.cta))
+        self.copies.append(_Copy(unit.cta, slot.ring, stage, slot.position, 0, arrivals, op))
+        if self.eager:
+            self.land()
+        return slot
+
     def _in(self, cta: int) -> str:
         return f" of CTA {cta}" if len(self.states) > 1 else ""
 
@@ -290,7 +316,16 @@ class _Machine:
         state.content[copy.stage] = copy.position
         barrier = state.full[copy.stage]
         barrier.tx -= copy.bytes
-        self.log("copy engine", f"{copy.bytes} bytes arrive in slot {copy.stage}" + self._in(copy.cta))
+        if copy.arrivals and copy.by is not None:
+            self.log("copying threads", f"arrive {copy.arrivals} times on full[{copy.stage}]" + self._in(copy.cta))
+            if barrier.pending < copy.arrivals:
+                raise _Violation(
+                    "MB008", copy.by, f"{copy.arrivals} arrivals on full[{copy.stage}], which takes {barrier.pending}"
+                )
+            barrier.pending -= copy.arrivals
+        else:
+            who = "copy engine" if copy.by is None else "copying threads"
+            self.log(who, f"{copy.bytes} bytes arrive in slot {copy.stage}" + self._in(copy.cta))
         barrier.settle()
 
     def look(self, unit: _Unit, slot: _Slot, op: Operation) -> _Slot:

@@ -16,7 +16,8 @@ Types and operation names are not trusted: everything is derived again from oper
 not understood is a doubt, and a doubt is `Unknown`.
 
 Not handled: several rings (unknown) but for those of rendezvous (`split_steps`) and turns, conditionals, generic reads
-of ring slots but for operands (`register_operand_steps`), roles that fill by plain stores.
+of ring slots but for operands (`register_operand_steps`), roles that fill by plain stores (copies by threads,
+`async_copy_steps`, are).
 Checked by: tests/contract/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and by the
 second proof of the emitted text, which shares none of this code.
 """
@@ -30,6 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.array_parts import array_step
+from tilewright.contract.async_copy_steps import async_copy_step
 from tilewright.contract.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
 from tilewright.contract.epilogue_steps import epilogue_step, finish_role
 from tilewright.contract.finding import Findings, Places, ordinal_places
@@ -127,6 +129,7 @@ def _is_well_formed(module: ModuleOp, findings: Findings) -> bool:
 
 _STEPS = (
     ring_step,
+    async_copy_step,
     tensor_core_step,
     split_step,
     promotion_step,

@@ -23,7 +23,7 @@ from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof import reprove
 from tilewright.driver.schedule_proof import settle_schedule
-from tilewright.driver.spills import roomier, spilled
+from tilewright.driver.spills import spilled, without_spills
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -154,9 +154,11 @@ def compile_kernel(
     compilation = once(wanted=wanted)
     if not _spills(compilation):
         return compilation
-    for roomy in roomier(compilation.decisions, wanted):
+    assert compilation.assembly is not None
+    spill_bytes = compilation.assembly.spill_bytes
+    for wish in without_spills(compilation.decisions, wanted, spill_bytes, target_named(target)):
         try:
-            other = once(wanted=roomy)
+            other = once(wanted=wish)
         except Undecided:
             raise
         except TilewrightError as error:
@@ -165,8 +167,7 @@ def compile_kernel(
             continue  # a tile that does not suit the program's arrays or memory
         if not _spills(other):
             return other
-    assert compilation.assembly is not None
-    raise spilled(kernel.name, compilation.ptx, compilation.assembly.spill_bytes)
+    raise spilled(kernel.name, compilation.ptx, spill_bytes)
 
 
 def _spills(compilation: Compilation) -> bool:
@@ -235,7 +236,7 @@ def _aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) ->
         if item.alignment_bytes is not None and item.alignment_bytes < DEFAULT_ALIGNMENT_BYTES
     }
     parameters = tuple(
-        replace(item, alignment_bytes=elements[item.name].bytes)
+        replace(item, alignment_bytes=dict(wanted.aligned).get(item.name, elements[item.name].bytes))
         if item.name in wanted.misaligned and item.name not in loose
         else item
         for item in kernel.parameters
@@ -253,7 +254,9 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
     grouping = decisions.grouping if isinstance(decisions, PipelineDecisions) else ()
     in_vectors = {name for each in grouping for name in each.vectors}
-    in_vectors |= set(decisions.paired_loads) if isinstance(decisions, PipelineDecisions) else set[str]()
+    if isinstance(decisions, PipelineDecisions):
+        in_pieces = {each.buffer for each in (decisions.a, decisions.b, *decisions.more_b) if each.piece_bytes}
+        in_vectors |= {*decisions.paired_loads, *in_pieces}
     mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
     found: dict[str, int] = {}
     for argument in program.body.block.args:

@@ -20,7 +20,9 @@ _MULTIPLE_BYTES = 16
 
 def reached_by_maps(program: tile.ProgramOp, decisions: PipelineDecisions) -> frozenset[str]:
     """The parameters that only tensor maps reach."""
-    mapped = {operand.buffer for operand in (decisions.a, decisions.b, *decisions.more_b) if not operand.materialized}
+    operands = (decisions.a, decisions.b, *decisions.more_b)
+    mapped = {operand.buffer for operand in operands if not operand.materialized and not operand.piece_bytes}
+    mapped -= {operand.buffer for operand in operands if operand.piece_bytes}
     mapped |= {store.parameter for store in decisions.stores if store.path == "tma"}
     plain = {
         parameter_name(program, load.tensor) for load in loads(program) if isinstance(load.parent_op(), tile.ProgramOp)

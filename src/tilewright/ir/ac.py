@@ -116,7 +116,8 @@ class RingOp(IRDLOperation):
 class BufferOp(IRDLOperation):
     """Shared memory at `address`: `slots` slots, `instances` times (one per warpgroup of the role that uses it).
 
-    ring: the ring whose slot s guards slot s of this buffer; absent for staging buffers.
+    ring: the ring whose slot s guards slot s of this buffer; absent for staging buffers. first_thread: of slots in
+    which each thread from there on has a word of its own, for registers (`lower.spill_slots`); no op names them.
     """
 
     name = "ac.buffer"
@@ -124,6 +125,7 @@ class BufferOp(IRDLOperation):
     address = prop_def(IntAttr)
     instances = prop_def(IntAttr)
     ring = opt_prop_def(StringAttr)
+    first_thread = opt_prop_def(IntAttr)
     result = result_def(MemoryType)
 
 
@@ -318,10 +320,12 @@ class BarrierWaitOp(IRDLOperation):
 
 @irdl_op_definition
 class ArriveExpectOp(IRDLOperation):
-    """mbarrier.arrive.expect_tx on the slot's full barrier."""
+    """mbarrier.arrive.expect_tx on the slot's full barrier. elected: 1 if the first thread of a warpgroup does it for
+    its unit (0 where absent)."""
 
     name = "ac.mbarrier.arrive_expect_tx"
     bytes = prop_def(IntAttr)
+    elected = opt_prop_def(IntAttr)
     phase = operand_def(PhaseType)
     result = result_def(TransactionType)
 
@@ -333,10 +337,12 @@ class CopyIssueOp(IRDLOperation):
 
     multicast: 1 for this CTA alone; c for all c CTAs of the cluster, where by symmetry each slot receives c such boxes
     and the token pays for all of them. coordinates: innermost first, in elements; where the
-    CTAs share a box's axis, the rank times `rank_elements` is added to coordinate `rank_dimension`.
+    CTAs share a box's axis, the rank times `rank_elements` is added to coordinate `rank_dimension`. elected: 1 if the
+    first thread of a warpgroup issues it for its unit (0 where absent).
     """
 
     name = "ac.tma.issue"
+    elected = opt_prop_def(IntAttr)
     offset_bytes = prop_def(IntAttr)
     rank_offset_bytes = prop_def(IntAttr)
     rank_dimension = opt_prop_def(IntAttr)

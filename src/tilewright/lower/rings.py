@@ -69,9 +69,18 @@ def lower_arrive_expect(lowering: Lowering, op: ac.ArriveExpectOp) -> SlotPlace:
     """Announce the slot's bytes and arrive on its full barrier."""
     slot = slot_of(lowering, op.phase)
     address = barrier_address(lowering, slot, 0)
-    opcode = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
-    lowering.text.emit(opcode, "_", f"[{address}]", op.bytes.data)
+    guard = _elected(lowering, op)
+    if op.bytes.data:
+        opcode = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
+        lowering.text.emit(opcode, "_", f"[{address}]", op.bytes.data, guard=guard)
+    else:
+        lowering.text.emit("mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=guard)
     return slot
+
+
+def _elected(lowering: Lowering, op: ac.ArriveExpectOp | ac.CopyIssueOp) -> str:
+    """The guard by which one thread of a warpgroup executes an operation; none in a role of one thread."""
+    return lowering.is_first_thread if op.elected is not None and op.elected.data else ""
 
 
 def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
@@ -96,9 +105,9 @@ def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
     operands = [f"[{destination}]", f"[{descriptor.register}, {{{coordinates}}}]", f"[{barrier}]"]
     if op.multicast.data > 1:
         mask = text.into("b16", "mov.u16", (1 << op.multicast.data) - 1)
-        text.emit(f"{opcode}.multicast::cluster", *operands, mask)
+        text.emit(f"{opcode}.multicast::cluster", *operands, mask, guard=_elected(lowering, op))
     else:
-        text.emit(opcode, *operands)
+        text.emit(opcode, *operands, guard=_elected(lowering, op))
     lowering.places[op.result] = slot
 
 

@@ -1,15 +1,16 @@
 """How the copies through each chosen tensor map complete: mechanism, bytes of a stage, stages.
 
 A load completes by transactions on the mbarrier of its slot: the full box counts, whatever part of it lies outside the
-tensor. A store completes as a bulk group of its own, and its slot may be written again when at most `pending` newer
-groups are unread. The plans are attributes of the program; `lower` announces and waits for what stands in them, and
-`contract` proves that what is announced is what arrives. Source: PTX ISA, cp.async.bulk.tensor, completion mechanisms.
+tensor; what threads copy completes by their deferred arrivals there. A store completes as a bulk group of its own, and
+its slot may be written again when at most `pending` newer groups are unread. The plans are attributes of the program;
+`lower` announces and waits for what stands in them, and `contract` proves that what is announced is what arrives.
+Source: PTX ISA, cp.async.bulk.tensor, completion mechanisms.
 Checked by: tests/synth/test_async_plan.py.
 """
 
 from __future__ import annotations
 
-from tilewright.ir.decisions import AsyncPlan, OperandDecision, StoreDecision
+from tilewright.ir.decisions import DEFERRED_ARRIVALS, AsyncPlan, OperandDecision, StoreDecision
 
 TRANSACTIONS = "mbarrier transactions"
 GROUPS = "bulk groups"
@@ -21,7 +22,8 @@ def plan_load(operand: OperandDecision, extent: int, depth: int, issuers: int, s
     box_bytes = map_.box_bytes
     stage_bytes = extent * depth * map_.element.bytes
     boxes = stage_bytes // (box_bytes * issuers)
-    return AsyncPlan(operand.buffer, "load", TRANSACTIONS, box_bytes, boxes, issuers, stage_bytes, stages, 0)
+    mechanism = DEFERRED_ARRIVALS if operand.piece_bytes else TRANSACTIONS
+    return AsyncPlan(operand.buffer, "load", mechanism, box_bytes, boxes, issuers, stage_bytes, stages, 0)
 
 
 def plan_store(store: StoreDecision, slots: int) -> AsyncPlan:
@@ -35,8 +37,9 @@ def plan_words(plan: AsyncPlan) -> str:
     boxes = f"{plan.boxes} box{'es' if plan.boxes > 1 else ''} of {plan.box_bytes} bytes"
     if plan.direction == "load":
         shared = f" from each of {plan.issuers} CTAs" if plan.issuers > 1 else ""
+        told = "copied by threads" if plan.mechanism == DEFERRED_ARRIVALS else "announced"
         return (
-            f"loads of {plan.buffer}: {plan.mechanism}, {boxes}{shared}, {plan.stage_bytes} bytes announced in each of "
+            f"loads of {plan.buffer}: {plan.mechanism}, {boxes}{shared}, {plan.stage_bytes} bytes {told} in each of "
             f"{plan.stages} stages"
         )
     return f"stores of {plan.buffer}: {plan.mechanism}, {boxes}, {plan.stages} slots, {plan.pending} still being read"

@@ -52,6 +52,8 @@ def batched_operand(
         strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
         shifts = dict(zip(tensor.axis_names, map(index_offset, load.indices), strict=True))
         deep = with_matrices(operand.map, count, strides[batch] * tensor.element_kind.bytes)
+        if operand.piece_bytes:
+            return replace(operand, map=deep)
         broken = [*broken_rules(site, deep), *(["it is displaced along the batch"] if shifts[batch] else [])]
         if not broken:
             return replace(operand, map=deep)

@@ -3,10 +3,11 @@
 Every array is put to `legal.operand_plan` as the view that it is, with the tile that a stage needs, for each axis that
 may lie innermost in shared memory. The cheapest plan that this compiler can carry out is taken: a tensor map of the
 array as it stands, or one of a workspace into which the operand is copied first. An operand that is computed goes
-through a workspace in any case. A result is stored by bulk copies where a map is legal and no row ends inside the 16
-bytes that the copy engine writes at once; else by plain stores. Every detour leaves its reason and its cost.
+through a workspace in any case. Threads may copy it into the ring in pieces instead (`synth.async_copy`). A result is
+stored by bulk copies where a map is legal and no row ends inside the 16 bytes that the copy engine writes at once; else
+by plain stores. Every detour leaves its reason and its cost.
 
-Not carried out, though planned for elsewhere: several maps for one operand, copies by threads into the ring.
+Not carried out, though planned for elsewhere: several maps for one operand.
 Checked by: tests/synth/test_decide.py and test_operands.py.
 """
 
@@ -30,6 +31,7 @@ from tilewright.legal.operand_plan import OperandPlan, plan_operand
 from tilewright.legal.repairs import repair
 from tilewright.legal.tensor_map import TensorMap
 from tilewright.legal.want import Want
+from tilewright.synth.async_copy import operand_in_pieces
 from tilewright.synth.store_chunks import StagedRow
 from tilewright.targets import Target
 
@@ -56,12 +58,14 @@ def _majors(element: Element, target: Target) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class Site:
     """What every question here is about: the program, the target, and the parameters whose arrays do not begin at a
-    multiple of 16 bytes. `reasons` gathers why each detour was taken."""
+    multiple of 16 bytes. `reasons` gathers why each detour was taken. in_pieces: whether threads copy what no map
+    describes, where they can."""
 
     program: tile.ProgramOp
     target: Target
     misaligned: tuple[str, ...]
     reasons: list[str]
+    in_pieces: bool = False
 
     def view(self, tensor: SSAValue, axes: tuple[str, str]) -> StridedView:
         """A parameter's array with its dimensions in the order of `axes`. One that begins anywhere begins at 1 element:
@@ -99,6 +103,14 @@ def decide_operand(
         why.append("it is computed elementwise")
     if found is not None and not found.materialized:
         return found
+    if site.in_pieces and isinstance(source.owner, tile.LoadOp):
+        element = tensor_type(source.owner.tensor).element_kind
+        boxes = {major: _box(major, (extent, depth), element, site.target) for major in _majors(element, site.target)}
+        pieces = operand_in_pieces(site.program, name, source.owner, contracted, boxes, site.target)
+        if pieces is not None:
+            said = "; ".join(dict.fromkeys(why))
+            site.reasons.append(f"{name} operand: {said}; threads copy it in pieces of {pieces.piece_bytes} bytes")
+            return pieces
     decision = found or _workspace(site, name, value, (contracted, outer), (extent, depth))
     row_bytes, rows = decision.map.strides_bytes[0], decision.map.dims[1]
     site.reasons.append(

@@ -35,7 +35,8 @@ def prefetched_slices(
     """
     if wanted.prefetch is not None and not 0 <= wanted.prefetch <= _MOST_SLICES:
         raise TilewrightError(f"{wanted.prefetch} slices cannot be asked for", remedy=f"use 0 to {_MOST_SLICES}")
-    plain = all(not operand.materialized and len(operand.map.dims) == 2 for operand in operands)
+    by_maps = all(not operand.materialized and not operand.piece_bytes for operand in operands)
+    plain = by_maps and all(len(operand.map.dims) == 2 for operand in operands)
     if not plain or wanted.programmatic is False:
         return 0, 0
     rows, columns = (math.prod(operand.map.dims) for operand in operands[:2])
