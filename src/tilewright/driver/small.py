@@ -9,9 +9,9 @@ Since the lowering turns extents into immediates only, the small text is the lar
 pair that differs must be a pair of the same quantity: an extent, a number of tiles, a bound. `same_but_for_extents`
 checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
 
-Batches and groups of rows are reduced by `small_batch` and `small_groups`. What is left to trust: that an immediate
-stands where its quantity belongs in the large text. Checked by: tests/driver/test_small_batch.py and
-test_small_groups.py; tests/end_to_end/test_mutations_text.py.
+Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`. What is left
+to trust: that an immediate stands where its quantity belongs in the large text. Checked by:
+tests/driver/test_small_batch.py, test_small_groups.py and test_small_streams.py; tests/end_to_end/test_mutations_text.py.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 from tilewright.driver.small_batch import moved_together, reached_by_maps
 from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, small_rows
+from tilewright.driver.small_streams import small_stream, stream_quantities
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
@@ -90,6 +91,9 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     if d.turns:
         # So many that one consumer takes a turn again after the other.
         tiles = max(3, tiles)
+    if d.streamed:
+        stream = small_stream(d, _tiles(d, extents), whole)
+        tiles, slices = stream.tiles, stream.slices
     for axis in d.batch:
         tiles = -(-tiles // min(extents[axis], _MATRICES))
     most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))
@@ -108,6 +112,10 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         # As many copies of the loop's body are left over as in the large text.
         d.contracted: _reduced(extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)),
     }
+
+
+def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
+    return -(-extents[d.rows] // d.tile_m) * -(-extents[d.columns] // d.tile_n)
 
 
 def _reduced(extent: int, size: int, tiles: int) -> int:
@@ -161,7 +169,13 @@ def small_instance(module: ModuleOp) -> ModuleOp:
         case ElementwiseDecisions():
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=1))
         case PipelineDecisions():
-            program.attributes["decisions"] = to_attribute(_small_decisions(decisions, extents, group_strides))
+            small = _small_decisions(decisions, extents, group_strides)
+            if decisions.streamed:
+                large = the_program(module).extents
+                slices = -(-large[decisions.contracted] // decisions.tile_k)
+                stream = small_stream(decisions, _tiles(decisions, large), slices)
+                small = replace(small, ctas=stream.ctas, streamed=stream.streamed)
+            program.attributes["decisions"] = to_attribute(small)
     return copy
 
 
@@ -235,6 +249,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                 *skip_quantities(-(-depth // d.tile_k), d.stages),
             ]
             found += [d.ctas // d.cluster_ctas]
+            found += stream_quantities(d, -(-depth // d.tile_k))
             for axis in d.batch:
                 found.append(tiles_m * tiles_n * extents[axis])
             for each in d.grouping:
