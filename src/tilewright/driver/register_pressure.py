@@ -1,12 +1,10 @@
 """How many registers does a thread of each role need at once, and where in the text?
 
-Liveness by the usual backward equations over the control flow of one kernel's PTX: a register is live where some path
-reads it before it is written. A register of 64 bits counts twice, one of 128 bits four times, predicates not at all
-(they have a file of their own). What an assembler makes nothing of is left out first: results that nobody reads;
-constants, and what is computed from constants alone; sums with a constant that only serve as addresses, whose base is
-what lives; copies, whose original is what lives. A product whose scale of the old accumulator is the constant zero
-starts its accumulators. Regions between `setmaxnreg` instructions are told apart: they are the roles, each with its own
-budget, and each gets the largest number of registers live anywhere in it.
+Liveness over the control flow of one kernel's PTX (`machine.live_ranges`). What an assembler makes nothing of is left
+out first: results that nobody reads; constants, and what is computed from constants alone; sums with a constant that
+only serve as addresses, whose base is what lives; copies, whose original is what lives. A product whose scale of the
+old accumulator is the constant zero starts its accumulators. Regions between `setmaxnreg` instructions are told apart:
+they are the roles, each with its own budget, and each gets the largest number of registers live anywhere in it.
 
 Computations whose operands live on anyway are moved down to where their results are first read, as an assembler does.
 What it keeps besides, for latency's sake and because hardware wants vectors in neighbouring registers, are parameters
@@ -25,7 +23,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Kernel, Label, Register, Symbol, TensorAddress
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Kernel, Register, TensorAddress
+from tilewright.machine.live_ranges import (
+    as_bits,
+    basic_blocks,
+    control_flow,
+    liveness,
+    register_budgets,
+    register_widths,
+    registers_in,
+    width_masks,
+)
 from tilewright.machine.slice_operands import facts_of, registers_of
 
 _ASSEMBLER_REGISTERS = 8
@@ -36,8 +44,6 @@ _MANY_SLOW = 8
 """In blocks with so many loads from global memory, or so many chains of dependent arithmetic as long, it starts some
 ahead: about so many registers more, less those that the text has in flight itself. Fitted to 15 epilogues likewise."""
 _SINKING_ROUNDS = 4
-_WIDTHS = {"b64": 2, "u64": 2, "s64": 2, "f64": 2, "b128": 4, "pred": 0}
-_ENDS = frozenset({"ret", "exit", "trap"})
 _FOLDED = frozenset(
     {"mov", "add", "sub", "mul", "mad", "shl", "shr", "and", "or", "xor", "cvt", "cvta", "selp", "setp"}
 )
@@ -63,13 +69,13 @@ class RolePressure:
 
 def register_pressure(kernel: Kernel) -> tuple[RolePressure, ...] | None:
     """The regions in the order of the text, each budget once; None for a kernel whose flow or effects are not known."""
-    instructions, successors = _flow(kernel)
+    instructions, successors = control_flow(kernel)
     if successors is None:
         return None
     facts = [facts_of(instruction) for instruction in instructions]
     if any(fact.kind == "unknown" for fact in facts):
         return None
-    widths = {name: _WIDTHS.get(declaration.type, 1) for declaration in kernel.registers for name in declaration.names}
+    widths = register_widths(kernel)
     reads = [set(fact.reads) & widths.keys() for fact in facts]
     writes = [set(fact.writes) & widths.keys() for fact in facts]
     writers = _writers(writes)
@@ -92,16 +98,16 @@ def register_pressure(kernel: Kernel) -> tuple[RolePressure, ...] | None:
     order = _sunk(pure, reads, writes, successors, widths, places)
     instructions = [instructions[index] for index in order]
     reads, writes = [reads[index] for index in order], [writes[index] for index in order]
-    live_in, live_out = _liveness(reads, writes, successors, places)
-    budgets = _budgets(instructions, successors)
-    masks = _width_masks(widths, places)
+    live_in, live_out = liveness(reads, writes, successors, places)
+    budgets = register_budgets(instructions, successors)
+    masks = width_masks(widths, places)
     overlapped = _overlapped(instructions, reads, writes, successors)
     loads = (names for item, names in zip(instructions, writes, strict=True) if _is_load(item))
-    loaded = _bits(set[str]().union(*loads), places)
+    loaded = as_bits(set[str]().union(*loads), places)
     found: dict[int | None, RolePressure] = {}
     for index, instruction in enumerate(instructions):
-        written = _bits(writes[index], places)
-        live = max(_weight(live_in[index], masks), _weight(live_out[index] | written, masks))
+        written = as_bits(writes[index], places)
+        live = max(registers_in(live_in[index], masks), registers_in(live_out[index] | written, masks))
         ahead = max(0, _OVERLAP_REGISTERS - (live_in[index] & loaded).bit_count()) if index in overlapped else 0
         registers = live + _ASSEMBLER_REGISTERS + ahead
         for budget in budgets[index]:
@@ -123,54 +129,6 @@ def predicted_registers(kernel: Kernel) -> int | None:
 def without_limits(text: str) -> str:
     """PTX without directives and instructions that limit registers, so that an assembler says what it would like."""
     return re.sub(r"(?m)^\s*(\.(maxnreg|reqntid|maxntid|minnctapersm)\b|setmaxnreg\.)[^\n]*\n", "\n", text)
-
-
-# ---------------------------------------------------------------- control flow
-
-
-def _flow(kernel: Kernel) -> tuple[list[Instruction], list[tuple[int, ...]] | None]:
-    """Instructions, and for each the indices that may follow; None where that is not known."""
-    instructions: list[Instruction] = []
-    labels: dict[str, int] = {}
-    for item in kernel.body:
-        match item:
-            case Label(name):
-                labels[name] = len(instructions)
-            case Instruction():
-                instructions.append(item)
-    successors: list[tuple[int, ...]] = []
-    last = len(instructions)
-    for index, instruction in enumerate(instructions):
-        following = [index + 1] if index + 1 < last else []
-        if instruction.row in ("call", "brx.idx") or not instruction.row:
-            return instructions, None
-        if instruction.row == "bra":
-            (operand,) = instruction.operands[:1] or (None,)
-            if not isinstance(operand, Symbol) or operand.name not in labels:
-                return instructions, None
-            target = [labels[operand.name]] if labels[operand.name] < last else []
-            following = target if instruction.guard is None else following + target
-        elif instruction.row in _ENDS and instruction.guard is None:
-            following = []
-        successors.append(tuple(following))
-    return instructions, successors
-
-
-def _budgets(instructions: Sequence[Instruction], successors: Sequence[tuple[int, ...]]) -> list[set[int | None]]:
-    """The register budgets under which each instruction may run."""
-    found: list[set[int | None]] = [set() for _ in instructions]
-    waiting: list[tuple[int, int | None]] = [(0, None)] if instructions else []
-    while waiting:
-        index, budget = waiting.pop()
-        instruction = instructions[index]
-        if instruction.row.startswith("setmaxnreg"):
-            (operand,) = instruction.operands[:1] or (None,)
-            budget = operand.value if isinstance(operand, Immediate) else None
-        if budget in found[index]:
-            continue
-        found[index].add(budget)
-        waiting.extend((following, budget) for following in successors[index])
-    return found
 
 
 # ---------------------------------------------------------------- what an assembler makes nothing of
@@ -316,9 +274,9 @@ def _sunk(
     order = list(range(len(pure)))
     for _ in range(_SINKING_ROUNDS):
         now_reads, now_writes = [reads[index] for index in order], [writes[index] for index in order]
-        _, live_out = _liveness(now_reads, now_writes, successors, places)
+        _, live_out = liveness(now_reads, now_writes, successors, places)
         moved = False
-        for begin, end in _blocks(successors):
+        for begin, end in basic_blocks(successors):
             block = order[begin:end]
             after = live_out[end - 1]
             live_behind = {name for name in places if after >> places[name] & 1}
@@ -329,16 +287,6 @@ def _sunk(
         if not moved:
             break
     return order
-
-
-def _blocks(successors: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
-    """(first, past the last) of every stretch that is entered and left at its ends alone."""
-    leaders = {0}
-    for index, following in enumerate(successors):
-        if following != (index + 1,):
-            leaders.update((index + 1, *following))
-    starts = sorted(leader for leader in leaders if leader < len(successors))
-    return list(zip(starts, [*starts[1:], len(successors)], strict=True))
 
 
 def _sunk_block(
@@ -385,7 +333,7 @@ def _overlapped(
     """Places in blocks with many loads from global memory, or with many long chains of arithmetic: an assembler starts
     the next ones before the last are done."""
     found: set[int] = set()
-    for begin, end in _blocks(successors):
+    for begin, end in basic_blocks(successors):
         depths: dict[str, int] = {}
         slow = 0
         for index in range(begin, end):
@@ -399,51 +347,3 @@ def _overlapped(
 
 def _is_load(instruction: Instruction) -> bool:
     return instruction.row == "ld" and "global" in instruction.modifiers
-
-
-# ---------------------------------------------------------------- liveness
-
-
-def _bits(names: Iterable[str], places: Mapping[str, int]) -> int:
-    value = 0
-    for name in names:
-        value |= 1 << places[name]
-    return value
-
-
-def _liveness(
-    reads: Sequence[set[str]],
-    writes: Sequence[set[str]],
-    successors: Sequence[tuple[int, ...]],
-    places: Mapping[str, int],
-) -> tuple[list[int], list[int]]:
-    """Registers live before and after each instruction, as bits."""
-    read = [_bits(names, places) for names in reads]
-    kept = [~_bits(names, places) for names in writes]
-    before = [0] * len(read)
-    after = [0] * len(read)
-    changed = True
-    while changed:
-        changed = False
-        for index in range(len(read) - 1, -1, -1):
-            live = 0
-            for following in successors[index]:
-                live |= before[following]
-            after[index] = live
-            value = read[index] | (live & kept[index])
-            if value != before[index]:
-                before[index] = value
-                changed = True
-    return before, after
-
-
-def _width_masks(widths: Mapping[str, int], places: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
-    masks: dict[int, int] = {}
-    for name, width in widths.items():
-        if width:
-            masks[width] = masks.get(width, 0) | 1 << places[name]
-    return tuple(masks.items())
-
-
-def _weight(live: int, masks: Sequence[tuple[int, int]]) -> int:
-    return sum(width * (live & mask).bit_count() for width, mask in masks)

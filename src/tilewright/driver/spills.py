@@ -1,8 +1,9 @@
 """A kernel spills registers to local memory: which configuration is tried next, and what is said where none is left?
 
-No accepted kernel spills. What spills is known once the text is assembled; then a tile that the compiler chose gives
-way to one whose accumulators leave more registers, narrower ones of the same kind first, so that as little as possible
-changes. A tile that was asked for is refused, with the place where most registers live (`driver.register_pressure`).
+No accepted kernel spills. What spills is known once the text is assembled. Then registers get slots in shared memory
+(`synth.spill_slots`) where some is left over. Else a tile that the compiler chose gives way to one whose accumulators
+leave more registers, narrower ones of the same kind first, so that as little as possible changes; at last stages give
+way to slots. What still spills is refused, with the place where most registers live (`driver.register_pressure`).
 Checked by: tests/driver/test_spills.py.
 """
 
@@ -15,7 +16,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.register_pressure import register_pressure
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.synth.spill_slots import slots_to_try
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
 
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
@@ -33,6 +36,18 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
     for tile in _SMALL_TILES:
         if tile[0] <= decisions.tile_m and tile[0] * tile[1] < decisions.unit_rows * decisions.tile_n:
             yield replace(wanted, tile=tile, turns=False)
+
+
+def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
+    """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
+    spare, instead = (), ()
+    if isinstance(decisions, PipelineDecisions):
+        spare, instead = slots_to_try(decisions, spill_bytes, target)
+    for count in spare:
+        yield replace(wanted, spill_slots=count)
+    yield from roomier(decisions, wanted)
+    for count in instead if wanted.stages is None else ():
+        yield replace(wanted, spill_slots=count)
 
 
 def _is_fixed(wanted: Wanted) -> bool:

@@ -31,6 +31,10 @@ class Text:
         self.taken[kind] = number + 1
         return f"{_PREFIXES[kind]}{number}"
 
+    def kind_of(self, register: str) -> str:
+        """The type of a register that was taken here. Raises KeyError for another name."""
+        return {prefix: kind for kind, prefix in _PREFIXES.items()}[register.rstrip("0123456789")]
+
     def label(self, stem: str) -> str:
         self.labels += 1
         return f"{stem}_{self.labels}"

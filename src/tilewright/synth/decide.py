@@ -47,6 +47,7 @@ from tilewright.synth.register_operand import fixed_for_registers, raw_operand, 
 from tilewright.synth.scaled_product import choose_promotion
 from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
+from tilewright.synth.spill_slots import refuse_spill_slots
 from tilewright.synth.split import require_split
 from tilewright.synth.staged_store import planned
 from tilewright.synth.store_chunks import staged_row
@@ -73,6 +74,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     if groups is not None:
         decisions = decide_grouped(program, groups, target, wanted)
     elif products is None:
+        refuse_spill_slots(wanted)
         decisions = _decide_elementwise(program, target, wanted)
     else:
         decisions = _decide_pipeline(program, products, target, wanted)

@@ -39,6 +39,7 @@ from tilewright.synth.further_operands import further_operands
 from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
+from tilewright.synth.spill_slots import spill_bytes
 from tilewright.synth.tile_order import refuse_tile_order
 from tilewright.synth.turns import BARRIER_BYTES
 from tilewright.synth.wanted import Wanted
@@ -143,7 +144,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     )
     stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
     rows_bytes = ROWS_BYTES * consumers
-    turn_bytes = BARRIER_BYTES if shape.turns else 0
+    turn_bytes = (BARRIER_BYTES if shape.turns else 0) + spill_bytes(consumers, target, wanted, reasons)
     stages = _stages(stage_bytes, rows_bytes + turn_bytes, target, wanted, reasons)
     plans = (
         plan_load(a, tile_m, depth, 1, stages),
@@ -185,6 +186,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         programmatic=int(wanted.programmatic is True),
         more_b=tuple(others),
         turns=int(shape.turns),
+        spill_slots=wanted.spill_slots,
         grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
     )
 

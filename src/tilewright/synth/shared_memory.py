@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision
+from tilewright.synth.spill_slots import spill_bytes
 from tilewright.synth.split import meeting_bytes
 from tilewright.synth.tile_shape import TileShape
 from tilewright.synth.wanted import Wanted
@@ -47,7 +48,7 @@ def divide_shared_memory(
     slot_bytes: of one slot of both operands.
     """
     tile_n, consumers = shape.columns // shape.split, shape.consumers
-    meeting = meeting_bytes(shape, target)
+    meeting = meeting_bytes(shape, target) + spill_bytes(consumers, target, wanted, reasons)
     share = target.limit("multiprocessor.shared_bytes") // shape.resident - target.limit("cta.shared_reserved_bytes")
     limit = min(target.limit("cta.shared_bytes_max"), share) - meeting
     barrier_bytes = 2 * target.limit("mbarrier.bytes")
