@@ -41,6 +41,7 @@ class RecordingDriver:
     functions: dict[str, list[int]]
     static_shared_bytes: int = 0
     max_threads: int = 1024
+    resident_ctas: int = 1
     fail: dict[str, Any] = field(default_factory=dict)
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     launches: list[Launched] = field(default_factory=list)
@@ -95,6 +96,9 @@ class RecordingDriver:
         if index >= len(sizes):
             return (real.CUresult.CUDA_ERROR_INVALID_VALUE, 0, 0)
         return (SUCCESS, 0, sizes[index])
+
+    def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: Any, threads: int, size: int) -> Sequence[Any]:
+        return (self.resident_ctas,)
 
     def do_cuMemAlloc(self, size_bytes: int) -> Sequence[Any]:
         memory = ctypes.create_string_buffer(size_bytes)

@@ -308,6 +308,29 @@ def test_a_workspace_that_cannot_be_zeroed_is_freed(fake: Any) -> None:
     assert fake.capture_mode.name.endswith("GLOBAL")
 
 
+def waiting_plan(ctas: int) -> LaunchPlan:
+    """Of a kernel whose CTAs wait for one another."""
+    second = dataclasses.replace(PLAN.launches[1], grid=(ctas, 1, 1), resident=True)
+    return dataclasses.replace(PLAN, launches=(PLAN.launches[0], second))
+
+
+def test_ctas_that_wait_for_one_another_must_fit_at_once(fake: Any) -> None:
+    ctas = 2 * gpu.open_device().sm_count
+    fake.resident_ctas = 2
+    load(waiting_plan(ctas)).run(POINTERS)
+    assert fake.launches[1].grid == (ctas, 1, 1)
+    with pytest.raises(TilewrightError, match=f"wait for one another, and .* has room for {ctas}") as caught:
+        load(waiting_plan(ctas + 1))
+    assert "stream_k" in caught.value.remedy
+    assert fake.count("cuModuleUnload") == 1
+
+
+def test_a_grid_whose_ctas_do_not_wait_for_one_another_may_be_larger(fake: Any) -> None:
+    fake.resident_ctas = 0
+    load().run(POINTERS)
+    assert fake.count("cuOccupancyMaxActiveBlocksPerMultiprocessor") == 0
+
+
 def test_a_missing_entry_unloads_the_module(fake: Any) -> None:
     fake.fail["cuModuleGetFunction"] = fake.CUresult.CUDA_ERROR_NOT_FOUND
     with pytest.raises(TilewrightError, match="looking up first in the module of demo: CUDA_ERROR_NOT_FOUND"):

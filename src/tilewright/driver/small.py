@@ -9,9 +9,9 @@ Since the lowering turns extents into immediates only, the small text is the lar
 pair that differs must be a pair of the same quantity: an extent, a number of tiles, a bound. `same_but_for_extents`
 checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
 
-Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`. What is left
-to trust: that an immediate stands where its quantity belongs in the large text. Checked by:
-tests/driver/test_small_batch.py, test_small_groups.py and test_small_streams.py; tests/end_to_end/test_mutations_text.py.
+Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`. What is
+left to trust: that an immediate stands where its quantity belongs in the large text. Checked by:
+tests/driver/test_small_batch.py, test_small_groups.py, test_small_streams.py; tests/end_to_end/test_mutations_text.py.
 """
 
 from __future__ import annotations

@@ -91,6 +91,8 @@ class LoadedPlan:
                 for launch in plan.launches:
                     self._fit(launch)
                 self._allow()
+                for launch in plan.launches:
+                    self._require_room(launch)
             except TilewrightError:
                 self._cuda.cuModuleUnload(self._module)
                 raise
@@ -269,6 +271,22 @@ class LoadedPlan:
                 f"{described}: the plan passes parameters of {expected} bytes, and the function takes {actual}"
                 + (" or more" if len(actual) > len(expected) else ""),
                 remedy="the plan and the module are of different programs: compile again",
+            )
+
+    def _require_room(self, launch: Launch) -> None:
+        """Raises TilewrightError for a grid whose CTAs wait for one another and that does not fit on the GPU at once,
+        its own as it may be."""
+        if not launch.resident:
+            return
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        asked = self._cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            self._functions[launch.entry], threads, launch.dynamic_smem_bytes
+        )
+        room = int(gpu.check(asked, f"asking for the occupancy of {launch.entry}")) * self.device.sm_count
+        if launch.grid[0] * launch.grid[1] * launch.grid[2] > room:
+            raise TilewrightError(
+                f"{self._describe(launch)}: its CTAs wait for one another, and {self.device.name} has room for {room}",
+                remedy="compile with stream_k=False, or for fewer multiprocessors",
             )
 
     def _allow(self) -> None:
