@@ -5,7 +5,8 @@ store it together, and meanwhile the tensor cores wait. In turn ("ping-pong"), a
 stores while the next one multiplies, and passes on the right to multiply once its products are issued. What a tile
 costs either way is the interval over its tiles, from the same scheduler that orders the tasks inside a tile: with
 products of W cycles and an epilogue of E it finds W + E, and the longer of W and (W + E) / 2, each with what signals
-cost.
+cost. `synth.turns` compares tiles by it. What passing the right to multiply costs is more than a signal: until the
+other one's first product is in the tensor cores (`pipeline.turn_cycles`, a fact of the target).
 
 A whole tile's accumulators must fit one consumer to be taken in turn. Not handled: what the copy engine does during an
 epilogue (it runs ahead, as far as the ring has slots). Checked by: tests/synth/test_tile_loop.py.
@@ -13,7 +14,7 @@ epilogue (it runs ahead, as far as the ring has slots). Checked by: tests/synth/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.schedule import Method, Schedule
@@ -43,6 +44,7 @@ def tile_loop(name: str, costs: TileCosts, target: Target, assignment: Assignmen
     if min(costs.products_cycles, costs.consumers, costs.tiles) < 1 or costs.epilogue_cycles < 0:
         raise TilewrightError(f"{name}: a tile without products, consumers or turns", remedy="give 1 or more of each")
     rates = task_rates(target)
+    channel = replace(rates.channel, signal_cycles=target.limit("pipeline.turn_cycles"))
     together = assignment == "cooperative"
     warpgroup = target.limit("warpgroup.threads")
     names = ("consumers",) if together else tuple(f"consumer {number}" for number in range(costs.consumers))
@@ -75,7 +77,7 @@ def tile_loop(name: str, costs: TileCosts, target: Target, assignment: Assignmen
             (),
             (TENSOR_CORES, _STORE_PATH),
             tuple(Role(role, threads, costs.consumer_registers) for role in names),
-            rates.channel,
+            channel,
             0,
             rates.warp_instructions_per_cycle,
             max(1, costs.tiles // len(names)),
@@ -108,3 +110,12 @@ def schedule_tiles(
         tiles = costs.consumers if way == "ping-pong" else 1
         found.append(TileSchedule(way, graph, schedule, schedule.interval_cycles / tiles))
     return tuple(sorted(found, key=lambda each: each.cycles_of_a_tile))
+
+
+def loop_cycles(costs: TileCosts, target: Target, assignment: Assignment) -> float:
+    """Of all tiles of a CTA, by the schedule of that assignment: where tiles are taken in turn, the last one's epilogue
+    is hidden by nothing. Raises TilewrightError for costs that make no sense."""
+    schedule = schedule_graph(tile_loop("tiles", costs, target, assignment))
+    if assignment == "cooperative":
+        return schedule.interval_cycles * costs.tiles
+    return schedule.interval_cycles / costs.consumers * costs.tiles + costs.epilogue_cycles

@@ -19,6 +19,7 @@ from tilewright.synth.memory_bound import memory_cycles
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.shared_memory import SharedMemory
 from tilewright.synth.store_chunks import StagedRow, staged_row
+from tilewright.synth.tile_loop import TileCosts, loop_cycles
 from tilewright.synth.tile_shape import TileQuestion, TileShape, held_columns, loaded_columns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -37,17 +38,10 @@ _SHARED: tuple[tuple[int, int, int], ...] = (
     (128, 128, 2),
 )
 """(rows, columns, consumers) of shared tiles that are compared with tiles taken in turn."""
-_START_CYCLES = 6000
-_STORE_BYTES_PER_CYCLE = 24
-_CHUNK_CYCLES = 50
-_TURN_CYCLES = 500
-_FETCH = {2: 64 / 72, 1: 1.1}
 _SHARPNESS = 16
-"""Parameters of the comparison below, fitted to 270 runs of 19 shapes on an H200 (`python -m bench large-tiles`), of
-whose times they explain all but 0.7 % in the median. Cycles until an empty pipeline is full; how fast a tile's result
-leaves, and what each of its chunks costs besides; what passing the turn costs; how much longer than by the L2 cache's
-sustained rate a slice is fetched, by bytes of an element (8-bit ones fitted to 110 runs of 12 shapes); and how sharply
-the longer of multiplying and fetching hides the other."""
+"""How sharply the longer of multiplying and fetching hides the other: a parameter of this model. With the target's
+facts `pipeline.*`, fitted to 270 runs of 19 shapes on an H200 (`python -m bench large-tiles`), it explains their times
+but for 0.7 % in the median."""
 _MOST_BYTE_COLUMNS = 192
 """Of tiles of 8-bit operands taken in turn: wider ones spill where rows and columns have factors (measured)."""
 _LEAST_GAIN = 0.003
@@ -115,8 +109,8 @@ class LargeTile:
 def choose_turns(
     rates: Rates, question: TileQuestion, shape: TileShape, target: Target, wanted: Wanted, reasons: list[str]
 ) -> LargeTile:
-    """Large tiles shared or in turn, whichever takes fewer cycles by a closed form in which only shared tiles pay for
-    their epilogues; `shape`, the best of all shared tiles by `synth.model`, where none is better.
+    """Large tiles shared or in turn, whichever takes fewer cycles by schedules of the loop over tiles, in which only
+    shared tiles pay for their epilogues; `shape`, the best of all shared tiles by `synth.model`, where none is better.
 
     A wish for turns is for tiles of `shape`.
     """
@@ -169,9 +163,9 @@ def choose_turns(
 
 
 def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> float:
-    loop = _loop_cycles(rates, question, shape, turns=turns)
+    loop = _loop_cycles(rates, question, shape, target, turns=turns)
     memory = memory_cycles(question, _chunk_bytes(question, shape, target, turns=turns), target)
-    return _START_CYCLES + (loop**_SHARPNESS + memory**_SHARPNESS) ** (1 / _SHARPNESS)
+    return target.limit("pipeline.start_cycles") + (loop**_SHARPNESS + memory**_SHARPNESS) ** (1 / _SHARPNESS)
 
 
 def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> int:
@@ -184,7 +178,7 @@ def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, tu
     return 0 if row is None else row.bytes
 
 
-def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
+def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> float:
     """Of the multiprocessor with most tiles, once its pipeline is full."""
     rows, columns, depth = question.extents
     if shape.swapped:
@@ -194,12 +188,13 @@ def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, *, turn
     loaded = loaded_columns(rates, question, shape)
     multiplied = (shape.rows, shape.columns * question.products, shape.depth)
     multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
-    each = (multiply**_SHARPNESS + (_FETCH[question.element_bytes] * fetch) ** _SHARPNESS) ** (1 / _SHARPNESS)
+    fetch *= target.limit(f"pipeline.fetch_percent_of_{8 * question.element_bytes}_bits") / 100
+    each = (multiply**_SHARPNESS + fetch**_SHARPNESS) ** (1 / _SHARPNESS)
     tile = math.ceil(depth / shape.depth) * each
     row = staged_row(shape.columns, (question.stored_bytes,))
     chunks = shape.columns * question.stored_bytes // row.bytes if row is not None else shape.columns
-    epilogue = shape.rows * shape.columns * question.stored_bytes / _STORE_BYTES_PER_CYCLE + _CHUNK_CYCLES * chunks
-    if not turns:
-        return waves * (tile + epilogue)
-    # An epilogue longer than the other's product shows through.
-    return waves * max(tile + _TURN_CYCLES, (tile + epilogue) / UNITS) + epilogue
+    stored = shape.rows * shape.columns * question.stored_bytes
+    epilogue = stored / target.limit("pipeline.store_bytes_per_cycle") + target.limit("pipeline.chunk_cycles") * chunks
+    accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
+    costs = TileCosts(round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves)
+    return loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
