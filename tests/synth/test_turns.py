@@ -5,7 +5,10 @@ from tests.synth.test_decide import decided, matmul
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.synth.model import rates_of
+from tilewright.synth.tile_shape import TileQuestion, TileShape, held_columns, loaded_columns
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
 
 
 def test_each_consumer_computes_whole_tiles() -> None:
@@ -57,8 +60,22 @@ def test_wishes_come_before_the_model() -> None:
 
 
 @pytest.mark.parametrize("extent", [1280, 1408, 1664, 1792, 1920, 2176, 2304, 2688, 3328, 3456, 3712])
-def test_boxes_across_the_columns_begin_at_sectors(extent: int) -> None:
-    """Rows of B in memory are fetched from where tiles begin; from inside a sector that is priced twice."""
+def test_boxes_across_the_columns_begin_at_lines(extent: int) -> None:
+    """Rows of B in memory are fetched from where tiles begin; a row that crosses a line is fetched from two."""
     plan = decided(matmul, extent, extent, extent)
     assert isinstance(plan, PipelineDecisions) and plan.b.major == "MN"
-    assert plan.tile_n * 2 % 32 == 0
+    assert plan.tile_n * 2 % 128 == 0
+
+
+def test_what_is_fetched_grows_with_the_lines_and_sectors_that_boxes_cross() -> None:
+    rates = rates_of(target("sm_90a"))
+
+    def factor(columns: int, step: int) -> float:
+        question = TileQuestion((4096, 4096, 4096), 2, 2, (False,), (8, step))
+        shape = TileShape(128, columns, 64, 2)
+        return loaded_columns(rates, question, shape) / held_columns(question, shape)
+
+    # Along the contracted axis boxes begin at lines, whatever the tile.
+    assert all(factor(columns, 8) == 1 for columns in range(96, 208, 8))
+    assert factor(128, 64) == factor(192, 64) == 1
+    assert 1 < factor(160, 64) == factor(96, 64) < factor(112, 64) == factor(176, 64) < factor(152, 64)

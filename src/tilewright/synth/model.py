@@ -25,12 +25,13 @@ _SCATTERED_BYTES_PER_CYCLE = 8
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Per multiprocessor: tensor-core operations (two per multiply-add) and L2 bytes per cycle. sector_bytes: what is
-    fetched at least, from a multiple of it."""
+    fetched at least, from a multiple of it; line_bytes: what a request reaches, from a multiple of it."""
 
     multiprocessors: int
     operations_per_cycle: int
     l2_bytes_per_cycle: int
     sector_bytes: int
+    line_bytes: int
 
 
 def rates_of(target: Target, element_bytes: int = 2) -> Rates:
@@ -41,6 +42,7 @@ def rates_of(target: Target, element_bytes: int = 2) -> Rates:
         target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor"),
         target.limit("device.l2_bytes_per_cycle_per_multiprocessor"),
         target.limit("device.sector_bytes"),
+        target.limit("device.line_bytes"),
     )
 
 
@@ -52,7 +54,7 @@ def pipeline_cycles(
     stored_bytes: int,
     *,
     scattered: bool = False,
-    loaded_columns: int | None = None,
+    loaded_columns: float | None = None,
 ) -> float:
     """Estimated cycles of a program of (rows, columns, contracted) elements cut into `tile`.
 
@@ -71,7 +73,7 @@ def pipeline_cycles(
 
 
 def slice_cycles(
-    rates: Rates, tile: tuple[int, int, int], element_bytes: int, loaded_columns: int | None = None
+    rates: Rates, tile: tuple[int, int, int], element_bytes: int, loaded_columns: float | None = None
 ) -> tuple[float, float]:
     """(tensor-core cycles, L2 cycles) of one slice of the contracted axis."""
     tile_m, tile_n, tile_k = tile
