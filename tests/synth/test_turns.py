@@ -73,7 +73,7 @@ def test_what_is_fetched_grows_with_the_lines_and_sectors_that_boxes_cross() -> 
     def factor(columns: int, step: int) -> float:
         question = TileQuestion((4096, 4096, 4096), 2, 2, (False,), (8, step))
         shape = TileShape(128, columns, 64, 2)
-        return loaded_columns(rates, question, shape) / held_columns(question, shape)
+        return round(loaded_columns(rates, question, shape) / held_columns(question, shape), 6)
 
     # Along the contracted axis boxes begin at lines, whatever the tile.
     assert all(factor(columns, 8) == 1 for columns in range(96, 208, 8))

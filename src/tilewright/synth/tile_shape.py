@@ -29,9 +29,11 @@ _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer: waits, releases and announcements cost as much for a small stage."""
 _MOST_SPANS = 4
 _SECOND_LINE = 1.2
-"""What fetching a row of a box from two lines costs more than from one, of which"""
+"""What fetching a row of a box from two lines costs more than from one, and"""
 _SECOND_SECTOR = 1.22
-"""so many times as much where the row begins inside a sector."""
+"""how many times as much all rows of a box cost where they begin inside a sector; fitted to the times of 133 kernels of
+seven products with rows of B in memory on an H200 (`python -m bench large-tiles --rows-of-b`), of whose choices by this
+model the worst took 3 % longer than the best."""
 _TRIED: tuple[tuple[int, int, int], ...] = (
     (128, 256, 2),
     (256, 128, 2),
@@ -167,8 +169,7 @@ def loaded_columns(rates: Rates, question: TileQuestion, shape: TileShape) -> fl
 
     Boxes that run across the columns begin where tiles do, and each of their rows is as long as a cache line. Where a
     tile begins inside a line, each row is fetched from two; where inside a sector, that sector is fetched for two tiles
-    besides. Fitted, with the two parameters above, to the times of 133 kernels of seven products with rows of B in
-    memory on an H200: of the shapes chosen by them, the slowest took 3 % longer than the best.
+    besides.
     """
     held = held_columns(question, shape)
     if question.loaded_steps[0 if shape.swapped else 1] * question.element_bytes < rates.line_bytes:
