@@ -51,6 +51,7 @@ from tilewright.synth.spill_slots import refuse_spill_slots
 from tilewright.synth.split import require_split
 from tilewright.synth.staged_store import planned
 from tilewright.synth.store_chunks import staged_row
+from tilewright.synth.stream_k import streamed
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile_order import choose_tile_order
@@ -79,7 +80,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     else:
         decisions = _decide_pipeline(program, products, target, wanted)
     if isinstance(decisions, PipelineDecisions):
-        decisions = scheduled(program, decisions, target, wanted)
+        decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 

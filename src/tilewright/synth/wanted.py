@@ -29,7 +29,8 @@ class Wanted:
     of a consumer's thread that may wait in shared memory. unmapped: how an operand that no tensor map describes is
     brought. aligned: of misaligned parameters, bytes of whose multiples one is their address, where that is more than an
     element. accumulation: "precise" if sums are kept in float32, in two levels where the tensor core keeps fewer bits
-    (see `synth.accumulation`); "fast" if by the tensor core alone.
+    (see `synth.accumulation`); "fast" if by the tensor core alone. stream_k: whether tiles left over after whole waves
+    are dealt out to all CTAs slice by slice.
     """
 
     tile: tuple[int, int] | None = None
@@ -54,3 +55,4 @@ class Wanted:
     unmapped: Literal["threads", "workspace"] | None = None
     aligned: tuple[tuple[str, int], ...] = ()
     accumulation: Literal["precise", "fast"] | None = None
+    stream_k: bool | None = None
