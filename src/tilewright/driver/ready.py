@@ -86,6 +86,13 @@ def misaligned_names(views: Mapping[str, ArrayView]) -> tuple[str, ...]:
     return tuple(name for name, view in views.items() if view.device == "cuda" and view.pointer % alignment)
 
 
+def alignments_of_misaligned(views: Mapping[str, ArrayView]) -> tuple[tuple[str, int], ...]:
+    """Of arrays that `misaligned_names` names, the power of two that divides the address, where it is more than an
+    element: threads may copy pieces of as many bytes."""
+    found = ((name, views[name].pointer & -views[name].pointer) for name in misaligned_names(views))
+    return tuple((name, alignment) for name, alignment in found if alignment > views[name].element.bytes)
+
+
 def _check_promises(kernel: Kernel, views: Mapping[str, ArrayView]) -> None:
     for item in kernel.parameters:
         view, promised = views.get(item.name), item.alignment_bytes
@@ -142,6 +149,6 @@ def launch(kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str,
         )
     named = {item.name: view for item, view in zip(given, views, strict=False)}
     _check_promises(kernel, named)
-    misaligned = misaligned_names(named)
-    compiled = compile_for(kernel, dims, dtype=dtypes, strides=strides, wanted=Wanted(misaligned=misaligned))
+    wanted = Wanted(misaligned=misaligned_names(named), aligned=alignments_of_misaligned(named))
+    compiled = compile_for(kernel, dims, dtype=dtypes, strides=strides, wanted=wanted)
     return compiled(*arguments, out=cast("object", out))

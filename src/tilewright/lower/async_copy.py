@@ -38,7 +38,7 @@ from tilewright.lower.places import BufferPlace, GlobalPlace
 from tilewright.lower.rings import barrier_address
 
 _ROW_BYTES = 128
-_CACHE = "L2::128B"
+_CACHE = ".L2::128B"
 """Rows are read slice after slice, so what lies beside a piece is wanted next."""
 
 # ---------------------------------------------------------------- construction
@@ -170,7 +170,7 @@ def _lower_issue(lowering: Lowering, op: AsyncCopyIssueOp) -> None:
         bytes_left = text.into("b32", "sub.s32", inner_extent, column)
         bytes_left = text.into("b32", "mul.lo.s32", bytes_left, width)
         bytes_left = text.into("b32", "min.s32", bytes_left, piece)
-    opcode = f"cp.async.{'cg' if piece == 16 else 'ca'}.shared.global.{_CACHE}"
+    opcode = f"cp.async.{'cg' if piece == 16 else 'ca'}.shared.global{_CACHE}"
     for turn in range(-(-rows // at_once)):
         done = turn * at_once
         guard = ""

@@ -23,8 +23,9 @@ _ALIGNED_BYTES = 16
 
 
 def repeat_key(arrays: Sequence[Any]) -> tuple[object, ...] | None:
-    """What a compiled call depends on: of every array its element, shape, strides, GPU, and whether it begins at a
-    multiple of 16 bytes; None for an absent array. None where an array is anything but a plain tensor on a GPU."""
+    """What a compiled call depends on: of every array its element, shape, strides, GPU, and of which power of two, up
+    to 16 bytes, its address is a multiple; None for an absent array. None where an array is anything but a plain tensor
+    on a GPU."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -41,7 +42,8 @@ def repeat_key(arrays: Sequence[Any]) -> tuple[object, ...] | None:
             array.shape,
             array.stride(),
             array.get_device(),
-            array.data_ptr() % _ALIGNED_BYTES == 0,
+            # The power of two that divides the address, as far as it matters.
+            (array.data_ptr() | _ALIGNED_BYTES) & -(array.data_ptr() | _ALIGNED_BYTES),
         )
     return tuple(parts)
 
