@@ -3,6 +3,8 @@
 # pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
 """A kernel that would spill gets another tile, or is refused where its tile was asked for."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.base.error import TilewrightError
@@ -31,9 +33,19 @@ _SPILLING = Wanted(tile=(128, 200), turns=True)
 """Tiles whose accumulators leave 32 registers: ptxas 12.9 and 13.0 spill 16 bytes of this program."""
 
 
-def test_a_tile_that_was_asked_for_is_refused_with_the_place() -> None:
+def test_a_tile_that_was_asked_for_gets_slots() -> None:
+    made = compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=_SPILLING, rerun=False)
+    assert isinstance(made.decisions, PipelineDecisions)
+    assert (made.decisions.tile_n, made.decisions.spill_slots > 0) == (200, True)
+    assert made.assembly is not None
+    assert made.assembly.spill_bytes == 0
+
+
+def test_slots_take_no_stage_that_was_asked_for() -> None:
+    """Then nothing is left but to refuse the tile, with the place."""
+    wanted = replace(_SPILLING, stages=5)
     with pytest.raises(TilewrightError, match=r"would spill \d+ bytes.*registers.*line \d+") as refused:
-        compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=_SPILLING, rerun=False)
+        compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=wanted, rerun=False)
     assert "fewer columns" in (refused.value.remedy or "")
 
 

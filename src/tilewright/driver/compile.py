@@ -158,7 +158,10 @@ def compile_kernel(
     spill_bytes = compilation.assembly.spill_bytes
     for wish in without_spills(compilation.decisions, wanted, spill_bytes, target_named(target)):
         try:
-            other = once(wanted=wish)
+            # Proved only once it is known not to spill.
+            other = once(wanted=wish, rerun=False)
+            if rerun and not _spills(other):
+                other = once(wanted=wish)
         except Undecided:
             raise
         except TilewrightError as error:

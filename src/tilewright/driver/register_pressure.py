@@ -19,20 +19,24 @@ Checked by: tests/driver/test_register_pressure.py, against `ptxas -v`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Kernel, Register, TensorAddress
+from tilewright.frontends.ptx.ast import Address, Instruction, Kernel, Register, TensorAddress
 from tilewright.machine.live_ranges import (
     as_bits,
     basic_blocks,
+    constant_registers,
     control_flow,
     liveness,
     register_budgets,
     register_widths,
     registers_in,
+    starts_accumulators,
     width_masks,
+    writers_of,
+    written_once,
 )
 from tilewright.machine.slice_operands import facts_of, registers_of
 
@@ -44,9 +48,6 @@ _MANY_SLOW = 8
 """In blocks with so many loads from global memory, or so many chains of dependent arithmetic as long, it starts some
 ahead: about so many registers more, less those that the text has in flight itself. Fitted to 15 epilogues likewise."""
 _SINKING_ROUNDS = 4
-_FOLDED = frozenset(
-    {"mov", "add", "sub", "mul", "mad", "shl", "shr", "and", "or", "xor", "cvt", "cvta", "selp", "setp"}
-)
 _COPIES = frozenset({"mov", "cvta"})
 _CHAINED = frozenset({"fma", "mul", "add", "sub", "ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"})
 
@@ -78,14 +79,14 @@ def register_pressure(kernel: Kernel) -> tuple[RolePressure, ...] | None:
     widths = register_widths(kernel)
     reads = [set(fact.reads) & widths.keys() for fact in facts]
     writes = [set(fact.writes) & widths.keys() for fact in facts]
-    writers = _writers(writes)
-    constants = _constants(instructions, reads, writes, writers)
+    writers = writers_of(writes)
+    constants = constant_registers(instructions, reads, writes, writers)
     for index, instruction in enumerate(instructions):
-        if _starts_accumulators(instruction, instructions, writers):
+        if starts_accumulators(instruction, instructions, writers):
             reads[index] -= writes[index]
         if instruction.guard is not None:
             # What a guarded instruction may leave as it was lives on through it.
-            reads[index] |= writes[index] if not _only_written_here(writes[index], writers) else set()
+            reads[index] |= writes[index] if not written_once(writes[index], writers) else set()
     origins = _origins(instructions, writers, reads, constants)
     for index, names in enumerate(reads):
         reads[index] = {origins.get(name, name) for name in names} - constants
@@ -132,56 +133,6 @@ def without_limits(text: str) -> str:
 
 
 # ---------------------------------------------------------------- what an assembler makes nothing of
-
-
-def _writers(writes: Sequence[set[str]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for index, names in enumerate(writes):
-        for name in names:
-            found.setdefault(name, []).append(index)
-    return found
-
-
-def _only_written_here(names: Iterable[str], writers: Mapping[str, list[int]]) -> bool:
-    return all(len(writers[name]) == 1 for name in names)
-
-
-def _constants(
-    instructions: Sequence[Instruction],
-    reads: Sequence[set[str]],
-    writes: Sequence[set[str]],
-    writers: Mapping[str, list[int]],
-) -> set[str]:
-    """Registers written once, without a guard, from immediates, symbols and other such registers alone."""
-    found: set[str] = set()
-    for index, instruction in enumerate(instructions):
-        if instruction.guard is not None or instruction.row.split(".")[0] not in _FOLDED:
-            continue
-        special = any(
-            isinstance(operand, Register) and operand.name.startswith("%") and operand.name not in writers
-            for operand in instruction.operands[1:]
-        )
-        if not special and reads[index] <= found and _only_written_here(writes[index], writers):
-            found |= writes[index]
-    return found
-
-
-def _starts_accumulators(
-    instruction: Instruction, instructions: Sequence[Instruction], writers: Mapping[str, list[int]]
-) -> bool:
-    """Whether a wgmma's scale of the old accumulator is the constant false: `setp.ne x, 0, 0`."""
-    if not instruction.row.startswith("wgmma.mma_async"):
-        return False
-    for operand in instruction.operands[3:4]:
-        if isinstance(operand, Immediate):
-            return operand.value == 0
-        if isinstance(operand, Register) and len(writers.get(operand.name, ())) == 1:
-            comparison = instructions[writers[operand.name][0]]
-            values = comparison.operands[1:3]
-            if comparison.row.startswith("setp") and "ne" in comparison.modifiers:
-                numbers = [value.value for value in values if isinstance(value, Immediate)]
-                return len(numbers) == 2 and numbers[0] == numbers[1]
-    return False
 
 
 def _origins(

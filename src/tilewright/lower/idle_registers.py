@@ -21,7 +21,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.live_ranges import as_bits, liveness, register_budgets, registers_in, width_masks
+from tilewright.machine.live_ranges import (
+    as_bits,
+    constant_registers,
+    liveness,
+    register_budgets,
+    registers_in,
+    starts_accumulators,
+    width_masks,
+    writers_of,
+    written_once,
+)
 from tilewright.machine.slice_operands import Facts, facts_of, is_volatile
 
 REGISTER = re.compile(r"%[A-Za-z]+[0-9]+")
@@ -62,12 +72,18 @@ def choose_idle(
     facts = [facts_of(instruction) for instruction in instructions]
     reads = [set(fact.reads) & widths.keys() for fact in facts]
     writes = [set(fact.writes) & widths.keys() for fact in facts]
+    writers = writers_of(writes)
+    constants = constant_registers(instructions, reads, writes, writers)
+    for index, instruction in enumerate(instructions):
+        reads[index] -= constants
+        if starts_accumulators(instruction, instructions, writers):
+            reads[index] -= writes[index]
     places = {name: bit for bit, name in enumerate(widths)}
     masks = width_masks(widths, places)
     live, _ = liveness(reads, writes, successors, places)
     budgets = register_budgets(instructions, successors)
     mentions = _mentions(instructions, widths)
-    chains = _chains(instructions, facts, widths)
+    chains = _chains(instructions, facts, widths, writers)
     flow = _Flow.of(instructions, successors)
     multiplied = {
         name for instruction, names in zip(instructions, writes, strict=True)
@@ -110,19 +126,18 @@ def _mentions(instructions: Sequence[Instruction], widths: Mapping[str, int]) ->
 
 
 def _chains(
-    instructions: Sequence[Instruction], facts: Sequence[Facts], widths: Mapping[str, int]
+    instructions: Sequence[Instruction],
+    facts: Sequence[Facts],
+    widths: Mapping[str, int],
+    writers: Mapping[str, list[int]],
 ) -> dict[str, tuple[int, ...]]:
     """By register that few plain instructions compute from what never changes: those instructions, in order."""
-    written: dict[str, list[int]] = {}
-    for index, fact in enumerate(facts):
-        for name in fact.writes & widths.keys():
-            written.setdefault(name, []).append(index)
     found: dict[str, tuple[int, ...]] = {}
     for index, (instruction, fact) in enumerate(zip(instructions, facts, strict=True)):
         if fact.kind != "compute" or instruction.guard is not None or len(fact.writes) != 1:
             continue
         (name,) = fact.writes
-        if name not in widths or not widths[name] or len(written[name]) != 1:
+        if name not in widths or not widths[name] or not written_once((name,), writers):
             continue
         sources = set(fact.reads)
         if any(source not in widths and is_volatile(source) for source in sources):

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Symbol
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Register, Symbol
 
 _WIDTHS = {"b64": 2, "u64": 2, "s64": 2, "f64": 2, "b128": 4, "pred": 0}
 _ENDS = frozenset({"ret", "exit", "trap"})
+_FOLDED = frozenset(
+    {"mov", "add", "sub", "mul", "mad", "shl", "shr", "and", "or", "xor", "cvt", "cvta", "selp", "setp"}
+)
 
 
 def register_widths(kernel: Kernel) -> dict[str, int]:
@@ -128,3 +131,55 @@ def width_masks(widths: Mapping[str, int], places: Mapping[str, int]) -> tuple[t
 def registers_in(live: int, masks: Sequence[tuple[int, int]]) -> int:
     """32-bit registers that a set of registers takes."""
     return sum(width * (live & mask).bit_count() for width, mask in masks)
+
+
+def writers_of(writes: Sequence[set[str]]) -> dict[str, list[int]]:
+    """By register, the instructions that write it."""
+    found: dict[str, list[int]] = {}
+    for index, names in enumerate(writes):
+        for name in names:
+            found.setdefault(name, []).append(index)
+    return found
+
+
+def written_once(names: Iterable[str], writers: Mapping[str, list[int]]) -> bool:
+    """Whether each has a single instruction that writes it."""
+    return all(len(writers[name]) == 1 for name in names)
+
+
+def constant_registers(
+    instructions: Sequence[Instruction],
+    reads: Sequence[set[str]],
+    writes: Sequence[set[str]],
+    writers: Mapping[str, list[int]],
+) -> set[str]:
+    """Registers written once, without a guard, from immediates, symbols and other such registers alone."""
+    found: set[str] = set()
+    for index, instruction in enumerate(instructions):
+        if instruction.guard is not None or instruction.row.split(".")[0] not in _FOLDED:
+            continue
+        special = any(
+            isinstance(operand, Register) and operand.name.startswith("%") and operand.name not in writers
+            for operand in instruction.operands[1:]
+        )
+        if not special and reads[index] <= found and written_once(writes[index], writers):
+            found |= writes[index]
+    return found
+
+
+def starts_accumulators(
+    instruction: Instruction, instructions: Sequence[Instruction], writers: Mapping[str, list[int]]
+) -> bool:
+    """Whether a wgmma's scale of the old accumulator is the constant false: `setp.ne x, 0, 0`."""
+    if not instruction.row.startswith("wgmma.mma_async"):
+        return False
+    for operand in instruction.operands[3:4]:
+        if isinstance(operand, Immediate):
+            return operand.value == 0
+        if isinstance(operand, Register) and len(writers.get(operand.name, ())) == 1:
+            comparison = instructions[writers[operand.name][0]]
+            values = comparison.operands[1:3]
+            if comparison.row.startswith("setp") and "ne" in comparison.modifiers:
+                numbers = [value.value for value in values if isinstance(value, Immediate)]
+                return len(numbers) == 2 and numbers[0] == numbers[1]
+    return False
