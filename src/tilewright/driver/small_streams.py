@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.stream_share import share_quantities
@@ -30,10 +31,21 @@ class SmallStream:
 def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     """The instance of decisions that stream. tiles, slices: of the program, in all and of each tile."""
     streamed = min(_STREAMED, d.streamed)
-    # A ring's worth of slots and nearly another, so that every slot is filled again.
-    short = min(slices, math.ceil((2 * d.stages - 1) / d.granule) * d.granule)
-    ctas = min(_CTAS, d.ctas, streamed * short // d.granule)
+    # A ring's worth of slots and nearly another, so that every slot is filled again; an odd number of granules, so that
+    # the middle of all is no place where one share of five ends.
+    granules = max(_CTAS, math.ceil((2 * d.stages - 1) / d.granule)) | 1
+    short = min(slices, granules * d.granule)
+    most = min(_CTAS, d.ctas, streamed * short // d.granule)
+    choices = [ctas for ctas in range(most, streamed, -1) if _crosses(streamed, short // d.granule, ctas)]
+    ctas = choices[0] if choices else most
     return SmallStream(ctas, streamed, streamed + min(_WHOLE, tiles - d.streamed), short)
+
+
+def _crosses(streamed: int, granules: int, ctas: int) -> bool:
+    """Whether a share lies in two tiles. granules: of a tile."""
+    base, larger = divmod(streamed * granules, ctas)
+    edges = [cta * base + min(cta, larger) for cta in range(ctas + 1)]
+    return any(low // granules < (high - 1) // granules for low, high in pairwise(edges))
 
 
 def stream_quantities(d: PipelineDecisions, slices: int) -> list[int]:

@@ -1,0 +1,64 @@
+"""Which tiles are streamed, and what is said where none can be."""
+
+from typing import Any
+
+import pytest
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.driver.kernels import batched_kernel, gated_kernel, matmul_kernel
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.decide import decide
+from tilewright.synth.stream_k import leftover
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+TARGET = target("sm_90a")
+
+
+def decided(dims: dict[str, int], kernel: Kernel = matmul_kernel, **wanted: Any) -> PipelineDecisions:
+    elements = {parameter.name: Element.BF16 for parameter in kernel.parameters}
+    found = decide(the_program(trace(kernel, dims, elements, None)), TARGET, Wanted(**wanted))
+    assert isinstance(found, PipelineDecisions)
+    return found
+
+
+def test_what_is_left_after_whole_waves_is_streamed() -> None:
+    d = decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 256), turns=False, stream_k=True)
+    assert (d.streamed, d.granule, d.ctas) == (32 * 24 % 132, 1, 132)
+    assert "the first 108 of 768 tiles are streamed over 132 CTAs" in d.reasons[-1]
+    assert decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 256), stream_k=False).streamed == 0
+
+
+def test_parts_of_tiles_taken_in_turn_have_two_slices() -> None:
+    d = decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 192), turns=True, stream_k=True)
+    assert d.turns and d.granule == 2 and d.tile_units == 1
+    odd = leftover(tiles=100, slices=63, least=2, ctas=132)
+    assert odd is not None and odd.granule == 3
+
+
+def test_nothing_is_left_where_tiles_come_out_even_or_slices_cannot_be_dealt_out() -> None:
+    assert leftover(tiles=264, slices=64, least=1, ctas=132) is None
+    assert leftover(tiles=133, slices=64, least=1, ctas=132) is None  # one tile of 64 slices, 132 CTAs
+    assert leftover(tiles=100, slices=61, least=2, ctas=132) is None  # a prime number
+
+
+@pytest.mark.parametrize(
+    ("dims", "kernel", "wanted", "why"),
+    [
+        ({"M": 2112, "N": 2048, "K": 512}, matmul_kernel, {"tile": (128, 128), "cluster": (2, 1)}, "cluster"),
+        ({"M": 128, "N": 2048, "K": 4096}, matmul_kernel, {"tile": (128, 64), "split": 2}, "cluster"),
+        ({"B": 3, "M": 512, "N": 512, "K": 512}, batched_kernel("none"), {}, "matrices"),
+        ({"M": 2048, "N": 1024, "K": 512}, gated_kernel("silu"), {}, "several products"),
+        ({"M": 128, "N": 132 * 128, "K": 512}, matmul_kernel, {"tile": (128, 128)}, "leave nothing"),
+    ],
+)
+def test_what_cannot_be_streamed_is_refused_with_the_reason(
+    dims: dict[str, int], kernel: Kernel, wanted: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(TilewrightError, match=f"no tiles are streamed: .*{why}") as caught:
+        decided(dims, kernel, stream_k=True, **wanted)
+    assert "stream_k" in caught.value.remedy
