@@ -1,6 +1,8 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """What memory takes for a result that leaves in chunks, and which tiles that leaves."""
 
+from itertools import cycle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,16 +29,22 @@ def batched(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], y: tw.Tens
     y[p, i, j] = total
 
 
-@given(st.integers(1, 3000), st.integers(1, 300), st.sampled_from([32, 128]))
-def test_meetings_are_those_of_the_chunks_themselves(row_bytes: int, chunk_bytes: int, unit_bytes: int) -> None:
-    meetings = range(chunk_bytes, row_bytes, chunk_bytes)
-    assert meetings_inside(row_bytes, chunk_bytes, unit_bytes) == sum(place % unit_bytes != 0 for place in meetings)
+@given(st.integers(1, 3000), st.lists(st.integers(1, 300), min_size=1, max_size=4), st.sampled_from([32, 128]))
+def test_meetings_are_those_of_the_chunks_themselves(row_bytes: int, chunks: list[int], unit_bytes: int) -> None:
+    meetings: list[int] = []
+    place = 0
+    for length in cycle(chunks):
+        place += length
+        if place >= row_bytes:
+            break
+        meetings.append(place)
+    assert meetings_inside(row_bytes, tuple(chunks), unit_bytes) == sum(each % unit_bytes != 0 for each in meetings)
 
 
 def test_whole_lines_cost_their_bytes_and_shared_ones_more() -> None:
     question = TileQuestion((512, 4096, 128), 2, 2, (False, True), batch=32)
-    in_rows = memory_cycles(question, 0, HOPPER)
-    whole, of_sectors, split = (memory_cycles(question, chunk_bytes, HOPPER) for chunk_bytes in (128, 32, 80))
+    in_rows = memory_cycles(question, (), HOPPER)
+    whole, of_sectors, split = (memory_cycles(question, (chunk_bytes,), HOPPER) for chunk_bytes in (128, 32, 80))
     assert in_rows == whole < of_sectors < split
     moved = 32 * 2 * ((512 + 4096) * 128 + 512 * 4096)
     ideal = moved * HOPPER.limit("device.clock_hertz") / HOPPER.limit("device.dram_bytes_per_second")

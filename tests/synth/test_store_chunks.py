@@ -18,7 +18,9 @@ def test_rows_are_whole_pieces_and_chunks_fill_the_columns(columns, element_byte
         assert any(columns * each % 16 for each in element_bytes) or len(set(element_bytes)) > 1
         return
     for each in element_bytes:
-        assert row.bytes % 16 == 0 and columns % row.columns(each) == 0 and row.columns(each) <= 256
+        chunks = row.chunks(columns * each)
+        assert sum(chunks) == columns * each and set(chunks) <= {row.bytes, row.tail_bytes}
+        assert all(chunk % 16 == 0 and chunk // each <= 256 for chunk in chunks)
 
 
 @given(st.integers(1, 32).map(lambda count: 8 * count), widths)
@@ -29,11 +31,12 @@ def test_eight_rows_of_sixteen_bytes_lie_in_different_banks(columns, element_byt
     if row is None or row.swizzle in ("32B", "64B"):
         return
     swizzle = _SWIZZLES[row.swizzle]
-    for piece in range(row.bytes // 16):
-        places = [number * row.bytes + 16 * piece for number in range(8)]
-        if swizzle is not None:
-            places = [swizzle(place) for place in places]
-        assert len({place % 128 // 16 for place in places}) == 8
+    for length in (row.bytes, row.tail_bytes):
+        for piece in range(length // 16):
+            places = [number * length + 16 * piece for number in range(8)]
+            if swizzle is not None:
+                places = [swizzle(place) for place in places]
+            assert len({place % 128 // 16 for place in places}) == 8
 
 
 @pytest.mark.parametrize(
@@ -45,9 +48,32 @@ def test_the_fewest_chunks_are_taken(columns, row):
     assert found is not None and (found.bytes, found.swizzle) == row
 
 
+@pytest.mark.parametrize(
+    ("columns", "most_bytes", "chunks"),
+    [
+        (152, 256, (112, 112, 80)),
+        (136, 256, (112, 80, 80)),
+        (184, 256, (144, 112, 112)),
+        (104, 128, (80, 80, 48)),
+        (152, 64, (48, 48, 48, 48, 48, 48, 16)),
+        (152, 32, (16,) * 19),
+        (168, 256, (112, 112, 112)),
+        (8, 256, (16,)),
+    ],
+)
+def test_chunks_of_two_lengths_where_one_would_be_half_a_sector(columns, most_bytes, chunks):
+    row = staged_row(columns, [2], most_bytes)
+    assert row is not None and row.chunks(2 * columns) == chunks
+
+
+def test_results_of_several_lengths_leave_in_chunks_of_one():
+    row = staged_row(152, [2, 4])
+    assert row is None or not row.tails
+
+
 @pytest.mark.parametrize("columns", range(8, 257, 8))
 @pytest.mark.parametrize("widths", [(1,), (2,), (4,), (2, 4)])
 def test_chunks_hold_whole_groups_of_fragment_columns(columns: int, widths: tuple[int, ...]) -> None:
     row = staged_row(columns, widths)
-    assert row is None or all(row.columns(width) % 8 == 0 for width in widths)
+    assert row is None or all(length // width % 8 == 0 for width in widths for length in (row.bytes, row.tail_bytes))
     assert row is not None or widths in ((1,), (2, 4))

@@ -30,6 +30,7 @@ from tilewright.ir import tile
 from tilewright.ir.decisions import (
     RUN_BYTES,
     ElementwiseDecisions,
+    MapDecision,
     OperandDecision,
     PipelineDecisions,
     StoreDecision,
@@ -198,10 +199,13 @@ def _small_decisions(
         return replace(item, map=replace(item.map, dims=(*dims, *groups), strides_bytes=strides_bytes))
 
     def store(item: StoreDecision) -> StoreDecision:
-        if len(item.map.dims) == 2:
-            return replace(item, map=replace(item.map, dims=(columns, rows)))
-        strides_bytes = (item.map.strides_bytes[0], group_strides[item.parameter])
-        return replace(item, map=replace(item.map, dims=(columns, rows, *groups), strides_bytes=strides_bytes))
+        def reduced(one: MapDecision) -> MapDecision:
+            if len(one.dims) == 2:
+                return replace(one, dims=(columns, rows))
+            strides_bytes = (one.strides_bytes[0], group_strides[item.parameter])
+            return replace(one, dims=(columns, rows, *groups), strides_bytes=strides_bytes)
+
+        return replace(item, map=reduced(item.map), tail=tuple(map(reduced, item.tail)))
 
     return replace(
         decisions,

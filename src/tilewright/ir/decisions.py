@@ -79,7 +79,7 @@ class StoreDecision:
     """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
     one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
     `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
-    planned."""
+    planned. tail: another map, if the last `tails` boxes of a tile are narrower, of as many columns as its boxes."""
 
     parameter: str
     path: str
@@ -87,6 +87,14 @@ class StoreDecision:
     along_rows: int
     map: MapDecision
     staging: tuple[ExchangePlan, ...] = ()
+    tail: tuple[MapDecision, ...] = ()
+    tails: int = 0
+
+    def chunks(self, columns: int) -> tuple[int, ...]:
+        """Columns of each box of a tile of so many."""
+        narrow = self.tail[0].box[0] if self.tail else 0
+        whole = (columns - self.tails * narrow) // self.chunk_columns
+        return (self.chunk_columns,) * whole + (narrow,) * self.tails
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,14 @@ from tilewright.lower.build import (
     tensor_map,
 )
 from tilewright.lower.expression import loads_in
-from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, load_ahead
+from tilewright.lower.pipeline_epilogue import (
+    Pipeline,
+    add_epilogue,
+    bulk_wait,
+    load_ahead,
+    tail_name,
+    tail_of,
+)
 from tilewright.lower.prefetch import add_prefetch
 from tilewright.lower.program import rows_in_line, slot_bytes, tile_counts
 from tilewright.lower.register_product import (
@@ -163,6 +170,8 @@ def _declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tup
     for store in d.stores:
         if store.path == "tma":
             arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map)
+            for tail in store.tail:
+                arrays[tail_of(store)] = tensor_map(build, tail_name(program, store), store.parameter, tail)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
     used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}

@@ -64,7 +64,7 @@ def add_epilogue(
     sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
     arguments = program.body.block.args
     paired = frozenset(each for each in arguments if parameter_name(program, each) in d.paired_loads)
-    total = SlotCounter(sum(d.part_n // store.chunk_columns for store in d.stores if store.path == "tma"))
+    total = SlotCounter(sum(len(store.chunks(d.part_n)) for store in d.stores if store.path == "tma"))
     for store, decision in zip(stores(program), d.stores, strict=True):
         fragment = fragment_body(
             build,
@@ -78,7 +78,8 @@ def add_epilogue(
         )
         if decision.path == "tma":
             origin = (row, [(n, d.tile_n), *mine], place.outermost(decision))
-            _store_chunks(build, d, p, unit, origin, fragment, decision, arrays[decision.parameter], total)
+            descriptors = (arrays[decision.parameter], *(arrays[tail_of(decision)] for _ in decision.tail))
+            _store_chunks(build, d, p, unit, origin, fragment, decision, descriptors, total)
         elif place.row_end is not None:
             assert p.rows is not None
             operands = [fragment, arrays[decision.parameter], row, column, place.row_end, p.rows, unit]
@@ -177,7 +178,7 @@ def _store_chunks(
     origin: tuple[SSAValue, list[tuple[SSAValue, int]], list[SSAValue]],
     fragment: SSAValue,
     decision: StoreDecision,
-    descriptor: SSAValue,
+    descriptors: tuple[SSAValue, ...],
     counter: SlotCounter,
 ) -> None:
     """Column chunks through the staging slots: wait until the slot's last store was read, write, fence, store."""
@@ -198,7 +199,11 @@ def _store_chunks(
         return op
 
     plan = d.plan_of(decision)
-    for begin in range(0, d.part_n, decision.chunk_columns):
+    widths = decision.chunks(d.part_n)
+    for number, width in enumerate(widths):
+        # The last boxes may be narrower, and have a map of their own.
+        narrow = number >= len(widths) - decision.tails
+        begin, map_ = sum(widths[:number]), decision.tail[0] if narrow else decision.map
         slot = counter.done % plan.stages
         counter.done += 1
         build.add(bulk_wait(unit, plan.pending, read=True))
@@ -208,7 +213,7 @@ def _store_chunks(
                 operands=[fragment, p.staging, unit],
                 properties={
                     "column_begin": IntAttr(begin),
-                    "column_end": IntAttr(begin + decision.chunk_columns),
+                    "column_end": IntAttr(begin + width),
                     "slot": IntAttr(slot),
                     **({"plan": to_attribute(decision.staging[0])} if decision.staging else {}),
                 },
@@ -220,11 +225,25 @@ def _store_chunks(
         column = affine(build, columns, begin)
         build.add(
             ac.CopyStoreOp.create(
-                operands=[descriptor, p.staging, unit, ready, column, row, *further],
-                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(plan.box_bytes)},
+                operands=[descriptors[int(narrow)], p.staging, unit, ready, column, row, *further],
+                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(map_.tensor_map().box_bytes)},
             )
         )
         build.add(ac.BulkCommitOp.create(operands=[unit]))
+
+
+def tail_of(decision: StoreDecision) -> str:
+    """Under which name, of no parameter, the map of a store's narrower boxes is kept among the arrays."""
+    return f"{decision.parameter} tail"
+
+
+def tail_name(program: tile.ProgramOp, decision: StoreDecision) -> str:
+    """That map's name in the kernel, which no parameter has."""
+    taken = {parameter_name(program, argument) for argument in program.body.block.args}
+    name = f"{decision.parameter}_tail"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def bulk_wait(unit: SSAValue, pending: int, *, read: bool) -> ac.BulkWaitOp:

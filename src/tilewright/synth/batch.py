@@ -74,7 +74,7 @@ def batched_store(site: Site, store: tile.StoreOp, decision: StoreDecision, batc
         return replace(decision, map=deep)
     broken = broken_rules(site, deep)
     if not broken:
-        return replace(decision, map=deep)
+        return replace(decision, map=deep, tail=tuple(replace(deep, box=(*each.box, 1)) for each in decision.tail))
     name = parameter_name(site.program, store.tensor)
     site.reasons.append(f"store of {name} by plain stores, each warp along its rows: {'; '.join(broken)}")
     rows = int(tensor.element_kind.bytes > 1)

@@ -3,8 +3,8 @@
 Each operand is read once and the result is written once, at the rate of a plain copy. A row of the result leaves in
 chunks, one box of a bulk store for each. Where two chunks meet inside a cache line, each is a request of its own for a
 part of it; where they meet inside a sector, the sector must besides be joined with what memory holds, which costs
-several transfers of a whole one. Chunks of a tile are equally long and follow one another, so that they meet at
-multiples of their length, whatever the tile; rows are taken to begin on a line.
+several transfers of a whole one. Tiles follow one another, and so do the chunks of each; rows are taken to begin on a
+line.
 
 Not handled: operands that leave the L2 cache and are read again. Checked by: tests/synth/test_memory_bound.py.
 """
@@ -12,6 +12,7 @@ Not handled: operands that leave the L2 cache and are read again. Checked by: te
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 from tilewright.synth.tile_shape import TileQuestion
 from tilewright.targets import Target
@@ -25,10 +26,10 @@ _SHARED_SECTOR_BYTES = 112
 """a sector, besides."""
 
 
-def memory_cycles(question: TileQuestion, chunk_bytes: int, target: Target) -> float:
+def memory_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: Target) -> float:
     """Cycles of the device's clock for all bytes of a product whose result leaves in chunks of rows of so many bytes.
 
-    chunk_bytes: of one row of a chunk, 0 where rows do not leave in chunks.
+    chunk_bytes: of one row of each chunk of a tile, none where rows do not leave in chunks.
     """
     rows, columns, depth = question.extents
     operands = (rows + columns * question.products) * depth * question.element_bytes
@@ -42,8 +43,15 @@ def memory_cycles(question: TileQuestion, chunk_bytes: int, target: Target) -> f
     return question.batch * (operands + result) / (_SHARE * rate)
 
 
-def meetings_inside(row_bytes: int, chunk_bytes: int, unit_bytes: int) -> int:
-    """Of the places in a row where two chunks meet, those inside a unit of memory and not between two of them."""
-    meetings = (row_bytes - 1) // chunk_bytes
-    between = (row_bytes - 1) // math.lcm(chunk_bytes, unit_bytes)
-    return meetings - between
+def meetings_inside(row_bytes: int, chunk_bytes: tuple[int, ...], unit_bytes: int) -> int:
+    """Of the places in a row where two chunks meet, those inside a unit of memory and not between two of them.
+
+    chunk_bytes: of each chunk of a tile; tiles follow one another to the end of the row.
+    """
+    ends = tuple(accumulate(chunk_bytes))
+    # After so many tiles, chunks meet at the same places of a unit again.
+    period = math.lcm(ends[-1], unit_bytes)
+    places = [begin + end for begin in range(0, period, ends[-1]) for end in ends]
+    inside = [place for place in places if place % unit_bytes]
+    whole, left = divmod(row_bytes - 1, period)
+    return whole * len(inside) + sum(place <= left for place in inside)

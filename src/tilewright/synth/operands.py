@@ -13,7 +13,7 @@ Checked by: tests/synth/test_decide.py and test_operands.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -312,7 +312,8 @@ def decide_store(
     carried_out = [_carried_out(plan, element, box, "none", staged.swizzle) for plan in plans]
     decision = next((item for item in carried_out if item is not None), None)
     if decision is not None and not why:
-        return StoreDecision(name, "tma", chunk, 0, decision)
+        tail = (replace(decision, box=(staged.tail_bytes // element.bytes, unit_rows)),) if staged.tails else ()
+        return StoreDecision(name, "tma", chunk, 0, decision, (), tail, staged.tails)
     pitch_bytes = view.strides_bytes[1] if view.extents[1] > 1 else _round_up(row_bytes, RUN_BYTES)
     map_ = TensorMap(
         element.value, view.extents, (pitch_bytes,), box, swizzle=staged.swizzle, l2_promotion="none",

@@ -45,6 +45,7 @@ but for 0.7 % in the median."""
 _MOST_BYTE_COLUMNS = 192
 """Of tiles of 8-bit operands taken in turn: wider ones spill where rows and columns have factors (measured)."""
 _LEAST_GAIN = 0.003
+_ENOUGH_STAGES = 4
 EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
 BARRIER_BYTES = 16
@@ -68,7 +69,8 @@ def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, targe
 
 def turn_row(columns: int, element_bytes: Sequence[int], slot_bytes: int, target: Target) -> StagedRow | None:
     """The row of staged chunks that leaves room for most stages, and of those the longest: how many stores an epilogue
-    takes matters little where another product hides them.
+    takes matters little where another product hides them. But rows of half a sector are taken only where none else
+    leaves enough stages.
 
     slot_bytes: of one stage.
     """
@@ -79,7 +81,9 @@ def turn_row(columns: int, element_bytes: Sequence[int], slot_bytes: int, target
     def stages(row: StagedRow) -> int:
         return (limit - UNITS * _ROWS * row.bytes) // stage_bytes
 
-    return max((row for row in choices if row is not None), key=lambda row: (stages(row), row.bytes), default=None)
+    rows = [row for row in choices if row is not None]
+    long = [row for row in rows if row.bytes >= target.limit("device.sector_bytes") and stages(row) >= _ENOUGH_STAGES]
+    return max(long or rows, key=lambda row: (stages(row), row.bytes), default=None)
 
 
 def with_turns(memory: SharedMemory, turns: bool, target: Target) -> SharedMemory:
@@ -168,14 +172,14 @@ def _cycles(rates: Rates, question: TileQuestion, shape: TileShape, target: Targ
     return target.limit("pipeline.start_cycles") + (loop**_SHARPNESS + memory**_SHARPNESS) ** (1 / _SHARPNESS)
 
 
-def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> int:
-    """Of a row of the chunks in which a tile leaves, 0 where it leaves in none."""
+def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> tuple[int, ...]:
+    """Of a row of each of the chunks in which a tile leaves, none where it leaves in none."""
     widths = (question.stored_bytes,)
     row = staged_row(shape.columns, widths)
     if turns:
         loaded = shape.rows + held_columns(question, shape)
         row = turn_row(shape.columns, widths, loaded * shape.depth * question.element_bytes, target)
-    return 0 if row is None else row.bytes
+    return () if row is None else row.chunks(shape.columns * question.stored_bytes)
 
 
 def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> float:
@@ -192,7 +196,8 @@ def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, target:
     each = (multiply**_SHARPNESS + fetch**_SHARPNESS) ** (1 / _SHARPNESS)
     tile = math.ceil(depth / shape.depth) * each
     row = staged_row(shape.columns, (question.stored_bytes,))
-    chunks = shape.columns * question.stored_bytes // row.bytes if row is not None else shape.columns
+    width_bytes = shape.columns * question.stored_bytes
+    chunks = len(row.chunks(width_bytes)) if row is not None else shape.columns
     stored = shape.rows * shape.columns * question.stored_bytes
     epilogue = stored / target.limit("pipeline.store_bytes_per_cycle") + target.limit("pipeline.chunk_cycles") * chunks
     accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
