@@ -6,17 +6,19 @@ suite says otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Dtype = Literal["bf16", "f16", "e4m3", "e5m2"]
 Scaling = Literal["none", "tensor", "row", "block"]
+Accumulation = Literal["precise", "fast"]
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
     """c (m, n) = a (m, k) @ b (k, n). transposed: b is a view of an (n, k) row-major array. scaling: of fp8 operands:
-    one factor each, one a row of a and a column of b, or one for 128 elements of a row of a and for 128 x 128 of b."""
+    one factor each, one a row of a and a column of b, or one for 128 elements of a row of a and for 128 x 128 of b.
+    accumulation: of fp8 operands: "precise" keeps long sums in float32, "fast" leaves them to the tensor core."""
 
     name: str
     m: int
@@ -25,6 +27,7 @@ class Product:
     dtype: Dtype = "bf16"
     transposed: bool = True
     scaling: Scaling = "none"
+    accumulation: Accumulation = "precise"
 
     @property
     def operations(self) -> float:
@@ -82,7 +85,8 @@ def skinny() -> list[Product]:
 
 
 def fp8() -> list[Product]:
-    """e4m3 with bf16 results: per-tensor factors over squares and LLM shapes, per-row over some, blocks of 128."""
+    """e4m3 with bf16 results: per-tensor factors over squares and LLM shapes and per-row over some, each with sums in
+    float32 and with fast ones; blocks of 128."""
     tensor = [Product(f"square {size}", size, size, size, "e4m3", True, "tensor") for size in _SQUARES[:6]]
     tensor += [
         Product(f"{name}, per-tensor", m, n, k, "e4m3", True, "tensor")
@@ -94,7 +98,8 @@ def fp8() -> list[Product]:
     block = [
         Product(f"DeepSeek V3, {m} rows", m, n, k, "e4m3", True, "block") for n, k in _FP8_WEIGHTS for m in (128, 4096)
     ]
-    return tensor + row + block
+    fast = [replace(each, name=f"{each.name}, fast", accumulation="fast") for each in (*tensor, *row)]
+    return tensor + row + fast + block
 
 
 def tritonbench() -> list[Product]:

@@ -55,16 +55,18 @@ def _sixteen_bit(case: Product) -> Bundle:
 
 
 def _eight_bit(case: Product) -> Bundle:
-    """A factor for the whole tensor is given as one for each row, all the same."""
-    from bench.tile_programs import scaled_by_blocks, scaled_by_rows
+    from bench.tile_programs import scaled_by_blocks, scaled_by_rows, scaled_by_tensors
     from tilewright.driver.ready import compile_for
+    from tilewright.synth.decide import Wanted
 
     elements = {"a": f"f8{case.dtype}", "b": f"f8{case.dtype}", "of_a": "f32", "of_b": "f32", "c": "bf16"}
     extents = {"M": case.m, "N": case.n, "K": case.k}
     if case.scaling == "block":
         return compile_for(scaled_by_blocks, extents, dtype=elements, cached=False).bundle
     strides = {"b": (1, case.k)} if case.transposed else {}
-    return compile_for(scaled_by_rows, extents, dtype=elements, strides=strides, cached=False).bundle
+    kernel = scaled_by_tensors if case.scaling == "tensor" else scaled_by_rows
+    wanted = Wanted(accumulation=case.accumulation)
+    return compile_for(kernel, extents, dtype=elements, strides=strides, wanted=wanted, cached=False).bundle
 
 
 def _grouped(case: Grouped) -> Bundle:

@@ -75,6 +75,11 @@ def peers_of(
     return found, absent
 
 
+def has_precise_sums(product: Product) -> bool:
+    """Whether long sums of 8-bit operands are to be kept in float32; with factors of blocks they are anyhow."""
+    return product.scaling in ("tensor", "row") and product.accumulation == "precise"
+
+
 def _torch(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any]) -> list[Contender]:
     output = fresh()
     pairs = arrays.pairs
@@ -86,7 +91,8 @@ def _torch(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Calla
         return [Contender("torch", multiply, output)]
     a_scale, b_scale = _torch_scales(arrays, product)
     found: list[Contender] = []
-    for fast in (True, False) if product.scaling != "block" else (False,):
+    # With fast sums everyone competes; with precise ones, only who is as precise.
+    for fast in (True, False) if product.accumulation == "fast" else (False,):
         result = fresh()
 
         def scaled(index: int, result: Any = result, fast: bool = fast) -> None:
@@ -119,7 +125,7 @@ def _cublaslt(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Ca
     a_scale = arrays.a_scale.t().contiguous() if product.scaling == "block" else arrays.a_scale
     scales = Scales(a_scale, arrays.b_scale, product.scaling)
     found = [best(torch, arrays.pairs, output, sets=sets, scales=scales)]
-    if product.scaling != "block":
+    if product.accumulation == "fast":
         fast = best(
             torch, arrays.pairs, fresh(), sets=sets, scales=scales, fast_accumulation=True,
             name="cublasLt fast accumulation",
@@ -132,5 +138,5 @@ def _triton(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Call
     from bench.triton_tuning import tuned
 
     scales = None if product.scaling == "none" else (arrays.a_scale, arrays.b_scale)
-    output = fresh()
-    return [tuned(torch, arrays.pairs, output, sets=sets, scales=scales, scaling=product.scaling)]
+    precise = has_precise_sums(product)
+    return [tuned(torch, arrays.pairs, fresh(), sets=sets, scales=scales, scaling=product.scaling, precise=precise)]

@@ -26,7 +26,7 @@ from bench.accuracy import KINDS, errors_of, fill
 from bench.device_state import Sampler
 from bench.gemm_suites import SUITES, TARGETS, Dtype, Product
 from bench.interleaved import Contender, Race, race, sets_for
-from bench.peers_gemm import NAMES, Absent, Arrays, element, empty_result, peers_of
+from bench.peers_gemm import NAMES, Absent, Arrays, element, empty_result, has_precise_sums, peers_of
 from bench.prepared import Refused, facts_of, load_prepared, prepare
 from bench.ratio_plot import write_plot
 from bench.record import write
@@ -111,7 +111,10 @@ def _precompile_triton(arguments: argparse.Namespace, products: Sequence[Product
     for scaling in sorted({product.scaling for product in products}):
         chosen = [product for product in products if product.scaling == scaling]
         dtypes = sorted({product.dtype for product in chosen})
-        seconds = precompile(arguments.jobs, dtypes, sorted({product.transposed for product in chosen}), scaling)
+        precise = sorted({has_precise_sums(product) for product in chosen})
+        seconds = precompile(
+            arguments.jobs, dtypes, sorted({product.transposed for product in chosen}), scaling, precise
+        )
         print(f"Triton's configurations ({scaling} scaling) compiled in {seconds:.0f} s", flush=True)
 
 
@@ -173,15 +176,12 @@ def ours_of(torch: Any, product: Product, arrays: Arrays, folder: Path, sets: in
 
 
 def our_inputs(product: Product, arrays: Arrays, place: int) -> tuple[Any, ...]:
-    """What our kernel takes: a and b, and factors; those of a whole tensor as one for each row and column. The kernel
-    with blocks takes b as it lies, (n, k)."""
+    """What our kernel takes: a and b, and factors. The kernel with blocks takes b as it lies, (n, k)."""
     a, b = arrays.pairs[place]
     match product.scaling:
         case "none":
             return a, b
-        case "tensor":
-            return a, b, arrays.a_scale.repeat(product.m), arrays.b_scale.repeat(product.n)
-        case "row":
+        case "tensor" | "row":
             return a, b, arrays.a_scale, arrays.b_scale
         case "block":
             return a, b.t(), arrays.a_scale, arrays.b_scale
@@ -199,6 +199,7 @@ def measure(
         "shape": [product.m, product.n, product.k],
         "dtype": product.dtype,
         "scaling": product.scaling,
+        "accumulation": product.accumulation,
         "b": "(N, K) row-major" if product.transposed else "(K, N) row-major",
     }
     ours = ours_of(torch, product, arrays, arguments.kernels, sets)

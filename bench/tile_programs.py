@@ -23,6 +23,22 @@ def scaled_by_rows(
 
 
 @tw.kernel
+def scaled_by_tensors(
+    a: tw.Tensor["M", "K"],
+    b: tw.Tensor["K", "N"],
+    of_a: tw.Tensor["M/1073741824", tw.f32],
+    of_b: tw.Tensor["N/1073741824", tw.f32],
+    c: tw.Tensor["M", "N", tw.bf16],
+) -> None:
+    """Operands of 8 bits with a factor each: one for a block of rows, or columns, that no matrix fills."""
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc * of_a[i // 1073741824] * of_b[j // 1073741824]
+
+
+@tw.kernel
 def scaled_by_blocks(
     a: tw.Tensor["M", "K"],
     b: tw.Tensor["N", "K"],

@@ -1,7 +1,8 @@
 """Matrix products written in Triton: one with pointers, one persistent with tensor descriptors (bulk copies).
 
-Both are tuned by `bench.triton_tuning`. Operands of any orientation; the descriptors need what tensor maps need (rows a
-multiple of 16 bytes apart, bases at multiples of 16). This module imports Triton; import it where that is installed.
+Both are tuned by `bench.triton_tuning`. PRECISE: sums of 8-bit operands leave the tensor core every 128 elements.
+Operands of any orientation; the descriptors need what tensor maps need (rows a multiple of 16 bytes apart, bases at
+multiples of 16). This module imports Triton; import it where that is installed.
 Source: Triton's language reference (`tl.make_tensor_descriptor`, `tl.range`).
 """
 
@@ -25,7 +26,7 @@ def _place(tile, rows, columns, GROUP: tl.constexpr):
 def by_pointers(
     a, b, c, a_scale, b_scale, m, n, k, a_row, a_column, b_row, b_column, c_row, c_column,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, EVEN_K: tl.constexpr,
-    SCALING: tl.constexpr,
+    SCALING: tl.constexpr, PRECISE: tl.constexpr = False,
 ):  # fmt: skip
     """One tile a program; rows and columns past the end are read again from the beginning and never stored."""
     i, j = _place(tl.program_id(0), tl.cdiv(m, BM), tl.cdiv(n, BN), GROUP)
@@ -49,6 +50,8 @@ def by_pointers(
             of_rows = tl.load(a_scale + (rows % m) * blocks + step * BK // 128)
             of_columns = tl.load(b_scale + (columns % n) // 128 * blocks + step * BK // 128)
             total += p * of_rows[:, None] * of_columns[None, :]
+        elif PRECISE:
+            total = tl.dot(x, y, total, max_num_imprecise_acc=128)
         else:
             total = tl.dot(x, y, total)
         a_tile += BK * a_column
@@ -66,6 +69,7 @@ def by_descriptors(
     a, b, c, a_scale, b_scale, m, n, k, PROGRAMS,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, TRANSPOSED: tl.constexpr,
     SPECIALIZED: tl.constexpr, HALVES: tl.constexpr, SCALING: tl.constexpr,
+    PRECISE: tl.constexpr = False,
 ):  # fmt: skip
     """Persistent: as many programs as multiprocessors, each over its share of the tiles. HALVES: the tile is stored in
     two halves, which takes half the staging memory."""
@@ -87,6 +91,8 @@ def by_descriptors(
                 of_rows = tl.load(a_scale + (row % m) * blocks + step * BK // 128)
                 of_columns = tl.load(b_scale + (column % n) // 128 * blocks + step * BK // 128)
                 total += tl.dot(x, y) * of_rows[:, None] * of_columns[None, :]
+            elif PRECISE:
+                total = tl.dot(x, y, total, max_num_imprecise_acc=128)
             else:
                 total = tl.dot(x, y, total)
         if SCALING == 1:

@@ -92,8 +92,10 @@ def launcher(
     output: Any,
     scales: tuple[Any, Any] | None = None,
     scaling: str = "none",
+    precise: bool = False,
 ) -> Callable[[int], object]:
-    """A call of the kernel on an input set. Raises ValueError where the operands have no descriptors."""
+    """A call of the kernel on an input set. precise: sums of 8-bit operands stay in float32. Raises ValueError where
+    the operands have no descriptors."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     from bench import triton_products
@@ -108,6 +110,7 @@ def launcher(
     common: dict[str, Any] = {
         "BM": configuration.m, "BN": configuration.n, "BK": tile_k, "GROUP": configuration.group,
         "num_stages": configuration.stages, "num_warps": configuration.warps, "SCALING": _SCALINGS[scaling],
+        "PRECISE": precise,
     }  # fmt: skip
     tiles = -(-m // configuration.m) * -(-n // configuration.n)
     if configuration.kind == "pointers":
@@ -193,11 +196,12 @@ def tuned(
     sets: int,
     scales: tuple[Any, Any] | None = None,
     scaling: str = "none",
+    precise: bool = False,
 ) -> Contender:
     """The fastest of Triton's configurations for these operands. Raises ValueError where none runs."""
     (m, k), n = pairs[0][0].shape, pairs[0][1].shape[1]
     candidates = [
-        (str(each), functools.partial(launcher, torch, each, pairs, output, scales, scaling))
+        (str(each), functools.partial(launcher, torch, each, pairs, output, scales, scaling, precise))
         for each in configurations(m, n, k)
     ]
     return fastest(torch, candidates, output, sets=sets)
@@ -211,13 +215,20 @@ def warm(torch: Any, pairs: Sequence[tuple[Any, Any]], output: Any) -> None:
             fastest(torch, [(str(each), functools.partial(launcher, torch, each, pairs, output))], output, sets=2)
 
 
-def precompile(jobs: int, dtypes: Sequence[str], transposed: Sequence[bool], scaling: str = "none") -> float:
+def precompile(
+    jobs: int,
+    dtypes: Sequence[str],
+    transposed: Sequence[bool],
+    scaling: str = "none",
+    precise: Sequence[bool] = (False,),
+) -> float:
     """Compile every configuration into Triton's cache on disk, in processes; returns the seconds that it took."""
     work = [
-        (configuration, dtype, each, scaling)
+        (configuration, dtype, each, scaling, kept)
         for configuration in (*LARGE, *MIDDLE, *SMALL)
         for dtype in dtypes
         for each in transposed
+        for kept in precise
     ]
     begin = time.perf_counter()
     context = multiprocessing.get_context("spawn")
@@ -226,10 +237,10 @@ def precompile(jobs: int, dtypes: Sequence[str], transposed: Sequence[bool], sca
     return time.perf_counter() - begin
 
 
-def _compile(work: tuple[Configuration, str, bool, str]) -> None:
+def _compile(work: tuple[Configuration, str, bool, str, bool]) -> None:
     import torch
 
-    configuration, dtype, transposed, scaling = work
+    configuration, dtype, transposed, scaling, precise = work
     element = {"bf16": torch.bfloat16, "f16": torch.float16, "e4m3": torch.float8_e4m3fn}[dtype]
     a = torch.zeros(512, 512, device="cuda").to(element)
     b = torch.zeros(512, 512, device="cuda").to(element)
@@ -237,7 +248,7 @@ def _compile(work: tuple[Configuration, str, bool, str]) -> None:
     scales = (torch.ones(512 * 4, device="cuda"), torch.ones(512 * 4, device="cuda"))
     make = functools.partial(
         launcher, torch, configuration, [(a, b.t() if transposed else b)], output,
-        None if scaling == "none" else scales, scaling,
+        None if scaling == "none" else scales, scaling, precise,
     )  # fmt: skip
     try:
         fastest(torch, [(str(configuration), make)], output, sets=2)

@@ -40,6 +40,7 @@ def matmul(
     scale_b: Any = None,
     out: Any = None,
     out_dtype: Any = None,
+    fast_accumulation: bool = False,
 ) -> Any:
     """`activation((a @ b) * scales + bias) + residual` in one kernel, accumulated in float32, rounded once.
 
@@ -51,12 +52,14 @@ def matmul(
     scale_a, scale_b: both or neither, float32: one number for the whole operand, or one for each row of a, (M,) or
     (M, 1), and each column of b, (N,) or (1, N); or of blocks, (M, ceil(K / 128)) and (ceil(K / 128), ceil(N / 128)).
     out: an array to write to; out_dtype: the element of a new one (a's; bf16 for operands of 8 bits).
+    fast_accumulation: leave sums of 8-bit operands to the tensor core, which is quicker and keeps fewer bits of long
+    sums than float32 has; not with scales of blocks.
 
     Raises TilewrightError for arrays that do not multiply, and for an `out` whose leading axes cannot be written as
     rows.
     """
     given = (a, b, bias, residual, scale_a, scale_b)
-    again = recalled(_MATMUL, given, out, (activation, out_dtype))
+    again = recalled(_MATMUL, given, out, (activation, out_dtype, fast_accumulation))
     if again.launch is not None:
         return again.launch(given, out)
     left, right = view_array(a, name="a"), view_array(b, name="b")
@@ -70,7 +73,8 @@ def matmul(
                 "a product of batches takes no bias, residual or scales", remedy="add them to the result"
             )
         shape = (*left.shape[:2], right.shape[2])
-        return call(kernels.batched_kernel(name), {"a": a, "b": b}, out, shape, element, again)
+        batched = kernels.batched_kernel(name)
+        return call(batched, {"a": a, "b": b}, out, shape, element, again, fast_accumulation=fast_accumulation)
     shape = (*left.shape[:-1], right.shape[1])
     arrays: dict[str, Any] = {"a": a, "b": b}
     biased, added = bias is not None, residual is not None
@@ -85,7 +89,7 @@ def matmul(
     if added:
         _require_shape(view_array(residual, name="residual"), "residual", shape)
         arrays["residual"] = residual
-    return call(kernel, arrays, out, shape, element, again)
+    return call(kernel, arrays, out, shape, element, again, fast_accumulation=fast_accumulation)
 
 
 def gated_matmul(
@@ -255,7 +259,7 @@ def _scaled(
         arrays = {"scale_a": scale_a.reshape(-1), "scale_b": scale_b.reshape(-1)}
         return kernels_scaled.scaled_kernel(*wanted, cast("tuple[bool, bool]", whole)), arrays
     if (of_a.shape, of_b.shape) == in_blocks:
-        return kernels_scaled.block_scaled_kernel(*wanted), {"scale_a": scale_a, "scale_b": scale_b}
+        return kernels_scaled.scaled_kernel(*wanted, "blocks"), {"scale_a": scale_a, "scale_b": scale_b}
     raise TilewrightError(
         f"scales of shapes {of_a.shape} and {of_b.shape} for operands {left.shape} and {right.shape}",
         remedy=f"give one number each, or ({m},) and ({columns},), or {in_blocks[0]} and {in_blocks[1]} for blocks of "

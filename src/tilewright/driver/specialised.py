@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.ready import compile_for, misaligned_names
+from tilewright.driver.ready import alignments_of_misaligned, compile_for, misaligned_names
 from tilewright.driver.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.runtime.arrays import ArrayView, empty_like_device, view_array
@@ -63,11 +63,19 @@ def recalled(verb: Verb, arrays: tuple[Any, ...], out: Any, options: tuple[objec
 
 
 def call(
-    kernel: Kernel, arrays: Mapping[str, Any], out: Any, shape: tuple[int, ...], element: Element, again: Recalled
+    kernel: Kernel,
+    arrays: Mapping[str, Any],
+    out: Any,
+    shape: tuple[int, ...],
+    element: Element,
+    again: Recalled,
+    *,
+    fast_accumulation: bool = False,
 ) -> Any:
     """Run `kernel` on its inputs by name, in the order of its parameters, into `out` or a new array of `shape`.
 
-    An array with more axes than its parameter is taken with all but its last ones as rows. Raises TilewrightError for
+    An array with more axes than its parameter is taken with all but its last ones as rows. fast_accumulation: whether
+    sums are left to the tensor core alone. Raises TilewrightError for
     an `out` of another shape, or one whose leading axes cannot be written as rows, and all that compiling and running
     raise.
     """
@@ -96,16 +104,20 @@ def call(
                 remedy="pass a dense out, or none",
             )
         views[result] = replace(view, strides=_along_ones(view.shape, view.strides))
-    misaligned = misaligned_names(views)
+    misaligned, aligned = misaligned_names(views), alignments_of_misaligned(views)
     key = (
         kernel,
         element,
         misaligned,
+        aligned,
+        fast_accumulation,
         *[(name, view.shape, view.strides, view.element) for name, view in views.items()],
     )
     compiled = _compiled.get(key)
     if compiled is None:
-        compiled = _compile(kernel, views, element, misaligned)
+        accumulation = "fast" if fast_accumulation else None
+        wanted = Wanted(misaligned=misaligned, aligned=aligned, accumulation=accumulation)
+        compiled = _compile(kernel, views, element, wanted)
         _compiled[key] = compiled
     value = compiled(*used.values(), out=target)
     _remember(again, compiled, used, value, shape)
@@ -114,9 +126,7 @@ def call(
     return value if len(shape) == len(axes[result]) else value.reshape(shape)
 
 
-def _compile(
-    kernel: Kernel, views: Mapping[str, ArrayView], element: Element, misaligned: tuple[str, ...]
-) -> CompiledKernel:
+def _compile(kernel: Kernel, views: Mapping[str, ArrayView], element: Element, wanted: Wanted) -> CompiledKernel:
     dims: dict[str, int] = {}
     for item in kernel.parameters:
         if item.name in views:
@@ -126,7 +136,7 @@ def _compile(
     elements: dict[str, str | Element] = {name: view.element for name, view in views.items() if name not in fixed}
     elements[kernel.parameters[-1].name] = element
     strides = {name: view.strides for name, view in views.items()}
-    return compile_for(kernel, dims, dtype=elements, strides=strides, wanted=Wanted(misaligned=misaligned))
+    return compile_for(kernel, dims, dtype=elements, strides=strides, wanted=wanted)
 
 
 def _remember(

@@ -38,7 +38,7 @@ _SCHEMAS = {
     ),
     "scaled_matmul": (
         "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? residual=None, "
-        'str activation="none", ScalarType? out_dtype=None) -> Tensor'
+        'str activation="none", ScalarType? out_dtype=None, bool fast_accumulation=False) -> Tensor'
     ),
     "gated_matmul": '(Tensor x, Tensor w_gate, Tensor w_up, str activation="silu") -> Tensor',
     "grouped_matmul": '(Tensor x, Tensor w, Tensor ends, Tensor? bias=None, str activation="none") -> Tensor',
@@ -78,6 +78,7 @@ def _scaled_matmul(
     residual: Tensor = None,
     activation: str = "none",
     out_dtype: Any = None,
+    fast_accumulation: bool = False,
 ) -> Tensor:
     return tw.matmul(
         _plain(a),
@@ -88,6 +89,7 @@ def _scaled_matmul(
         scale_b=_plain(scale_b),
         activation=activation,
         out_dtype=out_dtype,
+        fast_accumulation=fast_accumulation,
     )
 
 
@@ -133,6 +135,7 @@ def _fake_scaled_matmul(
     residual: Tensor = None,
     activation: str = "none",
     out_dtype: Any = None,
+    fast_accumulation: bool = False,
 ) -> Tensor:
     return _product_like(a, b, out_dtype)
 

@@ -1,7 +1,7 @@
 """How a dot is summed in two levels: each slot's product apart, promoted to a total, scaled or as it is.
 
-Where terms are scaled by blocks of the contracted axis, a slot is as deep as the blocks are, so that one number scales all terms of a slot at a place. Scales may be any
-elementwise expression of tensors over the accumulator's axes, or blocks of them, and blocks of the contracted axis; the
+Where terms are scaled by blocks of the contracted axis, a slot is as deep as the blocks are, so that one number scales
+all terms of a slot at a place. Scales may be any elementwise expression of tensors over the accumulator's axes, or blocks of them, and blocks of the contracted axis; the
 numbers are loaded before the wait for the slot that they belong to. Several scales are multiplied with one another
 first and with the partial product then.
 

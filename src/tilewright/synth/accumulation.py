@@ -50,7 +50,7 @@ def promoted_depth(program: tile.ProgramOp, dot: tile.DotOp, wanted: Wanted) -> 
 
 
 def require_promotable(promoted: int, wanted: Wanted) -> None:
-    """Raises TilewrightError for wishes that a product in two levels does not grant. promoted: from `promoted_depth`."""
+    """Raises TilewrightError for a wish that no product in two levels grants. promoted: from `promoted_depth`."""
     if promoted and wanted.computed == "registers":
         raise TilewrightError(
             "an operand computed in registers is not summed in two levels",

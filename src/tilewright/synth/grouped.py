@@ -33,12 +33,14 @@ from tilewright.ir.decisions import (
 from tilewright.ir.tile_facts import Grouping, dots, index_offset, parameter_name, stores
 from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_types import TensorType, axes_text, tensor_type, value_type
+from tilewright.synth.accumulation import promoted_depth
 from tilewright.synth.async_plan import plan_load, plan_words
 from tilewright.synth.batch import broken_rules, with_matrices
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
+from tilewright.synth.scaled_product import choose_promotion, fits_registers
 from tilewright.synth.spill_slots import spill_bytes
 from tilewright.synth.tile_order import refuse_tile_order
 from tilewright.synth.turns import BARRIER_BYTES
@@ -55,11 +57,13 @@ class _Shape:
     consumers: int
     turns: bool = False
 
-    def holds(self, products: int) -> bool:
-        """Whether one wgmma takes the columns of all products, and one consumer their accumulators."""
+    def holds(self, products: int, *, promoted: bool) -> bool:
+        """Whether one wgmma takes the columns of all products, and one consumer their accumulators: two of each, where
+        slots are promoted, which consumers do that share a tile."""
         unit_rows = self.rows if self.turns else self.rows // self.consumers
         columns = self.columns * products
-        return columns <= _MOST_COLUMNS and unit_rows * columns <= _MOST_ACCUMULATORS
+        twice = not promoted or (not self.turns and fits_registers(self.rows, columns, self.consumers))
+        return twice and columns <= _MOST_COLUMNS and unit_rows * columns <= _MOST_ACCUMULATORS
 
 
 _SHAPES = (
@@ -122,7 +126,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     rates = rates_of(target, element.bytes)
     stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
     depth = wanted.depth or SWIZZLE_SPAN_BYTES // element.bytes
-    shape = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, count, wanted, reasons)
+    promoted = bool(promoted_depth(program, dot, wanted))
+    shape = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, count, promoted, wanted, reasons)
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, ("left", dot.left, rows), contracted, tile_m, depth)
@@ -153,6 +158,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     reasons.extend(plan_words(plan) for plan in plans)
     launch, producer, consumer = register_budget(consumers, target)
     tiles = _tiles(sizes, tile_m, tile_n)
+    part, slices = (tile_m // consumers, tile_n * count), math.ceil(sizes.depth / depth)
+    partials = choose_promotion(dot, (rows, columns), part, slices, consumer)[0] if promoted else 1
     return PipelineDecisions(
         rows,
         columns,
@@ -187,6 +194,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         more_b=tuple(others),
         turns=int(shape.turns),
         spill_slots=wanted.spill_slots,
+        partials=partials,
+        promoted=int(promoted),
         grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
     )
 
@@ -344,6 +353,7 @@ def _tile_shape(
     element_bytes: int,
     stored_bytes: int,
     products: int,
+    promoted: bool,
     wanted: Wanted,
     reasons: list[str],
 ) -> _Shape:
@@ -353,10 +363,10 @@ def _tile_shape(
         if wanted.tile in (None, (shape.rows, shape.columns))
         and wanted.turns in (None, shape.turns)
         and (not shape.turns or sizes.depth > depth)
-        and shape.holds(products)
+        and shape.holds(products, promoted=promoted)
     ]
     if not shapes:
-        fitting = (each for each in _SHAPES if each.holds(products))
+        fitting = (each for each in _SHAPES if each.holds(products, promoted=promoted))
         known = ", ".join(f"{each.rows}x{each.columns}" for each in fitting if wanted.turns in (None, each.turns))
         in_turn = " that consumers take in turn" if wanted.turns else ""
         raise TilewrightError(f"no tile shape {wanted.tile} for groups{in_turn}", remedy=f"choose one of {known}")
