@@ -24,6 +24,7 @@ _BENCHES = {
     "grouped": "grouped",
     "hardware": "hardware",
     "large-tiles": "large_tiles",
+    "stream-k": "stream_k",
     "layouts": "layouts",
     "model": "model",
     "mutants": "mutants",

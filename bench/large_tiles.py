@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     shapes = [tuple(map(int, text.split(","))) for text in arguments.shape] if arguments.shape else list(_SHAPES)
     rows: list[dict[str, object]] = []
     for m, n, k in shapes:
-        rows.append({"shape": [m, n, k], "ratios": measure(torch, (m, n, k), arguments.rounds)})
+        programs = variants((m, n, k))
+        rows.append({"shape": [m, n, k], "ratios": measure(torch, (m, n, k), programs, arguments.rounds)})
         print(rows[-1], flush=True)
     print(f"written to {write('large_tiles', rows, arguments.results)}")
     return 0
@@ -59,8 +61,8 @@ def variants(shape: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
-def measure(torch: Any, shape: tuple[int, int, int], rounds: int) -> dict[str, float]:
-    """Median over rounds of torch.mm's time over each variant's."""
+def measure(torch: Any, shape: tuple[int, int, int], programs: Mapping[str, Any], rounds: int) -> dict[str, float]:
+    """Median over rounds of torch.mm's time over each program's, by name."""
     m, n, k = shape
     options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
     sets = sets_for(2 * (m * k + k * n), warm=False)
@@ -74,7 +76,7 @@ def measure(torch: Any, shape: tuple[int, int, int], rounds: int) -> dict[str, f
     peer = captured(torch, theirs, calls)
     graphs = {
         name: captured(torch, lambda index, program=program: program(*pairs[index % sets], out=out), calls)
-        for name, program in variants(shape).items()
+        for name, program in programs.items()
     }
     names = list(graphs)
     ratios: dict[str, list[float]] = {name: [] for name in names}
