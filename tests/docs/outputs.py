@@ -175,7 +175,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
         "--tile",
         "128x256",
         "--stages",
-        "3",
+        "4",
         columns=120,
     ),
     "run-ring": lambda: command("run", "examples/ring.ptx", "--launch", "examples/ring.launch.json"),

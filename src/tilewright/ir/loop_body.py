@@ -75,7 +75,7 @@ class LoopBody:
     for values and accumulators. slots_min, slots_max: of each ring. shared_bytes: for all rings. trips: turns of the
     loop. release_distance: a consumer waits for a slot's products onto accumulators, and releases it, once those of so
     many further turns are issued, which keep the tensor cores busy meanwhile, and before it issues any more; None where
-    nothing says when it waits."""
+    nothing says when it waits. cached: what is loaded lies in the L2 cache, and does not come from device memory."""
 
     name: str
     operations: tuple[BodyOperation, ...]
@@ -87,6 +87,7 @@ class LoopBody:
     slots_max: int = 32
     slots_min: int = 1
     release_distance: int | None = None
+    cached: bool = True
 
 
 def check_body(body: LoopBody) -> LoopBody:

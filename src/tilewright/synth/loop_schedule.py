@@ -7,8 +7,7 @@ decisions are the graph with its schedule, as JSON, for whoever checks or draws 
 
 Two decisions are read off schedules. The release distance: the loop is scheduled with each that is possible
 (`synth.release_distance`), and the cheapest by the price of the whole loop is taken. The slots: those that the cheapest
-schedule needs where memory is no matter; a second staging slot is given up rather than have fewer (and one more, for
-copies that miss the L2 cache).
+schedule needs where memory is no matter; a second staging slot is given up rather than have fewer.
 
 Not handled: what clusters save of copies; the epilogue, in whose time the producer runs ahead. Checked by:
 `contract.schedule_check` in `driver.schedule_proof`, and tests/synth/test_loop_schedule.py.
@@ -34,10 +33,8 @@ from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
 RING = "ring"
-_SPARE_SLOTS = 1
-"""Slots beyond the schedule's, for copies that take longer than those it was made with: a parameter of this model."""
 _SLOTS_NO_MATTER = 32
-_LEAST_GAIN = 0.02
+_LEAST_GAIN = 0.03
 """For which a schedule with another release distance is preferred: less is within what the graph leaves out."""
 
 
@@ -103,6 +100,7 @@ def loop_body(name: str, shape: LoopShape, slots_max: int, release_distance: int
         slots_max,
         min(release_distance + 1, slots_max),
         release_distance,
+        cached=False,
     )
 
 
@@ -142,9 +140,8 @@ def schedule_loop(
 
 
 def slots_wanted(shape: LoopShape, target: Target) -> int:
-    """Slots with which copies never hold up the products, if memory is no matter; one more than the schedule has."""
-    distances = range(MOST + 1)
-    return schedule_loop("slots", shape, _SLOTS_NO_MATTER, distances, target).schedule.slots_of(RING) + _SPARE_SLOTS
+    """Slots with which copies never hold up the products, if memory is no matter."""
+    return schedule_loop("slots", shape, _SLOTS_NO_MATTER, range(MOST + 1), target).schedule.slots_of(RING)
 
 
 def scheduled(

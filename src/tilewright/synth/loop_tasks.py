@@ -4,8 +4,9 @@ One producer thread issues all copies. The consumer warpgroups run every product
 rows, and release each ring's slot once the products of that slot are done. Assigned "cooperative" they go together, as
 one stream; "ping-pong" each is a stream of its own, and the schedule finds where each begins: one's work on elements
 may then run under another's products. Costs are target facts: the tensor cores' rate, the copy engine's from the L2
-cache, that of the CUDA cores (warp instructions a cycle) and of the special-function units, and the latencies between
-roles that a probe measures. `helpers` adds warpgroups to which work on elements may go, at the price of a channel.
+cache with its latency or that of device memory, that of the CUDA cores (warp instructions a cycle) and of the
+special-function units, and the latencies between roles that a probe measures. `helpers` adds warpgroups to which work
+on elements may go, at the price of a channel.
 
 What is left out: bank conflicts, clusters, clocks that fall under load, the epilogue (its graph is
 `synth.tile_loop`). Checked by: tests/synth/test_loop_tasks.py.
@@ -40,18 +41,21 @@ _NARROWEST_PRODUCT = 64
 
 @dataclass(frozen=True, slots=True)
 class TaskRates:
-    """Of one multiprocessor, in cycles. copy_latency: from issue until the first byte; product_latency: from the last
-    step until its result may be read; result_latency: of an ordinary instruction; release_latency: from a release until
-    the producer's thread goes on."""
+    """Of one multiprocessor, in cycles. copy_latency, memory_latency: from issue until the first byte, out of the L2
+    cache and of device memory; product_latency: from the last step until its result may be read; result_latency: of an
+    ordinary instruction; release_latency: from a release until the producer's thread goes on; restart_latency: from a
+    wait for products until the stream's next one has begun."""
 
     operations_per_cycle: dict[int, int]
     l2_bytes_per_cycle: int
     warp_instructions_per_cycle: int
     special_per_cycle: int
     copy_latency: int
+    memory_latency: int
     product_latency: int
     result_latency: int
     release_latency: int
+    restart_latency: int
     channel: Channel
 
 
@@ -74,9 +78,11 @@ def task_rates(target: Target) -> TaskRates:
         limit("exchange.schedulers"),
         limit("device.special_results_per_cycle_per_multiprocessor"),
         limit("latency.bulk_copy_cycles"),
+        limit("pipeline.copy_latency_cycles"),
         limit("latency.product_cycles"),
         limit("latency.arithmetic_cycles"),
         limit("latency.mbarrier_thread_signal_cycles"),
+        limit("pipeline.restart_cycles"),
         channel,
     )
 
@@ -112,13 +118,15 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
     rings: dict[str, int] = {}
     loads: dict[str, LoadTile] = {}
     reads_of_ring: dict[str, list[str]] = {}
+    releases: dict[str, int] = {}
     for operation in body.operations:
         match operation:
             case LoadTile():
                 size = operation.rows * operation.columns * operation.element_bytes
                 rings[operation.ring] = rings.get(operation.ring, 0) + size
                 loads[operation.name] = operation
-                tasks.append(_copy(operation.name, size, rates))
+                latency = rates.copy_latency if body.cached else rates.memory_latency
+                tasks.append(_copy(operation.name, size, latency, rates))
             case Multiply():
                 for load in (operation.left, operation.right):
                     if load in loads:
@@ -140,9 +148,12 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
     for ring, readers in reads_of_ring.items():
         for consumer in consumers:
             release = f"release {ring}@{consumer}"
-            tasks.append(Task(release, "cuda", _ISSUE_CYCLES, (consumer,), (), _ISSUE_CYCLES, 1))
             names = [_at(reader, consumer) for reader in dict.fromkeys(readers)]
             late = [name for name in names if body.release_distance is not None and name in onto_accumulators]
+            stands = rates.restart_latency if late else _ISSUE_CYCLES
+            tasks.append(Task(release, "cuda", stands, (consumer,), (), stands, 1))
+            # The arrival comes first, and what else the stream does before its next product is no wait of the copies.
+            releases[ring] = rates.release_latency - (stands - _ISSUE_CYCLES)
             # A late release belongs to the turn whose products it follows, and frees the slot of an earlier turn.
             distance = body.release_distance or 0 if late else 0
             edges += [Dependence(name, release, distance, "wgmma group") for name in names]
@@ -155,7 +166,8 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
                 if load.ring == ring
             ]
     buffers = tuple(
-        Buffer(ring, size, body.slots_min, body.slots_max, rates.release_latency) for ring, size in rings.items()
+        Buffer(ring, size, body.slots_min, body.slots_max, releases.get(ring, rates.release_latency))
+        for ring, size in rings.items()
     )
     return well_formed(
         TaskGraph(
@@ -177,10 +189,10 @@ def _at(name: str, consumer: str) -> str:
     return f"{name}@{consumer}"
 
 
-def _copy(name: str, size: int, rates: TaskRates) -> Task:
+def _copy(name: str, size: int, latency: int, rates: TaskRates) -> Task:
     busy = math.ceil(size / rates.l2_bytes_per_cycle)
     uses = (Use(COPY_ENGINE, busy),)
-    return Task(name, "copy", rates.copy_latency + busy, (PRODUCER,), uses, 2 * _ISSUE_CYCLES, 2)
+    return Task(name, "copy", latency + busy, (PRODUCER,), uses, 2 * _ISSUE_CYCLES, 2)
 
 
 def _product(operation: Multiply, streams: _Streams, consumer: str, rates: TaskRates) -> Task:
