@@ -6,7 +6,7 @@
 
 A scale of a whole row or column, or of the whole operand, is arithmetic after the loop; scales of blocks along the
 contracted axis are arithmetic in it. One number for a whole operand is a scale of one block that no extent exceeds.
-A program has a parameter for each array, so that there is one for each set of arrays; what they compute is said once, in `compute`.
+There is a program for each set of arrays, of which every one is a parameter; what they compute is said once.
 Checked by: tests/driver/test_kernels.py.
 """
 
@@ -30,9 +30,10 @@ def scaled_kernel(activation: str, biased: bool, added: bool, scaling: Scaling) 
     """c = activation((a @ b) * scales + bias) + residual, with the parameters that there are: a, b, scale_a, scale_b,
     [bias], [residual], c."""
     if scaling == "blocks":
-        of_a, of_b = tw.Tensor["M", f"K/{_BLOCK}", tw.f32], tw.Tensor[f"K/{_BLOCK}", f"N/{_BLOCK}", tw.f32]
+        of_a, of_b = tw.Tensor["M", "K/128", tw.f32], tw.Tensor["K/128", "N/128", tw.f32]
     else:
-        of_a, of_b = (tw.Tensor[f"{axis}/{WHOLE}" if one else axis, tw.f32] for axis, one in zip("MN", scaling))
+        rows, columns = (f"{axis}/{WHOLE}" if one else axis for axis, one in zip("MN", scaling, strict=True))
+        of_a, of_b = tw.Tensor[rows, tw.f32], tw.Tensor[columns, tw.f32]
 
     def compute(a: Any, b: Any, scale_a: Any, scale_b: Any, c: Any, bias: Any = None, residual: Any = None) -> None:
         i, j = tw.grid("M", "N")

@@ -1,9 +1,9 @@
 """How a dot is summed in two levels: each slot's product apart, promoted to a total, scaled or as it is.
 
 Where terms are scaled by blocks of the contracted axis, a slot is as deep as the blocks are, so that one number scales
-all terms of a slot at a place. Scales may be any elementwise expression of tensors over the accumulator's axes, or blocks of them, and blocks of the contracted axis; the
-numbers are loaded before the wait for the slot that they belong to. Several scales are multiplied with one another
-first and with the partial product then.
+all terms of a slot at a place. Scales may be any elementwise expression of tensors over the accumulator's axes, or
+blocks of them, and blocks of the contracted axis; the numbers are loaded before the wait for the slot that they belong
+to. Several scales are multiplied with one another first and with the partial product then.
 
 Not handled: scales displaced by `+ 1`; blocks of which the least is no slot's depth (both refused by `synth`).
 Checked by: tests/lower/test_block_scales.py.

@@ -26,10 +26,17 @@ def plan_load(operand: OperandDecision, extent: int, depth: int, issuers: int, s
     return AsyncPlan(operand.buffer, "load", mechanism, box_bytes, boxes, issuers, stage_bytes, stages, 0)
 
 
-def plan_store(store: StoreDecision, slots: int) -> AsyncPlan:
-    """The store of one staged box; `slots` of them take turns."""
+def plan_store(store: StoreDecision, slots: int, chunks: int) -> AsyncPlan:
+    """The store of one staged box; `slots` of them take turns over the `chunks` of a tile."""
     box_bytes = store.map.tensor_map().box_bytes
-    return AsyncPlan(store.parameter, "store", GROUPS, box_bytes, 1, 1, box_bytes, slots, slots - 1)
+    pending = stores_under_way(chunks, slots) - 1
+    return AsyncPlan(store.parameter, "store", GROUPS, box_bytes, 1, 1, box_bytes, slots, pending)
+
+
+def stores_under_way(chunks: int, slots: int) -> int:
+    """From one store to the next that takes its slot, at the least. Every tile begins with slot 0: where its chunks do
+    not come out even, the last of them come back to their slots as soon as there are chunks in the last round."""
+    return chunks % slots or slots
 
 
 def plan_words(plan: AsyncPlan) -> str:

@@ -34,6 +34,7 @@ from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
+from tilewright.synth.expression_order import choose_order
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.loads_ahead import choose_loads_ahead
@@ -98,9 +99,9 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted)
         return turned
     points = math.prod(program.extents[axis] for axis in grid_axes(program))
     ctas, threads = _fill_shape(points, target)
-    return ElementwiseDecisions(
-        ctas, threads, (f"no dot: {points} points on {ctas} CTAs of {threads} threads, plain loads and stores",)
-    )
+    reasons = [f"no dot: {points} points on {ctas} CTAs of {threads} threads, plain loads and stores"]
+    order = choose_order(program, (ctas, threads), target, wanted, reasons)
+    return ElementwiseDecisions(ctas, threads, tuple(reasons), order=order)
 
 
 # ---------------------------------------------------------------- the pipeline
@@ -254,10 +255,11 @@ def _fit(
     order, group = choose_tile_order(rates, (tile_m, tile_n), (tiles_m, tiles_n), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
     clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1)
+    chunks = sum(len(store.chunks(tile_n // shape.split)) for store in stores if store.path == "tma")
     plans = (
         plan_load(a, loaded_m, depth, cluster[1], memory.stages),
         *(plan_load(each, loaded_n, depth, cluster[0], memory.stages) for each in (b, *more_b)),
-        *(plan_store(store, memory.staging_slots) for store in stores if store.path == "tma"),
+        *(plan_store(store, memory.staging_slots, chunks) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
     ctas = cluster_size * min(clusters, rates.multiprocessors // cluster_size)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision
+from tilewright.synth.async_plan import stores_under_way
 from tilewright.synth.spill_slots import spill_bytes
 from tilewright.synth.split import meeting_bytes
 from tilewright.synth.tile_shape import TileShape
@@ -18,6 +19,9 @@ from tilewright.targets import Target
 _MOST_STAGES = 32
 _ENOUGH_STAGES = 4
 """A second staging slot is given up rather than run with fewer, where no schedule says how many are needed."""
+_MOST_SLOTS = 4
+_RESERVED_BYTES = 16
+"""For the barriers of turns."""
 _LEAST_STAGES = 2
 """A slot is released one slice late, so with a single slot the producer would wait for ever."""
 
@@ -65,6 +69,12 @@ def divide_shared_memory(
         stages = min(_MOST_STAGES, left // (slot_bytes + barrier_bytes))
         if stages >= enough_stages:
             break
+    if staged and enough_stages > _MOST_STAGES:
+        # What is left over beside the stages holds further slots: an epilogue that waits for each of its stores to be
+        # read before it writes on takes longer than a short product that should hide it.
+        left = limit - _RESERVED_BYTES - rows_bytes * consumers - stages * (slot_bytes + barrier_bytes)
+        most = min(_MOST_SLOTS, chunks, left // (staging_bytes_each * consumers))
+        slots = max(range(1, most + 1), key=lambda count: (stores_under_way(chunks, count), -count), default=slots)
     if wanted.stages is not None:
         if not _LEAST_STAGES <= wanted.stages <= stages:
             raise TilewrightError(
