@@ -43,7 +43,11 @@ def diagnose(state: LaunchState, hang: MachineHang) -> Diagnostic:
     groups: dict[Awaited, list[Waiter]] = {}
     for waiter in hang.waiters:
         groups.setdefault(waiter.awaited, []).append(waiter)
-    waiting = {WarpActor(waiter.cta, waiter.warp): waiter for waiter in hang.waiters}
+    waiting: dict[WarpActor, Waiter] = {}
+    for waiter in hang.waiters:
+        actor = WarpActor(waiter.cta, waiter.warp)
+        if actor not in waiting or waiting[actor].awaited.kind in ("", "lanes"):
+            waiting[actor] = waiter
     causes = [
         cause for awaited, waiters in groups.items() if (cause := _cause(state, awaited, waiters, waiting)) is not None
     ]
@@ -95,7 +99,11 @@ def _cause(
                 and warp.exit_span is None
                 and (found is None or actor not in found.arrivals)
             ]
-            elsewhere = [actor for actor in missing if actor in waiting and waiting[actor].awaited.kind == "mbarrier"]
+            elsewhere = [
+                actor
+                for actor in missing
+                if actor in waiting and waiting[actor].awaited.kind in ("mbarrier", "global word")
+            ]
             # Roles are made of warpgroups: where a barrier takes a number of threads, a warp of another one is hardly
             # whom it lacks, but may well wait for those who are stuck here.
             groups = {waiter.warp // _WARPGROUP_WARPS for waiter in waiters}
@@ -118,6 +126,11 @@ def _cause(
             return Cause(1, "SR102", f"{who} wait for registers that nobody gives back", first.span, None)
         case "tensor memory":
             return Cause(3, "TC121", f"{who} wait for columns of tensor memory", first.span, None)
+        case "global word":
+            what, where = state.awaited.describe(awaited.address)
+            verb = "wait" if len(waiters) > 1 else "waits"
+            reason = first.reason.removeprefix("waits for ")
+            return Cause(4, "LV104", f"{who} {verb} for {reason}, and {what}", first.span, where)
         case "lanes":
             return Cause(9, "LV102", f"{who} wait for other lanes of the warp", first.span, None)
         case "":

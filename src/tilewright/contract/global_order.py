@@ -1,98 +1,216 @@
 """Do CTAs of different clusters touch the same global memory, and does anything order them?
 
 Clusters of one launch are ordered by memory alone: a release at gpu scope that an acquire of another cluster reads.
-What such an acquire learns is kept per cluster: the publications that it has read. A conflict between clusters that
-none of them covers is a race. Source: PTX ISA 8.9.
-Not handled: chains of publications through a third cluster, which are doubted. Checked by:
-tests/contract/test_strong_accesses.py.
+What such an acquire learns is kept per cluster: the publications that it has read, each with what its cluster had
+learnt before (causality order is transitive). A conflict between clusters that none of them covers is a race.
+
+Where all accesses of a byte are weak, each is in order with the last write, which was in order with all before. Strong
+accesses may be unordered among themselves, so words that were ever touched by one keep all of their accesses, and each
+new one is compared with all of them.
+
+Not handled: accesses by different proxies that a publication orders, and bytes that more agents read than are
+remembered (both are doubts); strong accesses of more words than are kept, of which only the last write is known.
+Source: PTX ISA 8.9. Checked by: tests/contract/test_strong_accesses.py, test_grid_flags.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left, insort
+from dataclasses import dataclass, replace
 
+from tilewright.base.span import Span
 from tilewright.contract.race import overlap
 from tilewright.contract.replay_codes import RunFindings
-from tilewright.contract.run_state import ClusterState, name_of
-from tilewright.contract.shadow_memory import Record, ShadowMemory
-from tilewright.contract.vector_clock import VectorClock
+from tilewright.contract.run_state import ClusterState, is_ordered, name_of
+from tilewright.contract.shadow_memory import FORGOTTEN, Record, ShadowMemory
+from tilewright.contract.vector_clock import Tracks, VectorClock
+from tilewright.machine.event import Ranges
+
+WORD_BYTES = 4
+_READERS_KEPT = 8
+_WORDS_KEPT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publication:
-    """What a release at gpu scope published: the clock of a warp of cluster `cluster`."""
+    """What a release at gpu scope published: the clock of a warp of cluster `cluster`, along its tracks."""
 
     number: int
     cluster: int
     clock: VectorClock
+    tracks: Tracks
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Names the track of whoever learns it."""
+        return ("publication", self.number)
 
 
 class GlobalOrder:
     """Accesses of all clusters to global memory, and what clusters learnt from each other."""
 
     def __init__(self) -> None:
-        self._accesses = ShadowMemory(readers_kept=2)
+        self._accesses = ShadowMemory(readers_kept=_READERS_KEPT)
         self._publications = 0
         self._learnt: dict[int, list[Publication]] = {}
+        self._words: dict[int, list[Record]] = {}
+        self._addresses: list[int] = []
+        self.communicating: set[Span] = set()
+        """Places of accesses by which one cluster hands data to another, in order."""
 
     def publish(self, cluster: ClusterState, clock: VectorClock) -> Publication:
         """A release at gpu scope by a warp of `cluster`."""
         self._publications += 1
-        return Publication(self._publications, cluster.index, clock.copy())
+        return Publication(self._publications, cluster.index, clock.copy(), cluster.tracks)
 
     def learn(self, cluster: ClusterState, publication: Publication, clock: VectorClock) -> None:
         """A warp of `cluster`, whose clock is advanced, has acquired a publication of another cluster."""
         learnt = self._learnt.setdefault(cluster.index, [])
         if publication not in learnt:
             learnt.append(publication)
-        cluster.advance(clock, ("publication", publication.number), 1)
+        cluster.advance(clock, publication.key, 1)
 
     def enter(self, cluster: ClusterState, record: Record, clock: VectorClock, findings: RunFindings) -> list[Record]:
         """Enter an access and judge it against those of other clusters; returns unordered strong accesses of the same
         bytes, which are no races."""
         strong: list[Record] = []
-        outer = Record(
-            record.actor, cluster.index, record.write, record.atomic, record.span, record.ranges,
-            record.warp_track, record.epoch, record.lanes, record.completion, record.issuer, record.operation,
-            by_engine=record.by_engine, uncertain=record.uncertain, reads_value=record.reads_value, scope=record.scope,
-        )  # fmt: skip
-        for earlier in self._accesses.conflicts(outer):
-            if earlier.agent == cluster.index or self._is_ordered(cluster, earlier, clock):
+        outer = replace(record, agent=(cluster.index, record.agent), cluster=cluster.index)
+        for earlier in self._conflicts(outer):
+            if earlier is FORGOTTEN:
+                findings.doubt(f"{outer.span}: more agents read the bytes that this writes than are remembered")
+                continue
+            if earlier.cluster == cluster.index:
+                continue
+            if outer.read_only and earlier.write:
+                report_stale_read(earlier, outer, findings)
+            if self.knows(cluster, clock, earlier):
+                self.communicating.update((earlier.span, outer.span))
+                if earlier.by_engine != outer.by_engine:
+                    findings.doubt(
+                        f"{outer.span}: {earlier.span} accessed these bytes by another proxy, in another cluster; "
+                        "proxy fences between clusters are not followed"
+                    )
                 continue
             narrow = earlier.atomic and outer.atomic
             if narrow and {earlier.scope, outer.scope} <= {"", "gpu", "sys"}:
                 strong.append(earlier)
                 continue
-            first, last = overlap(earlier, outer)
-            one, other = name_of(earlier.actor, earlier.issuer), name_of(outer.actor, outer.issuer)
-            text = (
-                f"{other} {outer.operation} global bytes [{first:#x}, {last:#x}) that {one}, of another CTA, "
-                f"{earlier.operation}"
-            )
-            if earlier.uncertain or outer.uncertain:
-                findings.doubt(f"{outer.span}: {text}, if both accesses happen; that depends on data")
-                continue
-            findings.report(
-                "CL104" if narrow else "CL101",
-                text + (", by atomics of too narrow a scope" if narrow else ""),
-                outer.span,
-                earlier.span,
-                (
-                    f"{one} {earlier.operation} them ({earlier.span})",
-                    "CTAs of different clusters are not ordered",
-                    f"{other} {outer.operation} them ({outer.span}), before or after",
-                ),
-            )
+            _report(earlier, outer, findings, narrow=narrow)
         return strong
 
-    def _is_ordered(self, cluster: ClusterState, earlier: Record, clock: VectorClock) -> bool:
-        for publication in self._learnt.get(cluster.index, ()):
-            if publication.cluster != earlier.agent or not cluster.at(clock, ("publication", publication.number)):
+    def knows(self, cluster: ClusterState, clock: VectorClock, earlier: Record) -> bool:
+        """Does a warp of `cluster` whose clock this is know that an access, of any cluster, is done?"""
+        if earlier.cluster == cluster.index:
+            return is_ordered(earlier, clock)
+        return self._has_heard(cluster.index, cluster.tracks, clock, earlier, set())
+
+    def _has_heard(self, cluster: int, tracks: Tracks, clock: VectorClock, earlier: Record, seen: set[int]) -> bool:
+        for publication in self._learnt.get(cluster, ()):
+            track = tracks.known(publication.key)
+            if publication.number in seen or track is None or not clock.at(track):
                 continue
-            done = earlier.completion
-            if done is None:
-                if publication.clock.at(earlier.warp_track) >= earlier.epoch:
+            seen.add(publication.number)
+            if publication.cluster == earlier.cluster:
+                if is_ordered(earlier, publication.clock):
                     return True
-            elif done.track >= 0 and publication.clock.at(done.track) >= done.value:
+            elif self._has_heard(publication.cluster, publication.tracks, publication.clock, earlier, seen):
                 return True
         return False
+
+    def _conflicts(self, outer: Record) -> list[Record]:
+        """Enter an access; earlier ones with which it conflicts, each once."""
+        addresses = self._tracked(outer)
+        found = {id(each): each for each in self._accesses.conflicts(outer)}
+        for address in addresses:
+            kept = self._words[address]
+            word = ((address, address + WORD_BYTES),)
+            for each in kept:
+                if (each.write or outer.write) and _meet(each, outer, word[0]):
+                    found[id(each)] = each
+            kept[:] = [each for each in kept if not _stands_for(outer, each)]
+            kept.append(outer)
+        return list(found.values())
+
+    def _tracked(self, outer: Record) -> list[int]:
+        """The words with strong accesses that an access touches; those of a strong one are so from now on."""
+        if outer.atomic:
+            for begin, end in outer.ranges:
+                for address in range(begin - begin % WORD_BYTES, end, WORD_BYTES):
+                    if address not in self._words and len(self._words) < _WORDS_KEPT:
+                        before = self._accesses.touched(((address, address + WORD_BYTES),))
+                        self._words[address] = [each for each in before if each is not FORGOTTEN]
+                        insort(self._addresses, address)
+        return words_in(self._addresses, outer.ranges)
+
+
+def words_in(addresses: list[int], ranges: Ranges) -> list[int]:
+    """Those of the words at `addresses`, which ascend, of which a byte lies in `ranges`."""
+    found: list[int] = []
+    for begin, end in ranges if addresses else ():
+        first = bisect_left(addresses, begin - begin % WORD_BYTES)
+        found.extend(addresses[first : bisect_left(addresses, end)])
+    return found
+
+
+def _meet(first: Record, second: Record, word: tuple[int, int]) -> bool:
+    """Do two accesses share a byte of a word?"""
+    low, high = word
+    for record in (first, second):
+        for begin, end in record.ranges:
+            if begin < word[1] and end > word[0]:
+                low, high = max(low, begin), min(high, end)
+                break
+        else:
+            return False
+    return low < high
+
+
+def _stands_for(later: Record, earlier: Record) -> bool:
+    """Is whoever is ordered after `later` ordered after `earlier`, and in conflict with it if with that?"""
+    alike = (later.write, later.atomic, later.scope, later.ranges, later.lanes, later.by_engine, later.uncertain)
+    return later.agent == earlier.agent and alike == (
+        earlier.write, earlier.atomic, earlier.scope, earlier.ranges, earlier.lanes, earlier.by_engine,
+        earlier.uncertain,
+    )  # fmt: skip
+
+
+def report_stale_read(earlier: Record, read: Record, findings: RunFindings) -> None:
+    """A load that takes bytes for constant reads what this launch has written."""
+    text = f"{name_of(read.actor)} reads, by the non-coherent path, bytes that {name_of(earlier.actor)} wrote"
+    if earlier.uncertain or read.uncertain:
+        findings.doubt(f"{read.span}: {text}, if both accesses happen; that depends on data")
+        return
+    findings.report(
+        "CL107",
+        text,
+        read.span,
+        earlier.span,
+        (
+            f"a line with these bytes is in the cache of {name_of(read.actor)}'s multiprocessor",
+            f"{name_of(earlier.actor)} writes them ({earlier.span})",
+            f"{name_of(read.actor)} may find what the cache still holds ({read.span}), whatever orders the two",
+        ),
+    )
+
+
+def _report(earlier: Record, outer: Record, findings: RunFindings, *, narrow: bool) -> None:
+    first, last = overlap(earlier, outer)
+    one, other = name_of(earlier.actor, earlier.issuer), name_of(outer.actor, outer.issuer)
+    text = (
+        f"{other} {outer.operation} global bytes [{first:#x}, {last:#x}) that {one}, of another CTA, "
+        f"{earlier.operation}"
+    )
+    if earlier.uncertain or outer.uncertain:
+        findings.doubt(f"{outer.span}: {text}, if both accesses happen; that depends on data")
+        return
+    findings.report(
+        "CL104" if narrow else "CL101",
+        text + (", by atomics of too narrow a scope" if narrow else ""),
+        outer.span,
+        earlier.span,
+        (
+            f"{one} {earlier.operation} them ({earlier.span})",
+            "CTAs of different clusters are not ordered",
+            f"{other} {outer.operation} them ({outer.span}), before or after",
+        ),
+    )

@@ -9,7 +9,8 @@ say what a warp knows; an access conflicts with an earlier one if both touch a b
 - an engine's access and anything later: the later one must know what reports the engine's completion: the mbarrier
   phase of a load, the bulk group of a store, the wgmma group.
 
-Mbarriers are judged by `phase_ledger`; between CTAs they order memory only if both sides name the cluster's scope, and
+Waits of CTAs for words of global memory are judged by `awaited_words`, given the loads that wait. Mbarriers are judged
+by `phase_ledger`; between CTAs they order memory only if both sides name the cluster's scope, and
 what is told otherwise is `hearsay`. If every synchronization is so ordered that it would be the same in any
 interleaving, and no access races, then values and control flow are the same too, and one run that ends stands for all.
 
@@ -23,7 +24,7 @@ Checked by: tests/contract/test_happens_before.py, test_happens_before_rules.py,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.base.diagnostic import Diagnostic
@@ -48,6 +49,7 @@ from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.readings import Readings
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineHang
+from tilewright.machine.polls import Poll
 
 __all__ = ["ASSUMPTIONS", "HappensBefore", "Readings"]
 
@@ -75,14 +77,15 @@ class HappensBefore:
 
     follows_values: the caller knows of every decision that depends on what a strong access read. unread: places of
     atomic operations whose results nobody uses (red). any_global_address: global addresses are made up, so that no two
-    accesses of global memory are said to meet.
+    accesses of global memory are said to meet. polls: the loads of the text that wait for words of global memory.
     """
 
     def __init__(
         self, launch: Launch, readings: Readings | None = None, *, follows_values: bool = False,
         unread: frozenset[Span] = frozenset(), any_global_address: bool = False,
+        polls: Mapping[Span, Poll] | None = None,
     ) -> None:  # fmt: skip
-        self.state = LaunchState(launch, readings or Readings(), any_global_address=any_global_address)
+        self.state = LaunchState(launch, readings or Readings(), any_global_address=any_global_address, polls=polls)
         self._follows_values = follows_values
         self._unread = unread
         self._finished = False
@@ -95,6 +98,11 @@ class HappensBefore:
     @property
     def doubts(self) -> tuple[str, ...]:
         return tuple(self.state.findings.doubts)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a clean run takes for granted."""
+        return (*ASSUMPTIONS, *self.state.awaited.assumptions(resident=self.state.launch.resident))
 
     def feed(self, event: Event) -> None:
         """Take the next event of the run. Raises KeyError on an event of a kind that is not in `machine.event`."""
@@ -114,6 +122,8 @@ class HappensBefore:
             for cluster in state.clusters.values():
                 check_exit(cluster, state.readings, state.findings)
             judge_grid(state.grid, state.readings.grid_wait, state.findings)
+            programmatic = state.launch.programmatic
+            state.awaited.finish(state.global_order, state.grid, state.findings, programmatic=programmatic)
             if not self._follows_values:
                 judge_accesses.doubt_values(state, self._unread)
         return self.findings

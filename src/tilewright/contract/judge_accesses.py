@@ -63,10 +63,11 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         scope=event.scope,
         lane_tracks=warp.lane_tracks,
         constant=event.constant,
+        read_only=event.read_only,
     )
     if event.space == "global":
         state.check_grid(warp, event.write, event.span)
-        state.enter_global(cluster, record, warp.clock)
+        state.enter_global(cluster, record, warp.clock, event.words)
     else:
         state.check_barrier_bytes(cluster, event.cta, event.ranges, event.span)
         if event.cta != actor.cta:
@@ -126,7 +127,10 @@ def _strong_access(state: LaunchState, cluster: ClusterState, warp: WarpState, e
     holdings = state.strong_words
     learnt: list[Holding] = []
     if reads:
+        ending = state.awaited.accepted(event.span, event.words)
         for word in words:
+            if ending is not None and word[2] not in ending:
+                continue  # a wait that goes on; in another run it may not look now
             for holding in holdings.get(word, ()):
                 if reaches(holding, scope, warp.actor, cluster.index):
                     learnt.append(holding)

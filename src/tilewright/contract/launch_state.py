@@ -7,14 +7,15 @@ Checked by: tests/contract/test_happens_before.py, tests/contract/test_happens_b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
+from tilewright.contract.awaited_words import AwaitedWords, Told
 from tilewright.contract.exit_rules import check_exit
-from tilewright.contract.global_order import GlobalOrder
+from tilewright.contract.global_order import GlobalOrder, report_stale_read
 from tilewright.contract.grid_dependency import GridUse
 from tilewright.contract.phase_ledger import BARRIER_BYTES
 from tilewright.contract.race import ALLOCATES, describe_race, describe_unfenced
@@ -38,6 +39,7 @@ from tilewright.contract.strong_words import Holding
 from tilewright.contract.tensor_state import TensorOperation
 from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import Ranges, WarpActor
+from tilewright.machine.polls import Poll
 
 _WARP_THREADS = 32
 _GRAVITY: tuple[Reading, ...] = (None, Level.REVIEW, Level.ERROR)
@@ -47,7 +49,10 @@ class LaunchState:
     """The state of a judgement. copies, operations, tensor_operations, commits, async_copies: by their number in the
     launch, while their cluster runs."""
 
-    def __init__(self, launch: Launch, readings: Readings, *, any_global_address: bool = False) -> None:
+    def __init__(
+        self, launch: Launch, readings: Readings, *, any_global_address: bool = False,
+        polls: Mapping[Span, Poll] | None = None,
+    ) -> None:  # fmt: skip
         self.any_global_address = any_global_address
         self.launch = launch
         self.readings = readings
@@ -59,6 +64,7 @@ class LaunchState:
         self.tensor_operations: dict[int, TensorOperation] = {}
         self.commits: dict[int, CommitState] = {}
         self.global_order = GlobalOrder()
+        self.awaited = AwaitedWords(polls or {})
         self.grid = GridUse()
         self.roles = Roles()
         self.unordered_reads: dict[Span, Span] = {}
@@ -129,6 +135,8 @@ class LaunchState:
         clock: what its issuer knew; views: what each of several issuers knew, of which `clock` is the common part.
         """
         for earlier in memory.conflicts(record):
+            if record.read_only and earlier.write:
+                report_stale_read(earlier, record, self.findings)
             ordered = is_ordered(earlier, clock)
             heard = cluster.hearsay.believed(clock) if not ordered and cluster.hearsay else None
             if heard is not None and is_done_in_time(earlier, record, space):
@@ -203,7 +211,7 @@ class LaunchState:
     def note_unordered(self, earlier: Record, later: Record) -> None:
         """Two strong accesses conflict, which is no race; but what is read may differ between interleavings."""
         for read, write in ((earlier, later), (later, earlier)):
-            if read.reads_value and write.write:
+            if read.reads_value and write.write and read.span not in self.awaited.polls:
                 self.unordered_reads.setdefault(read.span, write.span)
 
     def _unfenced(
@@ -227,10 +235,11 @@ class LaunchState:
             level = Level.REVIEW
         return level
 
-    def enter_global(self, cluster: ClusterState, record: Record, clock: VectorClock) -> None:
-        """Enter an access of global memory, within its cluster and between clusters."""
+    def enter_global(self, cluster: ClusterState, record: Record, clock: VectorClock, told: Told = ()) -> None:
+        """Enter an access of global memory, within its cluster and between clusters. told: what single words held."""
         if self.any_global_address:
             return
+        self.awaited.note(self.global_order, cluster, record, clock, told, self.findings)
         self.enter(cluster.global_memory, cluster, record, clock, "global")
         for earlier in self.global_order.enter(cluster, record, clock, self.findings):
             self.note_unordered(earlier, record)

@@ -13,7 +13,7 @@ Checked by: tests/contract/test_replay.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -24,13 +24,15 @@ from tilewright.base.plan import Launch
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.events import Tally, differences
-from tilewright.contract.happens_before import ASSUMPTIONS, HappensBefore, Readings
+from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
-from tilewright.machine.run import STEP_LIMIT, RunReport, run_launch
+from tilewright.machine.inline import inlined
+from tilewright.machine.polls import polls_of
+from tilewright.machine.run import STEP_LIMIT, RunReport, kernel_of, run_launch
 
 _LIMIT_CODE = "LV202"
 
@@ -45,11 +47,13 @@ def replay(
     readings: Readings | None = None,
     step_limit: int = STEP_LIMIT,
     progress: Callable[[float], None] | None = None,
+    restored: Collection[str] = (),
 ) -> Verdict:
     """Judge one launch of a PTX module.
 
     buffers: bytes of every buffer that the launch names; left as the last run leaves them, while each run starts from
-    what they held at the call. Raises TilewrightError where the text can't be run at all (an unknown instruction, a
+    what they held at the call. restored: names of those that the launch must leave as it found them.
+    Raises TilewrightError where the text can't be run at all (an unknown instruction, a
     launch that does not fit).
     """
     if not seeds:
@@ -64,6 +68,9 @@ def replay(
         for name, data in before.items():
             buffers[name][...] = data
         verdict = _judge_run(module, launch, buffers, claims, seed, readings, step_limit, progress)
+        if not isinstance(verdict, Refuted):
+            changed = tuple(found for name in restored if (found := _unlike_before(name, before[name], buffers[name])))
+            verdict = Refuted(changed) if changed else verdict
         match verdict:
             case Refuted():
                 return verdict
@@ -87,7 +94,7 @@ def _judge_run(
     step_limit: int,
     progress: Callable[[float], None] | None,
 ) -> Verdict:
-    judge = HappensBefore(launch, readings)
+    judge = HappensBefore(launch, readings, polls=polls_of(inlined(module, kernel_of(module, launch.entry))))
     tally = Tally()
 
     def observe(event: Event) -> None:
@@ -114,7 +121,18 @@ def _judge_run(
     if judge.doubts:
         return Unknown(judge.doubts)
     reviews = tuple(f"{finding.code} {finding.message} ({finding.primary})" for finding in findings)
-    return Proven("this launch", (*ASSUMPTIONS, *reviews), _facts(launch, report, claims))
+    return Proven("this launch", (*judge.assumptions, *reviews), _facts(launch, report, claims))
+
+
+def _unlike_before(name: str, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Diagnostic | None:
+    """Where a buffer that is to be left as it was is not."""
+    differing = np.flatnonzero(before != after)
+    if not differing.size:
+        return None
+    rule = REPLAY_RULES["LV103"]
+    first = int(differing[0])
+    message = f"{differing.size} bytes of {name} are not what they were before the launch; the first is at {first}"
+    return Diagnostic(rule.code, rule.name, message, source=rule.source, repair=Repair(rule.remedy))
 
 
 def _errors(findings: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.span import Span
-from tilewright.machine.event import Actor, Ranges
+from tilewright.machine.event import Actor, Ranges, WarpActor
 
 COARSE_BYTES = 16
 SEGMENT_BYTES = 1 << 20
@@ -41,7 +41,8 @@ class Record:
     completion: None for such an access, else when the asynchronous access is done; issuer: the warp that started it;
     by_engine: through the async proxy; uncertain: whether it happens depends on data; reads_value: an ordinary read, or
     atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
-    elements that each lane writes, if the text gives them.
+    elements that each lane writes, if the text gives them; read_only: a load that takes the bytes for constant;
+    cluster: where the access was made, if clusters are told apart.
     """
 
     actor: Actor
@@ -62,7 +63,14 @@ class Record:
     scope: str = ""
     lane_tracks: Sequence[int] = ()
     constant: tuple[int, ...] = ()
+    read_only: bool = False
+    cluster: int = -1
 
+
+FORGOTTEN = Record(
+    WarpActor(-1, -1), None, False, False, Span("", 0, 0), ((0, 0),), operation="reads", uncertain=True,
+)  # fmt: skip
+"""Stands in a history for reads that are not remembered."""
 
 History = tuple[Record | None, tuple[Record, ...]]
 """The last write, and the reads since."""
@@ -132,8 +140,9 @@ class Segment:
 class ShadowMemory:
     """Histories of one address space (a CTA's shared memory, or global memory as one cluster sees it).
 
-    readers_kept: remember no more agents' reads than this. Two suffice where agents are never ordered: whoever writes
-    conflicts with one of them.
+    readers_kept: remember no more agents' reads than this, beyond one of each of two clusters (two that are not ordered
+    suffice where nobody is: whoever writes conflicts with one of them). Where a read is not remembered, the history
+    holds `FORGOTTEN` in its place.
     """
 
     __slots__ = ("_readers_kept", "_segments", "histories")
@@ -188,10 +197,12 @@ class ShadowMemory:
         if write is not None:
             found[id(write)] = write
         agent = record.agent
-        limit = self._readers_kept
-        if limit is not None and (len(reads) >= limit or any(read.agent == agent for read in reads)):
-            return number
         kept = tuple(read for read in reads if read.agent != agent)
+        limit = self._readers_kept
+        if limit is not None and limit <= len(kept) == len(reads):
+            clusters = {read.cluster for read in kept if read is not FORGOTTEN}
+            if len(clusters) > 1 or record.cluster in clusters:
+                return number if FORGOTTEN in reads else self.histories.add((write, (*reads, FORGOTTEN)))
         return self.histories.add((write, (*kept, record)))
 
     def _split(self, ranges: Ranges) -> Iterator[tuple[Segment, Ranges]]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.contract.global_order import Publication
+from tilewright.contract.global_order import WORD_BYTES, Publication
 from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import WarpActor
 
-WORD_BYTES = 4
+__all__ = ["WORD_BYTES", "Holding", "reaches"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

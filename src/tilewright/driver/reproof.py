@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.awaited_words import ALL_RESIDENT, RESIDENT
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
@@ -69,8 +70,13 @@ def replay_plan(
     lines: list[str] = []
     assumptions: list[str] = []
     for launch in plan.launches:
-        verdict = replay(module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds)
+        verdict = replay(
+            module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
+            restored=[buffer.name for buffer in plan.buffers if buffer.zeroed],
+        )  # fmt: skip
         match verdict:
+            case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):
+                return Unknown((f"CTAs of {launch.entry} wait for others, and its launch does not say so",))
             case Proven():
                 lines.extend(verdict.claims)
                 assumptions.extend(verdict.assumptions)

@@ -27,7 +27,9 @@ from tilewright.driver.given_launch import LaunchFile, placed
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.fault import MachineFault, MachineHang
-from tilewright.machine.run import run_launch
+from tilewright.machine.inline import inlined
+from tilewright.machine.polls import polls_of
+from tilewright.machine.run import kernel_of, run_launch
 from tilewright.runtime import device as gpu
 from tilewright.runtime.assemble import assemble
 from tilewright.runtime.launch import LoadedPlan
@@ -107,7 +109,9 @@ def run_on_machine(
     memory = {buffer.name: np.zeros(buffer.size_bytes, np.uint8) for buffer in whole.buffers}
     for name, data in arrays.items():
         memory[name][whole.shifts[name] :] = data
-    judge = HappensBefore(whole.launch, readings)
+    with defects_as_errors(f"{entry} in {file}"):
+        polls = polls_of(inlined(module, kernel_of(module, entry)))
+    judge = HappensBefore(whole.launch, readings, polls=polls)
     try:
         with defects_as_errors(f"{entry} in {file}"):
             run_launch(module, whole.launch, memory, seed=seed, observe=judge.feed, progress=progress)

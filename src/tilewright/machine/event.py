@@ -63,7 +63,9 @@ class Access:
     (`.relaxed`, `.acquire`, `.release`, `.volatile`) load or store. lanes: bit i = lane i of the warp took part.
     order, scope: of a strong access (scope empty for a weak one). uncertain: whether it happens, or where, depends on
     data that the run could not know. modifies: an atomic operation (atom, red), whose write follows upon its read.
-    constant: the elements that every lane stores, where the text gives them as constants.
+    constant: the elements that every lane stores, where the text gives them as constants. words: of a strong access to
+    single words of 32 bits of global memory, each word's address, what it held before and what it held afterwards, in
+    the order in which lanes took effect. read_only: a load that takes the bytes for constant (`.nc`, `ldu`).
     """
 
     actor: Actor
@@ -80,6 +82,8 @@ class Access:
     uncertain: bool = False
     modifies: bool = False
     constant: tuple[int, ...] = ()
+    words: tuple[tuple[int, int, int], ...] = ()
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

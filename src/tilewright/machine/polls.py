@@ -37,6 +37,10 @@ _MIRRORED = {
     "eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "lo": "hi", "ls": "hs", "hi": "lo",
     "hs": "ls",
 }  # fmt: skip
+_INVERTED = {
+    "eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "lo": "hs", "ls": "hi", "hi": "ls",
+    "hs": "lo",
+}  # fmt: skip
 _BITS = 1 << 32
 
 
@@ -57,7 +61,8 @@ class Poll:
     @property
     def wanted(self) -> str:
         """What ends the loop, in words."""
-        return f"{'' if self.leaves else 'not '}{self.comparison} {self.value}"
+        comparison = self.comparison if self.leaves else _INVERTED[self.comparison]
+        return f"{comparison} {self.value}"
 
     def accepts(self, word: int) -> bool:
         """Does the loop end when it reads `word` (32 bits, unsigned)?"""

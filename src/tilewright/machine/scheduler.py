@@ -62,17 +62,20 @@ def run_canonically(cluster: Cluster, step_limit: int) -> None:
                 action()
 
 
-def run_cluster(cluster: Cluster, step_limit: int) -> None:
+def run_cluster(cluster: Cluster, step_limit: int, turn_limit: int | None = None) -> None:
     """Run a cluster's warps to their end, or until those left wait for words of global memory (`polling`).
 
-    Raises MachineHang, MachineFault."""
+    turn_limit: warp instructions after which others shall have a turn. Raises MachineHang, MachineFault."""
     random, counts = cluster.random, cluster.counts
     runnable, pending = cluster.runnable, cluster.pending
     program = cluster.program
     engine_odds = 0.5
     starved: Warp | None = None
     turns = 0
+    begun = counts.instructions
     while cluster.live_warps or pending:
+        if turn_limit is not None and counts.instructions - begun > turn_limit:
+            return
         if turns % _EPOCH_TURNS == 0:
             engine_odds = random.choice(_ENGINE_ODDS)
             starved = random.choice(runnable) if runnable and random.random() < 0.3 else None

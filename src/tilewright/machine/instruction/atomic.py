@@ -139,6 +139,7 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
             before = [np.array(poison(dtype) if _unset(r[target], dtype) else r[target]) for target in targets]
             for region, offsets, lanes in place.careful(r, mask):
                 words = region.words[size]
+                told: list[tuple[int, int, int]] = []
                 for turn in _turns(offsets):
                     here = lanes[turn]
                     for index in range(count):
@@ -146,11 +147,13 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
                         old = words[places]
                         first = r[values[0][index]][here]
                         words[places] = combine(old, first, r[values[1][index]][here] if swaps else first)
+                        if place.tells_words:
+                            told.extend(zip(offsets[turn].tolist(), old.tolist(), words[places].tolist(), strict=True))
                         if returns:
                             before[index][here] = old
                 report_access(
                     warp, region, offsets, place.size_bytes, True, place.span, strength, of_lanes(lanes, mask),
-                    modifies=True,
+                    modifies=True, words=told,
                 )  # fmt: skip
             for target, value in zip(targets, before, strict=True):
                 r[target] = value

@@ -13,7 +13,8 @@ test_memory_access.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -64,13 +65,17 @@ _STRONG: dict[str, MemoryOrder] = {
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """Memory order of an access and, unless it is weak or volatile, its scope."""
+    """Memory order of an access and, unless it is weak or volatile, its scope. read_only: by the non-coherent path."""
 
     order: MemoryOrder = "weak"
     scope: str = ""
+    read_only: bool = False
 
 
 WEAK = Strength()
+
+Words = Sequence[tuple[int, int, int]]
+"""Offset, contents before and after, of words that a strong access touched."""
 
 
 def space_of(instruction: Instruction, modifiers: Modifiers) -> Space:
@@ -92,12 +97,15 @@ def _strength(modifiers: Modifiers) -> Strength:
     """Take the memory-order, scope and cache modifiers, wherever they stand. `.mmio` is a relaxed access here."""
     order: MemoryOrder = "weak"
     scope = ""
+    read_only = False
     while (word := modifiers.take(*ORDERS, *SCOPES, *_CACHE)) is not None:
         if word in SCOPES:
             scope = word
+        elif word == "nc":
+            read_only = True
         elif word in _STRONG and (word != "mmio" or order == "weak"):
             order = _STRONG[word]
-    return Strength(order, scope)
+    return Strength(order, scope, read_only)
 
 
 def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
@@ -110,10 +118,11 @@ def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
 
 def report_access(
     warp: Warp, found: Region, offsets: Lanes, size: int, write: bool, span: Span, strength: Strength, mask: int,
-    *, modifies: bool = False, constant: tuple[int, ...] = (),
+    *, modifies: bool = False, constant: tuple[int, ...] = (), words: Words = (),
 ) -> None:  # fmt: skip
     """Yield the event of one access: `offsets` in region `found`, by the lanes in `mask`. modifies: an atomic
-    operation; constant: what every lane stores, if the text says so."""
+    operation; constant: what every lane stores, if the text says so; words: what the words held before and after, by
+    offset in the region."""
     observe = warp.cta.cluster.observe
     if observe is None or found.space in ("local", "param", "const"):
         return
@@ -122,14 +131,16 @@ def report_access(
     observe(
         Access(
             warp.actor, space, found.cta, merge_ranges(offsets + base, size), write, "generic", span,
-            order != "weak", to_bits(mask), order, scope, modifies=modifies,
-            constant=constant,
+            order != "weak", to_bits(mask), order, scope, modifies=modifies, constant=constant,
+            words=tuple((address + base, before, after) for address, before, after in words) if base else (),
+            read_only=strength.read_only,
         )
     )  # fmt: skip
 
 
 class Place:
-    """Where one load or store instruction points, and the buffer that it met last."""
+    """Where one load or store instruction points, and the buffer that it met last. tells_words: the event says what the
+    words held."""
 
     def __init__(
         self, decoder: Decoder, instruction: Instruction, space: Space, slot: int, offset: int, element: TypeName,
@@ -146,6 +157,7 @@ class Place:
         self.strength = strength
         self.address_dtype = decoder.type_of(slot).raw
         self.observed = decoder.observe is not None
+        self.tells_words = self.observed and strength.order != "weak" and self.size_bytes == 4 and count == 1
         self.region: Region | None = None
         self.delta: Any = None
         self.view: Any = None
@@ -212,6 +224,8 @@ def _load_parts(
 
 def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
     strength = _strength(modifiers)
+    if instruction.row == "ldu":
+        strength = replace(strength, read_only=True)
     space = space_of(instruction, modifiers)
     expect_operands(instruction, 3 if modifiers.take("L2::cache_hint") else 2)
     element, slots, types = _load_parts(decoder, instruction, modifiers)
@@ -253,7 +267,11 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
             for index, (_, declared) in enumerate(pairs):
                 loaded[index][lanes] = _extended(words[first + index], element, declared)
             chosen = of_lanes(lanes, mask)
-            report_access(warp, region, offsets, place.size_bytes, False, place.span, place.strength, chosen)
+            seen = words[first].tolist() if place.tells_words else ()
+            report_access(
+                warp, region, offsets, place.size_bytes, False, place.span, place.strength, chosen,
+                words=tuple(zip(offsets.tolist(), seen, seen, strict=True)) if seen else (),
+            )  # fmt: skip
         for (target, _), value in zip(pairs, loaded, strict=True):
             r[target] = value
 
@@ -340,12 +358,15 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         for region, offsets, lanes in place.careful(r, mask):
             words = region.words[steps]
             first = offsets // steps
+            before = words[first].tolist() if place.tells_words else ()
             for index, value in enumerate(values):
                 words[first + index] = value[lanes]
             chosen = of_lanes(lanes, mask)
+            told = zip(offsets.tolist(), before, values[0][lanes].tolist(), strict=True) if before else ()
             report_access(
-                warp, region, offsets, place.size_bytes, True, place.span, place.strength, chosen, constant=constant
-            )
+                warp, region, offsets, place.size_bytes, True, place.span, place.strength, chosen, constant=constant,
+                words=tuple(told),
+            )  # fmt: skip
 
     return Plain(full, masked)
 
