@@ -5,10 +5,12 @@ from tests.lower.lowered_programs import assert_close, gemm, random_inputs
 from xdsl.dialects.builtin import IntAttr, StringAttr
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.verdict import Proven, Unknown
+from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate import verify
 from tilewright.driver.reproof import reprove
 from tilewright.ir import ac
+from tilewright.lower import raster
+from tilewright.lower.emit import Text
 
 _CURVE = {"tile_order": "hilbert", "tile_group": 4}
 _KINDS = {
@@ -28,6 +30,19 @@ def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     assert all(isinstance(verify(kernel), Proven) for kernel in lowered.kernels)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
     assert_close(lowered, random_inputs(lowered))
+
+
+def test_a_curve_that_meets_a_tile_twice_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text's small instance has a whole square, and two stores to one place are seen."""
+
+    def diagonal(text: Text, number: str, side: int) -> tuple[str, str]:
+        across, _ = point(text, number, side)
+        return across, across
+
+    point = raster._hilbert_point
+    monkeypatch.setattr(raster, "_hilbert_point", diagonal)
+    lowered = gemm(512, 32, 128, **_KINDS["alone"], **_CURVE)
+    assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Refuted)
 
 
 def _loops(lowered):

@@ -10,7 +10,9 @@ pair that differs must be a pair of the same quantity: an extent, a number of ti
 checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
 
 Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`. What is
-left to trust: that an immediate stands where its quantity belongs in the large text. Checked by:
+left to trust: that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares
+of a curve (`ir.tile_order`) whose side is more than 4, which the small instance computes but does not choose
+(tests/lower/test_raster.py enumerates it). Checked by:
 tests/driver/test_small_batch.py, test_small_groups.py, test_small_streams.py; tests/end_to_end/test_mutations_text.py.
 """
 
@@ -47,6 +49,9 @@ from tilewright.lower.turns import skip_quantities
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
+
+_SQUARES_MOST = 4
+"""Side of the squares of a curve of which the small instance has a whole one."""
 
 _MATRICES = 2
 """Elements left of a batch."""
@@ -106,6 +111,9 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     else:
         across = min(tiles, most_across)
         down = -(-tiles // across)
+    if d.tile_order != "grouped" and d.raster_group <= _SQUARES_MOST:
+        # So that tiles inside of a square are taken too.
+        across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))
     return {
         **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
         d.rows: _reduced(extents[d.rows], d.tile_m, down * d.cluster_m),
