@@ -13,15 +13,29 @@ from tilewright.contract.schedule_check import check_schedule
 from tilewright.driver.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.tile import ProgramOp
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.loop_schedule import RING, LoopShape, loop_body, schedule_loop, schedule_of, slots_wanted
+from tilewright.synth.loop_schedule import (
+    RING,
+    SPARE_SLOTS,
+    LoopShape,
+    loop_body,
+    schedule_loop,
+    schedule_of,
+    shape_of,
+    slots_wanted,
+)
 from tilewright.synth.loop_tasks import task_graph
 from tilewright.synth.schedules import schedule_graph
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
 TARGET = target("sm_90a")
+
+
+def program_of(extents: dict[str, int]) -> ProgramOp:
+    return the_program(trace(matmul_kernel, extents, dict.fromkeys("abc", Element.BF16), None))
 
 
 def decided(extents: dict[str, int], wanted: Wanted | None = None) -> PipelineDecisions:
@@ -117,6 +131,27 @@ def test_a_wait_for_each_product_leaves_one_consumer_s_tensor_cores_idle_and_not
 
     assert interval(1, 0) > interval(1, 1) == interval(1, 2)
     assert interval(2, 0) == interval(2, 1)
+
+
+def test_a_ring_has_the_slots_of_its_schedule_and_some_to_spare_and_no_more() -> None:
+    """Where memory holds fewer, what fits; where a wish is for more, what is wished for."""
+    thin = decided({"M": 16, "N": 4096, "K": 4096})
+    fitting = TARGET.limit("cta.shared_bytes_max") // (thin.smem_bytes // thin.stages)
+    assert (
+        thin.stages == slots_wanted(shape_of(program_of({"M": 16, "N": 4096, "K": 4096}), thin), TARGET) + SPARE_SLOTS
+    )
+    assert thin.stages < fitting and any("no use for more" in reason for reason in thin.reasons)
+    more = decided({"M": 16, "N": 4096, "K": 4096}, Wanted(stages=fitting))
+    assert more.stages == fitting and not any("no use for more" in reason for reason in more.reasons)
+    large = decided({"M": 8192, "N": 8192, "K": 8192})
+    assert large.stages < slots_wanted(shape(large.tile_m, large.tile_n), TARGET) + SPARE_SLOTS
+
+
+def test_slots_cover_the_latency_of_memory() -> None:
+    """As many as measured: where turns stop growing shorter on an H200 (`python -m bench slots`)."""
+    measured = {(128, 256, 2): 4, (128, 192, 2): 4, (128, 128, 2): 5, (128, 64, 2): 6}
+    for (rows, columns, consumers), slots in measured.items():
+        assert slots_wanted(shape(rows, columns, consumers=consumers), TARGET) == slots
 
 
 def test_the_cheapest_distance_is_taken_and_one_product_late_where_none_gains() -> None:

@@ -38,7 +38,7 @@ from tilewright.synth.expression_order import choose_order
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.loads_ahead import choose_loads_ahead
-from tilewright.synth.loop_schedule import LoopShape, scheduled, slots_wanted
+from tilewright.synth.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
 from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
 from tilewright.synth.paired_loads import choose_paired_loads
@@ -247,8 +247,9 @@ def _fit(
         math.ceil(program.extents[axes[2]] / (depth * shape.split)),
     )
     each = unit_shape(shape, bool(wanted.turns))
-    enough = EVERY_STAGE if wanted.turns else slots_wanted(loop, target)
-    memory = divide_shared_memory(each, slot_bytes, stores, target, wanted, reasons, enough)
+    needed = slots_wanted(loop, target)
+    enough, most = EVERY_STAGE if wanted.turns else needed, needed + SPARE_SLOTS
+    memory = divide_shared_memory(each, slot_bytes, stores, target, wanted, reasons, enough, most)
     memory = with_turns(memory, bool(wanted.turns), target)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)

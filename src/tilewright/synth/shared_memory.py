@@ -46,8 +46,10 @@ def divide_shared_memory(
     wanted: Wanted,
     reasons: list[str],
     enough_stages: int = _ENOUGH_STAGES,
+    most_stages: int = _MOST_STAGES,
 ) -> SharedMemory:
-    """As many stages as fit beside the staging slots; a second staging slot gives way to stages up to `enough_stages`.
+    """As many stages as fit beside the staging slots, at most `most_stages`, which are all that a schedule has a use
+    for; a second staging slot gives way to stages up to `enough_stages`.
 
     slot_bytes: of one slot of both operands.
     """
@@ -69,6 +71,9 @@ def divide_shared_memory(
         stages = min(_MOST_STAGES, left // (slot_bytes + barrier_bytes))
         if stages >= enough_stages:
             break
+    fitting = stages
+    if wanted.stages is None:
+        stages = min(stages, most_stages)
     if staged and enough_stages > _MOST_STAGES:
         # What is left over beside the stages holds further slots: an epilogue that waits for each of its stores to be
         # read before it writes on takes longer than a short product that should hide it.
@@ -76,10 +81,10 @@ def divide_shared_memory(
         most = min(_MOST_SLOTS, chunks, left // (staging_bytes_each * consumers))
         slots = max(range(1, most + 1), key=lambda count: (stores_under_way(chunks, count), -count), default=slots)
     if wanted.stages is not None:
-        if not _LEAST_STAGES <= wanted.stages <= stages:
+        if not _LEAST_STAGES <= wanted.stages <= fitting:
             raise TilewrightError(
                 f"{wanted.stages} stages of {slot_bytes} bytes do not make a pipeline",
-                remedy=f"use {_LEAST_STAGES} to {stages} stages",
+                remedy=f"use {_LEAST_STAGES} to {fitting} stages",
             )
         stages = wanted.stages
     if stages < _LEAST_STAGES:
@@ -89,8 +94,14 @@ def divide_shared_memory(
             "multiprocessor",
         )
     staging_bytes = (slots * staging_bytes_each + rows_bytes) * consumers
+    few = (
+        f" (of {fitting} that fit: the schedule has no use for more)"
+        if wanted.stages is None and stages < fitting
+        else ""
+    )
     reasons.append(
         f"{stages} stages of {slot_bytes} bytes and {staging_bytes} bytes of staging in {limit} bytes of shared memory"
+        f"{few}"
     )
     return SharedMemory(
         stages, slots, staging_bytes_each, rows_bytes, (slot_bytes + barrier_bytes) * stages + staging_bytes + meeting
