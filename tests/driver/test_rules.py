@@ -13,7 +13,7 @@ from tilewright.driver.rules import all_rules, explain, rule_pages
 PACKAGE = Path(tilewright.__file__).parent
 DOCS = PACKAGE.parent.parent / "docs" / "rules"
 
-CODE = re.compile(r'"((?:MB|TX|BG|TM|PX|WG|TC|CL|NB|SR|AL|LY|LV|MF)\d{3})"')
+CODE = re.compile(r'"((?:MB|TX|BG|TM|PX|CA|WG|TC|CL|NB|SR|AL|LY|LV|MF)\d{3})"')
 
 
 def test_no_two_rules_share_a_code() -> None:
