@@ -17,14 +17,6 @@ from itertools import accumulate
 from tilewright.synth.tile_shape import TileQuestion
 from tilewright.targets import Target
 
-_SHARE = 0.87
-"""Of the rate of a plain copy, what products reach that do little else; fitted, as are the two below, to 115 runs of
-five products with large results on an H200, of which the shape chosen by them was at most 3 % behind the best."""
-_SHARED_LINE_BYTES = 16
-"""What a line costs, in bytes written, that two chunks share; and"""
-_SHARED_SECTOR_BYTES = 112
-"""a sector, besides."""
-
 
 def memory_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: Target) -> float:
     """Cycles of the device's clock for all bytes of a product whose result leaves in chunks of rows of so many bytes.
@@ -38,9 +30,11 @@ def memory_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: 
         row_bytes = columns * question.stored_bytes
         lines = meetings_inside(row_bytes, chunk_bytes, target.limit("device.line_bytes"))
         sectors = meetings_inside(row_bytes, chunk_bytes, target.limit("device.sector_bytes"))
-        result += rows * (_SHARED_LINE_BYTES * lines + _SHARED_SECTOR_BYTES * sectors)
+        of_line, of_sector = target.limit("device.shared_line_bytes"), target.limit("device.shared_sector_bytes")
+        result += rows * (of_line * lines + of_sector * sectors)
     rate = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
-    return question.batch * (operands + result) / (_SHARE * rate)
+    share = target.limit("pipeline.memory_percent") / 100
+    return question.batch * (operands + result) / (share * rate)
 
 
 def meetings_inside(row_bytes: int, chunk_bytes: tuple[int, ...], unit_bytes: int) -> int:

@@ -49,10 +49,6 @@ _KERNEL_NORM = 4.16
 """Norms that say how well parts hide one another: of a slice's, of the memory's, and of the whole."""
 _FEW_COLUMNS = 24.0
 """A wgmma of fewer columns is bound by reading the rows' operand, which does not shrink."""
-_SUSTAINED = 0.934
-"""Of the tensor cores' rate at the highest clock, what the board's power allows of a long product of random numbers."""
-_BRIEF_MICROSECONDS = 57.0
-"""Products that take less leave the clock higher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +106,9 @@ def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], 
 
     flop = 2 * shape.rows * shape.columns * shape.depth * decisions.products
     ideal = flop / (operations * multiprocessors)
-    brief = min(1.0, ideal * cycle / _BRIEF_MICROSECONDS)
-    power = ideal / (1 - (1 - _SUSTAINED) * brief)
+    # Products that take less leave the clock higher.
+    brief = min(1.0, ideal * cycle / target.limit("device.brief_microseconds"))
+    power = ideal / (1 - (1000 - target.limit("device.sustained_permille")) / 1000 * brief)
     start = _START_CYCLES + _LARGE_START_CYCLES * (decisions.smem_bytes / target.limit("cta.shared_bytes_max"))
     total = start + _norm((loop, memory, power), _KERNEL_NORM)
     return PredictedTime(total * cycle, start * cycle, loop * cycle, epilogue * cycle, memory * cycle, power * cycle)
