@@ -1,20 +1,22 @@
-"""Tiles whose slices are streamed over the CTAs of a grid, in the asynchronous contract: stream-K.
+"""Tiles whose slices are streamed over the CTAs of a grid, in the asynchronous contract: stream-K, in step.
 
-The first `streamed` tiles of a matrix are cut along the contracted axis. Their slices, tile after tile, are counted in
-granules of `granule` slices and dealt out in equal contiguous shares, one for each CTA. With Q granules in a tile,
-G = streamed * Q in all and C CTAs, base = G div C and extra = G mod C, the share of CTA c is the granules [lo, hi) with
-lo(c) = c * base + min(c, extra) and hi(c) = lo(c + 1). No share is longer than a tile, so that it consists of
+The first `streamed` tiles of a matrix, fewer than there are CTAs, are cut along the contracted axis, all at the same
+slice. CTAs from `helpers` on, streamed + helpers of them in all, own a tile each: they sum its last slices, its *tail*,
+and finish it. The CTAs before them, the helpers, take the first slices of the tiles, *heads*, several each: helper c
+those of tiles c, c + helpers, ... What a head sums to is a partial sum, which goes through memory, a slot for each
+tile.
 
-- a *head*, where hi is not a tile's end: the granules [max(lo, first of the tile), hi) of tile (hi - 1) div Q. It does
-  not reach the tile's end: what it sums to is a partial sum, which the CTA writes into memory;
-- a *tail*, where something is left below: granules up to the end of a tile, which the CTA finishes. What the tile's
-  earlier granules sum to has been written by the CTAs below, in their heads.
+Why at the same slice: CTAs that read the same operand at the same time have their requests joined by the L2 cache,
+which is slower than the tensor cores otherwise. Owners go through the contracted axis in step, as CTAs do with whole
+tiles, and so do helpers. Shares of equal length that begin anywhere, as stream-K deals them out, are not in step, and
+are slower on an H200 than the idle CTAs they are to avoid.
 
-A CTA goes through its head before its tail and waits for no other CTA in between, so that waits lead from tails to
-heads of lower CTAs and nowhere else: no circle, as long as all CTAs of the grid can run at once.
+Waits lead from owners to helpers, which have lower numbers and wait for no other CTA before their heads are done: no
+circle, as long as all CTAs of the grid can run at once.
 
 Source: Osama, Merrill, Cecka, Garland, Owens, "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix
-Multiplication on the GPU", 2023. Checked by: tests/lower/test_stream.py, and by `contract` on every kernel.
+Multiplication on the GPU", 2023, for the problem. Checked by: tests/lower/test_stream.py, and by `contract` on every
+kernel.
 """
 
 from __future__ import annotations
@@ -35,30 +37,32 @@ from xdsl.irdl import (
 
 from tilewright.ir import ac, ac_async_copy
 
-STREAM_INDICES = 3
-"""Region arguments of a loop over a part before the carried ones: the tile's two indices, the part's first slice."""
+STREAM_INDICES = 4
+"""Region arguments of a loop over parts before the carried ones."""
 
 
 @irdl_op_definition
 class StreamPartOp(IRDLOperation):
-    """A CTA's head or tail (`part`): runs its body `symbol` times, once or not at all.
+    """The CTA's heads, or its tail (`part`): runs its body `symbol` times.
 
-    slices: the symbol that is the part's number of slices, for loops inside. tiles_m, tiles_n, raster_group, order: of
-    all tiles, numbered as by `ac.tiles`, the first `streamed` of which are cut into slices, `tile_slices` (a symbol)
-    each. Region arguments: the tile's m and n index, the part's first slice within the tile, then the carried values.
+    Tiles are numbered as by `ac.tiles` with the same tiles_m, tiles_n, raster_group and order; the first `streamed` of
+    them are cut. heads: CTA c < helpers takes those of tiles c, c + helpers, ...; others none. tail: CTA c >= helpers
+    takes that of tile c - helpers; others none. slices: the symbol that is a part's number of slices, for loops inside;
+    first_slice: of the part within its tile. Region arguments: the tile's m and n index, its number, which is that of
+    its slot of partial sums, first_slice; then the carried values.
     """
 
     name = "ac.stream_part"
     part = prop_def(StringAttr)
     symbol = prop_def(StringAttr)
     slices = prop_def(StringAttr)
+    first_slice = prop_def(IntAttr)
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
     order = opt_prop_def(StringAttr)
     streamed = prop_def(IntAttr)
-    granule = prop_def(IntAttr)
-    tile_slices = prop_def(StringAttr)
+    helpers = prop_def(IntAttr)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
@@ -66,7 +70,7 @@ class StreamPartOp(IRDLOperation):
 
 @irdl_op_definition
 class TurnStreamPartOp(IRDLOperation):
-    """`ac.stream_part` of a role whose two units take work in turn: what the CTA does, heads, tails and whole tiles, is
+    """`ac.stream_part` of a role whose two units take work in turn: what the CTA does, heads, tail and whole tiles, is
     numbered from 0 on, and item i is unit i mod 2's. A unit's cursors pass over the slots of the other's items. turns:
     as of `ac.turn_tiles`."""
 
@@ -74,13 +78,13 @@ class TurnStreamPartOp(IRDLOperation):
     part = prop_def(StringAttr)
     symbol = prop_def(StringAttr)
     slices = prop_def(StringAttr)
+    first_slice = prop_def(IntAttr)
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
     raster_group = prop_def(IntAttr)
     order = opt_prop_def(StringAttr)
     streamed = prop_def(IntAttr)
-    granule = prop_def(IntAttr)
-    tile_slices = prop_def(StringAttr)
+    helpers = prop_def(IntAttr)
     turns = operand_def(ac.RingType)
     carried = var_operand_def()
     outputs = var_result_def()
@@ -92,12 +96,12 @@ StreamPart = StreamPartOp | TurnStreamPartOp
 
 @irdl_op_definition
 class PartialStoreOp(IRDLOperation):
-    """In the body of a head: hand the unit's accumulator to the CTA that finishes the tile.
+    """In the body of heads: hand the unit's accumulator to the CTA that owns the tile.
 
-    partials: float32, a slot for each CTA and each unit that has rows of the tile of its own; flags: 32-bit words, one
-    for each slot, 0 when the grid begins and when it has ended. The unit's threads write their values, four at a time
-    and neighbouring threads side by side, into the unit's slot of this CTA, meet on named barrier `first_barrier` +
-    unit, and the first sets the slot's flag to 1: a release at the scope of the GPU.
+    partials: float32, for each streamed tile a slot of every unit that has rows of its own of a tile; flags: a 32-bit
+    word for each slot, 0 when the grid begins and when it has ended. slot: the tile's number. The unit's threads write
+    their values, four at a time and neighbouring threads side by side, into the unit's slot, meet on named barrier
+    `first_barrier` + unit, and the first sets the slot's flag to 1: a release at the scope of the GPU.
     """
 
     name = "ac.partial.store"
@@ -105,17 +109,17 @@ class PartialStoreOp(IRDLOperation):
     accumulator = operand_def(ac.AccumulatorType)
     partials = operand_def(ac.GlobalType)
     flags = operand_def(ac.GlobalType)
+    slot = operand_def(ac.IndexType)
     unit = operand_def(ac.IndexType)
 
 
 @irdl_op_definition
 class PartialAddOp(IRDLOperation):
-    """In the body of a tail: the accumulator plus what the CTAs below have of the tile, the nearest first.
+    """In the body of a tail: the accumulator plus what the tile's helper has summed.
 
-    For each CTA d from the one below down to the one whose head begins the tile: the unit's first thread waits until
-    the flag of d's slot is 1 (an acquire at the scope of the GPU) and sets it to 0; the unit's threads meet on named
-    barrier `first_barrier` + unit; each reads the values of its own places and adds them, each sum rounded once. A tail
-    that is a whole tile waits for nothing.
+    The unit's first thread waits until the flag of the unit's slot is 1 (an acquire at the scope of the GPU) and sets
+    it to 0; the unit's threads meet on named barrier `first_barrier` + unit; each reads the values of its own places
+    and adds them, each sum rounded once.
     """
 
     name = "ac.partial.add"
@@ -123,6 +127,7 @@ class PartialAddOp(IRDLOperation):
     accumulator = operand_def(ac.AccumulatorType)
     partials = operand_def(ac.GlobalType)
     flags = operand_def(ac.GlobalType)
+    slot = operand_def(ac.IndexType)
     unit = operand_def(ac.IndexType)
     sum = result_def(ac.AccumulatorType)
 

@@ -146,8 +146,9 @@ class PipelineDecisions:
     at a time. batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
-    every second one, instead of a part of every tile. partials, scales_ahead: of a product scaled inside its loop,
-    slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way. computed: 1
+    every second one, instead of a part of every tile. partials, accumulators, scales_ahead: of a product that is
+    promoted slot by slot, slots of a turn of the loop, how many of their products have registers at a time, and slots
+    whose scales are loaded or on their way. computed: 1
     if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance: products that
     a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits for each.
     """
@@ -188,6 +189,7 @@ class PipelineDecisions:
     schedule: str = ""
     turns: int = 0
     partials: int = 1
+    accumulators: int = 1
     scales_ahead: int = 1
     computed: int = 0
     release_distance: int = 1
@@ -223,9 +225,14 @@ class PipelineDecisions:
     tile_order: str = "grouped"
     """Of `ir.tile_order`."""
     streamed: int = 0
-    """Tiles, the first ones, whose slices are dealt out evenly over CTAs, by granules; see `ir.ac_stream`."""
-    granule: int = 1
-    """Slices, of which a tile is a multiple."""
+    """Tiles, the first ones, that are cut along the contracted axis, so that other CTAs help; see `ir.ac_stream`."""
+    head_slices: int = 0
+    """Slices of a streamed tile that its helper takes."""
+
+    @property
+    def helpers(self) -> int:
+        """CTAs that own no streamed tile, where there are any of those."""
+        return self.ctas - self.streamed if self.streamed else 0
 
     @property
     def tile_units(self) -> int:
@@ -275,12 +282,14 @@ class PipelineDecisions:
 @dataclass(frozen=True, slots=True)
 class ElementwiseDecisions:
     """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid. transpose: one, if loads
-    run along another axis than stores, so that warps turn tiles."""
+    run along another axis than stores, so that warps turn tiles. order: in which the nodes of `ir.expression_nodes` are
+    emitted for a point, empty for all loads first."""
 
     ctas: int
     threads: int
     reasons: tuple[str, ...]
     transpose: tuple[TransposeDecision, ...] = ()
+    order: tuple[int, ...] = ()
 
 
 Decisions = PipelineDecisions | ElementwiseDecisions

@@ -72,7 +72,7 @@ from tilewright.lower.spill_slots import spill_slots_of, with_spill_slots
 from tilewright.lower.split_reduction import lower_cluster_reduce
 from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.stream_partials import lower_partial_add, lower_partial_store
-from tilewright.lower.stream_share import enter_part, open_share
+from tilewright.lower.stream_parts import close_parts, open_parts
 from tilewright.lower.tensor_core import lower_wgmma_issue
 from tilewright.lower.transpose import lower_transpose
 from tilewright.lower.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
@@ -369,21 +369,17 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     _carry_out(lowering, op, op.indices)
 
 
-def _lower_stream_part(lowering: Lowering, op: StreamPart, kernel: ac.KernelOp) -> None:
-    """The CTA's head or tail of streamed tiles, if it has one."""
-    text, block, grid = lowering.text, op.body.block, integers(kernel.grid)
-    share = open_share(lowering, op, grid[0] * grid[1] * grid[2])
+def _lower_stream_part(lowering: Lowering, op: StreamPart) -> None:
+    """The CTA's heads, or its tail, of streamed tiles."""
+    text, block = lowering.text, op.body.block
     _carry_in(lowering, block, STREAM_INDICES, tuple(op.carried))
-    end = text.label("part_end")
-    enter_part(lowering, op, share, block.args[STREAM_INDICES:], end)
-    m, n = raster(text, share.tile, op.tiles_m.data, op.tiles_n.data, op.raster_group.data, order_of(op))
-    places = (m, n, share.first_slice)
+    walk = open_parts(lowering, op, block.args[STREAM_INDICES:])
+    m, n = raster(text, walk.tile, op.tiles_m.data, op.tiles_n.data, op.raster_group.data, order_of(op))
+    places = (m, n, walk.tile, walk.first_slice)
     lowering.places.update(zip(block.args[:STREAM_INDICES], map(IndexPlace, places), strict=True))
-    lowering.counts[op.slices.data] = share.count
-    lowering.shares[block] = share
     _lower_block(lowering, block)
     _carry_back(lowering, block, STREAM_INDICES)
-    text.place(end)
+    close_parts(lowering, op, walk)
     _carry_out(lowering, op, STREAM_INDICES)
 
 
@@ -450,14 +446,12 @@ def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     trips = lowering.symbols[op.symbol.data]
     copies = op.copies.data if op.copies is not None else 1
     left = (trips - op.begin.data) % copies
-    # The slices of a part of a streamed tile are counted in a register.
-    bound = lowering.counts.get(op.symbol.data, trips - left)
     index = text.into("b32", "mov.u32", op.begin.data)
     _carry_in(lowering, block, 1, tuple(op.carried))
     heads = [lowering.place(argument) for argument in block.args[1:]]
     head, end = text.label("loop"), text.label("loop_end")
     text.place(head)
-    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, bound))
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, trips - left))
     yielded = _lower_copies(lowering, block, index, heads, copies)
     _move(text, heads, yielded)
     text.emit("add.u32", index, index, copies)
@@ -495,7 +489,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
         case ac.GroupTilesOp() | ac.TurnGroupTilesOp():
             _lower_group_tiles(lowering, op, ac.kernel_of(op))
         case StreamPartOp() | TurnStreamPartOp():
-            _lower_stream_part(lowering, op, ac.kernel_of(op))
+            _lower_stream_part(lowering, op)
         case PartialStoreOp():
             lower_partial_store(lowering, op)
         case PartialAddOp():

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.lower.emit import Text
 from tilewright.lower.group_walk import GroupWalk
 from tilewright.lower.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
-from tilewright.lower.stream_walk import Share, TurnItems
+from tilewright.lower.stream_walk import TurnItems
 
 
 @dataclass(slots=True)
@@ -28,10 +28,6 @@ class Lowering:
     warpgroup_thread: str = ""
     warpgroup: str = ""
     is_first_thread: str = ""
-    counts: dict[str, str] = field(default_factory=dict[str, str])
-    """Registers of the trip counts that differ from CTA to CTA, by symbol."""
-    shares: dict[Block, Share] = field(default_factory=dict[Block, "Share"])
-    """This CTA's part of streamed tiles, by the loop's body that is about it."""
     items: dict[Operation, TurnItems] = field(default_factory=dict[Operation, "TurnItems"])
     """Of roles whose units take parts and whole tiles in turn."""
     walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])

@@ -63,7 +63,7 @@ from tilewright.lower.spill_slots import declare_spill_slots
 from tilewright.lower.split_product import declare_meeting, meet, split_index, start_meetings
 from tilewright.lower.stream_product import (
     Section,
-    add_partials,
+    add_partial,
     declare_partial_sums,
     sections,
     store_partial,
@@ -122,7 +122,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     grid = (clusters * d.cluster_m, d.cluster_n, d.split)
     module, build = new_kernel(
         program.sym_name.data,
-        {"K": (k_tiles // d.partials, least_slices(d)), "tiles": (most_tiles, 0)} | stream_symbols(d, k_tiles),
+        {"K": (k_tiles // d.partials, least_slices(d)), "tiles": (most_tiles, 0)} | stream_symbols(d, k_tiles, least_slices(d)),
         grid,
         (d.cluster_m, d.cluster_n, d.split),
         128 * (1 + d.consumers),
@@ -317,7 +317,9 @@ def _fill(
         ),
     ]
     k, slot = turn
-    for (operand, descriptor, buffer, tile_index, extent, part), plan in zip(filled, d.async_plans, strict=False):
+    # The copy engine is asked first, by one thread: it works while the others copy.
+    planned = sorted(zip(filled, d.async_plans, strict=False), key=lambda each: each[0][0].piece_bytes > 0)
+    for (operand, descriptor, buffer, tile_index, extent, part), plan in planned:
         indices = (tile_index, k, *place.outermost(operand))
         if operand.piece_bytes:
             arrays = (descriptor, buffer, source_dimensions(program, d, operand))
@@ -439,11 +441,11 @@ def _consume(
             outer.add(ac.NextGroupTileOp.create())
         last_cursor, settled = following, _drained(outer, d, running, held)
     meetings, total = meet(outer, d, p.meeting, meetings, settled, unit)
-    if section.part == "head" and p.sums is not None:
-        store_partial(outer, p.sums, total, unit)
+    if section.part == "head" and p.sums is not None and place.number is not None:
+        store_partial(outer, p.sums, total, place.number, unit)
     else:
-        if section.part and p.sums is not None:
-            total = add_partials(outer, p.sums, total, unit)
+        if p.sums is not None and place.number is not None:
+            total = add_partial(outer, p.sums, total, place.number, unit)
         add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
     outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
 
@@ -512,9 +514,10 @@ def _promoted(
 ) -> tuple[SSAValue, SSAValue]:
     """A tile's sum of scaled products of slots; (cursor, settled total).
 
-    A turn of the loop takes as many slots as there are partial products: the tensor core multiplies one while the
-    threads promote the one before, and all are promoted at the turn's end (an assembler gives up on products in flight
-    round a loop whose registers are read). Scales are loaded when those of an earlier slot have been used.
+    A turn of the loop takes several slots: the tensor core multiplies one while the threads promote the one before,
+    whose registers the next but one then takes. All are promoted at the turn's end (an assembler gives up on products
+    in flight round a loop whose registers are read), where this warpgroup's products pause; so turns are long. Scales
+    are loaded when those of an earlier slot have been used.
     """
     row = affine(build, [(place.row, place.row_step), (unit, d.tile_m // d.consumers)], 0)
     column = affine(build, [(place.column, d.tile_n)], 0)
@@ -531,12 +534,13 @@ def _promoted(
     inner, loop, loop_op = counted_loop(build, 0, carried, d.scaled_copies)
     k, position, total, *loaded = loop.args
     products: list[tuple[SSAValue, SSAValue]] = []
-    for _ in range(d.partials):
-        products.append(_multiply(inner, d, p, unit, position, None))
-        position = _advance(inner, position)
     queue = list[SSAValue](loaded)
-    for number, (partial, reading) in enumerate(products):
-        wait = _wgmma_wait(d.partials - 1 - number, reading, partial)
+    for number in range(d.partials):
+        while len(products) < min(d.partials, number + d.accumulators):
+            products.append(_multiply(inner, d, p, unit, position, None))
+            position = _advance(inner, position)
+        partial, reading = products[number]
+        wait = _wgmma_wait(len(products) - 1 - number, reading, partial)
         inner.add(wait)
         _release(inner, d, wait.results[0])
         total = promote(inner, dot, total, wait.results[1], queue[:per_slot])

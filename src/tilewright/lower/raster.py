@@ -108,12 +108,6 @@ def _bit(text: Text, number: str, place: int) -> str:
     return text.into("b32", "and.b32", shifted, 1)
 
 
-def divided_by(text: Text, number: str, divisor: int) -> tuple[str, str]:
-    """Registers with quotient and remainder of the unsigned register `number` by a positive number."""
-    division = _divide(text, number, _divisor(text, divisor))
-    return division.quotient, division.remainder
-
-
 @dataclass(frozen=True, slots=True)
 class _Divisor:
     """Registers with a divisor and its reciprocal."""

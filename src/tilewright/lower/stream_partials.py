@@ -1,15 +1,14 @@
-"""How CTAs hand each other partial sums of a tile: through memory, behind a flag, in a fixed order.
+"""How a CTA hands another its partial sum of a tile: through memory, behind a flag.
 
 A slot of partial sums has four values of every thread of the unit side by side, so that the unit's accesses are whole
 lines: four consecutive values of a thread are at 16 bytes times the thread, the next four behind those of all threads.
-The tile is finished by the CTA that has its last slice, which adds the slots of the CTAs below, the nearest first. So a
-sum has one order of terms, whichever CTA is ahead.
+The tile's owner adds the slot to what it has itself: two terms, the same in every run.
 
-The edges, by the ISA's memory model, from a value written by thread t of CTA c to its reader t' of CTA d:
+The edges, by the ISA's memory model, from a value written by thread t of the helper to its reader t' of the owner:
 - t's st.global comes before its bar.sync, which orders it before what the unit's first thread does next: st.release of
   the flag, at the scope of the GPU, which includes both CTAs;
-- the first thread of d's unit reads that 1 by ld.acquire at the same scope, so the two synchronize; its bar.sync orders
-  it before the loads of t'. Causality order is transitive, so the store comes before the load.
+- the first thread of the owner's unit reads that 1 by ld.acquire at the same scope, so the two synchronize; its
+  bar.sync orders it before the loads of t'. Causality order is transitive, so the store comes before the load.
 - The flag is set back by the thread that has read the 1, of which it alone waits for that flag: the two are ordered by
   the program, and the next 1 comes with the next launch, whose accesses all come after the end of this one (a kernel
   that begins early waits for it: griddepcontrol.wait).
@@ -26,7 +25,6 @@ from tilewright.ir.ac_stream import PartialAddOp, PartialStoreOp, TurnStreamPart
 from tilewright.lower.global_access import displaced_address
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import AccumulatorPlace, GlobalPlace
-from tilewright.lower.stream_share import granules_of
 
 _QUAD = 4
 """Values that one access moves: 16 bytes."""
@@ -42,7 +40,7 @@ def lower_partial_store(lowering: Lowering, op: PartialStoreOp) -> None:
     text = lowering.text
     accumulator = lowering.place(op.accumulator)
     assert isinstance(accumulator, AccumulatorPlace)
-    slot = _slot(lowering, op, text.into("b32", "mov.u32", "%ctaid.x"))
+    slot = _slot(lowering, op)
     address = _own_address(lowering, op, slot)
     for number, quad in enumerate(_quads(accumulator)):
         registers = "{" + ", ".join(quad) + "}"
@@ -53,20 +51,11 @@ def lower_partial_store(lowering: Lowering, op: PartialStoreOp) -> None:
 
 
 def lower_partial_add(lowering: Lowering, op: PartialAddOp) -> None:
-    """For each CTA below that has a part of the tile: wait for its flag, meet, load and add."""
+    """Wait for the flag and set it back, meet, load and add."""
     text = lowering.text
     accumulator = lowering.place(op.accumulator)
     assert isinstance(accumulator, AccumulatorPlace)
-    block = op.parent_block()
-    assert block is not None
-    share = lowering.shares[block]
-    cta, edge = text.into("b32", "mov.u32", share.cta), text.into("b32", "mov.u32", share.low)
-    head, end = text.label("partials"), text.label("partials_end")
-    text.place(head)
-    text.emit("bra", end, guard=text.into("pred", "setp.le.u32", edge, share.start))
-    text.emit("sub.u32", cta, cta, 1)
-    text.emit("sub.u32", edge, edge, granules_of(text, cta, share.base, share.larger))
-    slot = _slot(lowering, op, cta)
+    slot = _slot(lowering, op)
     flag = _flag(lowering, op, slot)
     poll, met = text.label("poll"), text.label("polled")
     text.emit("bra", met, guard=f"!{lowering.is_first_thread}")
@@ -82,8 +71,6 @@ def lower_partial_add(lowering: Lowering, op: PartialAddOp) -> None:
         text.emit("ld.global.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{number * _QUAD_BYTES}]")
         for total, term in zip(quad, loaded, strict=True):
             text.emit("add.rn.f32", total, total, term)
-    text.emit("bra", head)
-    text.place(end)
     lowering.places[op.sum] = accumulator
 
 
@@ -93,15 +80,15 @@ def _quads(accumulator: AccumulatorPlace) -> list[tuple[str, ...]]:
     return [tuple(values[first : first + _QUAD]) for first in range(0, len(values), _QUAD)]
 
 
-def _slot(lowering: Lowering, op: PartialStoreOp | PartialAddOp, cta: str) -> str:
-    """Number of a CTA's slot for this unit: units that take work in turn have one in common."""
-    part = op.parent_op()
+def _slot(lowering: Lowering, op: PartialStoreOp | PartialAddOp) -> str:
+    """Number of the slot of the tile and this unit: units that take work in turn have one in common."""
+    tile, part = lowering.index(op.slot), op.parent_op()
     if isinstance(part, TurnStreamPartOp):
-        return cta
+        return tile
     assert part is not None
     role = part.parent_op()
     assert isinstance(role, ac.RoleOp)
-    return lowering.text.into("b32", "mad.lo.u32", cta, role.execution.count.data, lowering.index(op.unit))
+    return lowering.text.into("b32", "mad.lo.u32", tile, role.execution.count.data, lowering.index(op.unit))
 
 
 def _flag(lowering: Lowering, op: PartialStoreOp | PartialAddOp, slot: str) -> str:

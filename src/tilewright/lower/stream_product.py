@@ -1,8 +1,8 @@
 """How the tiles that are streamed over CTAs enter a pipeline: a head and a tail before the whole tiles.
 
-Each role goes through three loops in the same order: the CTA's head, its tail (`ac.stream_part`), its whole tiles. The
-first two run once or not at all. What a consumer makes of a head is stored as a partial sum, to a tail the partial sums
-of the CTAs below are added, and only then comes what is done with any tile.
+Each role goes through three loops in the same order: the CTA's heads, its tail (`ac.stream_part`), its whole tiles.
+What a consumer makes of a head is stored as a partial sum, which the tile's owner adds to its tail, and only then comes
+what is done with any tile.
 
 Not handled, because nothing is decided so: clusters, batches, groups of rows, scaled products.
 Checked by: tests/lower/test_stream.py.
@@ -53,21 +53,26 @@ def sections(d: PipelineDecisions) -> tuple[Section, ...]:
     return (Section("head", "head"), Section("tail", "tail"), WHOLE) if d.streamed else (WHOLE,)
 
 
-def stream_symbols(d: PipelineDecisions, slices: int) -> dict[str, tuple[int, int]]:
-    """Symbols of a kernel with streamed tiles: value and minimum. slices: of a tile."""
+def stream_symbols(d: PipelineDecisions, slices: int, least: int) -> dict[str, tuple[int, int]]:
+    """Symbols of a kernel with streamed tiles: value and minimum. slices: of a tile; least: of a part."""
     if not d.streamed:
         return {}
-    some = min(slices, d.granule)
-    return {"heads": (1, 0), "tails": (1, 0), "head": (some, d.granule), "tail": (some, d.granule)}
+    heads = -(-d.streamed // d.helpers)
+    return {
+        "heads": (heads, 0),
+        "tails": (1, 0),
+        "head": (d.head_slices, least),
+        "tail": (slices - d.head_slices, least),
+    }
 
 
 def stream_workspaces(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
-    """The arrays through which CTAs hand each other partial sums; none where no tile is streamed."""
+    """The arrays through which helpers hand partial sums to owners; none where no tile is streamed."""
     if not d.streamed:
         return ()
     taken = {buffer.name for buffer in buffers(program)}
     names = [_free(name, taken) for name in ("partial_sums", "partial_flags")]
-    units = d.ctas * d.tile_units
+    units = d.streamed * d.tile_units
     values = d.unit_rows * d.multiplied_columns
     return (
         Buffer(names[0], Element.F32, (units, values), (values, 1), "workspace"),
@@ -99,12 +104,12 @@ def stream_part_loop(
         "part": StringAttr(section.part),
         "symbol": StringAttr(f"{section.part}s"),
         "slices": StringAttr(section.slices),
+        "first_slice": IntAttr(d.head_slices if section.part == "tail" else 0),
         "tiles_m": IntAttr(counts[0]),
         "tiles_n": IntAttr(counts[1]),
         **order_properties(d),
         "streamed": IntAttr(d.streamed),
-        "granule": IntAttr(d.granule),
-        "tile_slices": StringAttr(WHOLE.slices),
+        "helpers": IntAttr(d.helpers),
     }
     kind = StreamPartOp if turns is None else TurnStreamPartOp
     op = kind.create(
@@ -117,21 +122,21 @@ def stream_part_loop(
     return build.inside(block), block
 
 
-def store_partial(build: Build, sums: PartialSums, accumulator: SSAValue, unit: SSAValue) -> None:
-    """Hand a head's accumulator to the CTA that finishes the tile."""
+def store_partial(build: Build, sums: PartialSums, accumulator: SSAValue, slot: SSAValue, unit: SSAValue) -> None:
+    """Hand a head's accumulator to the CTA that owns the tile. slot: the tile's number."""
     build.add(
         PartialStoreOp.create(
-            operands=[accumulator, sums.partials, sums.flags, unit],
+            operands=[accumulator, sums.partials, sums.flags, slot, unit],
             properties={"first_barrier": IntAttr(_FIRST_BARRIER)},
         )
     )
 
 
-def add_partials(build: Build, sums: PartialSums, accumulator: SSAValue, unit: SSAValue) -> SSAValue:
-    """A tail's accumulator, and what the CTAs below have of the tile."""
+def add_partial(build: Build, sums: PartialSums, accumulator: SSAValue, slot: SSAValue, unit: SSAValue) -> SSAValue:
+    """A tail's accumulator, and what the helper has of the tile."""
     return build.value(
         PartialAddOp.create(
-            operands=[accumulator, sums.partials, sums.flags, unit],
+            operands=[accumulator, sums.partials, sums.flags, slot, unit],
             properties={"first_barrier": IntAttr(_FIRST_BARRIER)},
             result_types=[accumulator.type],
         )

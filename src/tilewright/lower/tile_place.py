@@ -34,7 +34,7 @@ class TilePlace:
     """A tile's first row is `row` times `row_step`; its first column `column` times tile_n. group: outermost coordinate
     of operands and results that have one for each group, or matrix of a batch; row_end: the row before which the tile
     ends, if not at its own end. slices: the symbol that is its number of slices; first: of a part of a streamed tile,
-    its first slice."""
+    its first slice; number: that tile's."""
 
     row: SSAValue
     row_step: int
@@ -43,6 +43,7 @@ class TilePlace:
     row_end: SSAValue | None = None
     slices: str = "K"
     first: SSAValue | None = None
+    number: SSAValue | None = None
 
     def outermost(self, item: OperandDecision | StoreDecision) -> list[SSAValue]:
         """Coordinates of an operand's or a result's map past its own two."""
@@ -71,8 +72,8 @@ def open_tiles(
     or parts of streamed ones."""
     if section.part:
         inside, block = stream_part_loop(build, d, section, counts, carried, turns)
-        row, column, first, *inner = block.args
-        return inside, TilePlace(row, d.tile_m, column, slices=section.slices, first=first), inner
+        row, column, number, first, *inner = block.args
+        return inside, TilePlace(row, d.tile_m, column, slices=section.slices, number=number, first=first), inner
     if turns is not None and groups is None:
         inside, block, loop = turn_tiles_loop(build, d, turns, counts, carried)
         matrix = block.args[ac.TILE_INDICES] if d.batch else None

@@ -156,7 +156,7 @@ def scheduled(
     none, or not with what is wanted."""
     shape = shape_of(program, decisions)
     plain = not shape.scaled and not decisions.computed
-    slices = min(shape.trips, decisions.granule) if decisions.streamed else shape.trips
+    slices = min(decisions.head_slices, shape.trips - decisions.head_slices) if decisions.streamed else shape.trips
     possible = possible_distances(decisions.stages, slices, turns=bool(decisions.turns), plain=plain)
     if wanted.release_distance is not None:
         possible = (require_distance(wanted.release_distance, possible),)

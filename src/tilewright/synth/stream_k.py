@@ -1,11 +1,9 @@
-"""Which tiles are cut along the contracted axis and streamed over all CTAs, and when does that pay?
+"""Which tiles are cut along the contracted axis so that idle CTAs help with them, and when does that pay?
 
-Tiles come out even on the multiprocessors only by luck: the last wave leaves some idle. Streamed, what is left over
-after whole waves is dealt out slice by slice, so that all CTAs end together. That costs an exchange through memory: a
-CTA whose share ends inside a tile writes its accumulators, and who finishes the tile reads them.
-
-What is left over is less than a wave, so that no share is longer than a tile (`ir.ac_stream`). Shares are counted in
-granules: the fewest slices that a part of a tile may have, if they divide a tile.
+Tiles come out even on the multiprocessors only by luck: the last wave leaves some CTAs idle. Streamed, the tiles of
+that wave are cut at one slice, and the idle CTAs take what lies before it of several tiles each (`ir.ac_stream`, which
+says why at one slice). With n tiles to a helper, the wave takes n / (n + 1) of its time. That costs an exchange through
+memory: a helper writes its accumulators for each of its tiles, and each tile's owner reads them.
 
 Not handled: clusters, a contracted axis that a cluster's CTAs share, batches, rows in groups, scaled products, several
 products, operands computed in registers or copied by threads. Checked by: tests/synth/test_stream_k.py.
@@ -24,19 +22,18 @@ from tilewright.synth.model import rates_of
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
-_EXCHANGE_CYCLES = 12000
-"""What the exchange of partial sums costs a CTA, where it is not hidden; fitted (`python -m bench stream-k`)."""
+_HANDED_SLICES = 1
+"""What handing over a partial sum takes a helper besides, in slices, so that it is done when owners are; measured
+(`python -m bench stream-k`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """tiles: how many are streamed; ctas: over how many; granule: slices; contributors: CTAs, at most, whose partial
-    sums one adds up."""
+    """tiles: how many are streamed; ctas: over how many; head_slices: of each tile, a helper's."""
 
     tiles: int
     ctas: int
-    granule: int
-    contributors: int
+    head_slices: int
 
 
 def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, wanted: Wanted) -> PipelineDecisions:
@@ -49,7 +46,7 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
     rates = rates_of(target, d.a.map.tensor_map().element.bytes)
     obstacle = _obstacle(program, d)
     tiles, slices = _tiles(program, d), _slices(program, d)
-    stream = None if obstacle else leftover(tiles, slices, least_granule(d), rates.multiprocessors)
+    stream = None if obstacle else leftover(tiles, slices, least_slices(d), rates.multiprocessors)
     if stream is None:
         if wanted.stream_k:
             why = obstacle or f"{tiles} tiles of {slices} slices leave nothing to {rates.multiprocessors} CTAs"
@@ -57,14 +54,15 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
         return d
     if wanted.stream_k is None:
         return d
+    helpers = stream.ctas - stream.tiles
     reason = (
-        f"the first {stream.tiles} of {tiles} tiles are streamed over {stream.ctas} CTAs, {stream.granule} slices at "
-        f"least at a time: at most {stream.contributors} partial sums to a tile"
+        f"the first {stream.tiles} of {tiles} tiles are streamed: {helpers} CTAs take {stream.head_slices} of the "
+        f"{slices} slices of each, of up to {math.ceil(stream.tiles / helpers)} tiles"
     )
     return replace(
         d,
         streamed=stream.tiles,
-        granule=stream.granule,
+        head_slices=stream.head_slices,
         ctas=stream.ctas,
         # What is asked for before the kernel before has ended would belong to a whole tile.
         prefetch=0,
@@ -74,22 +72,19 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
 
 
 def leftover(tiles: int, slices: int, least: int, ctas: int) -> Stream | None:
-    """The tiles after whole waves, if there are any and every CTA can have a granule of them.
+    """The tiles after whole waves, if there are any and their slices can be shared with the CTAs that have none.
 
     slices: of a tile; least: slices of the shortest part of a tile.
     """
     left = tiles % ctas
-    granule = next((count for count in range(least, slices // 2 + 1) if slices % count == 0), 0)
-    if not left or not granule:
+    if not left:
         return None
-    share = left * (slices // granule) // ctas
-    if share == 0:
-        return None
-    # Shares that a tile's last slice does not belong to.
-    return Stream(left, ctas, granule, math.ceil((slices // granule - 1) / share))
+    heads = math.ceil(left / (ctas - left))
+    head = (slices - heads * _HANDED_SLICES) // (heads + 1)
+    return Stream(left, ctas, head) if head >= least else None
 
 
-def least_granule(d: PipelineDecisions) -> int:
+def least_slices(d: PipelineDecisions) -> int:
     """Slices of the shortest part of a tile: those that a consumer's loop takes before it turns, and where tiles are
     taken in turn one that was waited for before the turn is passed on."""
     return max(2, d.release_distance + 1) if d.turns else max(1, d.release_distance)
