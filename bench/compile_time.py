@@ -3,6 +3,10 @@
 Ours: every kernel of a list in one process, each step's median. Triton's (where it is installed and a GPU is there):
 from its source to PTX, cold in its cache and warm in its process, as its own stages report them, ptxas apart. And the
 time that `import tilewright` takes.
+
+    python -m bench compile [--optimum]
+
+Loops are scheduled by the heuristic, or each to its optimum as well, for which ortools must be installed.
 """
 
 from __future__ import annotations
@@ -16,11 +20,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.gemm_suites import Product
 from bench.record import write
+from tilewright.ir.schedule import METHODS, Method
+from tilewright.synth.wanted import Wanted
 
 _CASES = (
     ("bf16 4096, 4096, 4096", Product("large", 4096, 4096, 4096)),
@@ -28,6 +35,8 @@ _CASES = (
     ("bf16 16, 4096, 4096", Product("skinny", 16, 4096, 4096)),
     ("fp8 4096, 4096, 4096, per-row", Product("fp8", 4096, 4096, 4096, "e4m3", True, "row")),
 )
+_FEW_SLOTS = (((128, 256), 3), ((128, 128), 3), ((128, 128), 2))
+"""Tiles and stages of which no lower bound is met, so that the optimum takes a search."""
 _TRITON = """
 import json, time
 import torch
@@ -57,6 +66,7 @@ for each in configurations + configurations[:1]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=7, help="timed turns (default 7)")
+    parser.add_argument("--optimum", action="store_true", help="with schedules that are optimal, too, by a solver")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
@@ -64,6 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
     rows: list[dict[str, object]] = []
     for words, product in _CASES:
         rows += ours(words, product, arguments.turns)
+        if arguments.optimum:
+            rows += ours(words, product, arguments.turns, "optimal")
+    for tile, stages in _FEW_SLOTS if arguments.optimum else ():
+        words, product = f"bf16 4096, 4096, 4096 of {tile[0]}x{tile[1]} in {stages} slots", _CASES[0][1]
+        for method in METHODS:
+            rows += ours(words, product, arguments.turns, method, Wanted(tile, stages))
     rows += _grouped(arguments.turns)
     code = "import time; t = time.perf_counter(); import tilewright; print(time.perf_counter() - t)"
     imports = [
@@ -80,7 +96,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def ours(words: str, product: Product, turns: int) -> list[dict[str, object]]:
+def ours(
+    words: str, product: Product, turns: int, method: Method = "heuristic", wanted: Wanted | None = None
+) -> list[dict[str, object]]:
     """Each step's median for one product, and their sum; the first, cold turn is not counted."""
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile import compile_kernel
@@ -96,11 +114,12 @@ def ours(words: str, product: Product, turns: int) -> list[dict[str, object]]:
         element = f"f8{product.dtype}"
         options["dtype"] = {"a": element, "b": element, "of_a": "f32", "of_b": "f32", "c": "bf16"}
     try:
-        seconds = [compile_kernel(kernel, assembled=False, **options).seconds for _ in range(turns + 1)]
+        wish = replace(wanted or Wanted(), schedule=method)
+        seconds = [compile_kernel(kernel, assembled=False, wanted=wish, **options).seconds for _ in range(turns + 1)]
     except TilewrightError as error:
         print(f"{words}: refused: {error}")
         return []
-    return _medians(words, seconds[1:])
+    return _medians(words if method == "heuristic" else f"{words}, optimum", seconds[1:])
 
 
 def _grouped(turns: int) -> list[dict[str, object]]:
