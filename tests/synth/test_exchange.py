@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.synth.exchange_steps import follow, holding
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.exchange import ExchangePlan, Turn
+from tilewright.ir.exchange import ExchangePlan, Rearrange, Stage, Turn
 from tilewright.layout import bit_matrix
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, linear_layout
@@ -140,3 +140,39 @@ def test_matrices_are_transposed_in_registers(pair: tuple[str, str]) -> None:
     assert plan.cost.shared_bytes == 0 and plan.cost.barriers == 0
     after = follow(holding(LAYOUTS[pair[0]]), plan)
     assert (after == holding(LAYOUTS[pair[1]])).all()
+
+
+@pytest.mark.parametrize("element_bytes", [1, 2, 4])
+@pytest.mark.parametrize(
+    "pair",
+    [("column1", "ldmatrix x4 transposed"), ("row1", "wgmma D"), ("column1", "square2"), ("square2", "dot B, 16 bits")],
+)
+def test_the_way_back_stores_together_what_the_way_there_loads_together(
+    pair: tuple[str, str], element_bytes: int
+) -> None:
+    """So that what one packs the other unpacks, and registers need not be moved between them."""
+    first, second = (LAYOUTS[name] for name in pair)
+    for source, destination in ((first, second), (second, first)):
+        there = plan_exchange(source, destination, element_bytes, "sm_90a")
+        back = plan_exchange(destination, source, element_bytes, "sm_90a")
+        assert isinstance(there, ExchangePlan) and isinstance(back, ExchangePlan)
+        assert loaded_together(there) == stored_together(back)
+
+
+def loaded_together(plan: ExchangePlan) -> list[tuple[int, ...]]:
+    """Elements of the destination, in the order of the bytes of an access."""
+    (at,) = [at for at, step in enumerate(plan.steps) if isinstance(step, Stage)]
+    stage, *after = plan.steps[at:]
+    assert isinstance(stage, Stage) and all(isinstance(step, Rearrange) for step in after)
+    order: tuple[int, ...] = tuple(range(stage.elements))
+    for step in after:
+        assert isinstance(step, Rearrange)
+        order = tuple(order[each] for each in step.elements)
+    place = {each: number for number, each in enumerate(order)}
+    return sorted(tuple(place[each] for each in access) for access in stage.load.elements)
+
+
+def stored_together(plan: ExchangePlan) -> list[tuple[int, ...]]:
+    stage = plan.steps[0]
+    assert isinstance(stage, Stage)
+    return sorted(stage.store.elements)

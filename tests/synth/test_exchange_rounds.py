@@ -23,6 +23,8 @@ def stages(source, destination, element_bytes):
         ("row1", "row4 warps across", 1, True),
         ("row1", "column1", 2, False),
         ("row4", "column8", 4, False),
+        # Bytes, but no word is packed.
+        ("column8", "dot B, 8 bits", 1, False),
     ],
 )
 def test_rounds_where_they_pay(source, destination, element_bytes, dealt_here):

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from tilewright.ir.exchange import Access, Cross, ExchangePlan, Load, Rearrange, Shuffle, Stage, Store, Toggle, Turn
 from tilewright.lower.emit import Text
+from tilewright.lower.exchange_order import streamed
 from tilewright.lower.exchange_words import (
     LANE_BITS,
     WORD_BYTES,
@@ -25,7 +26,6 @@ from tilewright.lower.exchange_words import (
     address_register,
     braces,
     file_of,
-    is_packed,
     linear_register,
     odd_predicate,
     packed_word,
@@ -60,6 +60,15 @@ def prepare(text: Text, plan: ExchangePlan, thread: str, memory: str) -> Ready:
 def emit(ready: Ready, words: Sequence[str]) -> list[str]:
     """Emits one exchange. words: registers of 32 bits with the elements of the source, packed; returns those of the
     destination. Registers may be among those given, none of which is written."""
+    if not all(isinstance(step, Rearrange | Toggle | Shuffle) for step in ready.plan.steps):
+        return _emitted(ready, words)
+    begin = len(ready.text.lines)
+    found = _emitted(ready, words)
+    ready.text.lines[begin:] = streamed(ready.text.lines[begin:])
+    return found
+
+
+def _emitted(ready: Ready, words: Sequence[str]) -> list[str]:
     plan, per_word = ready.plan, ready.per_word
     file = file_of(words, plan.elements_in, per_word)
     for at, step in enumerate(plan.steps):
@@ -71,9 +80,7 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
                 order = after.elements if isinstance(after, Rearrange) else range(len(file.even))
                 file = toggled(ready, step, file, order)
             case Shuffle():
-                after = plan.steps[at + 1] if at + 1 < len(plan.steps) else None
-                partner = after.masks[-1][0] // per_word if isinstance(after, Toggle) else 0
-                file = file_of(_shuffle(ready, step, file, partner), len(file.even), per_word)
+                file = file_of(_shuffle(ready, step, file), len(file.even), per_word)
             case Cross():
                 file = file_of(_cross(ready, step, packed_words(ready, file)), len(file.even), per_word)
             case Turn():
@@ -96,26 +103,17 @@ def emit(ready: Ready, words: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------- between lanes
 
 
-def _shuffle(ready: Ready, step: Shuffle, file: File, partner: int) -> list[str]:
-    """partner: words are selected next from those whose numbers differ by this mask; they come one after the other,
-    so that selections begin while others are under way. Words that are packed of two go last ones first: measured, with
-    what the assembler makes of it."""
-    text, per_word = ready.text, ready.per_word
-    found = [""] * len(step.constants)
-    order = sorted(range(len(found)), key=lambda each: (min(each, each ^ partner), each))
-    words = {word: file.picked(range(len(file.even))[word * per_word : (word + 1) * per_word]) for word in order}
-    if any(is_packed(ready, word) for word in words.values()):
-        order.reverse()
-    for word in order:
-        given = packed_word(ready, words[word])
-        constant = step.constants[word]
+def _shuffle(ready: Ready, step: Shuffle, file: File) -> list[str]:
+    text = ready.text
+    found: list[str] = []
+    for given, constant in zip(packed_words(ready, file), step.constants, strict=True):
         if not step.is_exclusive_or:
             origin = linear_register(ready, (*step.lanes, *step.warps), constant)
-            found[word] = text.into("b32", "shfl.sync.idx.b32", given, origin, 31, -1)
+            found.append(text.into("b32", "shfl.sync.idx.b32", given, origin, 31, -1))
         elif constant:
-            found[word] = text.into("b32", "shfl.sync.bfly.b32", given, constant, 31, -1)
+            found.append(text.into("b32", "shfl.sync.bfly.b32", given, constant, 31, -1))
         else:
-            found[word] = given
+            found.append(given)
     return found
 
 

@@ -149,11 +149,6 @@ def packed_word(ready: Ready, file: File) -> str:
     return ready.text.into("b32", "prmt.b32", first, second, selector)
 
 
-def is_packed(ready: Ready, file: File) -> bool:
-    """Is a word made of parts of registers, and not one register or another?"""
-    return any(not _is_whole(ready, parts) for parts in (file.even, file.odd or file.even))
-
-
 def _static_word(ready: Ready, parts: Sequence[Part]) -> str:
     if _is_whole(ready, parts):
         return parts[0][0]

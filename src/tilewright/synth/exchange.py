@@ -66,8 +66,7 @@ def candidate_plans(
         counts = (1 << len(pair.source.register), 1 << len(pair.destination.register))
         plans.append(plan_of_chain(kind, steps, counts, 1 << len(pair.source.warp), element_bytes, facts))
     # Of equal cost, what one way packs after the trip the way back unpacks before it, and neighbours fold both.
-    forwards = pair.source.columns <= pair.destination.columns
-    return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots, _ends(plan, forwards))))
+    return tuple(sorted(plans, key=lambda plan: (plan.cost.cycles, plan.cost.issue_slots, _ends(plan, pair.forwards))))
 
 
 def _require_size(element_bytes: int) -> None:
@@ -122,7 +121,7 @@ def _crossed_sources(pair: Pair, word_bits: int) -> Iterator[tuple[tuple[Step, .
         held = _swapped(packed, lanes, word_bits)
         steps: list[Step] = [rearranged(pair.source.register, packed.register)]
         steps += [Cross(word_bits - len(lanes) + at, lane) for at, lane in enumerate(lanes)]
-        yield tuple(steps), Pair(held, pair.destination, pair.bits, pair.in_warp)
+        yield tuple(steps), Pair(held, pair.destination, pair.bits, pair.in_warp, pair.forwards)
 
 
 def _crossed_destinations(pair: Pair, word_bits: int) -> Iterator[tuple[tuple[Step, ...], Pair]]:
@@ -131,7 +130,7 @@ def _crossed_destinations(pair: Pair, word_bits: int) -> Iterator[tuple[tuple[St
         held = _swapped(packed, lanes, word_bits)
         steps: list[Step] = [Cross(word_bits - len(lanes) + at, lane) for at, lane in enumerate(lanes)]
         steps.append(rearranged(packed.register, pair.destination.register))
-        yield tuple(steps), Pair(pair.source, held, pair.bits, pair.in_warp)
+        yield tuple(steps), Pair(pair.source, held, pair.bits, pair.in_warp, pair.forwards)
 
 
 def _crossings(held: Held, other: Columns, pair: Pair, word_bits: int) -> Iterator[tuple[Held, tuple[int, ...]]]:

@@ -69,15 +69,7 @@ class _Count:
 
 def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: int, target: Target) -> ExchangeCost:
     """Of the steps, by all warps of a CTA once. elements: of a thread before the first step."""
-    per_word = _WORD_BYTES // element_bytes
-    # Every element's register and place in it.
-    file = _in_order(0, elements, per_word)
-    count = _Count(fresh=-(-elements // per_word))
-    for at, step in enumerate(steps):
-        after = steps[at + 1] if at + 1 < len(steps) else None
-        order = after.elements if isinstance(after, Rearrange) else range(len(file))
-        file = _followed(count, file, step, order, per_word, element_bytes, target)
-    _pack(count, file, per_word)
+    count = _counted(steps, elements, element_bytes, target)
     schedulers = target.limit("exchange.schedulers")
     turns = -(-warps // schedulers)
     # Bytes are permuted one word at a time; of halves the assembler makes fewer instructions than are asked for.
@@ -106,6 +98,24 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
         shared_bytes=count.shared_bytes,
         moved_bytes=count.moved_bytes * warps,
     )
+
+
+def packed_words(steps: tuple[Step, ...], elements: int, element_bytes: int, target: Target) -> int:
+    """Instructions of a thread that put words together: 0 where every word is moved as it stands."""
+    return _counted(steps, elements, element_bytes, target).permutes
+
+
+def _counted(steps: tuple[Step, ...], elements: int, element_bytes: int, target: Target) -> _Count:
+    per_word = _WORD_BYTES // element_bytes
+    # Every element's register and place in it.
+    file = _in_order(0, elements, per_word)
+    count = _Count(fresh=-(-elements // per_word))
+    for at, step in enumerate(steps):
+        after = steps[at + 1] if at + 1 < len(steps) else None
+        order = after.elements if isinstance(after, Rearrange) else range(len(file))
+        file = _followed(count, file, step, order, per_word, element_bytes, target)
+    _pack(count, file, per_word)
+    return count
 
 
 def _ends_per_access(count: _Count) -> int:

@@ -40,12 +40,14 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Pair:
     """source, destination: in one space of `bits` bits, all of which the source reaches; in_warp: no warp needs an
-    element of another one, and the space tells copies of different warps apart."""
+    element of another one, and the space tells copies of different warps apart; forwards: of the two layouts, whose
+    order does not depend on the way the tile goes, the source is the first."""
 
     source: Held
     destination: Held
     bits: int
     in_warp: bool
+    forwards: bool = True
 
 
 def pair_of(source: LinearLayout, destination: LinearLayout) -> Pair | NotExpressible:
@@ -61,11 +63,12 @@ def pair_of(source: LinearLayout, destination: LinearLayout) -> Pair | NotExpres
     if not _within(second.columns, first.columns):
         return NotExpressible("the source lacks elements that the destination holds")
     in_warp = _stays_in_warp(first, second)
+    forwards = first.columns <= second.columns
     if in_warp:
         above = max(each.bit_length() for each in (*first.columns, 0))
         first, second = _pinned(first, above), _pinned(second, above)
     basis = bit_matrix.image(first.columns)
-    return Pair(_in_basis(first, basis), _in_basis(second, basis), len(basis), in_warp)
+    return Pair(_in_basis(first, basis), _in_basis(second, basis), len(basis), in_warp, forwards)
 
 
 def independent(vectors: Columns, after: Columns = ()) -> tuple[int, ...]:
@@ -96,14 +99,22 @@ def spans(basis: Columns, vectors: Columns) -> bool:
 
 def shared_registers(pair: Pair) -> Columns:
     """A basis of what a thread's elements span in both layouts, with columns of either first, those of both before
-    all: so that words keep the order that they have."""
-    both = bit_matrix.intersection(pair.source.register, pair.destination.register)
-    wanted = (
-        *(each for each in pair.source.register if each in pair.destination.register),
-        *pair.source.register,
-        *pair.destination.register,
-    )
-    return extended((), (*(each for each in wanted if each and spans(both, (each,))), *both), len(both))
+    all: so that words keep the order that they have. It is the same for the way back, so that what one way packs at
+    its end the other unpacks at its beginning, and registers that one loads together the other stores together."""
+    return shared_orders(pair)[0]
+
+
+def shared_orders(pair: Pair) -> tuple[Columns, ...]:
+    """`shared_registers` with columns of the first layout before those of the second, and the other way round."""
+    ends = (pair.source.register, pair.destination.register)
+    first, second = ends if pair.forwards else ends[::-1]
+    both = bit_matrix.intersection(first, second)
+    orders: list[Columns] = []
+    for one, other in ((first, second), (second, first)):
+        wanted = (*(each for each in one if each in other), *one, *other)
+        order = extended((), (*(each for each in wanted if each and spans(both, (each,))), *both), len(both))
+        orders += [order] if order not in orders else []
+    return tuple(orders)
 
 
 def solved(basis: Columns, vector: int) -> int:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from tilewright.ir.exchange import Access, Form, Scope, Stage, Step
 from tilewright.layout import bit_matrix
 from tilewright.layout.bit_matrix import Columns
-from tilewright.synth.exchange_held import LANE_BITS, Held, Pair, extended, independent, shared_registers, solved, spans
+from tilewright.synth.exchange_held import LANE_BITS, Held, Pair, extended, independent, shared_orders, solved, spans
 from tilewright.synth.exchange_lanes import rearranged, toggle
 from tilewright.synth.exchange_rounds import in_rounds
 from tilewright.targets import Target
@@ -96,9 +96,16 @@ def stored_once(source: Held) -> Stored:
 
 def _runs(pair: Pair, store: Stored, loaded: Columns, element_bits: int) -> Iterator[Columns]:
     """Candidate spaces of at most 16 bytes, in the order of the bytes."""
+    for order in shared_orders(pair):
+        shared = tuple(each for each in order if spans(store.columns, (each,)))
+        yield from _runs_from(shared, pair, store, loaded, element_bits)
+
+
+def _runs_from(shared: Columns, pair: Pair, store: Stored, loaded: Columns, element_bits: int) -> Iterator[Columns]:
+    """shared: what threads of both sides hold, in the order of the bytes."""
     most = RUN_BITS - element_bits
     word = WORD_BITS - element_bits
-    shared = tuple(each for each in shared_registers(pair) if spans(store.columns, (each,)))[:most]
+    shared = shared[:most]
     yield shared
     for own, lanes in ((store.columns, pair.destination.lane), (loaded, store.held.lane)):
         # A longer run of one side is of use where lanes of the other take its parts, or they would meet in few banks.
