@@ -31,6 +31,7 @@ _BENCHES = {
     "operands": "operand_suite",
     "profiles": "profiles",
     "ragged": "ragged",
+    "registers": "registers",
     "sanitizers": "sanitizers",
     "schedules": "schedules",
     "skinny": "skinny",

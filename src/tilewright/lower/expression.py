@@ -115,32 +115,43 @@ def element_body(
     sources: the global array of each tensor that it loads. padded: axes whose index may lie past the tensors' end,
     where loads give 0.
     """
-    leaves: dict[SSAValue, SSAValue] = {}
-    for load in loads_in(value):
-        tensor = tensor_type(load.tensor)
-        indices: list[SSAValue] = []
-        leaves_array = bool(padded.intersection(map(base_axis, tensor.axis_names)))
-        for axis, index in zip(tensor.axis_names, load.indices, strict=True):
-            shift = index_offset(index)
-            place = places[base_axis(axis)]
-            if block_size(axis) > 1:
-                place = build.value(
-                    ac.IndexDivideOp.create(
-                        operands=[place], properties={"size": IntAttr(block_size(axis))}, result_types=[ac.IndexType()]
-                    )
-                )
-            if shift:
-                leaves_array = True
-                place = affine(build, [(place, 1)], shift)
-            indices.append(place)
-        leaves[load.result] = build.value(
-            ac.ElementLoadOp.create(
-                operands=[sources[load.tensor], *indices],
-                properties={"fill": IntAttr(int(leaves_array))},
-                result_types=[_SCALAR],
-            )
-        )
+    leaves: dict[SSAValue, SSAValue] = {
+        load.result: element_load(build, load, places, sources, padded) for load in loads_in(value)
+    }
     return point_value(build, value, leaves)
+
+
+def element_load(
+    build: Build,
+    load: tile.LoadOp,
+    places: dict[str, SSAValue],
+    sources: dict[SSAValue, SSAValue],
+    padded: frozenset[str] = frozenset(),
+) -> SSAValue:
+    """One load at the point `places`; as in `element_body`."""
+    tensor = tensor_type(load.tensor)
+    indices: list[SSAValue] = []
+    leaves_array = bool(padded.intersection(map(base_axis, tensor.axis_names)))
+    for axis, index in zip(tensor.axis_names, load.indices, strict=True):
+        shift = index_offset(index)
+        place = places[base_axis(axis)]
+        if block_size(axis) > 1:
+            place = build.value(
+                ac.IndexDivideOp.create(
+                    operands=[place], properties={"size": IntAttr(block_size(axis))}, result_types=[ac.IndexType()]
+                )
+            )
+        if shift:
+            leaves_array = True
+            place = affine(build, [(place, 1)], shift)
+        indices.append(place)
+    return build.value(
+        ac.ElementLoadOp.create(
+            operands=[sources[load.tensor], *indices],
+            properties={"fill": IntAttr(int(leaves_array))},
+            result_types=[_SCALAR],
+        )
+    )
 
 
 def fragment_body(

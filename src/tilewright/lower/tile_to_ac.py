@@ -32,6 +32,7 @@ from tilewright.ir.tile_types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
 from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role, shared_buffer
 from tilewright.lower.expression import element_body, loads_in
+from tilewright.lower.expression_order import add_in_order
 from tilewright.lower.pipeline import pipeline_kernel
 from tilewright.lower.program import sources_of
 from tilewright.lower.stream_product import stream_workspaces
@@ -82,6 +83,9 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
     body = _points(role, extents, 1, turned, through)
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
     inner = role.inside(body)
+    if decisions.order:
+        add_in_order(inner, program, decisions.order, places, arrays)
+        return module
     for store in stores(program):
         value = element_body(inner, store.value, places, sources_of(program, arrays))
         indices = [places[axis] for axis in tensor_type(store.tensor).axis_names]

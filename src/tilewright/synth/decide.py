@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
@@ -59,6 +60,7 @@ from tilewright.synth.tile_order import choose_tile_order
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned
 from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
+from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -79,7 +81,8 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         refuse_spill_slots(wanted)
         decisions = _decide_elementwise(program, target, wanted)
     else:
-        decisions = _decide_pipeline(program, products, target, wanted)
+        again = partial(_decide_pipeline, program, products, target)
+        decisions = choose_unmapped(program, again(wanted), again, target, wanted)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
     program.attributes["decisions"] = to_attribute(decisions)
@@ -269,7 +272,7 @@ def _fit(
     prefetch = prefetched_slices((a, b, *more_b), memory.stages, slices, wanted, beside=beside)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n * (1 + len(more_b)))
-    partials, scales_ahead = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)
+    promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1, 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
@@ -309,8 +312,9 @@ def _fit(
         prefetch_columns=prefetch[1],
         loads_ahead=choose_loads_ahead(program, axes[:2], each, 1 + len(more_b), consumer),
         turns=int(bool(wanted.turns)),
-        partials=partials,
-        scales_ahead=scales_ahead,
+        partials=promotion[0],
+        accumulators=promotion[1],
+        scales_ahead=promotion[2],
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
     )

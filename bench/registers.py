@@ -1,0 +1,233 @@
+# Axis names in annotations are data, not types: checkers of types take them for undefined names.
+# ruff: noqa: F821, UP037
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+"""Registers that ptxas takes by the order it is given, and spills by the slots there are in shared memory. No GPU.
+
+Orders: programs without dot, of many operands, emitted with all loads first, in the heuristic's order and in the one
+with the fewest live values, with what is proved of it. Of each: values of a point that live at once; registers a thread
+that ptxas takes where nothing limits it; bytes it spills at 32 registers, with which all threads of a multiprocessor
+have room. Slots: products whose epilogue leaves few registers, with more and more slots: bytes that ptxas spills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.record import write
+from tilewright.base.element import Element
+from tilewright.driver.compile import compile_kernel
+from tilewright.driver.register_pressure import predicted_registers, without_limits
+from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile import language as tw
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, to_attribute
+from tilewright.ir.expression_nodes import expression_nodes
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.runtime.assemble import assemble
+from tilewright.solve.register_block import bound, fast_order, pressure
+from tilewright.solve.register_order import least_pressure
+from tilewright.synth.decide import decide
+from tilewright.synth.expression_order import block_of, loads_first
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+_TARGET = "sm_90a"
+_LIMIT = 32
+_SQUARE = {"M": 2048, "N": 2048, "K": 2048}
+_SLOTS = (0, 2, 4, 8, 12)
+
+
+def chain(count: int) -> tw.Kernel:
+    """x0 + x1 * (x2 + x3 * (...)), of exponentials of as many neighbours: the last is wanted first."""
+
+    @tw.kernel
+    def kernel(x: tw.Tensor["N"], y: tw.Tensor["N"]) -> None:
+        i = tw.grid("N")
+        terms = [tw.exp(x[i + number]) for number in range(count)]
+        total = terms[-1]
+        for number in range(count - 2, -1, -1):
+            total = terms[number] * total if number % 2 else terms[number] + total
+        y[i] = total
+
+    return kernel
+
+
+def butterflies(count: int) -> tw.Kernel:
+    """A Walsh-Hadamard transform of as many neighbours, of which the largest number is stored."""
+
+    @tw.kernel
+    def kernel(x: tw.Tensor["N"], y: tw.Tensor["N"]) -> None:
+        i = tw.grid("N")
+        values = [x[i + number] for number in range(count)]
+        apart = 1
+        while apart < count:
+            low = [number for number in range(count) if not number & apart]
+            for first in low:
+                one, other = values[first], values[first + apart]
+                values[first], values[first + apart] = one + other, one - other
+            apart *= 2
+        most = values[0]
+        for value in values[1:]:
+            most = tw.maximum(most, tw.abs(value))
+        y[i] = most
+
+    return kernel
+
+
+def differences(count: int) -> tw.Kernel:
+    """The largest of all differences of as many neighbours: each is read by all others."""
+
+    @tw.kernel
+    def kernel(x: tw.Tensor["N"], y: tw.Tensor["N"]) -> None:
+        i = tw.grid("N")
+        values = [x[i + number] for number in range(count)]
+        pairs = [(one, other) for number, one in enumerate(values) for other in values[number + 1 :]]
+        found = [tw.abs(one - other) for one, other in pairs]
+        most = found[0]
+        for value in found[1:]:
+            most = tw.maximum(most, value)
+        y[i] = most
+
+    return kernel
+
+
+def folded(count: int) -> tw.Kernel:
+    """Two sums of products of neighbours, one of them backwards: no order suits both."""
+
+    @tw.kernel
+    def kernel(x: tw.Tensor["N"], y: tw.Tensor["N"]) -> None:
+        i = tw.grid("N")
+        values = [x[i + number] for number in range(count)]
+        forth, back = values[0], values[-1]
+        for number in range(1, count):
+            forth = forth * values[number] + values[(5 * number) % count]
+            back = back * values[count - 1 - number] + values[(3 * number) % count]
+        y[i] = forth - back
+
+    return kernel
+
+
+_PROGRAMS: dict[str, Callable[[], tw.Kernel]] = {
+    "chain of 16": lambda: chain(16),
+    "chain of 24": lambda: chain(24),
+    "chain of 32": lambda: chain(32),
+    "butterflies of 8": lambda: butterflies(8),
+    "butterflies of 16": lambda: butterflies(16),
+    "differences of 8": lambda: differences(8),
+    "folded 12": lambda: folded(12),
+    "folded 24": lambda: folded(24),
+}
+
+
+@tw.kernel
+def residual(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]) -> None:
+    i, j = tw.grid("M", "N")
+    total = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        total += tw.dot(x[i, k], w[j, k].T)
+    y[i, j] = total + r[i, j]
+
+
+@tw.kernel
+def gated(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["N", "K"],
+    v: tw.Tensor["N", "K"],
+    r: tw.Tensor["M", "N"],
+    y: tw.Tensor["M", "N"],
+) -> None:
+    i, j = tw.grid("M", "N")
+    gate, linear = tw.zeros(i, j), tw.zeros(i, j)
+    for k in tw.loop("K"):
+        gate += tw.dot(x[i, k], w[j, k].T)
+        linear += tw.dot(x[i, k], v[j, k].T)
+    y[i, j] = tw.silu(gate) * linear + r[i, j]
+
+
+_PRODUCTS: dict[str, tuple[tw.Kernel, dict[str, Any]]] = {
+    "residual, 128x200 in turn": (residual, {"tile": (128, 200), "turns": True}),
+    "gated with residual, 128x96 in turn": (gated, {"tile": (128, 96), "turns": True}),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=2.0, help="deterministic seconds of a search (default 2)")
+    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    rows = [*_orders(arguments.seconds), *_slots()]
+    path = write("registers", rows, arguments.results)
+    print(f"written to {path}")
+    return 0
+
+
+def _orders(seconds: float) -> list[dict[str, object]]:
+    print(
+        f"{'program':20s} {'order':12s} {'live':>4s} {'bound':>5s} {'ptxas':>5s} {'model':>5s} {'spilled at 32':>13s}"
+    )
+    rows: list[dict[str, object]] = []
+    for name, make in _PROGRAMS.items():
+        module = trace(make(), {"N": 1 << 24}, {"x": Element.F32, "y": Element.F32})
+        program = the_program(module)
+        decisions = decide(program, target(_TARGET), Wanted())
+        assert isinstance(decisions, ElementwiseDecisions)
+        expressions = expression_nodes(program)
+        block = block_of(expressions)
+        begin = time.perf_counter()
+        best = least_pressure(block, seconds=seconds)
+        searched = time.perf_counter() - begin
+        orders = {"loads first": loads_first(expressions), "heuristic": fast_order(block), "optimum": best.order}
+        for kind, order in orders.items():
+            program.attributes["decisions"] = to_attribute(replace(decisions, order=order))
+            text = lower_to_ptx([kernel.module for kernel in lower_program(program).kernels], _TARGET)
+            free, limited = _assembled(text, None), _assembled(text, _LIMIT)
+            lower = best.lower if kind == "optimum" else bound(block)
+            rows.append({
+                "program": name, "operations": len(block.operations), "order": kind,
+                "live_values": pressure(block, order), "bound": lower, "registers": free[0],
+                "registers_by_the_model": predicted_registers(read(text).kernels[0]),
+                f"spill_bytes_at_{_LIMIT}": limited[1],
+                "chosen": bool(decisions.order) and kind == "heuristic",
+                **({"search_seconds": round(searched, 3), "proved": best.proved} if kind == "optimum" else {}),
+            })  # fmt: skip
+            model = rows[-1]["registers_by_the_model"]
+            proof = f"  {'proved' if best.proved else 'open'}, {searched:.2f} s" if kind == "optimum" else ""
+            live = pressure(block, order)
+            print(f"{name:20s} {kind:12s} {live:4} {lower:5} {free[0]:5} {model:5} {limited[1]:13}{proof}")
+    return rows
+
+
+def _slots() -> list[dict[str, object]]:
+    print(f"\n{'product':38s} {'slots':>5s} {'stages':>6s} {'shared bytes':>12s} {'spilled bytes':>13s}")
+    rows: list[dict[str, object]] = []
+    for name, (kernel, wanted) in _PRODUCTS.items():
+        for slots in _SLOTS:
+            wish = Wanted(**wanted, spill_slots=slots)
+            made = compile_kernel(kernel, dims=_SQUARE, wanted=wish, rerun=False, assembled=False)
+            decisions = made.decisions
+            assert isinstance(decisions, PipelineDecisions)
+            spilled = assemble(made.ptx, _TARGET).spill_bytes
+            print(f"{name:38s} {slots:5} {decisions.stages:6} {decisions.spill_bytes:12} {spilled:13}")
+            rows.append({
+                "product": name, "slots": slots, "stages": decisions.stages, "shared_bytes": decisions.spill_bytes,
+                "spill_bytes": spilled,
+            })  # fmt: skip
+    return rows
+
+
+def _assembled(text: str, limit: int | None) -> tuple[int, int]:
+    """(registers, bytes spilled) of a kernel under a limit of registers a thread, or none."""
+    free = without_limits(text)
+    if limit is not None:
+        free = re.sub(r"(\.visible \.entry [^{]*?\))\s*\{", rf"\1\n.maxnreg {limit}\n{{", free, count=1)
+    made = assemble(free, _TARGET)
+    return made.registers, made.spill_bytes
