@@ -11,7 +11,6 @@ from tilewright.driver.small_streams import small_stream
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
 from tilewright.ir.tile_facts import the_program
-from tilewright.lower.stream_share import share_quantities
 from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
@@ -30,27 +29,19 @@ def decided(m: int, n: int, k: int) -> tuple[PipelineDecisions, PipelineDecision
     return large, small, program.extents
 
 
-def test_the_instance_has_every_kind_of_share_and_whole_tiles() -> None:
+def test_the_instance_has_helpers_with_one_and_two_heads_and_whole_tiles() -> None:
     large, small, extents = decided(4096, 4096, 4096 + 72)
-    assert (large.ctas, large.streamed, small.ctas, small.streamed) == (132, 1024 % 132, 5, 2)
+    assert (large.ctas, large.streamed, large.helpers) == (132, 1024 % 132, 132 - 1024 % 132)
+    assert (small.ctas, small.streamed, small.helpers) == (5, 3, 2)
     slices = -(-extents["K"] // 64)
-    assert slices % small.granule == 0 and 2 * small.stages - 1 <= slices <= 3 * small.stages
-    assert (extents["M"] // 128) * (extents["N"] // 128) == 5  # three whole ones
-    whole, _, _, base, larger = share_quantities(2, slices, small.granule, 5)
-    ends = [cta * base + min(cta, larger) for cta in range(1, 6)]
-    begins = [0, *ends[:-1]]
-    kinds = {
-        (low % whole == 0, high % whole == 0, low // whole < (high - 1) // whole)
-        for low, high in zip(begins, ends, strict=True)
-    }
-    # The beginning of a tile; its middle; one's end and another's beginning; an end.
-    assert kinds == {(True, False, False), (False, False, False), (False, False, True), (False, True, False)}
+    assert small.head_slices == small.stages <= slices - small.head_slices and extents["K"] % 64 == 72 % 64
+    assert (extents["M"] // 128) * (extents["N"] // 128) == 6  # three whole ones
 
 
 @pytest.mark.parametrize(("tiles", "slices", "ctas"), [(1, 12, 3), (2, 12, 3), (7, 4, 6)])
 def test_what_a_program_has_less_of_is_taken_as_it_is(tiles: int, slices: int, ctas: int) -> None:
     large, _, _ = decided(4096, 4096, 4096)
-    found = small_stream(replace(large, streamed=min(tiles, ctas), ctas=ctas, granule=2), tiles, slices)
-    assert found.slices <= slices and found.slices % 2 == 0
-    assert found.streamed <= found.ctas <= min(5, ctas) and found.streamed <= tiles
-    assert found.tiles <= max(tiles, found.streamed)
+    fewer = replace(large, streamed=min(tiles, ctas - 1), ctas=ctas, head_slices=2)
+    found = small_stream(fewer, tiles, slices)
+    assert found.head_slices == 2 < found.slices <= slices
+    assert found.streamed < found.ctas <= min(5, ctas) and found.streamed <= found.tiles <= tiles

@@ -26,24 +26,24 @@ def decided(dims: dict[str, int], kernel: Kernel = matmul_kernel, **wanted: Any)
     return found
 
 
-def test_what_is_left_after_whole_waves_is_streamed() -> None:
+def test_idle_ctas_help_with_what_is_left_after_whole_waves() -> None:
     d = decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 256), turns=False, stream_k=True)
-    assert (d.streamed, d.granule, d.ctas) == (32 * 24 % 132, 1, 132)
-    assert "the first 108 of 768 tiles are streamed over 132 CTAs" in d.reasons[-1]
+    assert (d.streamed, d.ctas, d.helpers) == (32 * 24 % 132, 132, 24)
+    assert 5 * d.head_slices <= 64 - d.head_slices
+    assert "the first 108 of 768 tiles are streamed: 24 CTAs take" in d.reasons[-1]
     assert decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 256), stream_k=False).streamed == 0
 
 
-def test_parts_of_tiles_taken_in_turn_have_two_slices() -> None:
-    d = decided({"M": 4096, "N": 6144, "K": 4096}, tile=(128, 192), turns=True, stream_k=True)
-    assert d.turns and d.granule == 2 and d.tile_units == 1
-    odd = leftover(tiles=100, slices=63, least=2, ctas=132)
-    assert odd is not None and odd.granule == 3
+def test_fewer_tiles_than_ctas_may_all_be_streamed() -> None:
+    d = decided({"M": 1024, "N": 1024, "K": 4096}, tile=(128, 128), turns=False, split=1, stream_k=True)
+    assert (d.streamed, d.ctas, d.helpers) == (64, 132, 68) and d.head_slices == 31
 
 
-def test_nothing_is_left_where_tiles_come_out_even_or_slices_cannot_be_dealt_out() -> None:
+def test_nothing_is_left_where_tiles_come_out_even_or_heads_would_be_too_short() -> None:
     assert leftover(tiles=264, slices=64, least=1, ctas=132) is None
-    assert leftover(tiles=133, slices=64, least=1, ctas=132) is None  # one tile of 64 slices, 132 CTAs
-    assert leftover(tiles=100, slices=61, least=2, ctas=132) is None  # a prime number
+    assert leftover(tiles=131, slices=64, least=1, ctas=132) is None  # one helper of 131 tiles
+    assert leftover(tiles=100, slices=8, least=2, ctas=132) is None
+    assert leftover(tiles=100, slices=16, least=2, ctas=132) is not None
 
 
 @pytest.mark.parametrize(
