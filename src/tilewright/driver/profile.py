@@ -338,7 +338,7 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
     rates = rates_of(target, element_bytes)
     stored = sum(buffer.element.bytes for buffer in given if buffer.role == "output")
     # A sum split over CTAs is as many times the tiles, each of that part of the slices.
-    parts = max(1, numbers.get("partials", 1))
+    parts = max(1, numbers.get("split", 1))
     part = (math.ceil(extents[0] / tile[0]) * tile[0] * parts, extents[1], math.ceil(extents[2] / parts))
     cycles = pipeline_cycles(rates, extents if parts == 1 else part, tile, element_bytes, stored)
     yield Compared("cycles", cycles, counters.get(_CYCLES), "", "the model of tile shapes")
