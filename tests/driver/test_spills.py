@@ -9,10 +9,11 @@ import pytest
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import compile_kernel
-from tilewright.driver.spills import roomier
+from tilewright.driver.spills import roomier, without_spills
 from tilewright.frontends.tile import language as tw
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
 
 
 @tw.kernel
@@ -49,7 +50,7 @@ def test_slots_take_no_stage_that_was_asked_for() -> None:
     assert "fewer columns" in (refused.value.remedy or "")
 
 
-def test_a_tile_that_the_compiler_chose_gives_way() -> None:
+def test_a_tile_that_the_compiler_chose_stays_with_slots() -> None:
     dims = {"M": 8192, "N": 8192, "K": 8192}
     unassembled = compile_kernel(residual, dims=dims, rerun=False, assembled=False).decisions
     made = compile_kernel(residual, dims=dims, rerun=False)
@@ -57,7 +58,20 @@ def test_a_tile_that_the_compiler_chose_gives_way() -> None:
     assert made.assembly.spill_bytes == 0
     assert isinstance(made.decisions, PipelineDecisions)
     assert isinstance(unassembled, PipelineDecisions)
-    assert (made.decisions.turns, made.decisions.tile_n) != (unassembled.turns, unassembled.tile_n)
+    assert (made.decisions.turns, made.decisions.tile_n) == (unassembled.turns, unassembled.tile_n)
+    assert made.decisions.spill_slots > unassembled.spill_slots == 0
+
+
+def test_slots_come_before_other_tiles() -> None:
+    dims = {"M": 8192, "N": 8192, "K": 8192}
+    decisions = compile_kernel(residual, dims=dims, rerun=False, assembled=False).decisions
+    assert isinstance(decisions, PipelineDecisions)
+    wishes = list(without_spills(decisions, Wanted(), 16, target("sm_90a")))
+    slots = [wish for wish in wishes if wish.spill_slots]
+    assert wishes[: len(slots)] == slots
+    assert [wish.spill_slots for wish in slots] == sorted({wish.spill_slots for wish in slots})
+    assert min(wish.spill_slots for wish in slots) >= 2
+    assert wishes[len(slots) :] == list(roomier(decisions, Wanted()))
 
 
 def test_roomier_tiles_have_fewer_accumulators_and_leave_fixed_ones_alone() -> None:

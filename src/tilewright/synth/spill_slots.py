@@ -52,12 +52,20 @@ def refuse_spill_slots(wanted: Wanted) -> None:
         )
 
 
-def slots_to_try(decisions: PipelineDecisions, spilled_bytes: int, target: Target) -> tuple[tuple[int, ...], ...]:
-    """Numbers of slots for a kernel that spills so many bytes of each thread, stores and loads counted: those that take
-    memory which is left over, and those that take stages."""
+def slots_to_try(
+    decisions: PipelineDecisions, spilled_bytes: int, target: Target, *, keep_stages: bool
+) -> tuple[int, ...]:
+    """Numbers of slots for a kernel that spills so many bytes of each thread, stores and loads counted.
+
+    keep_stages: only those that take memory which is left over, and no stage's.
+    """
     registers = -(-spilled_bytes // (2 * SLOT_BYTES))
-    counts = [registers + more for more in _MORE_SLOTS if decisions.spill_slots < registers + more <= _MOST_SLOTS]
+    counts = (registers + more for more in _MORE_SLOTS)
     threads = target.limit("warpgroup.threads") * decisions.consumers
     left = target.limit("cta.shared_bytes_max") - decisions.smem_bytes
-    spare = [count for count in counts if slot_address(count - decisions.spill_slots, 0, threads) <= left]
-    return tuple(spare), tuple(count for count in counts if count not in spare)
+    return tuple(
+        count
+        for count in counts
+        if decisions.spill_slots < count <= _MOST_SLOTS
+        and (not keep_stages or slot_address(count - decisions.spill_slots, 0, threads) <= left)
+    )
