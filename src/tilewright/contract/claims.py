@@ -55,6 +55,22 @@ class TurnClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamClaim:
+    """How many heads and tails each CTA has, and the symbols that say so."""
+
+    heads: str
+    tails: str
+    streamed: int
+    helpers: int
+
+    def symbols(self, cta: int) -> dict[str, int]:
+        """Values of the two symbols for a CTA."""
+        if cta < self.helpers:
+            return {self.heads: max(0, -(-(self.streamed - cta) // self.helpers)), self.tails: 0}
+        return {self.heads: 0, self.tails: 1}
+
+
+@dataclass(frozen=True, slots=True)
 class StoreClaim:
     """Bulk stores of one role's unit: bytes of each (one entry per static place) and how many in the unit's life; of
     all its units together, where they take tiles in turn."""
@@ -80,7 +96,8 @@ class RoleClaim:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolClaims:
-    """Claims of one kernel. symbols: the values it was built with; minima: the least values the proof covers."""
+    """Claims of one kernel. symbols: the values it was built with; minima: the least values the proof covers; stream:
+    where CTAs differ in how many parts of tiles they take."""
 
     kernel: str
     symbols: tuple[tuple[str, int], ...]
@@ -92,6 +109,7 @@ class ProtocolClaims:
     stores: tuple[StoreClaim, ...]
     roles: tuple[RoleClaim, ...]
     turns: tuple[TurnClaim, ...] = ()
+    stream: StreamClaim | None = None
 
     def lines(self) -> tuple[str, ...]:
         """The claims in words, one fact a line."""

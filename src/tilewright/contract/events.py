@@ -161,6 +161,8 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
         if [address - shift for address in seen] != claimed:
             found.append(f"{where}: mbarriers at {seen}, claimed are {claimed} (up to a shift)")
             continue
+        if claims.stream is not None:
+            symbols.update(claims.stream.symbols(number))
         tiles = _tiles(cta, claims, shift, symbols)
         if tiles is None:
             found.append(f"{where}: no number of tiles explains how often its rings are filled")

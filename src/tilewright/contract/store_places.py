@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from tilewright.contract.finding import Findings
 from tilewright.contract.group_places import spaced
+from tilewright.contract.stream_steps import in_one_order
 from tilewright.contract.summary import RoleSummary, StorePlace
 from tilewright.contract.token import UNIT
 
@@ -28,9 +29,10 @@ def check_places(
 ) -> None:
     """Doubt every buffer whose stores can't be shown disjoint. ranges: as for `overlap_reason`, besides units."""
     for role in roles:
-        buffers = sorted({place.buffer for place in role.places})
+        stored = in_one_order(role, findings)
+        buffers = sorted({place.buffer for place in stored})
         for buffer in buffers:
-            places = [place for place in role.places if place.buffer == buffer]
+            places = [place for place in stored if place.buffer == buffer]
             seen = spaced(places, role.group_loops)
             if seen.reason:
                 findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {seen.reason}", places[0].op)
@@ -76,7 +78,7 @@ def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loop
     if needed - seen:
         return f"its stores do not depend on {', '.join(sorted(needed - seen))}"
     for left, right in combinations(places, 2):
-        if all(
+        if left.section == right.section and all(
             a.constant < b.constant + right_extent and b.constant < a.constant + left_extent
             for a, b, left_extent, right_extent in zip(
                 left.origin, right.origin, left.extents, right.extents, strict=True

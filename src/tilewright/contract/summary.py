@@ -46,7 +46,8 @@ class ReadSite:
 class StorePlace:
     """One place that stores a box of elements to global memory: its first coordinates and its extents, outermost
     first. loops: atoms of the loops around it. strides_bytes: how far apart the elements of each dimension lie.
-    row_end: the row before which it stops, where it stops before the box's end."""
+    row_end: the row before which it stops, where it stops before the box's end. section: places of different ones
+    store to different tiles."""
 
     op: Operation
     buffer: str
@@ -55,6 +56,7 @@ class StorePlace:
     loops: tuple[str, ...]
     strides_bytes: tuple[int, ...] = ()
     row_end: Index | None = None
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class RoleSummary:
     """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
     side, how many later slots have been waited for when one is signalled, at most (None: not a constant). staging,
     rows: buffers behind bulk stores and behind plain stores along rows. group_loops: by the name of the rows' index.
+    tile_loops: names of the indices of each loop over tiles or parts of them.
     turns: where the role's units take tiles in turn, the barriers of turns and how many tiles; all of this is then of
     one unit that takes them all."""
 
@@ -95,6 +98,7 @@ class RoleSummary:
     reductions: dict[str, Operation] = field(default_factory=dict[str, Operation])
     group_loops: dict[str, GroupLoop] = field(default_factory=dict[str, GroupLoop])
     turns: tuple[Ring, Polynomial] | None = None
+    tile_loops: dict[Operation, tuple[str, ...]] = field(default_factory=dict[Operation, "tuple[str, ...]"])
 
     @property
     def takes_turns(self) -> bool:

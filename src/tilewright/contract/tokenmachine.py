@@ -27,7 +27,9 @@ from tilewright.contract.program import Kernel, Map, Ring, Role, reaches_peers
 from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import COPYING_THREADS, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
+from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 
+_OverTiles = ac.TilesOp | ac.TurnLoop | ac.GroupTilesOp | StreamPartOp | TurnStreamPartOp
 _RUNS = 24
 _LARGEST_CLUSTER = 4
 _STEPS_SHOWN = 12
@@ -106,6 +108,7 @@ class _Unit:
     number: int = 0
     env: dict[SSAValue, object] = field(default_factory=dict[SSAValue, object])
     committed: int = 0
+    items: int = 0
     running: list[tuple[int, _Slot]] = field(default_factory=list[tuple[int, _Slot]])
     block: tuple[_Barrier, int, Operation] | None = None
     code: _Blocked | None = None
@@ -163,6 +166,10 @@ class _Unit:
                     yield from self._loop(op, 0, op.indices)
                 case ac.GroupTilesOp():
                     yield from self._loop(op, 0, ac.GROUP_INDICES)
+                case StreamPartOp():
+                    yield from self._loop(op, 0, STREAM_INDICES)
+                case TurnStreamPartOp():
+                    yield from self._turns(op, STREAM_INDICES)
                 case ac.TurnTilesOp():
                     yield from self._turns(op, op.indices)
                 case ac.TurnGroupTilesOp():
@@ -172,7 +179,7 @@ class _Unit:
                 case _:
                     pass
 
-    def _loop(self, op: ac.LoopOp | ac.TilesOp | ac.GroupTilesOp, begin: int, indices: int) -> _Blocked:
+    def _loop(self, op: ac.LoopOp | ac.TilesOp | ac.GroupTilesOp | StreamPartOp, begin: int, indices: int) -> _Blocked:
         body, trips = op.body.block, self.machine.symbols.get(op.symbol.data)
         last = body.last_op
         if trips is None or not isinstance(last, ac.YieldOp) or len(last.values) != len(op.carried):
@@ -184,15 +191,18 @@ class _Unit:
             values = [self.env.get(value) for value in last.values]
         self.env.update(zip(op.outputs, values, strict=True))
 
-    def _turns(self, op: ac.TurnLoop, indices: int) -> _Blocked:
-        """Every second tile: wait for the turn, run the body; in between, cursors pass over the other's slots."""
+    def _turns(self, op: ac.TurnLoop | TurnStreamPartOp, indices: int) -> _Blocked:
+        """Every second tile, counted from the role's first such loop on: wait for the turn, run the body; in between,
+        cursors pass over the other's slots."""
         machine, body, last = self.machine, op.body.block, op.body.block.last_op
-        trips, skipped = machine.symbols.get(op.symbol.data), machine.symbols.get(op.skipped.data)
+        slots = op.slices if isinstance(op, TurnStreamPartOp) else op.skipped
+        trips, skipped = machine.symbols.get(op.symbol.data), machine.symbols.get(slots.data)
         if trips is None or skipped is None or not isinstance(last, ac.YieldOp) or len(last.values) != len(op.carried):
             raise _NotRunnable
         barrier = self._turn(op.turns, self.number)
         positions = [self._position(value) for value in op.carried]
-        for tile in range(trips):
+        first, self.items = self.items, self.items + trips
+        for tile in range(first, first + trips):
             if tile % 2 != self.number:
                 positions = [position + skipped for position in positions]
                 continue
@@ -459,7 +469,7 @@ def _takes_turns(role: Role) -> bool:
 def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     """Values of the symbols to run at, smallest first."""
     stages = max((ring.stages for ring in kernel.rings.values()), default=1)
-    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, ac.TilesOp | ac.TurnLoop | ac.GroupTilesOp)}
+    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, _OverTiles)}
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:

@@ -17,6 +17,9 @@ owed for that:
   waits. A unit without a tile neither waits nor passes: with one tile unit 1 does nothing and unit 0's arrival at its
   barrier is left over; with none nothing happens at all. The last arrival of the two is always left over, on memory
   that nobody uses again.
+- Parts of tiles (`stream_steps`). Where a role goes through several such loops, heads, the tail and whole tiles, the
+  count goes on from one to the next, so "tile i" is item i of all of them; each kind takes its own number of slots, at
+  least two.
 - Circles. A turn passed on in tile i is waited for in tile i + 1: with the times that `rings` gives to waits, it goes
   forward in time, like every edge along a role's program. The unit's own program goes from tile i to i + 2. What each
   unit holds back while it waits for its turn are no slots: those of a tile are released in it (cursors alone are
@@ -43,12 +46,13 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Operation
 
 from tilewright.contract.claims import TurnClaim
-from tilewright.contract.polynomial import variable
+from tilewright.contract.polynomial import Polynomial, variable
 from tilewright.contract.program import TARGET
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.token import UNIT, Cursor, Token
-from tilewright.contract.walk import RoleWalk
+from tilewright.contract.walk import RoleWalk, Turns
 from tilewright.ir import ac
+from tilewright.ir.ac_stream import TurnStreamPartOp
 
 UNITS = 2
 LEAST_SLOTS = 2
@@ -73,14 +77,14 @@ def turn_step(walk: RoleWalk, op: Operation) -> bool:
     walk.require_unit(op, op.unit)
     block = op.parent_block()
     loop = block.parent_op() if block is not None else None
-    if not isinstance(loop, ac.TurnLoop) or loop.turns is not op.turns:
+    if not isinstance(loop, Turns) or loop.turns is not op.turns:
         walk.findings.doubt("passes on a turn that is none of the loop it stands in", op)
         return True
     _all_warps_have_come(walk, op, loop)
     return True
 
 
-def _all_warps_have_come(walk: RoleWalk, op: ac.TurnPassOp, loop: ac.TurnLoop) -> None:
+def _all_warps_have_come(walk: RoleWalk, op: ac.TurnPassOp, loop: Turns) -> None:
     """Has the thread that passes the turn on waited for a wgmma of this tile, so that every warp has taken the turn?"""
     state, head = walk.state, walk.heads[loop]
     begun = state.count("groups") - head.count("groups")
@@ -93,7 +97,7 @@ def _all_warps_have_come(walk: RoleWalk, op: ac.TurnPassOp, loop: ac.TurnLoop) -
         )
 
 
-def take_turns(walk: RoleWalk, op: ac.TurnLoop, loop: Callable[[], None]) -> None:
+def take_turns(walk: RoleWalk, op: Turns, loop: Callable[[], None]) -> None:
     """Walk the loop by `loop`, and check what the argument above rests on before and after."""
     entry = [walk.look(op, value) for value in op.carried]
     _enter(walk, op)
@@ -101,25 +105,32 @@ def take_turns(walk: RoleWalk, op: ac.TurnLoop, loop: Callable[[], None]) -> Non
     _leave(walk, op, entry)
 
 
-def _enter(walk: RoleWalk, op: ac.TurnLoop) -> None:
+def _slots(op: Turns) -> str:
+    """The symbol that is the number of slots of what is taken in turn."""
+    return op.slices.data if isinstance(op, TurnStreamPartOp) else op.skipped.data
+
+
+def _enter(walk: RoleWalk, op: Turns) -> None:
     doubt = walk.findings.doubt
+    loops = [other for other in walk.role.op.walk() if isinstance(other, Turns)]
+    parts = [other for other in loops if isinstance(other, TurnStreamPartOp)]
     if walk.role.unit != "warpgroup128" or walk.role.count != UNITS:
         doubt(f"tiles are taken in turn by {walk.role.count} units of {walk.role.unit}, not two warpgroups", op)
     if walk.around or op.parent_op() is not walk.role.op:
         doubt("a loop over tiles in turn inside another loop", op)
     _check_barriers(walk, op)
     for other in walk.role.op.walk():
-        if isinstance(other, ac.TurnLoop) and other is not op:
+        if isinstance(other, Turns) and other is not op and (not parts or other.turns is not op.turns):
             doubt("a second loop over tiles in turn in one role", other)
-        inside = op.is_ancestor(other)
+        inside = any(each.is_ancestor(other) for each in loops)
         if isinstance(other, _ON_RINGS) and not inside:
             doubt("works on a ring outside the loop in which units take turns", other)
         if isinstance(other, ac.TilesOp | ac.GroupTilesOp | ac.ClusterReduceOp | ac.SplitIndexOp) and inside:
             doubt("inside a loop in which units take turns", other)
-    if walk.kernel.minima.get(op.skipped.data, 0) < LEAST_SLOTS:
+    if walk.kernel.minima.get(_slots(op), 0) < LEAST_SLOTS:
         doubt(f"tiles of fewer than {LEAST_SLOTS} slots: a turn may come again before every warp has taken it", op)
-    if op.skipped.data not in walk.kernel.symbols:
-        doubt(f"{op.skipped.data!r} is no symbol of the kernel", op)
+    if _slots(op) not in walk.kernel.symbols:
+        doubt(f"{_slots(op)!r} is no symbol of the kernel", op)
     passes = [other for other in op.walk() if isinstance(other, ac.TurnPassOp)]
     if len(passes) != 1 or passes[0].parent_block() is not op.body.block:
         doubt("a tile whose turn is not passed on exactly once, in the loop's own body", op)
@@ -130,35 +141,42 @@ def _enter(walk: RoleWalk, op: ac.TurnLoop) -> None:
             doubt("waits for a slot after the turn was passed on", later)
 
 
-def _check_barriers(walk: RoleWalk, op: ac.TurnLoop) -> None:
+def _check_barriers(walk: RoleWalk, op: Turns) -> None:
     """The barriers of turns: one of each side, one arrival a phase, used by nothing else."""
     ring = walk.ring_of(op, op.turns)
     if ring is None:
         return
-    walk.summary.turns = ring, variable(op.symbol.data)
+    before = Polynomial() if walk.summary.turns is None else walk.summary.turns[1]
+    walk.summary.turns = ring, before + variable(op.symbol.data)
     if (ring.stages, ring.full_arrivals, ring.empty_arrivals) != (1, 1, 1):
         walk.findings.doubt(f"barriers of turns of {ring.stages} stages that count other arrivals than one", op)
     for use in op.turns.uses:
         user = use.operation
-        passes = isinstance(user, ac.TurnPassOp) and op.is_ancestor(user)
-        if isinstance(user, ac.BarrierInitOp) or user is op or passes:
+        loop = user if isinstance(user, Turns) else user.parent_op()
+        if isinstance(user, ac.BarrierInitOp) or (isinstance(loop, Turns) and loop.parent_op() is walk.role.op):
             continue
         walk.findings.doubt("uses the barriers of turns of a loop over tiles", user)
     if any(buffer.ring == ring.name for buffer in walk.kernel.buffers.values()):
         walk.findings.doubt(f"a buffer under {ring.name}, which are barriers of turns", op)
 
 
-def _leave(walk: RoleWalk, op: ac.TurnLoop, entry: Sequence[Token | None]) -> None:
+def _leave(walk: RoleWalk, op: Turns, entry: Sequence[Token | None]) -> None:
     """How far has each tile moved what is carried? entry: tokens before the loop."""
-    trips, slots = variable(op.symbol.data), variable(op.skipped.data)
+    taken = Polynomial()
+    for earlier in walk.role.op.body.block.ops:
+        if earlier is op:
+            break
+        if isinstance(earlier, Turns):
+            taken = taken + variable(earlier.symbol.data) * variable(_slots(earlier))
+    moved = variable(op.symbol.data) * variable(_slots(op))
     for before, result in zip(entry, op.outputs, strict=False):
         after = walk.env.get(result)
         if not isinstance(before, Cursor) or not isinstance(after, Cursor) or before.side != "full":
             walk.findings.doubt("a loop in which units take turns carries something that is no reader's cursor", op)
-        elif before.position.constant != 0 or after.position != trips * slots:
+        elif before.position != taken or after.position != taken + moved:
             walk.findings.doubt(
                 f"a cursor moves by {after.position - before.position} from {before.position}; tiles take "
-                f"{op.skipped.data} slots each, from the first on",
+                f"{_slots(op)} slots each, from number {taken} on",
                 op,
             )
     for place in walk.summary.places:

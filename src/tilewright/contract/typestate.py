@@ -43,6 +43,7 @@ from tilewright.contract.resources import check_resources
 from tilewright.contract.ring_steps import ring_step
 from tilewright.contract.rings import check_roles, fill_sites
 from tilewright.contract.split_steps import meeting_claims, split_step
+from tilewright.contract.stream_steps import check_streams, stream_claim, stream_step
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.tensor_core_steps import tensor_core_step
 from tilewright.contract.tokenmachine import run_boundary_counts
@@ -138,6 +139,7 @@ _STEPS = (
     epilogue_step,
     group_step,
     turn_step,
+    stream_step,
 )
 
 
@@ -145,6 +147,7 @@ def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
     kernel = read_kernel(op, findings)
     check_resources(kernel, findings)
     check_group_orders(op, findings)
+    check_streams(kernel, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, RoleSummary(role))
@@ -182,6 +185,7 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
             for role, summary in zip(kernel.roles, summaries, strict=True)
         ),
         turns=turn_claims(summaries),
+        stream=stream_claim(kernel),
     )
 
 

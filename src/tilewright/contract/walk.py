@@ -49,6 +49,7 @@ from tilewright.contract.token import (
 from tilewright.ir import ac
 from tilewright.ir.ac_promotion import PromotedType, ScalesType
 from tilewright.ir.ac_register_operand import ComputedType, VectorType
+from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
@@ -56,10 +57,12 @@ Step = Callable[["RoleWalk", Operation], bool]
 EnterGroups = Callable[["RoleWalk", ac.GroupLoop, tuple[str, ...]], None]
 """Checks a loop over groups whose indices have the names given."""
 
-TakeTurns = Callable[["RoleWalk", ac.TurnLoop, Callable[[], None]], None]
+TakeTurns = Callable[["RoleWalk", "Turns", Callable[[], None]], None]
 """Walks a loop over tiles that units take in turn, and checks what that rests on."""
 
-Loop = ac.LoopOp | ac.TilesOp | ac.TurnLoop | ac.GroupTilesOp
+Turns = ac.TurnLoop | TurnStreamPartOp
+"""Loops over what a role's units take in turn."""
+Loop = ac.LoopOp | ac.TilesOp | Turns | ac.GroupTilesOp | StreamPartOp
 
 _GROWTH_LIMIT = 200
 """Iterations of a join before giving up: more than every may-set can grow (slots, groups kept and flags)."""
@@ -208,8 +211,10 @@ class RoleWalk:
                 self._loop(op, op.symbol.data, op.begin.data, 1)
             elif isinstance(op, ac.TilesOp):
                 self._loop(op, op.symbol.data, 0, op.indices)
-            elif isinstance(op, ac.TurnLoop):
+            elif isinstance(op, Turns):
                 self._turns(op)
+            elif isinstance(op, StreamPartOp):
+                self._loop(op, op.symbol.data, 0, STREAM_INDICES)
             elif isinstance(op, ac.GroupTilesOp):
                 self._loop(op, op.symbol.data, 0, ac.GROUP_INDICES)
             elif not any(step(self, op) for step in self.steps):
@@ -223,9 +228,10 @@ class RoleWalk:
         self.block = outer
         return yielded
 
-    def _turns(self, op: ac.TurnLoop) -> None:
+    def _turns(self, op: Turns) -> None:
         """A loop over tiles that units take in turn, walked as if one unit took them all; `take_turns` says why."""
         indices = op.indices if isinstance(op, ac.TurnTilesOp) else ac.GROUP_INDICES
+        indices = STREAM_INDICES if isinstance(op, TurnStreamPartOp) else indices
         self.take_turns(self, op, lambda: self._loop(op, op.symbol.data, 0, indices))
 
     def _loop(self, op: Loop, symbol: str, begin: int, indices: int) -> None:
@@ -249,6 +255,8 @@ class RoleWalk:
         atoms = tuple(f"{self.name_of(op)}.{number}" for number in range(indices))
         leading: list[Token | None] = [Index(((atom, 1),)) for atom in atoms]
         outer, self.around = self.around, (*self.around, *atoms)
+        if isinstance(op, ac.TilesOp | ac.TurnTilesOp | StreamPartOp | TurnStreamPartOp):
+            self.summary.tile_loops[op] = atoms
         if isinstance(op, ac.GroupLoop):
             self.enter_groups(self, op, atoms)
 
