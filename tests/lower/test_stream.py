@@ -28,8 +28,8 @@ from tilewright.machine.plan import run_plan
 from tilewright.synth.decide import Wanted
 from tilewright.synth.stream_k import leftover
 
-COOPERATIVE = {"tile": (128, 128), "stages": 3, "turns": False}
-IN_TURN = {"tile": (128, 64), "stages": 3, "turns": True, "consumers": 2}
+COOPERATIVE: dict[str, Any] = {"tile": (128, 128), "stages": 3, "turns": False}
+IN_TURN: dict[str, Any] = {"tile": (128, 64), "stages": 3, "turns": True, "consumers": 2}
 
 
 def streamed(

@@ -42,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tile", default="", metavar="128x256", help="fix the tile instead of choosing it")
     parser.add_argument("--stages", type=int, metavar="N", help="fix the number of pipeline stages")
     parser.add_argument(
+        "--stream-k",
+        action=argparse.BooleanOptionalAction,
+        help="let idle CTAs help with the tiles left over after whole waves, or never (default: where it pays)",
+    )
+    parser.add_argument(
         "--schedule", choices=("heuristic", "optimal"), default="heuristic", help="how loops are scheduled"
     )
 
@@ -55,7 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.synth.decide import Wanted
 
     stages = parse_stages(arguments.emit)
-    wanted = Wanted(parse_tile(arguments.tile), arguments.stages, schedule=arguments.schedule)
+    wanted = Wanted(
+        parse_tile(arguments.tile), arguments.stages, schedule=arguments.schedule, stream_k=arguments.stream_k
+    )
     dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
     kernel = load_kernel(arguments.program)
     bundle_path = Path(arguments.output or f"{kernel.name}.twb")

@@ -36,6 +36,9 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
         ("operand a", _operand_words(d.a)),
         *(("operand b", _operand_words(operand)) for operand in (d.b, *d.more_b)),
     ]
+    if d.streamed:
+        words = f"{d.streamed} tiles, {d.head_slices} slices of each by the {d.helpers} CTAs that own none"
+        rows.append(("streamed", words))
     if d.batch:
         rows.append(("batch", f"along {d.batch[0]}: the tiles of one matrix after those of another"))
     for store in d.stores:
