@@ -41,6 +41,12 @@ def test_a_wrong_schedule_is_refuted_with_its_finding() -> None:
     assert caught.value.findings
 
 
+def test_slots_released_at_another_distance_than_the_schedule_s_are_refused() -> None:
+    program, decisions = decided()
+    with pytest.raises(TilewrightError, match="releases slots 1 products late, its decisions 0"):
+        settle_schedule(program, replace(decisions, release_distance=0), "heuristic")
+
+
 def test_fewer_stages_or_registers_than_the_schedule_has_make_another() -> None:
     program, decisions = decided()
     poorer = replace(decisions, stages=2, consumer_registers=decisions.consumer_registers - 8)

@@ -1,8 +1,9 @@
 """Does a decided pipeline keep the schedule that it was decided by, and is that schedule a right one?
 
 The schedule on the decisions is judged by `contract.schedule_check`, which shares nothing with whoever made it, and
-compared with the decisions: as many slots as it needs, registers as it was promised. What is refused tightens the
-graph, which is scheduled again (`synth.schedule_refinement`). Checked by: tests/driver/test_schedule_proof.py.
+compared with the decisions: as many slots as it needs, registers as it was promised, slots released as late. What is
+refused tightens the graph, which is scheduled again (`synth.schedule_refinement`). Checked by:
+tests/driver/test_schedule_proof.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tilewright.ir import tile
 from tilewright.ir.decisions import Decisions, PipelineDecisions, to_attribute
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
-from tilewright.synth.loop_schedule import RING, schedule_of, with_schedule
+from tilewright.synth.loop_schedule import RING, distance_of, schedule_of, with_schedule
 from tilewright.synth.schedule_refinement import Refusal, refine
 
 
@@ -43,6 +44,12 @@ def settle_schedule(program: tile.ProgramOp, decisions: Decisions, method: Metho
         return decisions
     graph, schedule = found
     prove_schedule(graph, schedule)
+    if not decisions.promoted and distance_of(graph) != decisions.release_distance:
+        raise TilewrightError(
+            f"{graph.name}: its schedule releases slots {distance_of(graph)} products late, its decisions "
+            f"{decisions.release_distance}",
+            remedy="this is a fault of the compiler; please report the program",
+        )
     if not refusals(decisions, graph, schedule):
         return decisions
     refined = refine(graph, lambda graph, schedule: refusals(decisions, graph, schedule), method)

@@ -27,7 +27,7 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.loop_body import BodyOperation, Carried, Compute, LoadTile, LoopBody, Multiply
 from tilewright.ir.schedule import Method, Schedule, schedule_from_json, schedule_to_json, summary_line
 from tilewright.ir.task_graph import TaskGraph, graph_from_json, graph_to_json
-from tilewright.synth.loop_tasks import task_graph
+from tilewright.synth.loop_tasks import RELEASE, task_graph
 from tilewright.synth.release_distance import FIXED, MOST, possible_distances, require_distance
 from tilewright.synth.schedules import schedule_graph
 from tilewright.synth.wanted import Wanted
@@ -111,11 +111,19 @@ def loop_body(name: str, shape: LoopShape, slots_max: int, release_distance: int
 
 @dataclass(frozen=True, slots=True)
 class ScheduledLoop:
-    """The loop of a pipeline with one release distance."""
+    """The loop of a pipeline with one release distance. prices: in cycles of the whole loop, of every distance that was
+    scheduled."""
 
     release_distance: int
     graph: TaskGraph
     schedule: Schedule
+    prices: tuple[tuple[int, int], ...] = ()
+
+    def __str__(self) -> str:
+        others = [f"{price} with {distance}" for distance, price in self.prices if distance != self.release_distance]
+        against = f", against {' and '.join(others)}" if others else ""
+        price = dict(self.prices)[self.release_distance]
+        return f"slots released {self.release_distance} products late: {price} cycles for all slices{against}"
 
 
 def loop_graph(name: str, shape: LoopShape, slots_max: int, release_distance: int, target: Target) -> TaskGraph:
@@ -139,9 +147,25 @@ def schedule_loop(
     usual = next((each for each in found if each.release_distance == FIXED), best)
     if usual.schedule.price_cycles <= (1 + _LEAST_GAIN) * best.schedule.price_cycles:
         best = usual
+    best = replace(best, prices=tuple((each.release_distance, each.schedule.price_cycles) for each in found))
     if method == "heuristic":
         return best
     return replace(best, schedule=schedule_graph(best.graph, method))
+
+
+def distance_of(graph: TaskGraph) -> int:
+    """Products late that the graph of a pipeline's loop has slots released. Raises TilewrightError for a graph with
+    releases at several distances, or without one."""
+    late = {
+        edge.distance
+        for edge in graph.dependences
+        if edge.token == "wgmma group" and edge.target.startswith(f"{RELEASE} {RING}@")
+    }
+    if len(late) != 1:
+        raise TilewrightError(
+            f"{graph.name}: its slots are released at {len(late)} distances", remedy="decide the program again"
+        )
+    return late.pop()
 
 
 def slots_wanted(shape: LoopShape, target: Target) -> int:
@@ -162,7 +186,7 @@ def scheduled(
         possible = (require_distance(wanted.release_distance, possible),)
     name = program.sym_name.data
     found = schedule_loop(name, shape, decisions.stages, possible, target, wanted.schedule)
-    decided = replace(decisions, release_distance=found.release_distance)
+    decided = replace(decisions, release_distance=found.release_distance, reasons=(*decisions.reasons, str(found)))
     return with_schedule(decided, found.graph, found.schedule)
 
 

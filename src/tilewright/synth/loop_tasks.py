@@ -29,6 +29,7 @@ CUDA_CORES = "CUDA cores"
 SPECIAL_UNITS = "special-function units"
 RESOURCES = (COPY_ENGINE, TENSOR_CORES, CUDA_CORES, SPECIAL_UNITS)
 PRODUCER = "producer"
+RELEASE = "release"
 
 Assignment = Literal["cooperative", "ping-pong"]
 
@@ -147,7 +148,7 @@ def task_graph(body: LoopBody, target: Target, assignment: Assignment = "ping-po
     onto_accumulators = {task.name for task in tasks if task.kind == "tensor" and task.resident_registers}
     for ring, readers in reads_of_ring.items():
         for consumer in consumers:
-            release = f"release {ring}@{consumer}"
+            release = f"{RELEASE} {ring}@{consumer}"
             names = [_at(reader, consumer) for reader in dict.fromkeys(readers)]
             late = [name for name in names if body.release_distance is not None and name in onto_accumulators]
             stands = rates.restart_latency if late else _ISSUE_CYCLES
