@@ -88,8 +88,9 @@ def choose_promotion(
 
     Two products let the tensor core go on while the threads promote; scales two slots ahead give their loads the time
     of two products. Each where a consumer's registers hold it. At a turn's end the tensor core waits for the threads,
-    and in step with the other consumers', so that turns of two products are as long as divide the slots evenly. axes: rows and columns of the accumulator; part: how many of each a consumer
-    computes of a tile; slices: slots of a tile; registers: of the consumer's threads.
+    and in step with the other consumers', so that turns of two products are as long as divide the slots evenly. axes:
+    rows and columns of the accumulator; part: how many of each a consumer computes of a tile; slices: slots of a tile;
+    registers: of the consumer's threads.
     """
     rows, columns = part
     accumulator = rows * columns // 128
