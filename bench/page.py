@@ -22,7 +22,13 @@ _SUITES = (
     ("gemm", "Large products", "Squares from 1024 to 16384 and twelve shapes of language models, bf16."),
     ("skinny", "Few rows", "1 to 128 rows times weights of public models, bf16."),
     ("cliffs", "Cliffs", "Operands that no tensor map describes: odd extents, strides and bases."),
-    ("fp8", "8-bit floats", "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128."),
+    (
+        "fp8",
+        "8-bit floats",
+        "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128. Sums are kept in float32, and the\n"
+        "peers are those that do so too: torch and cublasLt without fast accumulation, and Triton with a promotion every\n"
+        "128 elements. Rows called fast leave sums to the tensor core, and their peers are all, precise or fast.",
+    ),
     ("grouped", "Groups", "Ten layers of mixtures of experts, rows routed at random, bf16."),
     ("tritonbench", "TritonBench, squares", "TritonBench's default inputs of gemm: fp16, row-major."),
     ("tritonbench-splitk", "TritonBench, long sums", "TritonBench's `--splitk` list: fp16, row-major."),
