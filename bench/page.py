@@ -25,9 +25,9 @@ _SUITES = (
     (
         "fp8",
         "8-bit floats",
-        "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128. Sums are kept in float32, and the\n"
-        "peers are those that do so too: torch and cublasLt without fast accumulation, and Triton with a promotion every\n"
-        "128 elements. Rows called fast leave sums to the tensor core, and their peers are all, precise or fast.",
+        "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128. Sums are kept in float32, and\n"
+        "the peers are those that do so too: torch and cublasLt without fast accumulation, and Triton with a promotion\n"
+        "every 128 elements. Rows called fast leave sums to the tensor core, and their peers are all, precise or fast.",
     ),
     ("grouped", "Groups", "Ten layers of mixtures of experts, rows routed at random, bf16."),
     ("tritonbench", "TritonBench, squares", "TritonBench's default inputs of gemm: fp16, row-major."),
