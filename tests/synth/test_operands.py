@@ -31,7 +31,7 @@ def strides_of(rows, columns, chosen):
 
 def decided(dims, strides, misaligned=()):
     module = trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16), strides)
-    decisions = decide(the_program(module), HOPPER, Wanted(misaligned=misaligned))
+    decisions = decide(the_program(module), HOPPER, Wanted(misaligned=misaligned, unmapped="workspace"))
     assert isinstance(decisions, PipelineDecisions)
     return decisions
 

@@ -1,12 +1,9 @@
-"""Whether threads copy an operand that no tensor map describes into the ring, or a launch before copies it as a whole.
+"""Which operands that no tensor map describes can threads copy into the ring, in pieces of how many bytes?
 
 A tensor map wants rows that begin at multiples of 16 bytes. Where they begin at multiples of 4 or 8, a warpgroup's
 threads can bring them with `cp.async` in pieces of as many bytes (`ir.ac_async_copy`), and nothing is written twice.
-Otherwise, and where it is quicker, a launch before copies the operand into a workspace that a map describes.
-
-Which is quicker: the copy reads and writes the operand once more, whatever the product does; pieces cost the producer
-an instruction of a warp for every 32 of them, in every slice of every tile, and that is hidden only as far as the
-product takes longer. Parameters are facts of the target, measured (`python -m bench cliffs`).
+Otherwise, and where it is quicker (`synth.unmapped_operands`), a launch before copies the operand into a workspace that
+a map describes.
 
 Not handled: rows that begin at odd multiples of 2 bytes, which cp.async cannot take; operands displaced along the
 contracted axis or to before the array's beginning; groups of rows; clusters that share what they load. All of those are
@@ -22,6 +19,7 @@ from xdsl.ir import SSAValue
 from tilewright.base.plan import Swizzle
 from tilewright.ir import tile
 from tilewright.ir.decisions import MapDecision, OperandDecision, PipelineDecisions
+from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.tile_facts import index_offset, parameter_name
 from tilewright.ir.tile_types import tensor_type
 from tilewright.targets import Target
@@ -38,11 +36,14 @@ def operand_in_pieces(
     load: tile.LoadOp,
     contracted: str,
     box_of: dict[str, tuple[int, int]],
+    misaligned: tuple[str, ...],
     target: Target,
 ) -> OperandDecision | None:
     """The loaded operand as threads copy it, or None where they cannot.
 
-    box_of: the box (of the contiguous axis and of the other one) for each major that the tensor core takes.
+    box_of: the box (of the contiguous axis and of the other one) for each major that the tensor core takes. misaligned:
+    parameters that begin at no multiple of 16 bytes; of what else they do is what the tensor's type promises, if that
+    is less.
     """
     tensor = tensor_type(load.tensor)
     width = tensor.element_kind.bytes
@@ -61,14 +62,15 @@ def operand_in_pieces(
         apart = [strides[axis] * width for axis in tensor.axis_names if axis != inner]
         if strides[inner] != 1 or min(apart) < 1 or max(*apart, strides[other] * width * max(box)) >= _OFFSET_LIMIT:
             continue
-        begins = tensor.refinement.alignment_bytes
+        begins, name = tensor.refinement.alignment_bytes, parameter_name(program, load.tensor)
+        if name in misaligned and begins >= DEFAULT_ALIGNMENT_BYTES:
+            begins = width
         common = math.gcd(begins, shifts[inner] * width, *apart)
         pieces = [size for size in target.limits("cp_async.piece_bytes") if common % size == 0 and size % width == 0]
         if not pieces:
             continue
         dims, pitch = (extents[inner], extents[other]), strides[other] * width
         map_ = MapDecision(tensor.element_kind.value, dims, (pitch,), box, _SWIZZLE, "none")
-        name = parameter_name(program, load.tensor)
         return OperandDecision(side, name, 0, major, map_, shifts[outer], max(pieces))
     return None
 
@@ -79,13 +81,17 @@ def source_of(value: SSAValue) -> tile.LoadOp | None:
     return source.owner if isinstance(source.owner, tile.LoadOp) else None
 
 
-def piece_instructions(decisions: PipelineDecisions) -> int:
-    """Instructions of a warp that copy pieces, for one slice of one tile."""
-    plans = {id(operand): plan for operand, plan in zip(_operands(decisions), decisions.async_plans, strict=False)}
+def copying_cycles(decisions: PipelineDecisions, target: Target) -> float:
+    """What copies by threads take of one slice of one tile, as if nothing else were to be done; 0 without them."""
     lanes = sum(
-        plans[id(operand)].stage_bytes // operand.piece_bytes for operand in _operands(decisions) if operand.piece_bytes
+        plan.stage_bytes // operand.piece_bytes
+        for operand, plan in zip(_operands(decisions), decisions.async_plans, strict=False)
+        if operand.piece_bytes
     )
-    return math.ceil(lanes / _WARP_THREADS)
+    if not lanes:
+        return 0.0
+    rate = target.limit("cp_async.warp_instructions_per_kilocycle")
+    return 1000 * math.ceil(lanes / _WARP_THREADS) / rate
 
 
 def _operands(decisions: PipelineDecisions) -> tuple[OperandDecision, ...]:

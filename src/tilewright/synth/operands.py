@@ -40,6 +40,8 @@ SWIZZLE_SPAN_BYTES = 128
 _SWIZZLE: Swizzle = "128B"
 _SWIZZLE_ROWS = 8
 """Rows after which that swizzle begins anew."""
+_WORKSPACE_ROW_BYTES = 128
+"""Rows of a workspace begin at multiples of a line of the caches."""
 _REMEDIES_NAMED = 3
 _ENGINES = Engines(egraph=False)
 """What is carried out here are maps of an array's own two dimensions; equality saturation finds others."""
@@ -106,18 +108,26 @@ def decide_operand(
     if site.in_pieces and isinstance(source.owner, tile.LoadOp):
         element = tensor_type(source.owner.tensor).element_kind
         boxes = {major: _box(major, (extent, depth), element, site.target) for major in _majors(element, site.target)}
-        pieces = operand_in_pieces(site.program, name, source.owner, contracted, boxes, site.target)
+        pieces = operand_in_pieces(site.program, name, source.owner, contracted, boxes, site.misaligned, site.target)
         if pieces is not None:
             said = "; ".join(dict.fromkeys(why))
             site.reasons.append(f"{name} operand: {said}; threads copy it in pieces of {pieces.piece_bytes} bytes")
             return pieces
-    decision = found or _workspace(site, name, value, (contracted, outer), (extent, depth))
+    decision = _on_lines(found or _workspace(site, name, value, (contracted, outer), (extent, depth)))
     row_bytes, rows = decision.map.strides_bytes[0], decision.map.dims[1]
     site.reasons.append(
         f"{name} operand: {'; '.join(dict.fromkeys(why))}; first copied into rows of {row_bytes} bytes "
         f"({rows * row_bytes} bytes of workspace)"
     )
     return decision
+
+
+def _on_lines(operand: OperandDecision) -> OperandDecision:
+    """The workspace with rows that begin at multiples of a line, so that no box is fetched from more lines than it
+    fills."""
+    pitch, *others = operand.map.strides_bytes
+    strides_bytes = (_round_up(pitch, _WORKSPACE_ROW_BYTES), *others)
+    return replace(operand, map=replace(operand.map, strides_bytes=strides_bytes))
 
 
 def _round_up(value: int, multiple: int) -> int:

@@ -1,11 +1,12 @@
 """How long does a decided pipeline take, in microseconds, from the end of the launch before to its own end?
 
 One closed form for every configuration: large tiles shared or taken in turn, thin products, splits, few stages. A CTA's
-slice of the contracted axis takes the longest of multiplying it, fetching it from the L2 cache, and waiting for it
-where the ring is too short to cover memory's latency; a tile is its slices and its epilogue, which turns hide behind
-the other consumer's product. Whole waves of tiles make the loop, and the longer of that and of what the memory brings
-to all CTAs together makes the kernel; tensor cores that are busy everywhere lower the clock until the board's power is
-kept. Longest is meant softly (a norm), since nothing overlaps perfectly.
+slice of the contracted axis takes the longest of multiplying it, fetching it from the L2 cache, copying it by threads
+where no tensor map describes it, and waiting for it where the ring is too short to cover memory's latency; a tile is
+its slices and its epilogue, which turns hide behind the other consumer's product. Whole waves of tiles make the loop,
+and the longer of that and of what the memory brings to all CTAs together makes the kernel; tensor cores that are busy
+everywhere lower the clock until the board's power is kept. Longest is meant softly (a norm), since nothing overlaps
+perfectly.
 
 Parameters were fitted to times on an H200: 1020 runs of 20 products (`python -m bench model`) and some of larger ones.
 A fit to ten of the products ranked the runs of the ten others with 0.93 in the mean. Rates are target facts. It
@@ -20,6 +21,7 @@ import math
 from dataclasses import dataclass
 
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.synth.async_copy import copying_cycles
 from tilewright.targets import Target
 
 _START_CYCLES = 2900.0
@@ -85,7 +87,7 @@ def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], 
     multiply = 2 * decisions.tile_m * max(shape.multiplied, _FEW_COLUMNS) * decisions.tile_k / operations
     fetch = shape.slot_bytes / (l2_bytes * _FETCH_SHARE)
     wait = _LATENCY_CYCLES / max(1, decisions.stages - 1)
-    each = _norm((multiply, fetch, wait), _SLICE_NORM)
+    each = _norm((multiply, fetch, wait, copying_cycles(decisions, target)), _SLICE_NORM)
     slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
     product = slices * each
 

@@ -1,0 +1,105 @@
+"""Do threads copy what no tensor map describes into the ring, or does a launch before copy it first? By predicted time.
+
+Copied first: the operand is read and written once more before the product begins. By threads: every slice of every tile
+costs an instruction of a warp for each 32 pieces, which is hidden only as far as the slice takes as long to multiply
+(`synth.time_model`). So tiles are weighed that ask for few pieces: those that the product would have otherwise, and the
+largest two, long along either side.
+
+What threads copy comes through the L1 cache, which is what shared memory leaves of one memory, and which bounds the
+bytes on their way. So kernels that copy so take the second largest division of that memory, by fewer stages; measured
+on an H200: 16.8 us with 120 KiB of slots against 25.4 us with 216 KiB, for 64 x 4096 x 4100; 242 against 289 us for
+4096 cubed with both operands so. Checked by: tests/synth/test_async_copy.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir import tile
+from tilewright.ir.decisions import OperandDecision, PipelineDecisions
+from tilewright.ir.tile_facts import dots
+from tilewright.synth.async_copy import copied_bytes, source_of
+from tilewright.synth.time_model import predicted_time
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_LARGE_TILES = ((128, 256), (256, 128))
+_LEAST_STAGES = 2
+_PASS_MICROSECONDS = 3.0
+"""What a launch before takes besides its bytes: it begins and ends, and the product waits for it."""
+
+Decide = Callable[[Wanted], PipelineDecisions]
+
+
+def choose_unmapped(
+    program: tile.ProgramOp, decisions: PipelineDecisions, again: Decide, target: Target, wanted: Wanted
+) -> PipelineDecisions:
+    """`decisions`, which copies first what no tensor map describes, or others where threads copy it.
+
+    again: decides with other wishes. A wish for either way is kept to.
+    """
+    if wanted.unmapped == "workspace" or not _may_go_in_pieces(program, decisions):
+        return decisions
+    tiles = (None, *_LARGE_TILES) if wanted.tile is None else (None,)
+    found: list[PipelineDecisions] = []
+    for tile_ in tiles:
+        one = replace(wanted, unmapped="threads", **({} if tile_ is None else {"tile": tile_}))
+        try:
+            found.append(_with_room(again(one), again, one, target))
+        except TilewrightError:
+            continue  # a tile that suits neither the program's arrays nor the memory
+    usable = [each for each in found if each.copies_by_threads and not _demanded(each, wanted)]
+    if not usable:
+        return decisions
+    best = min(usable, key=lambda each: _microseconds(program, each, target))
+    first, threads = (_microseconds(program, each, target) for each in (decisions, best))
+    if wanted.unmapped is None and first <= threads:
+        why = f"about {first:.1f} us, against {threads:.1f} us if threads copied it in pieces"
+        return replace(decisions, reasons=(*decisions.reasons, why))
+    why = f"about {threads:.1f} us, against {first:.1f} us with a launch that copies first"
+    return replace(best, reasons=(*best.reasons, why))
+
+
+def _operands(decisions: PipelineDecisions) -> tuple[OperandDecision, ...]:
+    return (decisions.a, decisions.b, *decisions.more_b)
+
+
+def _may_go_in_pieces(program: tile.ProgramOp, decisions: PipelineDecisions) -> bool:
+    """Whether an operand is copied first though it is nothing but loaded."""
+    products = dots(program)
+    loaded = {
+        side
+        for dot in products
+        for side, value in (("left", dot.left), ("right", dot.right))
+        if source_of(value) is not None
+    }
+    return any(each.materialized and each.side in loaded for each in _operands(decisions))
+
+
+def _demanded(decisions: PipelineDecisions, wanted: Wanted) -> bool:
+    """Whether threads would copy what must come by a map."""
+    return any(each.piece_bytes and each.buffer in wanted.mapped for each in _operands(decisions))
+
+
+def _with_room(decisions: PipelineDecisions, again: Decide, wanted: Wanted, target: Target) -> PipelineDecisions:
+    """The same with so few stages that the L1 cache has room, unless stages are fixed."""
+    *_, second, _ = target.limits("multiprocessor.shared_divisions_bytes")
+    most = second - target.limit("cta.shared_reserved_bytes")
+    if not decisions.copies_by_threads or wanted.stages is not None or decisions.smem_bytes <= most:
+        return decisions
+    slot_bytes = sum(plan.stage_bytes for plan in decisions.async_plans if plan.direction == "load")
+    too_many = -(-(decisions.smem_bytes - most) // slot_bytes)
+    return again(replace(wanted, stages=max(_LEAST_STAGES, decisions.stages - too_many)))
+
+
+def _microseconds(program: tile.ProgramOp, decisions: PipelineDecisions, target: Target) -> float:
+    """Of all launches."""
+    rows, columns, depth = (program.extents[axis] for axis in (decisions.rows, decisions.columns, decisions.contracted))
+    extents = (columns, rows, depth) if decisions.swapped else (rows, columns, depth)
+    product = predicted_time(decisions, extents, target).microseconds
+    moved = 2 * copied_bytes(decisions)
+    if not moved:
+        return product
+    return product + _PASS_MICROSECONDS + 1e6 * moved / target.limit("device.dram_bytes_per_second")
