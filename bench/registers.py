@@ -1,12 +1,16 @@
 # Axis names in annotations are data, not types: checkers of types take them for undefined names.
 # ruff: noqa: F821, UP037
 # pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
-"""Registers that ptxas takes by the order it is given, and spills by the slots there are in shared memory. No GPU.
+"""Registers that ptxas takes by the order it is given, and spills by the slots there are in shared memory.
 
 Orders: programs without dot, of many operands, emitted with all loads first, in the heuristic's order and in the one
 with the fewest live values, with what is proved of it. Of each: values of a point that live at once; registers a thread
 that ptxas takes where nothing limits it; bytes it spills at 32 registers, with which all threads of a multiprocessor
 have room. Slots: products whose epilogue leaves few registers, with more and more slots: bytes that ptxas spills.
+
+With `--speeds`, on a GPU: such programs with all loads first and in order, and products with slots beside the same
+tiles' next narrower ones that need none, in turn, on random data; results of the first are compared bit by bit, those
+of products with PyTorch's in float32.
 """
 
 from __future__ import annotations
@@ -16,12 +20,16 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import tilewright.synth.decide as decide_module
+from bench.interleaved import calls_for, captured, quartiles, replay_milliseconds, sets_for, single_milliseconds
 from bench.record import write
 from tilewright.base.element import Element
-from tilewright.driver.compile import compile_kernel
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile import Compilation, compile_kernel
 from tilewright.driver.register_pressure import predicted_registers, without_limits
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile import language as tw
@@ -33,7 +41,6 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.assemble import assemble
 from tilewright.solve.register_block import bound, fast_order, pressure
-from tilewright.solve.register_order import least_pressure
 from tilewright.synth.decide import decide
 from tilewright.synth.expression_order import block_of, loads_first
 from tilewright.synth.wanted import Wanted
@@ -43,6 +50,7 @@ _TARGET = "sm_90a"
 _LIMIT = 32
 _SQUARE = {"M": 2048, "N": 2048, "K": 2048}
 _SLOTS = (0, 2, 4, 8, 12)
+_SHAPES = ((8192, 8192, 8192), (4096, 14336, 4096), (8192, 4096, 14336))
 
 
 def chain(count: int) -> tw.Kernel:
@@ -160,17 +168,21 @@ _PRODUCTS: dict[str, tuple[tw.Kernel, dict[str, Any]]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="deterministic seconds of a search (default 2)")
+    parser.add_argument("--speeds", action="store_true", help="times on this machine's GPU instead")
+    parser.add_argument("--rounds", type=int, default=9, help="timed rounds over all variants (default 9)")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    rows = [*_orders(arguments.seconds), *_slots()]
-    path = write("registers", rows, arguments.results)
+    rows = _speeds(arguments.rounds) if arguments.speeds else [*_orders(arguments.seconds), *_slots()]
+    path = write("register_speeds" if arguments.speeds else "registers", rows, arguments.results)
     print(f"written to {path}")
     return 0
 
 
 def _orders(seconds: float) -> list[dict[str, object]]:
+    from tilewright.solve.register_order import least_pressure
+
     print(
         f"{'program':20s} {'order':12s} {'live':>4s} {'bound':>5s} {'ptxas':>5s} {'model':>5s} {'spilled at 32':>13s}"
     )
@@ -221,6 +233,119 @@ def _slots() -> list[dict[str, object]]:
                 "product": name, "slots": slots, "stages": decisions.stages, "shared_bytes": decisions.spill_bytes,
                 "spill_bytes": spilled,
             })  # fmt: skip
+    return rows
+
+
+def _speeds(rounds: int) -> list[dict[str, object]]:
+    import torch
+
+    torch.manual_seed(0)
+    return [*_order_speeds(torch, rounds), *_slot_speeds(torch, rounds)]
+
+
+def _timed(torch: Any, calls: dict[str, Callable[[int], object]], sets: int, rounds: int) -> dict[str, float]:
+    """Medians in microseconds, of replays in turn."""
+    batch = calls_for(min(single_milliseconds(torch, call, sets) for call in calls.values()), sets)
+    graphs = {name: captured(torch, call, batch) for name, call in calls.items()}
+    times: dict[str, list[float]] = {name: [] for name in graphs}
+    for _ in range(rounds):
+        for name, graph in graphs.items():
+            times[name].append(replay_milliseconds(torch, graph) / batch * 1e3)
+    return {name: quartiles(found)[1] for name, found in times.items()}
+
+
+def _order_speeds(torch: Any, rounds: int) -> list[dict[str, object]]:
+    from tilewright.runtime.call import Program
+
+    points = 1 << 25
+    arrays = [torch.randn(points, device="cuda") for _ in range(3)]
+    rows: list[dict[str, object]] = []
+    for name in ("chain of 16", "chain of 24", "chain of 32", "butterflies of 16"):
+        calls: dict[str, Callable[[int], object]] = {}
+        results: dict[str, Any] = {}
+        facts: dict[str, tuple[int, int]] = {}
+        for kind in ("loads first", "heuristic"):
+            made = _in_order(_PROGRAMS[name](), points, fast=kind == "heuristic")
+            assert made.assembly is not None
+            program, result = Program(made.bundle()), torch.empty(points, device="cuda")
+            program(arrays[0], out=result)
+            facts[kind] = made.assembly.registers, made.assembly.spill_bytes
+            results[kind] = result.clone()
+
+            def call(index: int, program: Any = program, result: Any = result) -> object:
+                return program(arrays[index % len(arrays)], out=result)
+
+            calls[kind] = call
+        torch.cuda.synchronize()
+        same = torch.equal(*results.values())
+        for kind, time_us in _timed(torch, calls, len(arrays), rounds).items():
+            rows.append({
+                "program": name, "points": points, "order": kind, "us": time_us, "registers": facts[kind][0],
+                "spill_bytes": facts[kind][1], "equal": same,
+            })  # fmt: skip
+            print(rows[-1], flush=True)
+    return rows
+
+
+def _in_order(kernel: tw.Kernel, points: int, *, fast: bool) -> Compilation:
+    """The kernel with all loads first, or in the heuristic's order, whatever would be decided."""
+    chosen = decide_module.choose_order
+
+    def order(program: Any, *_: Any) -> tuple[int, ...]:
+        return fast_order(block_of(expression_nodes(program))) if fast else ()
+
+    try:
+        decide_module.choose_order = order
+        return compile_kernel(kernel, dims={"N": points}, dtype="f32")
+    finally:
+        decide_module.choose_order = chosen
+
+
+def _slot_speeds(torch: Any, rounds: int) -> list[dict[str, object]]:
+    from tilewright.runtime.call import Program
+
+    options = {"device": "cuda", "dtype": torch.bfloat16}
+    rows: list[dict[str, object]] = []
+    for (m, n, k), (kernel, tiles) in product(_SHAPES, ((residual, (200, 192, 184)), (gated, (96, 88, 80)))):
+        weights = len(kernel.parameters) - 3
+        sets = sets_for(2 * (m * k + weights * n * k + m * n), warm=False)
+        inputs = [
+            (
+                torch.randn(m, k, **options),
+                *(torch.randn(n, k, **options) / k**0.5 for _ in range(weights)),
+                torch.randn(m, n, **options),
+            )
+            for _ in range(sets)
+        ]
+        x, *w, r = (array.float() for array in inputs[0])
+        expected = x @ w[0].T
+        expected = (torch.nn.functional.silu(expected) * (x @ w[1].T) if weights > 1 else expected) + r
+        calls: dict[str, Callable[[int], object]] = {}
+        facts: dict[str, dict[str, object]] = {}
+        result = torch.empty(m, n, **options)
+        for columns in tiles:
+            wish = Wanted(tile=(128, columns), turns=True)
+            try:
+                made = compile_kernel(kernel, dims={"M": m, "N": n, "K": k}, wanted=wish, rerun=False)
+            except TilewrightError as error:
+                rows.append({"product": kernel.name, "shape": [m, n, k], "tile": columns, "refused": error.message})
+                print(rows[-1], flush=True)
+                continue
+            assert isinstance(made.decisions, PipelineDecisions)
+            program = Program(made.bundle())
+            program(*inputs[0], out=result)
+            wrong = ((result.float() - expected).norm() / expected.norm()).item()
+            name = f"128x{columns}, {made.decisions.spill_slots} slots, {made.decisions.stages} stages"
+            facts[name] = {"tile": columns, "slots": made.decisions.spill_slots, "error": wrong}
+
+            def call(index: int, program: Any = program, inputs: Any = inputs, result: Any = result) -> object:
+                return program(*inputs[index % len(inputs)], out=result)
+
+            calls[name] = call
+        del x, w, r, expected
+        for name, time_us in _timed(torch, calls, sets, rounds).items():
+            rows.append({"product": kernel.name, "shape": [m, n, k], "variant": name, "us": time_us, **facts[name]})
+            print(rows[-1], flush=True)
     return rows
 
 
