@@ -26,7 +26,7 @@ _SUITES = (
         "fp8",
         "8-bit floats",
         "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128. Sums are kept in float32, and\n"
-        "the peers are those that do so too: torch and cublasLt without fast accumulation, and Triton with a promotion\n"
+        "the peers are those that do so too: torch and cublasLt without fast accumulation, Triton with a promotion\n"
         "every 128 elements. Rows called fast leave sums to the tensor core, and their peers are all, precise or fast.",
     ),
     ("grouped", "Groups", "Ten layers of mixtures of experts, rows routed at random, bf16."),
@@ -107,10 +107,14 @@ whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
 | `python -m bench stream-k` | tiles left over after whole waves, streamed over all CTAs |
 | `python -m bench slots` | a turn's time, by slots of the ring, beside its [schedule](schedules.md)'s interval |
 | `python -m bench computed` | operands computed in registers and in a workspace, and which is chosen |
+| `python -m bench registers --speeds` | registers that wait in shared memory beside narrower tiles; many operands in \
+order beside all loads first |
 | `python -m bench.probes.latencies` | the times of a schedule's tasks |
 | `python -m bench conversions` | [exchanges](layouts.md) between register layouts, beside Triton's |
 
-`python -m bench schedules` needs no GPU: it holds the heuristic scheduler against the optimum.
+`python -m bench schedules` needs no GPU: it holds the heuristic scheduler against the optimum. Neither does `python -m
+bench registers`: it holds orders of operations against each other, by what is live and by the registers that ptxas
+takes, and tells what ptxas spills by the [slots](design.md#decisions) there are in shared memory.
 """
 
 
