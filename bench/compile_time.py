@@ -172,9 +172,8 @@ def triton_rows() -> list[dict[str, object]]:
             continue
         words, wall, stages = line.removeprefix("RESULT ").split(" | ")
         parsed: dict[str, float] = json.loads(stages)
-        rows += [
-            {"who": "triton", "kernel": words, "step": step, "median_seconds": value} for step, value in parsed.items()
-        ]
+        for step, value in parsed.items():
+            rows.append({"who": "triton", "kernel": words, "step": step, "median_seconds": value})
         apart = sum(value for step, value in parsed.items() if step != "cubin")
         rows.append({"who": "triton", "kernel": words, "step": "all but ptxas", "median_seconds": apart})
         rows.append({"who": "triton", "kernel": words, "step": "first call, wall", "median_seconds": float(wall)})

@@ -122,6 +122,8 @@ def test_the_trace_has_the_roles_as_threads(programs: str, capsys: pytest.Captur
         (["matmul", "--shape", "M=0,N=1,K=1"], "M"),
         (["matmul", *SHAPE, "--tile", "1x1"], "tile"),
         (["matmul", *SHAPE, "--stages", "1"], "stages"),
+        (["matmul", *SHAPE, "--release-distance", "3"], "3 products late"),
+        (["forward", "--release-distance", "0"], "--release-distance with a loop body"),
         (["matmul", *SHAPE, "--turns", "0"], "0 turns cannot be drawn"),
         (["matmul", *SHAPE, "--assignment", "ping-pong"], "loop bodies"),
         (["matmul", *SHAPE, "--target", "sm_100a"], "sm_100a"),

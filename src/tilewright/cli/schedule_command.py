@@ -41,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kernels.add_argument("--tile", default="", metavar="128x256", help="fix the tile instead of choosing it")
     kernels.add_argument("--stages", type=int, metavar="N", help="fix the number of pipeline stages")
     kernels.add_argument(
+        "--release-distance", type=int, metavar="N", help="products issued after a slot's own before it is released"
+    )
+    kernels.add_argument(
         "--epilogue-cycles",
         type=int,
         metavar="N",
@@ -124,8 +127,8 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule]:
     if isinstance(named, LoopBody):
         from tilewright.synth.role_assignment import schedule_body
 
-        for option in ("shape", "tile", "stages", "epilogue_cycles"):
-            if getattr(arguments, option):
+        for option in ("shape", "tile", "stages", "release_distance", "epilogue_cycles"):
+            if getattr(arguments, option) not in (None, ""):
                 raise TilewrightError(
                     f"--{option.replace('_', '-')} with a loop body", remedy="its extents stand in it"
                 )
@@ -136,7 +139,12 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule]:
 
     if arguments.assignment is not None or arguments.helpers:
         raise TilewrightError("--assignment and --helpers are for loop bodies", remedy="leave a kernel's roles to it")
-    wanted = Wanted(parse_tile(arguments.tile), arguments.stages, schedule=method)
+    wanted = Wanted(
+        parse_tile(arguments.tile),
+        arguments.stages,
+        schedule=method,
+        release_distance=arguments.release_distance,
+    )
     dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
     if arguments.epilogue_cycles is None:
         return decided_schedule(named, facts, dims, dtype, wanted)
