@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tilewright.solve.bounded import Undetermined
 from tilewright.solve.marked_graph import Arc, earliest_starts
 from tilewright.solve.modulo import Impossible, Optimum, optimum
 from tilewright.solve.modulo_problem import ModuloProblem, Operation, Pair, Place, Precedence, arcs_of, bounds
+from tilewright.solve.modulo_symmetry import ordered_pairs
 
 
 def random_problem(seed: int) -> ModuloProblem:
@@ -54,7 +56,7 @@ def brute_force(problem: ModuloProblem) -> int:
 def _free(problem: ModuloProblem, places: tuple[int, ...], interval: int) -> bool:
     taken: set[tuple[object, int]] = set()
     for place, operation in zip(places, problem.operations, strict=True):
-        for what, time in (*operation.uses, ("stream", operation.stream_time)):
+        for what, time in (*operation.uses, (("stream", operation.streams), operation.stream_time)):
             for cycle in range(place, place + time):
                 if (what, cycle % interval) in taken:
                     return False
@@ -77,6 +79,52 @@ def test_some_optimum_is_above_every_bound() -> None:
         seed for seed in range(40) if brute_force(random_problem(seed)) > bounds(random_problem(seed))[0].interval
     ]
     assert searched
+
+
+def alike(seed: int, streams: int = 2) -> ModuloProblem:
+    """Two operations in each of so many streams, which share a unit and slots that another stream fills."""
+    dice = random.Random(seed)
+    first = Operation("first", dice.randint(1, 3), (1,), ((0, dice.randint(1, 2)),), 1)
+    second = Operation("second", dice.randint(1, 2), (1,), (), dice.randint(0, 1))
+    fill = Operation("fill", dice.randint(1, 4), (0,), ((1, dice.randint(1, 2)),), 1)
+    operations = [fill, *(replace(one, streams=(1 + stream,)) for stream in range(streams) for one in (first, second))]
+    edges: list[Precedence] = []
+    pairs: list[Pair] = []
+    distance = dice.randint(0, 1)
+    for stream in range(streams):
+        at = 1 + 2 * stream
+        edges += [Precedence(0, at), Precedence(at, at + 1, distance), Precedence(at + 1, at, 1, after_issue=True)]
+        pairs.append(Pair(0, at + 1, distance, 1))
+    slots = distance + dice.randint(1, 2)
+    place = Place(8, slots, slots, tuple(pairs))
+    names = tuple(f"s{stream}" for stream in range(streams + 1))
+    return ModuloProblem(
+        tuple(operations), tuple(edges), (place,), ("u", "v"), names, (99,) * (streams + 1), 64, 1, 10, 2
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_order_of_streams_that_are_alike_loses_nothing(seed: int) -> None:
+    problem = alike(seed)
+    assert ordered_pairs(problem) == ((1, 3),)
+    found = optimum(problem)
+    assert isinstance(found, Optimum) and found.solution.interval == brute_force(problem)
+    assert found.solution.starts[1] <= found.solution.starts[3]
+
+
+def test_streams_are_alike_only_where_nothing_tells_them_apart() -> None:
+    problem = alike(0, 3)
+    assert ordered_pairs(problem) == ((1, 3), (3, 5))
+    slower = replace(problem.operations[3], latency=9)
+    for other in (
+        replace(problem, operations=(*problem.operations[:3], slower, *problem.operations[4:])),
+        replace(problem, stream_registers=(99, 99, 50, 99)),
+        replace(problem, precedences=(*problem.precedences, Precedence(1, 3))),
+        replace(problem, places=(replace(problem.places[0], pairs=problem.places[0].pairs[1:]),)),
+    ):
+        assert (1, 3) not in ordered_pairs(other)
+    movable = replace(problem.operations[1], streams=(1, 2))
+    assert ordered_pairs(replace(problem, operations=(problem.operations[0], movable, *problem.operations[2:]))) == ()
 
 
 def two_values(budget: int) -> ModuloProblem:
