@@ -81,4 +81,4 @@ def test_tiles_leave_room_for_two_accumulators():
         fast = decide(traced(kernel, extents), target("sm_90a"), Wanted(accumulation="fast"))
         assert (precise.promoted, fast.promoted) == (1, 0)
         numbers = precise.unit_rows * precise.tile_n // 128
-        assert (1 + precise.accumulators) * numbers <= precise.consumer_registers - 16
+        assert (1 + precise.partials) * numbers <= precise.consumer_registers - 16

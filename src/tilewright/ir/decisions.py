@@ -146,9 +146,8 @@ class PipelineDecisions:
     at a time. batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
-    every second one, instead of a part of every tile. partials, accumulators, scales_ahead: of a product that is
-    promoted slot by slot, slots of a turn of the loop, how many of their products have registers at a time, and slots
-    whose scales are loaded or on their way. computed: 1
+    every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot by
+    slot, slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way. computed: 1
     if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance: products that
     a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits for each.
     """
@@ -189,7 +188,6 @@ class PipelineDecisions:
     schedule: str = ""
     turns: int = 0
     partials: int = 1
-    accumulators: int = 1
     scales_ahead: int = 1
     computed: int = 0
     release_distance: int = 1

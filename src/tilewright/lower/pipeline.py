@@ -317,8 +317,8 @@ def _fill(
         ),
     ]
     k, slot = turn
-    # The copy engine is asked first, by one thread: it works while the others copy.
-    planned = sorted(zip(filled, d.async_plans, strict=False), key=lambda each: each[0][0].piece_bytes > 0)
+    # Threads' copies first: what is asked of the copy engine before them holds back a warp of theirs.
+    planned = sorted(zip(filled, d.async_plans, strict=False), key=lambda each: each[0][0].piece_bytes == 0)
     for (operand, descriptor, buffer, tile_index, extent, part), plan in planned:
         indices = (tile_index, k, *place.outermost(operand))
         if operand.piece_bytes:
@@ -514,10 +514,10 @@ def _promoted(
 ) -> tuple[SSAValue, SSAValue]:
     """A tile's sum of scaled products of slots; (cursor, settled total).
 
-    A turn of the loop takes several slots: the tensor core multiplies one while the threads promote the one before,
-    whose registers the next but one then takes. All are promoted at the turn's end (an assembler gives up on products
-    in flight round a loop whose registers are read), where this warpgroup's products pause; so turns are long. Scales
-    are loaded when those of an earlier slot have been used.
+    A turn of the loop takes as many slots as there are partial products: the tensor core multiplies one while the
+    threads promote the one before, and all are promoted at the turn's end (an assembler gives up on products in flight
+    round a loop whose registers are read). Turns of four or eight slots, in which the registers of two products come
+    and go, were no quicker on an H200. Scales are loaded when those of an earlier slot have been used.
     """
     row = affine(build, [(place.row, place.row_step), (unit, d.tile_m // d.consumers)], 0)
     column = affine(build, [(place.column, d.tile_n)], 0)
@@ -534,13 +534,12 @@ def _promoted(
     inner, loop, loop_op = counted_loop(build, 0, carried, d.scaled_copies)
     k, position, total, *loaded = loop.args
     products: list[tuple[SSAValue, SSAValue]] = []
+    for _ in range(d.partials):
+        products.append(_multiply(inner, d, p, unit, position, None))
+        position = _advance(inner, position)
     queue = list[SSAValue](loaded)
-    for number in range(d.partials):
-        while len(products) < min(d.partials, number + d.accumulators):
-            products.append(_multiply(inner, d, p, unit, position, None))
-            position = _advance(inner, position)
-        partial, reading = products[number]
-        wait = _wgmma_wait(len(products) - 1 - number, reading, partial)
+    for number, (partial, reading) in enumerate(products):
+        wait = _wgmma_wait(d.partials - 1 - number, reading, partial)
         inner.add(wait)
         _release(inner, d, wait.results[0])
         total = promote(inner, dot, total, wait.results[1], queue[:per_slot])

@@ -272,7 +272,7 @@ def _fit(
     prefetch = prefetched_slices((a, b, *more_b), memory.stages, slices, wanted, beside=beside)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n * (1 + len(more_b)))
-    promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1, 1)
+    promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
@@ -313,8 +313,7 @@ def _fit(
         loads_ahead=choose_loads_ahead(program, axes[:2], each, 1 + len(more_b), consumer),
         turns=int(bool(wanted.turns)),
         partials=promotion[0],
-        accumulators=promotion[1],
-        scales_ahead=promotion[2],
+        scales_ahead=promotion[1],
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
     )

@@ -159,7 +159,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     launch, producer, consumer = register_budget(consumers, target)
     tiles = _tiles(sizes, tile_m, tile_n)
     part, slices = (tile_m // consumers, tile_n * count), math.ceil(sizes.depth / depth)
-    promotion = choose_promotion(dot, (rows, columns), part, slices, consumer) if promoted else (1, 1, 1)
+    promotion = choose_promotion(dot, (rows, columns), part, slices, consumer) if promoted else (1, 1)
     return PipelineDecisions(
         rows,
         columns,
@@ -195,7 +195,6 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         turns=int(shape.turns),
         spill_slots=wanted.spill_slots,
         partials=promotion[0],
-        accumulators=promotion[1],
         promoted=int(promoted),
         grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
     )

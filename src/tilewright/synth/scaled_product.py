@@ -27,8 +27,6 @@ _KEPT_REGISTERS = 24
 """Of a thread, for addresses and loop counters."""
 _LEAST_KEPT = 16
 """With which an assembler still spills nothing, where one product is in flight at a time (measured)."""
-_TURNS = (2, 4, 8)
-"""Slots of a turn that are chosen from: longer ones save little more, and a tile's slots are rarely a multiple."""
 _MOST_NUMBERS = 8
 """Of a slot's scales in a thread's registers, for two slots' to be loaded ahead: each has an address of its own."""
 _MOST_SPANS = 4
@@ -82,15 +80,13 @@ def scaled_depth(dot: tile.DotOp) -> int:
 
 def choose_promotion(
     dot: tile.DotOp, axes: tuple[str, str], part: tuple[int, int], slices: int, registers: int
-) -> tuple[int, int, int]:
-    """(slots of a turn of the loop, products of which are in registers at a time, slots whose scales are loaded ahead)
-    of a product that is promoted slot by slot.
+) -> tuple[int, int]:
+    """(slots of a turn of the loop, slots whose scales are loaded ahead) of a product that is promoted slot by slot.
 
-    Two products let the tensor core go on while the threads promote; scales two slots ahead give their loads the time
-    of two products. Each where a consumer's registers hold it. At a turn's end the tensor core waits for the threads,
-    and in step with the other consumers', so that turns of two products are as long as divide the slots evenly. axes:
-    rows and columns of the accumulator; part: how many of each a consumer computes of a tile; slices: slots of a tile;
-    registers: of the consumer's threads.
+    Two slots a turn, each with an accumulator of its own, let the tensor core go on while the threads promote; scales
+    two slots ahead give their loads the time of two products. Each where a consumer's registers hold it, and two slots
+    only of an even number of them. axes: rows and columns of the accumulator; part: how many of each a consumer
+    computes of a tile; slices: slots of a tile; registers: of the consumer's threads.
     """
     rows, columns = part
     accumulator = rows * columns // 128
@@ -103,8 +99,8 @@ def choose_promotion(
         numbers += down * across
     left = registers - _KEPT_REGISTERS - 2 * accumulator
     if slices % 2 == 0 and accumulator + 2 * numbers <= left:
-        return max(turn for turn in _TURNS if slices % turn == 0), 2, 2
-    return 1, 1, 2 if numbers <= _MOST_NUMBERS and 2 * numbers <= left + _KEPT_REGISTERS - _LEAST_KEPT else 1
+        return 2, 2
+    return 1, 2 if numbers <= _MOST_NUMBERS and 2 * numbers <= left + _KEPT_REGISTERS - _LEAST_KEPT else 1
 
 
 def fits_registers(rows: int, columns: int, consumers: int) -> bool:
