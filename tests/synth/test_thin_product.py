@@ -56,6 +56,21 @@ def test_a_long_contracted_axis_of_many_rows_is_split():
     assert decided(128, 14336, 4096).split == 1
 
 
+@pytest.mark.parametrize("size", [16, 48, 64])
+def test_a_product_of_one_tile_is_split_as_far_as_a_cluster_goes(size: int):
+    plan = decided(size, size, 16384)
+    assert plan.split == plan.ctas == 8 and plan.tile_n // plan.split >= 8
+
+
+@pytest.mark.parametrize("n", [4096, 7168, 12288, 13312, 22016])
+def test_rows_of_the_other_operand_are_fetched_in_whole_lines(n: int):
+    """Shares of 32 to 168 columns would deal them out more evenly; boxes of their rows would cross lines."""
+    module = trace(matmul, {"M": 64, "N": n, "K": 4096}, {name: tw.bf16 for name in "abc"})
+    plan = decide(the_program(module), HOPPER)
+    assert isinstance(plan, PipelineDecisions) and plan.b.major == "MN"
+    assert plan.tile_n % 64 == 0
+
+
 def test_small_rings_leave_room_for_the_next_launch_where_there_are_many_ctas():
     plan = decided(1, 7168, 2048)
     limit = HOPPER.limit("multiprocessor.shared_bytes")

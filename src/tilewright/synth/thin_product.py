@@ -6,7 +6,7 @@ rows, with as many columns as deal the others out evenly; either whole, or split
 of a cluster. A closed form ranks them: the longer of reading everything once, hindered by what all multiprocessors
 fetch from L2, and of one multiprocessor's fetches; for a split its rendezvous. Elements that are no part of the
 product, because a tile reaches past it, count twice: the copy engine fills them with zeros, which takes it longer than
-to bring others.
+to bring others. Boxes that cross lines of the cache count as for other tiles (`synth.tile_shape`).
 
 Where the multiprocessors have room for the next launch's CTAs beside those of this one, it sets itself up meanwhile;
 small rings of small tiles leave that room.
@@ -22,9 +22,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import slice_depth
 from tilewright.synth.scaled_product import fits_registers
-from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.synth.tile_shape import TileQuestion, TileShape, loaded_columns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -33,6 +34,8 @@ FEW_ROWS = 128
 _UNIT_COLUMNS = 8
 _MOST_COLUMNS = 256
 _SPLITS = (1, 2)
+_FURTHER_SPLITS = (4, 8)
+"""Between so many only where that leaves half of the multiprocessors idle even so: then nothing else is in the way."""
 _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer, as for other tiles."""
 _READ_SHARE = 1.05
@@ -62,17 +65,19 @@ _RESIDENT_ACCUMULATORS = 16
 
 @dataclass(frozen=True, slots=True)
 class ThinRates:
-    """multiprocessors; bytes a cycle: `read` from DRAM by all of them, `fetch` by one of them from L2."""
+    """multiprocessors; bytes a cycle: `read` from DRAM by all of them, `fetch` by one of them from L2; lines: by which
+    boxes that cross lines and sectors are counted."""
 
     multiprocessors: int
     read: float
     fetch: float
+    lines: Rates
 
 
 def thin_rates(target: Target) -> ThinRates:
     read = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
     fetch = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
-    return ThinRates(target.limit("device.multiprocessors"), read * _READ_SHARE, fetch)
+    return ThinRates(target.limit("device.multiprocessors"), read * _READ_SHARE, fetch, rates_of(target))
 
 
 def is_thin(question: TileQuestion, wanted: Wanted) -> bool:
@@ -93,7 +98,8 @@ def thin_shape(question: TileQuestion, target: Target, reasons: list[str]) -> Ti
         shape
         for swapped in question.orientations
         for shape in _candidates(question, rates, swapped, target)
-        if not question.scaled_depth or fits_registers(shape.rows, shape.columns, shape.consumers)
+        if (not question.scaled_depth or fits_registers(shape.rows, shape.columns, shape.consumers))
+        and (shape.split in _SPLITS or 2 * _tiles(question, shape) * shape.split <= rates.multiprocessors)
     ]
     best = min(candidates, key=lambda shape: thin_cycles(rates, question, shape, target))
     units = _tiles(question, best) * best.split
@@ -121,7 +127,7 @@ def _tiles(question: TileQuestion, shape: TileShape) -> int:
 def _candidates(question: TileQuestion, rates: ThinRates, swapped: bool, target: Target) -> Iterator[TileShape]:
     rows, columns = _oriented(question, swapped)
     unit_rows = target.limit("wgmma.m")
-    for split in _SPLITS:
+    for split in (*_SPLITS, *_FURTHER_SPLITS):
         step = _UNIT_COLUMNS * split
         if columns <= FEW_ROWS:
             width = _rounded(columns, step)
@@ -132,6 +138,10 @@ def _candidates(question: TileQuestion, rates: ThinRates, swapped: bool, target:
                 width = _rounded(math.ceil(columns / (waves * rates.multiprocessors // split)), step)
                 if width <= _MOST_COLUMNS:
                     yield _shape(question, height, width, swapped, split)
+            # Where boxes run across the columns, tiles that begin where boxes of other tiles end.
+            box = question.loaded_steps[0 if swapped else 1]
+            whole = range(_rounded(box, math.lcm(box, step)), _MOST_COLUMNS + 1, math.lcm(box, step)) if box > 8 else ()
+            yield from (_shape(question, height, width, swapped, split) for width in whole)
 
 
 def _rounded(value: int, multiple: int) -> int:
@@ -148,8 +158,7 @@ def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, targ
     """Estimated cycles of a launch."""
     rows, columns = _oriented(question, shape.swapped)
     depth, element_bytes = question.extents[2], question.element_bytes
-    step = question.loaded_steps[0 if shape.swapped else 1]
-    loaded = shape.rows + _rounded(shape.columns, step)
+    loaded = shape.rows + loaded_columns(rates.lines, question, shape)
     empty = max(0, shape.rows - rows) + max(0, shape.columns - columns)
     fetched = (loaded + empty) * _rounded(-(-depth // shape.split), shape.depth) * element_bytes
     # CTAs take further tiles as they are done, so what counts is the average, of one wave at the least.
