@@ -227,7 +227,7 @@ MUTATIONS: tuple[Callable[[ModuleOp], None], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=lambda each: MUTATIONS[each].__name__)
+@pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=[each.__name__ for each in MUTATIONS])
 def test_what_the_argument_rests_on_may_not_be_missing(number: int) -> None:
     module = lowered((TOGETHER, IN_TURN)[number % 2])[0].clone()
     MUTATIONS[number](module)

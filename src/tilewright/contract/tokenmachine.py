@@ -470,12 +470,16 @@ def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     """Values of the symbols to run at, smallest first."""
     stages = max((ring.stages for ring in kernel.rings.values()), default=1)
     outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, _OverTiles)}
+    parts = {op.slices.data for op in kernel.op.walk() if isinstance(op, StreamPartOp | TurnStreamPartOp)}
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:
         # A symbol without a minimum is doubted elsewhere; its own value is all that may be run.
         least = kernel.minima.get(name, kernel.symbols[name])
         wanted = {0, 1, 2, 3} if name in outer else {1, stages - 1, stages, stages + 1, 2 * stages + 1}
+        if name in parts:
+            # As many combinations as without parts would take too long to list; whole tiles run at the others.
+            wanted = {stages, stages + 1}
         options.append(sorted({least, *(value for value in wanted if value > least)}))
     points = [dict(zip(names, values, strict=True)) for values in product(*options)]
     points.sort(key=lambda point: (prod(max(1, value) for value in point.values()), sum(point.values())))
