@@ -39,7 +39,9 @@ def _views(case: Case) -> Bundle:
     strides = {name: view.strides(rows, columns) for name, rows, columns, view in case.views}
     misaligned = tuple(name for name, _, _, view in case.views if view.misaligned)
     extents = {"M": case.m, "N": case.n, "K": case.k}
-    wanted = Wanted(misaligned=misaligned)
+    begins = {name: 2 * view.offset for name, _, _, view in case.views if view.misaligned}
+    aligned = tuple((name, at & -at) for name, at in begins.items() if at % 4 == 0)
+    wanted = Wanted(misaligned=misaligned, aligned=aligned)
     return compile_for(matmul_kernel, extents, dtype=case.dtype, strides=strides, wanted=wanted, cached=False).bundle
 
 

@@ -118,3 +118,43 @@ def test_eight_bits_go_in_pieces_along_the_contracted_axis_alone():
 def test_distances_beyond_immediates_are_copied_first():
     plan = decided({"M": 128, "N": 256, "K": 256}, {"a": ((1 << 24) - 6, 1)}, swapped=False, tile=(128, 64))
     assert plan.a.materialized
+
+
+def choice(m, n, k, **wishes):
+    return decided({"M": m, "N": n, "K": k}, **{"unmapped": None, **wishes})
+
+
+def test_threads_copy_the_weights_of_few_rows():
+    """Their bytes are the time, and a launch that copied them first would move them three times."""
+    plan = choice(64, 4096, 4098, strides={"b": (1, 4098)})
+    assert plan.a.piece_bytes == plan.b.piece_bytes == 4
+    assert any("with a launch that copies first" in reason for reason in plan.reasons)
+
+
+def test_one_operand_of_a_large_product_goes_in_pieces_to_the_tile_that_asks_for_fewest():
+    for dims, wide in (((4096, 4096, 4098), (128, 256)), ((4096, 4098, 4096), (256, 128))):
+        plan = choice(*dims)
+        assert (plan.tile_m, plan.tile_n) == wide
+        assert bool(plan.a.piece_bytes) == (wide == (128, 256)) and bool(plan.b.piece_bytes) == (wide == (256, 128))
+
+
+def test_both_operands_of_a_small_square_are_copied_first():
+    plan = choice(1024, 1024, 1026, strides={"b": (1, 1026)})
+    assert plan.a.materialized and plan.b.materialized and not plan.copies_by_threads
+    assert any("if threads copied it in pieces" in reason for reason in plan.reasons)
+
+
+def test_the_cache_keeps_room_for_what_threads_copy():
+    """At most the second largest division of the memory, unless few stages would be left and a slot fits the rest."""
+    *_, second, _ = HOPPER.limits("multiprocessor.shared_divisions_bytes")
+    roomy = choice(64, 4096, 4098, strides={"b": (1, 4098)})
+    assert roomy.smem_bytes + HOPPER.limit("cta.shared_reserved_bytes") <= second
+    assert choice(4096, 4096, 4098).stages == 4
+    both = choice(4096, 4100, 4100, unmapped="threads", tile=(128, 256))
+    assert both.stages == 3 and both.a.piece_bytes == both.b.piece_bytes == 8
+    assert choice(64, 4096, 4098, strides={"b": (1, 4098)}, stages=8).stages == 8
+
+
+def test_workspaces_have_rows_of_whole_lines():
+    plan = choice(1024, 1024, 1025, strides={"b": (1, 1025)})
+    assert plan.a.map.strides_bytes == plan.b.map.strides_bytes == (2176,)
