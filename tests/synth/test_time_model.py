@@ -56,6 +56,8 @@ def test_two_stages_are_slower_than_four_where_memory_is_waited_for() -> None:
     tile = (128, 128)
     shape = (2048, 2048, 2048)
     assert _microseconds(shape, Wanted(tile, 2)) > _microseconds(shape, Wanted(tile, 4))
+    held = Wanted(tile, 2, release_distance=1)
+    assert _microseconds(shape, held) > _microseconds(shape, Wanted(tile, 2, release_distance=0))
 
 
 def test_a_wave_more_costs_time() -> None:

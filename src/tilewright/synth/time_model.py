@@ -86,7 +86,7 @@ def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], 
     # One slice of one CTA.
     multiply = 2 * decisions.tile_m * max(shape.multiplied, _FEW_COLUMNS) * decisions.tile_k / operations
     fetch = shape.slot_bytes / (l2_bytes * _FETCH_SHARE)
-    wait = _LATENCY_CYCLES / max(1, decisions.stages - 1)
+    wait = _LATENCY_CYCLES / max(1, decisions.stages - decisions.release_distance)
     each = _norm((multiply, fetch, wait, copying_cycles(decisions, target)), _SLICE_NORM)
     slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
     product = slices * each
