@@ -79,3 +79,10 @@ def test_what_is_fetched_grows_with_the_lines_and_sectors_that_boxes_cross() -> 
     assert all(factor(columns, 8) == 1 for columns in range(96, 208, 8))
     assert factor(128, 64) == factor(192, 64) == 1
     assert 1 < factor(160, 64) == factor(96, 64) < factor(112, 64) == factor(176, 64) < factor(152, 64)
+
+
+def test_one_wave_of_few_ctas_fetches_faster_than_one_of_many() -> None:
+    """130 CTAs with tiles of 128x104 fetch more in all than 100 with 128x128, and took 7 % longer (measured)."""
+    plan = decided(matmul, 1280, 1280, 1280, strides={"b": (1, 1280)})
+    assert isinstance(plan, PipelineDecisions)
+    assert (plan.tile_m, plan.tile_n) == (128, 128)

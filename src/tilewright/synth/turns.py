@@ -45,6 +45,10 @@ but for 0.7 % in the median."""
 _MOST_BYTE_COLUMNS = 192
 """Of tiles of 8-bit operands taken in turn: wider ones spill where rows and columns have factors (measured)."""
 _LEAST_GAIN = 0.003
+_FITTED_BYTES = 2
+_LEAST_FETCH = 0.7
+"""Of the time in which a slice comes to one multiprocessor by device.l2_bytes_per_cycle_per_multiprocessor, where few
+others fetch; by the runs that pipeline.single_wave_fetch_bytes_per_cycle is from."""
 _ENOUGH_STAGES = 4
 EVERY_STAGE = 1 << 16
 """Stages for which a second staging slot is given up: where another product hides the stores, one slot is enough."""
@@ -192,7 +196,12 @@ def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, target:
     loaded = loaded_columns(rates, question, shape)
     multiplied = (shape.rows, shape.columns * question.products, shape.depth)
     multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
-    fetch *= target.limit(f"pipeline.fetch_percent_of_{8 * question.element_bytes}_bits") / 100
+    if waves == 1 and question.element_bytes == _FITTED_BYTES:
+        # So short a kernel runs at full clock, at which the L2 cache keeps fewer multiprocessors busy.
+        together = tiles * rates.l2_bytes_per_cycle / target.limit("pipeline.single_wave_fetch_bytes_per_cycle")
+        fetch *= max(together, _LEAST_FETCH)
+    else:
+        fetch *= target.limit(f"pipeline.fetch_percent_of_{8 * question.element_bytes}_bits") / 100
     each = (multiply**_SHARPNESS + fetch**_SHARPNESS) ** (1 / _SHARPNESS)
     tile = math.ceil(depth / shape.depth) * each
     row = staged_row(shape.columns, (question.stored_bytes,))
