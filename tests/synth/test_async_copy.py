@@ -155,6 +155,9 @@ def test_the_cache_keeps_room_for_what_threads_copy():
     assert choice(64, 4096, 4098, strides={"b": (1, 4098)}, stages=8).stages == 8
 
 
-def test_workspaces_have_rows_of_whole_lines():
+def test_workspaces_have_rows_of_whole_lines_where_that_adds_little():
     plan = choice(1024, 1024, 1025, strides={"b": (1, 1025)})
     assert plan.a.map.strides_bytes == plan.b.map.strides_bytes == (2176,)
+    # Lines would make rows of 16 bytes eight times as long, and sectors those of 48 bytes longer by a third.
+    for k, row_bytes in ((7, 16), (23, 64), (99, 256)):
+        assert choice(4096, 4096, k).a.map.strides_bytes == (row_bytes,)
