@@ -8,7 +8,7 @@ a slot more than are held back, and a tile a slice for each product that is in f
 
 Not handled: products scaled inside their loop, whose slots are released as their parts are promoted; left operands that
 consumers compute, which are computed while one product runs. Both have a distance of 1.
-Checked by: tests/synth/test_release_distance.py, and `contract` on what is lowered.
+Checked by: tests/synth/test_release_distance.py, tests/lower/test_release_distance.py, and `contract` on every kernel.
 """
 
 from __future__ import annotations
@@ -36,4 +36,4 @@ def require_distance(distance: int, possible: tuple[int, ...]) -> int:
             f"slots cannot be released {distance} products late",
             remedy=f"use {' or '.join(map(str, possible))}, or leave it to the compiler",
         )
-    return distance
+    return possible[possible.index(distance)]
