@@ -73,10 +73,12 @@ def _needed(lines: Sequence[str]) -> list[list[int]]:
 
 
 def _arrivals(needed: list[list[int]], sends: list[bool]) -> list[list[int]]:
-    """By line, the shuffles whose words it reads, itself or through what it reads; none through a shuffle."""
+    """By line, the shuffles whose words it reads, itself or through what it reads, the last first; none through a
+    shuffle."""
     arrivals: list[list[int]] = []
     for lines in needed:
-        arrivals.append(sorted(set(_joined([line] if sends[line] else arrivals[line] for line in lines))))
+        found = set(_joined([line] if sends[line] else arrivals[line] for line in lines))
+        arrivals.append(sorted(found, reverse=True))
     return arrivals
 
 

@@ -86,7 +86,7 @@ def cost_of(steps: tuple[Step, ...], elements: int, element_bytes: int, warps: i
     # Words are selected while others are under way.
     selecting = count.selected * target.limit("exchange.select_centicycles") * turns
     overlapped = max(selecting, warps * count.shuffles * shuffle)
-    if element_bytes == 1:
+    if element_bytes < _WORD_BYTES:
         overlapped += _ends_per_access(count) * target.limit("exchange.fill_centicycles") * turns
     slots = count.permutes + count.shuffles + count.crossings + count.turns + count.accesses
     return ExchangeCost(
