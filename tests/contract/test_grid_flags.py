@@ -9,6 +9,7 @@ import pytest
 from flag_kernel import PIECES, THREADS, flag_buffers, flag_launch, flag_text
 
 from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.plan import Launch
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.awaited_words import ALL_RESIDENT, KEPT_RESIDENT, RESIDENT
 from tilewright.contract.replay import replay
@@ -177,4 +178,31 @@ def test_several_ctas_that_add_to_one_flag_are_a_doubt() -> None:
     two = {"release": add, "handed": "HANDED:\n@!%p2 bra DONE;\n@%p1 bra TAKEN;\n"}
     wait = WAIT.replace("%rd5", "%rd2").replace(", 1;", ", 2;")
     verdict = judge({**two, "wait": wait, "reset": "st.relaxed.gpu.global.u32 [%rd2], 0;\n"})
+    assert isinstance(verdict, Unknown), verdict
+
+
+def test_a_wait_for_a_word_of_shared_memory_is_a_doubt() -> None:
+    """By a generic address, which the text does not tell from one of global memory."""
+    text = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry shared() {
+.reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<4>;
+.shared .align 4 .b8 flag[4];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, flag;
+cvt.u64.u32 %rd1, %r2;
+cvta.shared.u64 %rd1, %rd1;
+setp.ne.u32 %p1, %r1, 0;
+@!%p1 st.u32 [%rd1], 0;
+bar.sync 0;
+setp.ge.u32 %p2, %r1, 32;
+@%p2 bra WAIT;
+@!%p1 st.release.cta.u32 [%rd1], 1;
+bra DONE;
+WAIT: ld.acquire.cta.u32 %r3, [%rd1]; setp.ne.u32 %p3, %r3, 1; @%p3 bra WAIT;
+DONE: ret;
+}
+"""
+    verdict = replay(read(text, "shared.ptx"), Launch("shared", (1, 1, 1), (64, 1, 1), ()), {}, seeds=(0, 1))
     assert isinstance(verdict, Unknown), verdict

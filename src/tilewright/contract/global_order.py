@@ -8,8 +8,8 @@ Where all accesses of a byte are weak, each is in order with the last write, whi
 accesses may be unordered among themselves, so words that were ever touched by one keep all of their accesses, and each
 new one is compared with all of them.
 
-Not handled: accesses by different proxies that a publication orders, and bytes that more agents read than are
-remembered (both are doubts); strong accesses of more words than are kept, of which only the last write is known.
+Not handled: accesses by different proxies that a publication orders, bytes that more agents read than are remembered,
+weak accesses beside strong ones of more words than are kept. All are doubts.
 Source: PTX ISA 8.9. Checked by: tests/contract/test_strong_accesses.py, test_grid_flags.py.
 """
 
@@ -55,6 +55,7 @@ class GlobalOrder:
         self._learnt: dict[int, list[Publication]] = {}
         self._words: dict[int, list[Record]] = {}
         self._addresses: list[int] = []
+        self._overflowed = False
         self.communicating: set[Span] = set()
         """Places of accesses by which one cluster hands data to another, in order."""
 
@@ -79,6 +80,11 @@ class GlobalOrder:
             if earlier is FORGOTTEN:
                 findings.doubt(f"{outer.span}: more agents read the bytes that this writes than are remembered")
                 continue
+            if self._overflowed and earlier.atomic != outer.atomic:
+                findings.doubt(
+                    f"{outer.span}: touches bytes that {earlier.span} did, one strong, the other not, and there are "
+                    "too many strong accesses to remember all"
+                )
             if earlier.cluster == cluster.index:
                 continue
             if outer.read_only and earlier.write:
@@ -136,7 +142,11 @@ class GlobalOrder:
         if outer.atomic:
             for begin, end in outer.ranges:
                 for address in range(begin - begin % WORD_BYTES, end, WORD_BYTES):
-                    if address not in self._words and len(self._words) < _WORDS_KEPT:
+                    if address in self._words:
+                        continue
+                    if len(self._words) >= _WORDS_KEPT:
+                        self._overflowed = True
+                    else:
                         before = self._accesses.touched(((address, address + WORD_BYTES),))
                         self._words[address] = [each for each in before if each is not FORGOTTEN]
                         insort(self._addresses, address)

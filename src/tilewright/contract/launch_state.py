@@ -143,7 +143,7 @@ class LaunchState:
                 ordered = is_ordered(earlier, heard)
             if earlier.atomic and record.atomic and are_morally_strong(earlier, record):
                 if not ordered:
-                    self.note_unordered(earlier, record)
+                    self.note_unordered(earlier, record, space)
                 continue
             if not ordered and earlier.write and record.write and is_repeated(earlier, record):
                 self.findings.doubt(
@@ -208,10 +208,12 @@ class LaunchState:
             code, message, steps = describe_unfenced(earlier, record, space)
             self.findings.report(code, message, record.span, earlier.span, steps, level)
 
-    def note_unordered(self, earlier: Record, later: Record) -> None:
-        """Two strong accesses conflict, which is no race; but what is read may differ between interleavings."""
+    def note_unordered(self, earlier: Record, later: Record, space: Space) -> None:
+        """Two strong accesses conflict, which is no race; but what is read may differ between interleavings. Of loads
+        that wait for words of global memory, `awaited_words` sees to that."""
         for read, write in ((earlier, later), (later, earlier)):
-            if read.reads_value and write.write and read.span not in self.awaited.polls:
+            waits = space == "global" and read.span in self.awaited.polls
+            if read.reads_value and write.write and not waits:
                 self.unordered_reads.setdefault(read.span, write.span)
 
     def _unfenced(
@@ -242,7 +244,7 @@ class LaunchState:
         self.awaited.note(self.global_order, cluster, record, clock, told, self.findings)
         self.enter(cluster.global_memory, cluster, record, clock, "global")
         for earlier in self.global_order.enter(cluster, record, clock, self.findings):
-            self.note_unordered(earlier, record)
+            self.note_unordered(earlier, record, "global")
 
     def check_grid(self, warp: WarpState, write: bool, span: Span) -> None:
         """A warp, or a copy of it, touches global memory: has it waited for the grids before?"""
