@@ -3,14 +3,16 @@
 import re
 
 import pytest
-from tests.lower.lowered_programs import assert_close, gemm, random_inputs
+from tests.lower.lowered_programs import assert_close, gemm, lower, random_inputs
 
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate import verify
 from tilewright.driver.address_proof import SameAddresses, staged_stores
+from tilewright.driver.kernels import batched_kernel
 from tilewright.driver.reproof import reprove
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.synth.wanted import Wanted
 
 _KINDS = {
     "in turn": ({"tile": (128, 152), "turns": True}, 7),
@@ -34,6 +36,17 @@ def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     assert all(isinstance(verify(kernel), Proven) for kernel in lowered.kernels)
     staged = staged_stores(lowered.parsed, lowered.plan.launches)
     assert len(staged) == count and all(isinstance(each.verdict, SameAddresses) for each in staged)
+    assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
+    assert_close(lowered, random_inputs(lowered))
+
+
+def test_a_batch_has_both_maps_in_three_dimensions() -> None:
+    extents = {"B": 2, "M": 136, "N": 200, "K": 64}
+    lowered = lower(batched_kernel("none"), extents, wanted=Wanted(tile=(64, 152)))
+    assert isinstance(lowered.decisions, PipelineDecisions)
+    (store,) = lowered.decisions.stores
+    assert [len(each.box) for each in (store.map, *store.tail)] == [3, 3]
+    assert all(isinstance(verify(kernel), Proven) for kernel in lowered.kernels)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
     assert_close(lowered, random_inputs(lowered))
 
