@@ -12,7 +12,7 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.stream_k import leftover
+from tilewright.synth.stream_k import Stream, leftover, pays
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
@@ -36,14 +36,25 @@ def test_idle_ctas_help_with_what_is_left_after_whole_waves() -> None:
 
 def test_fewer_tiles_than_ctas_may_all_be_streamed() -> None:
     d = decided({"M": 1024, "N": 1024, "K": 4096}, tile=(128, 128), turns=False, split=1, stream_k=True)
-    assert (d.streamed, d.ctas, d.helpers) == (64, 132, 68) and d.head_slices == 31
+    assert (d.streamed, d.ctas, d.helpers) == (64, 132, 68) and d.head_slices == 27
 
 
 def test_nothing_is_left_where_tiles_come_out_even_or_heads_would_be_too_short() -> None:
-    assert leftover(tiles=264, slices=64, least=1, ctas=132) is None
-    assert leftover(tiles=131, slices=64, least=1, ctas=132) is None  # one helper of 131 tiles
-    assert leftover(tiles=100, slices=8, least=2, ctas=132) is None
-    assert leftover(tiles=100, slices=16, least=2, ctas=132) is not None
+    def left(tiles: int, slices: int) -> Stream | None:
+        return leftover(tiles, slices, least=2, ctas=132, slice_cycles=1000, turns=True)
+
+    assert left(264, 64) is None
+    assert left(131, 64) is None  # one helper of 131 tiles
+    assert left(100, 8) is None
+    few = left(100, 32)
+    assert few is not None and not pays(few, 100) and few.saved_cycles > 0
+
+
+def test_short_heads_are_expected_to_save_nothing() -> None:
+    long, short = (leftover(232, slices, least=2, ctas=132, slice_cycles=700, turns=True) for slices in (128, 28))
+    assert long is not None and pays(long, 232)
+    assert short is None or not pays(short, 232)
+    assert decided({"M": 4096, "N": 4096, "K": 14336}, stream_k=None).streamed > 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What does the small instance of a program look like whose first tiles are streamed over CTAs?
 
-The instance has three streamed tiles and two helpers, so that one takes the heads of two tiles and the other of one,
-and whole tiles for three of the five CTAs, both helpers and an owner. Where a program has less, it is taken as it is.
+The instance has two streamed tiles, of which one helper takes the heads, and whole tiles for the helper and for one of
+the owners. Where a program has less, it is taken as it is.
 Checked by: tests/driver/test_small_streams.py.
 """
 
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities
 
-_HELPERS, _STREAMED, _WHOLE = 2, 3, 3
+_HELPERS, _STREAMED, _WHOLE = 1, 2, 2
+_HEAD_SLICES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class SmallStream:
 def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     """The instance of decisions that stream. tiles, slices: of the program, in all and of each tile."""
     streamed = min(_STREAMED, d.streamed)
-    # A tile's slices fill a ring's slots again, and those of two heads do.
-    head = min(d.head_slices, d.stages)
+    # A CTA's parts and its whole tile together fill a ring's slots twice.
+    head = min(d.head_slices, _HEAD_SLICES)
     tail = min(slices - d.head_slices, d.stages)
     ctas = streamed + min(_HELPERS, d.helpers)
     return SmallStream(ctas, streamed, streamed + min(_WHOLE, tiles - d.streamed), head + tail, head)

@@ -21,7 +21,7 @@ tests/lower/test_stream.py, and by `contract`.
 from __future__ import annotations
 
 from tilewright.ir import ac
-from tilewright.ir.ac_stream import PartialAddOp, PartialStoreOp, TurnStreamPartOp
+from tilewright.ir.ac_stream import PartialAddOp, PartialStoreOp, StreamPart, TurnStreamPartOp
 from tilewright.lower.global_access import displaced_address
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import AccumulatorPlace, GlobalPlace
@@ -33,6 +33,10 @@ _THREADS = 128
 _QUAD_BYTES = _THREAD_BYTES * _THREADS
 """Of one quad of every thread of a warpgroup."""
 _FLAG_BYTES = 4
+_OTHER_REGISTERS = 24
+"""Of a thread, for addresses, cursors and whatever else lives beside the accumulator."""
+_QUADS_AT_ONCE = (4, 16)
+"""Fewest and most."""
 
 
 def lower_partial_store(lowering: Lowering, op: PartialStoreOp) -> None:
@@ -66,12 +70,39 @@ def lower_partial_add(lowering: Lowering, op: PartialAddOp) -> None:
     text.place(met)
     _meet(lowering, op)
     address = _own_address(lowering, op, slot)
+    # A part of a tile that is streamed, which each is: the assembler does not know, and would load ahead whatever it
+    # finds registers for, and spill others.
+    at_once, beyond = _quads_at_once(op, accumulator), _is_beyond(lowering, op)
+    following = ""
     for number, quad in enumerate(_quads(accumulator)):
+        if number % at_once == 0:
+            if following:
+                text.place(following)
+            following = text.label("added")
+            text.emit("bra", following, guard=beyond)
         loaded = [text.register("f32") for _ in range(_QUAD)]
         text.emit("ld.global.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{number * _QUAD_BYTES}]")
         for total, term in zip(quad, loaded, strict=True):
             text.emit("add.rn.f32", total, total, term)
+    text.place(following)
     lowering.places[op.sum] = accumulator
+
+
+def _is_beyond(lowering: Lowering, op: PartialAddOp) -> str:
+    """A predicate that is false: whether the tile is none of the streamed ones."""
+    part = op.parent_op()
+    assert isinstance(part, StreamPart)
+    return lowering.text.into("pred", "setp.ge.u32", lowering.index(op.slot), part.streamed.data)
+
+
+def _quads_at_once(op: PartialAddOp, accumulator: AccumulatorPlace) -> int:
+    """How many loads may be on their way beside the accumulator's registers."""
+    role = op.parent_op()
+    while not isinstance(role, ac.RoleOp):
+        assert role is not None
+        role = role.parent_op()
+    spare = role.registers.data - sum(map(len, accumulator.blocks)) - _OTHER_REGISTERS
+    return max(_QUADS_AT_ONCE[0], min(_QUADS_AT_ONCE[1], spare // _QUAD))
 
 
 def _quads(accumulator: AccumulatorPlace) -> list[tuple[str, ...]]:

@@ -19,21 +19,33 @@ from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import dots
 from tilewright.synth.model import rates_of
+from tilewright.synth.model import slice_cycles as model_cycles
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
-_HANDED_SLICES = 1
-"""What handing over a partial sum takes a helper besides, in slices, so that it is done when owners are; measured
-(`python -m bench stream-k`)."""
+_HANDED_CYCLES = {True: 1700, False: 5000}
+"""What handing over a partial sum takes a helper besides multiplying: where tiles are taken in turn, some of it beside
+the other unit's product;"""
+_HEAD_CYCLES = {True: 4200, False: 0}
+"""the least that a head takes then, however short it is; and"""
+_TAKEN_CYCLES = {True: 3000, False: 8000}
+"""what taking it up costs an owner, and what it must be worth besides. By `turns`; measured on an H200 by heads of
+several lengths (`python -m bench stream-k` shows what came of it)."""
+
+
+_FITTED_BYTES = 2
+"""Of operands' elements, for which that was measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """tiles: how many are streamed; ctas: over how many; head_slices: of each tile, a helper's."""
+    """tiles: how many are streamed; ctas: over how many; head_slices: of each tile, a helper's; saved_cycles: of the
+    whole product's, expected."""
 
     tiles: int
     ctas: int
     head_slices: int
+    saved_cycles: float
 
 
 def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, wanted: Wanted) -> PipelineDecisions:
@@ -43,16 +55,19 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
     """
     if wanted.stream_k is False:
         return d
-    rates = rates_of(target, d.a.map.tensor_map().element.bytes)
+    element_bytes = d.a.map.tensor_map().element.bytes
+    rates = rates_of(target, element_bytes)
     obstacle = _obstacle(program, d)
     tiles, slices = _tiles(program, d), _slices(program, d)
-    stream = None if obstacle else leftover(tiles, slices, least_slices(d), rates.multiprocessors)
+    slice_cycles = max(model_cycles(rates, (d.tile_m, d.tile_n, d.tile_k), element_bytes))
+    question = (tiles, slices, least_slices(d), rates.multiprocessors)
+    stream = None if obstacle else leftover(*question, slice_cycles=slice_cycles, turns=bool(d.turns))
     if stream is None:
         if wanted.stream_k:
             why = obstacle or f"{tiles} tiles of {slices} slices leave nothing to {rates.multiprocessors} CTAs"
             raise TilewrightError(f"no tiles are streamed: {why}", remedy="leave stream_k out, or ask for another tile")
         return d
-    if wanted.stream_k is None:
+    if wanted.stream_k is None and not (pays(stream, tiles) and element_bytes == _FITTED_BYTES):
         return d
     helpers = stream.ctas - stream.tiles
     reason = (
@@ -71,17 +86,28 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
     )
 
 
-def leftover(tiles: int, slices: int, least: int, ctas: int) -> Stream | None:
+def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: float, turns: bool) -> Stream | None:
     """The tiles after whole waves, if there are any and their slices can be shared with the CTAs that have none.
 
-    slices: of a tile; least: slices of the shortest part of a tile.
+    slices: of a tile; least: slices of the shortest part of a tile; slice_cycles: of a slice's product; turns: whether
+    consumers take tiles in turn.
     """
     left = tiles % ctas
     if not left:
         return None
     heads = math.ceil(left / (ctas - left))
-    head = (slices - heads * _HANDED_SLICES) // (heads + 1)
-    return Stream(left, ctas, head) if head >= least else None
+    handed = _HANDED_CYCLES[turns]
+    # A helper is done when owners are.
+    head = int((slices - heads * handed / slice_cycles) / (heads + 1))
+    if head < least or heads * max(head * slice_cycles + handed, _HEAD_CYCLES[turns]) > slices * slice_cycles:
+        return None
+    return Stream(left, ctas, head, head * slice_cycles - _TAKEN_CYCLES[turns])
+
+
+def pays(stream: Stream, tiles: int) -> bool:
+    """Whether fewer cycles are expected, of products of more tiles than one wave has: shorter ones are split among
+    clusters."""
+    return stream.saved_cycles > 0 and tiles > stream.ctas
 
 
 def least_slices(d: PipelineDecisions) -> int:
