@@ -8,7 +8,7 @@ from bench import suite
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    suite.add_arguments(parser, ("fp8",))
+    suite.add_arguments(parser, ("fp8", "fp8-turned"))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -102,6 +102,15 @@ def fp8() -> list[Product]:
     return tensor + row + fast + block
 
 
+def fp8_turned() -> list[Product]:
+    """e4m3 with per-tensor factors, b (K, N) row-major, which tensor cores do not read: whoever multiplies turns it."""
+    shapes = [(f"square {size}", size, size, size) for size in (2048, 4096, 8192)]
+    shapes += [
+        entry for entry in _MODELS if entry[1:] in ((4096, 14336, 4096), (4096, 7168, 2048), (1024, 14336, 4096))
+    ]
+    return [Product(f"{name}, B row-major", m, n, k, "e4m3", False, "tensor") for name, m, n, k in shapes]
+
+
 def tritonbench() -> list[Product]:
     """TritonBench's default gemm inputs: fp16 squares 256 to 4096 by 128, row-major operands."""
     sizes = range(256, 4096 + 1, 128)
@@ -134,6 +143,7 @@ SUITES = {
     "gemm": gemm,
     "skinny": skinny,
     "fp8": fp8,
+    "fp8-turned": fp8_turned,
     "tritonbench": tritonbench,
     "tritonbench-splitk": tritonbench_splitk,
     "tritonbench-llama": tritonbench_llama,

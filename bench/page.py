@@ -107,6 +107,7 @@ whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
 | `python -m bench stream-k` | tiles left over after whole waves, streamed over all CTAs |
 | `python -m bench slots` | a turn's time, by slots of the ring, beside its [schedule](schedules.md)'s interval |
 | `python -m bench computed` | operands computed in registers and in a workspace, and which is chosen |
+| `python -m bench unmapped` | operands of rows at multiples of 4 or 8 bytes: copied by threads, or by a launch before |
 | `python -m bench registers --speeds` | registers that wait in shared memory beside narrower tiles; many operands in \
 order beside all loads first |
 | `python -m bench.probes.latencies` | the times of a schedule's tasks |

@@ -96,9 +96,10 @@ def _torch(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Calla
         result = fresh()
 
         def scaled(index: int, result: Any = result, fast: bool = fast) -> None:
-            torch._scaled_mm(
-                *pairs[index % sets], a_scale, b_scale, out_dtype=torch.bfloat16, use_fast_accum=fast, out=result
-            )
+            a, b = pairs[index % sets]
+            # It takes b column-major alone.
+            turned = b if product.transposed else b.t().contiguous().t()
+            torch._scaled_mm(a, turned, a_scale, b_scale, out_dtype=torch.bfloat16, use_fast_accum=fast, out=result)
 
         scaled(0)
         name = "torch fast accumulation" if fast else "torch"

@@ -274,6 +274,9 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
                 found += [runs, runs * count, *(runs * count * extents[axis] for axis in d.batch)]
                 found += [count] if d.batch else []
+                for each in d.turned_fill if operand.materialized else ():
+                    counts = tile_counts(each, (outer, depth))
+                    found += [*counts, math.prod(counts)]
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
             turns = -(-depth // (d.tile_k * d.split)) // d.partials
             found += [turns, turns - turns % d.scaled_copies]

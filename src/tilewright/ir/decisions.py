@@ -216,10 +216,14 @@ class PipelineDecisions:
     split: int = 1
     prefetch: int = 0
     prefetch_columns: int = 0
+    turned_fill: tuple[TransposeDecision, ...] = ()
+    """One, if the operand that is first copied is turned on the way."""
     promoted: int = 0
     """1 if each slot's product is promoted to a total, scaled or as it is."""
     spill_slots: int = 0
     """Registers of each of the consumers' threads that may wait in shared memory; see `lower.spill_slots`."""
+    epilogue_order: tuple[int, ...] = ()
+    """In which the nodes of `ir.expression_nodes` are computed for an element; empty for as they are written."""
     tile_order: str = "grouped"
     """Of `ir.tile_order`."""
     streamed: int = 0

@@ -124,7 +124,9 @@ def _materialize(
 ) -> tuple[LoweredKernel, list[Buffer]]:
     """One kernel that computes dot operands into workspaces whose rows a tensor map can describe."""
     name = f"{program.sym_name.data}_{fills[0].operand.buffer if len(fills) == 1 else 'operands'}"
-    module, build = new_kernel(name, {}, (decisions.fill_ctas, 1, 1), (1, 1, 1), decisions.fill_threads, 0, 0)
+    turned = decisions.turned_fill
+    smem = max([each.smem_bytes for each in turned], default=0)
+    module, build = new_kernel(name, {}, (decisions.fill_ctas, 1, 1), (1, 1, 1), decisions.fill_threads, smem, 0)
     wanted = {id(load.tensor) for fill in fills for load in loads_in(fill.value)}
     arrays = {
         buffer.name: global_array(build, buffer)
@@ -133,13 +135,14 @@ def _materialize(
     }
     workspaces = [_workspace(program, fill) for fill in fills]
     destinations = [global_array(build, workspace) for workspace in workspaces]
+    through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
     # The pipeline's CTAs take their places as this kernel's leave them, and wait there for what it writes.
     build.add(ac.GridWaitOp.create())
     build.add(ac.GridReleaseOp.create())
     role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)
     for fill, workspace, destination in zip(fills, workspaces, destinations, strict=True):
         inner_axis, outer_axis = _inner_and_outer(fill)
-        body = _points(role, workspace.shape, RUN_BYTES // workspace.element.bytes)
+        body = _points(role, workspace.shape, 1 if turned else RUN_BYTES // workspace.element.bytes, turned, through)
         inner = role.inside(body)
         batch = decisions.batch if len(workspace.shape) == 3 else ()
         places: dict[str, SSAValue] = dict(zip((*batch, outer_axis, inner_axis), body.args, strict=True))

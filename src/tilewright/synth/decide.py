@@ -35,7 +35,7 @@ from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
-from tilewright.synth.expression_order import choose_order
+from tilewright.synth.expression_order import choose_order, ordered_epilogue
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.loads_ahead import choose_loads_ahead
@@ -58,7 +58,8 @@ from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile_order import choose_tile_order
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
-from tilewright.synth.transpose import decide_turned
+from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
+from tilewright.synth.turned_copy import turned_copy
 from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
 from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
@@ -85,6 +86,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         decisions = choose_unmapped(program, again(wanted), again, target, wanted)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
+        decisions = ordered_epilogue(program, decisions, wanted)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 
@@ -276,6 +278,13 @@ def _fit(
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
+    copied = tuple(each for each in (a, b, *more_b) if each.materialized)
+    own = (axes[0], tile_m) if copied and copied[0] is a else (axes[1], tile_n)
+    turned = None if batch else turned_copy(program, copied, (own[0], axes[2]), own[1], target, wanted)
+    if turned is not None:
+        extents = (program.extents[own[0]], program.extents[axes[2]])
+        fill_ctas, fill_threads = turning_ctas(turned, extents, target)[1], 32 * turned.warps
+        reasons.append(f"the copy: {transpose_words(turned, (own[0], axes[2]))}")
     return PipelineDecisions(
         *axes,
         swapped=int(shape.swapped),
@@ -316,4 +325,5 @@ def _fit(
         scales_ahead=promotion[1],
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
+        turned_fill=(turned,) if turned is not None else (),
     )

@@ -16,7 +16,7 @@ elements of one byte where runs are shorter than a word. Who checks: tests/synth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -64,19 +64,28 @@ def decide_transpose(program: tile.ProgramOp, target: Target, wanted: Wanted) ->
     sizes = sorted({tensor_type(each).element_kind.bytes for each in theirs})
     widest = max([*sizes, *(tensor_type(store.tensor).element_kind.bytes for store in stores(program))])
     narrowest = min([*sizes, *(tensor_type(store.tensor).element_kind.bytes for store in stores(program))])
-    if narrowest == 1 and min(stored_run, loaded_run) < _WORD_BYTES:
+    places = (axes.index(stored_axis), axes.index(loaded_axis))
+    return turned_tiles(places, (stored_run, loaded_run), sizes, (narrowest, widest), target)
+
+
+def turned_tiles(
+    axes: tuple[int, int], runs: tuple[int, int], sizes: Sequence[int], widths: tuple[int, int], target: Target
+) -> TransposeDecision | None:
+    """How tiles of points change their layout; None for runs too short for it.
+
+    axes: places among the grid's of those that stores and turned loads run along; runs: neighbouring points that are
+    taken at once along either; sizes: bytes of the elements that are turned; widths: of the narrowest and the widest
+    element of all.
+    """
+    narrowest, widest = widths
+    if narrowest == 1 and min(runs) < _WORD_BYTES:
         return None
     side = min(_SIDE_BYTES // widest, _MOST_SIDE)
-    bare = TransposeDecision(
-        axes.index(stored_axis), axes.index(loaded_axis), side, stored_run, loaded_run, _WARPS, (), 0
-    )
+    bare = TransposeDecision(*axes, side, *runs, _WARPS, (), 0)
     plans = [plan_exchange(bare.loaded_layout, bare.stored_layout, size, target) for size in sizes]
     found = tuple(plan for plan in plans if isinstance(plan, ExchangePlan))
     assert len(found) == len(plans), "both layouts hold every point once"
-    return TransposeDecision(
-        bare.stored_axis, bare.loaded_axis, side, stored_run, loaded_run, _WARPS, found,
-        max(plan.shared_bytes for plan in found),
-    )  # fmt: skip
+    return TransposeDecision(*axes, side, *runs, _WARPS, found, max(plan.shared_bytes for plan in found))
 
 
 def decide_turned(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions | None:
@@ -85,10 +94,15 @@ def decide_turned(program: tile.ProgramOp, target: Target, wanted: Wanted) -> El
     if decision is None:
         return None
     axes = grid_axes(program)
-    tiles = math.prod(tile_counts(decision, tuple([program.extents[axis] for axis in axes])))
-    ctas = max(1, min(-(-tiles // decision.warps), _CTAS_RESIDENT * target.limit("device.multiprocessors")))
+    tiles, ctas = turning_ctas(decision, tuple([program.extents[axis] for axis in axes]), target)
     words = f"no dot: {tiles} tiles on {ctas} CTAs of {decision.warps} warps"
     return ElementwiseDecisions(ctas, 32 * decision.warps, (words, transpose_words(decision, axes)), (decision,))
+
+
+def turning_ctas(decision: TransposeDecision, extents: tuple[int, ...], target: Target) -> tuple[int, int]:
+    """(tiles of so many points, CTAs whose warps turn them)."""
+    tiles = math.prod(tile_counts(decision, extents))
+    return tiles, max(1, min(-(-tiles // decision.warps), _CTAS_RESIDENT * target.limit("device.multiprocessors")))
 
 
 def transpose_words(decision: TransposeDecision, axes: tuple[str, ...]) -> str:

@@ -1,0 +1,73 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Operands of 8 bits that lie the other way: turned on the way to their copy, right, and proved."""
+
+import numpy as np
+import pytest
+from lowered_programs import Lowered, instructions, lower, random_inputs, reference, run, small
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
+from tilewright.base.verdict import Proven
+from tilewright.contract.typestate import verify
+from tilewright.synth.wanted import Wanted
+
+
+@tw.kernel
+def product(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc
+
+
+def lowered_product(m: int, n: int, k: int, **strides: tuple[int, int]) -> Lowered:
+    elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.F32}
+    return lower(product, {"M": m, "N": n, "K": k}, elements, strides, Wanted(tile=(64, 64)))
+
+
+def assert_right(lowered: Lowered) -> None:
+    arrays = random_inputs(lowered)
+    exact = reference(lowered, arrays)["c"]
+    assert np.abs(run(lowered, arrays)["c"] - exact).max() <= 1e-5 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("dims", [(64, 128, 144), (80, 200, 272), (40, 68, 160)])
+def test_the_right_operand(dims: tuple[int, int, int]) -> None:
+    lowered = lowered_product(*dims)
+    assert len(lowered.decisions.turned_fill) == 1
+    for module in lowered.kernels:
+        assert isinstance(verify(module), Proven)
+    assert_right(lowered)
+
+
+def test_the_left_operand() -> None:
+    lowered = lowered_product(96, 64, 144, a=(1, 96), b=(1, 144))
+    assert lowered.decisions.a.materialized and len(lowered.decisions.turned_fill) == 1
+    assert_right(lowered)
+
+
+def test_the_small_instance_is_turned_alike() -> None:
+    lowered = small(lowered_product(512, 1024, 1024))
+    assert len(lowered.decisions.turned_fill) == 1
+    assert_right(lowered)
+
+
+def test_nothing_is_loaded_byte_by_byte() -> None:
+    copy = instructions(lowered_product(64, 128, 144).parsed)
+    loads = {item.opcode for item in copy if item.opcode.startswith("ld.global")}
+    assert loads and all(".v4." in opcode or ".v2." in opcode or opcode.endswith(("b32", "u32")) for opcode in loads)
+
+
+@pytest.mark.parametrize(
+    ("dims", "strides"),
+    [
+        ((64, 130, 144), {}),  # runs of two bytes
+        ((64, 128, 136), {}),  # rows that are filled up
+        ((96, 128, 144), {"a": (1, 96)}),  # two operands
+    ],
+)
+def test_what_is_copied_point_by_point(dims: tuple[int, int, int], strides: dict[str, tuple[int, int]]) -> None:
+    lowered = lowered_product(*dims, **strides)
+    assert lowered.decisions.b.materialized and not lowered.decisions.turned_fill
+    assert_right(lowered)
