@@ -10,6 +10,7 @@ from lowered_programs import Lowered, assert_close, gemm, random_inputs, small
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate import protocol_claims, verify
+from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 
@@ -70,3 +71,12 @@ def test_a_distance_that_would_stop_for_ever_is_one_clear_error(distance: int, d
     with pytest.raises(TilewrightError, match="products late") as caught:
         at(distance, depth=depth, stages=stages)
     assert caught.value.remedy.startswith("use 0 or 1")
+
+
+@pytest.mark.parametrize("distance", [0, 2])
+def test_the_upstream_dialects_say_the_same_and_are_proven(distance: int) -> None:
+    lowered = at(distance, stages=4)
+    waits = re.findall(r"nvvm\.wgmma\.wait\.group\.sync\.aligned (\d)", lowered.nvgpu)
+    assert waits == {0: ["0", "0", "0"], 2: ["2", "1", "0"]}[distance]
+    report = check_text(lowered.nvgpu, "late.mlir", options=CheckOptions(budget_seconds=60))
+    assert not report.error and report.kernels[0].verdict == "proven"
