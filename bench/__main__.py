@@ -37,6 +37,7 @@ _BENCHES = {
     "skinny": "skinny",
     "slots": "slots",
     "soak": "soak",
+    "unmapped": "unmapped",
 }
 """Modules of this package, by the name of their benchmark."""
 
