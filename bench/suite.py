@@ -62,7 +62,7 @@ def products_of(arguments: argparse.Namespace) -> list[Product]:
         products = [replace(like, name="given", m=m, n=n, k=k) for m, n, k in shapes]
     if arguments.only:
         products = [each for each in products if any(words in each.name for words in arguments.only)]
-    if arguments.dtype and arguments.suite != "fp8":
+    if arguments.dtype and not arguments.suite.startswith("fp8"):
         products = [replace(each, dtype=cast("Dtype", arguments.dtype)) for each in products]
     return products
 
