@@ -23,12 +23,14 @@ def decision_rows(compilation: Compilation) -> Rows:
 def _pipeline_rows(d: PipelineDecisions) -> Rows:
     turns = ", whole ones in turn" if d.turns else ""
     order = "tiles in groups" if d.tile_order == "grouped" else "tiles along Hilbert's curve in squares"
+    slot_bytes = sum(plan.stage_bytes for plan in d.async_plans if plan.direction == "load")
     rows = [
         ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted}){turns}"),
-        ("stages", f"{d.stages} slots of {d.announced_bytes} bytes in a ring of full and empty mbarriers"),
+        ("stages", f"{d.stages} slots of {slot_bytes} bytes in a ring of full and empty mbarriers"),
         (
             "roles",
-            f"1 producer thread ({d.producer_registers} registers), {d.consumers} consumer "
+            f"1 producer {'warpgroup' if d.copies_by_threads else 'thread'} ({d.producer_registers} registers), "
+            f"{d.consumers} consumer "
             f"warpgroup{'s' if d.consumers > 1 else ''} ({d.consumer_registers} registers)",
         ),
         ("cluster", f"{d.cluster_m} x {d.cluster_n}"),
@@ -55,6 +57,8 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
 def _operand_words(operand: OperandDecision) -> str:
     source = f"copied to workspace {operand.buffer}, then " if operand.materialized else f"{operand.buffer}, "
     box = " x ".join(map(str, operand.map.box))
+    if operand.piece_bytes:
+        source += f"by threads in pieces of {operand.piece_bytes} bytes, "
     return f"{source}{operand.major}-major, boxes of {box} {operand.map.element}, swizzle {operand.map.swizzle}"
 
 
