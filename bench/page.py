@@ -25,9 +25,9 @@ _SUITES = (
     (
         "fp8",
         "8-bit floats",
-        "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128. Sums are kept in float32, and\n"
-        "the peers are those that do so too: torch and cublasLt without fast accumulation, Triton with a promotion\n"
-        "every 128 elements. Rows called fast leave sums to the tensor core, and their peers are all, precise or fast.",
+        "e4m3 operands, bf16 results; factors per tensor, per row and per block of 128. Each row is a race at equal\n"
+        "precision. Sums are kept in float32 by all, ours, torch's and cublasLt's default and Triton with a promotion\n"
+        "every 128 elements; in rows called fast, all leave them to the tensor core.",
     ),
     (
         "fp8-turned",

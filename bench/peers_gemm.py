@@ -90,21 +90,21 @@ def _torch(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Calla
 
         return [Contender("torch", multiply, output)]
     a_scale, b_scale = _torch_scales(arrays, product)
-    found: list[Contender] = []
-    # With fast sums everyone competes; with precise ones, only who is as precise.
-    for fast in (True, False) if product.accumulation == "fast" else (False,):
-        result = fresh()
+    result, fast = fresh(), product.accumulation == "fast"
 
-        def scaled(index: int, result: Any = result, fast: bool = fast) -> None:
-            a, b = pairs[index % sets]
-            # It takes b column-major alone.
-            turned = b if product.transposed else b.t().contiguous().t()
-            torch._scaled_mm(a, turned, a_scale, b_scale, out_dtype=torch.bfloat16, use_fast_accum=fast, out=result)
+    def scaled(index: int) -> None:
+        a, b = pairs[index % sets]
+        # It takes b column-major alone.
+        turned = b if product.transposed else b.t().contiguous().t()
+        torch._scaled_mm(a, turned, a_scale, b_scale, out_dtype=torch.bfloat16, use_fast_accum=fast, out=result)
 
-        scaled(0)
-        name = "torch fast accumulation" if fast else "torch"
-        found.append(Contender(name, scaled, result, {"accumulation": "fast" if fast else "precise"}))
-    return found
+    scaled(0)
+    return [Contender(_accumulating("torch", product), scaled, result, {"accumulation": product.accumulation})]
+
+
+def _accumulating(name: str, product: Product) -> str:
+    """A peer's name. Who competes keeps as many bits of sums of 8-bit operands as ours does."""
+    return f"{name} fast accumulation" if product.accumulation == "fast" else name
 
 
 def _torch_scales(arrays: Arrays, product: Product) -> tuple[Any, Any]:
@@ -125,14 +125,8 @@ def _cublaslt(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Ca
         return [best(torch, arrays.pairs, output, sets=sets)]
     a_scale = arrays.a_scale.t().contiguous() if product.scaling == "block" else arrays.a_scale
     scales = Scales(a_scale, arrays.b_scale, product.scaling)
-    found = [best(torch, arrays.pairs, output, sets=sets, scales=scales)]
-    if product.accumulation == "fast":
-        fast = best(
-            torch, arrays.pairs, fresh(), sets=sets, scales=scales, fast_accumulation=True,
-            name="cublasLt fast accumulation",
-        )  # fmt: skip
-        found.append(fast)
-    return found
+    fast, name = product.accumulation == "fast", _accumulating("cublasLt", product)
+    return [best(torch, arrays.pairs, output, sets=sets, scales=scales, fast_accumulation=fast, name=name)]
 
 
 def _triton(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any]) -> list[Contender]:
