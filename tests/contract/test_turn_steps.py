@@ -26,7 +26,7 @@ Op = TypeVar("Op", bound=Operation)
 def in_turn() -> ModuleOp:
     elements: dict[str, Element] = {name: Element.BF16 for name in "abc"}
     module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": 1024}, elements, None)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 192), turns=True))
+    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 192), turns=True, stream_k=False))
     (kernel,) = lower_program(the_program(module)).kernels
     return kernel.module
 
