@@ -18,8 +18,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import dots
-from tilewright.synth.model import rates_of
+from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.model import slice_cycles as model_cycles
+from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -102,6 +103,21 @@ def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: fl
     if head < least or heads * max(head * slice_cycles + handed, _HEAD_CYCLES[turns]) > slices * slice_cycles:
         return None
     return Stream(left, ctas, head, head * slice_cycles - _TAKEN_CYCLES[turns])
+
+
+def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
+    """Cycles that a product in tiles of this shape is expected to save by streaming, 0 where it would not stream."""
+    plain = question.products == 1 and question.batch == 1 and not question.scaled_depth and shape.split == 1
+    if not plain or question.element_bytes != _FITTED_BYTES:
+        return 0.0
+    rows, columns, depth = question.extents
+    if shape.swapped:
+        rows, columns = columns, rows
+    tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
+    cycles = max(model_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes))
+    least, slices = 2 if turns else 1, math.ceil(depth / shape.depth)
+    stream = leftover(tiles, slices, least, rates.multiprocessors, slice_cycles=cycles, turns=turns)
+    return stream.saved_cycles if stream is not None and pays(stream, tiles) else 0.0
 
 
 def pays(stream: Stream, tiles: int) -> bool:

@@ -19,6 +19,7 @@ from tilewright.synth.memory_bound import memory_cycles
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.shared_memory import SharedMemory
 from tilewright.synth.store_chunks import StagedRow, staged_row
+from tilewright.synth.stream_k import expected_saving
 from tilewright.synth.tile_loop import TileCosts, loop_cycles
 from tilewright.synth.tile_shape import TileQuestion, TileShape, held_columns, loaded_columns
 from tilewright.synth.wanted import Wanted
@@ -211,4 +212,5 @@ def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, target:
     epilogue = stored / target.limit("pipeline.store_bytes_per_cycle") + target.limit("pipeline.chunk_cycles") * chunks
     accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
     costs = TileCosts(round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves)
-    return loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
+    whole = loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
+    return whole - expected_saving(rates, question, shape, turns=turns)
