@@ -222,8 +222,6 @@ class PipelineDecisions:
     """1 if each slot's product is promoted to a total, scaled or as it is."""
     spill_slots: int = 0
     """Registers of each of the consumers' threads that may wait in shared memory; see `lower.spill_slots`."""
-    epilogue_order: tuple[int, ...] = ()
-    """In which the nodes of `ir.expression_nodes` are computed for an element; empty for as they are written."""
     tile_order: str = "grouped"
     """Of `ir.tile_order`."""
     streamed: int = 0

@@ -35,7 +35,7 @@ from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
-from tilewright.synth.expression_order import choose_order, ordered_epilogue
+from tilewright.synth.expression_order import choose_order
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.loads_ahead import choose_loads_ahead
@@ -86,7 +86,6 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         decisions = choose_unmapped(program, again(wanted), again, target, wanted)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
-        decisions = ordered_epilogue(program, decisions, wanted)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 
