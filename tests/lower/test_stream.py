@@ -159,7 +159,7 @@ def test_the_small_instance_has_the_same_text(shape: tuple[int, int, int], wante
     small = lower_decided(module, decisions_of(program.attributes["decisions"]))
     pairs = immediate_pairs(the_program(large.module), program)
     assert same_but_for_extents(large.parsed, small.parsed, pairs) == ""
-    assert small.plan.launches[0].grid == (3, 1, 1)
+    assert small.plan.launches[0].grid == (5, 1, 1)
 
 
 @given(st.integers(1, 400), st.integers(2, 120), st.integers(1, 3), st.integers(2, 132), st.booleans())

@@ -1,7 +1,8 @@
 """What does the small instance of a program look like whose first tiles are streamed over CTAs?
 
-The instance has two streamed tiles, of which one helper takes the heads, and whole tiles for the helper and for one of
-the owners. Where a program has less, it is taken as it is.
+The instance has three streamed tiles for two helpers, one of which takes two heads, and whole tiles for both and for
+one of the owners: a step from head to head, or to whole tiles, that is right for one helper alone would show. Where a
+program has less, it is taken as it is.
 Checked by: tests/driver/test_small_streams.py.
 """
 
@@ -12,13 +13,13 @@ from dataclasses import dataclass
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities
 
-_HELPERS, _STREAMED, _WHOLE = 1, 2, 2
+_HELPERS, _STREAMED, _WHOLE = 2, 3, 3
 _HEAD_SLICES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SmallStream:
-    """ctas; streamed: tiles; tiles: no fewer than these in all; slices: of a tile, of which head_slices are a helper's."""
+    """ctas; streamed: tiles; tiles: no fewer than these in all; slices: of a tile, head_slices of which are a helper's."""
 
     ctas: int
     streamed: int
