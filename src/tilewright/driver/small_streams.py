@@ -2,7 +2,7 @@
 
 The instance has three streamed tiles for two helpers, one of which takes two heads, and whole tiles for both and for
 one of the owners: a step from head to head, or to whole tiles, that is right for one helper alone would show. Where a
-program has less, it is taken as it is.
+program has less, it is taken as it is. Heads have as many slices as no other quantity of the instance, if they can.
 Checked by: tests/driver/test_small_streams.py.
 """
 
@@ -14,12 +14,12 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities
 
 _HELPERS, _STREAMED, _WHOLE = 2, 3, 3
-_HEAD_SLICES = 3
+_HEAD_SLICES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SmallStream:
-    """ctas; streamed: tiles; tiles: no fewer than these in all; slices: of a tile, head_slices of which are a helper's."""
+    """ctas; streamed: tiles; tiles: no fewer than these in all; slices: of a tile; head_slices: of them a helper's."""
 
     ctas: int
     streamed: int
