@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.plan import Launch
+from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.events import Tally, differences
@@ -31,7 +32,7 @@ from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.inline import inlined
-from tilewright.machine.polls import polls_of
+from tilewright.machine.polls import Poll, polls_of
 from tilewright.machine.run import STEP_LIMIT, RunReport, kernel_of, run_launch
 
 _LIMIT_CODE = "LV202"
@@ -60,6 +61,7 @@ def replay(
         return Unknown(("no run was asked for",))
     before = {name: data.copy() for name, data in buffers.items()}
     verdicts: list[Proven] = []
+    polls = polls_of(inlined(module, kernel_of(module, launch.entry)))
     doubts = [
         f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
         for span in waits_not_retried(module, launch.entry)
@@ -67,7 +69,7 @@ def replay(
     for seed in seeds:
         for name, data in before.items():
             buffers[name][...] = data
-        verdict = _judge_run(module, launch, buffers, claims, seed, readings, step_limit, progress)
+        verdict = _judge_run(module, launch, buffers, claims, seed, readings, step_limit, progress, polls)
         if not isinstance(verdict, Refuted):
             changed = tuple(found for name in restored if (found := _unlike_before(name, before[name], buffers[name])))
             verdict = Refuted(changed) if changed else verdict
@@ -93,8 +95,9 @@ def _judge_run(
     readings: Readings | None,
     step_limit: int,
     progress: Callable[[float], None] | None,
+    polls: Mapping[Span, Poll],
 ) -> Verdict:
-    judge = HappensBefore(launch, readings, polls=polls_of(inlined(module, kernel_of(module, launch.entry))))
+    judge = HappensBefore(launch, readings, polls=polls)
     tally = Tally()
 
     def observe(event: Event) -> None:
@@ -103,7 +106,7 @@ def _judge_run(
 
     try:
         report = run_launch(
-            module, launch, buffers, seed=seed, observe=observe, step_limit=step_limit, progress=progress
+            module, launch, buffers, seed=seed, observe=observe, step_limit=step_limit, progress=progress, polls=polls
         )
     except MachineFault as fault:
         return Refuted((fault.diagnostic, *judge.findings))

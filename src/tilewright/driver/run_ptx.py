@@ -114,7 +114,7 @@ def run_on_machine(
     judge = HappensBefore(whole.launch, readings, polls=polls)
     try:
         with defects_as_errors(f"{entry} in {file}"):
-            run_launch(module, whole.launch, memory, seed=seed, observe=judge.feed, progress=progress)
+            run_launch(module, whole.launch, memory, seed=seed, observe=judge.feed, progress=progress, polls=polls)
     except (MachineFault, MachineHang) as ending:
         return PtxRun(entry, arrays, (ending.diagnostic, *judge.findings), finished=False)
     for name, data in arrays.items():

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch
+from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Module, Variable
 from tilewright.frontends.ptx.declaration import TYPE_BYTES
 from tilewright.machine.decoder import Decoder, Observer, Places
@@ -39,7 +40,7 @@ from tilewright.machine.memory import (
 )
 from tilewright.machine.model import model_of
 from tilewright.machine.parameters import parameter_block
-from tilewright.machine.polls import polls_of
+from tilewright.machine.polls import Poll, polls_of
 from tilewright.machine.program import Program, decode
 from tilewright.machine.shared_layout import local_frame, shared_layout
 from tilewright.machine.state import Cluster, Counts, Cta, Warp
@@ -92,15 +93,17 @@ def run_launch(
     step_limit: int = STEP_LIMIT,
     strict: bool = True,
     progress: Callable[[float], None] | None = None,
+    polls: Mapping[Span, Poll] | None = None,
 ) -> RunReport:
     """Run one launch; `buffers` (1-D, contiguous bytes, by name) are changed in place.
 
     seed: picks one interleaving among those the ISA permits. observe: gets every `event`. step_limit: warp
     instructions. strict: touching a register of a wgmma in flight is a fault if nobody observes. progress: gets the
-    fraction of clusters done. Raises MachineFault, MachineHang; TilewrightError for what the machine cannot run.
+    fraction of clusters done. polls: the loads that wait for words of global memory, if the caller knows them. Raises
+    MachineFault, MachineHang; TilewrightError for what the machine cannot run.
     """
     prepared = prepare(module, launch, buffers, observe=observe, strict=strict)
-    prepared.decoder.polls = polls_of(prepared.kernel)
+    prepared.decoder.polls = polls_of(prepared.kernel) if polls is None else polls
     program = decode(prepared.decoder)
     random = Random(seed)
     counts = Counts()
