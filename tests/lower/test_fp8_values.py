@@ -229,3 +229,30 @@ def test_wishes_that_two_levels_do_not_grant():
         lower_scaled((256, 256, 256), computed="registers")
     with pytest.raises(TilewrightError, match="only of a plain product"):
         lower_scaled((256, 256, 256), tile=(128, 128), turns=True)
+
+
+@tw.kernel
+def by_one_number(
+    a: tw.Tensor["M", "K"],
+    b: tw.Tensor["N", "K"],
+    s: tw.Tensor["M/1073741824", tw.f32],
+    t: tw.Tensor["N/1073741824", tw.f32],
+    c: tw.Tensor["M", "N"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T)
+    c[i, j] = acc * s[i // 1073741824] * t[j // 1073741824]
+
+
+@pytest.mark.parametrize("wanted", [{}, {"accumulation": "fast"}, {"tile": (192, 128)}])
+def test_one_number_for_an_operand_is_loaded_once(wanted):
+    elements = {"a": E4M3, "b": E4M3, "s": F32, "t": F32, "c": BF16}
+    lowered = lower(by_one_number, {"M": 200, "N": 136, "K": 272}, elements, None, Wanted(**wanted))
+    few = wanted.get("tile") == (192, 128)
+    assert lowered.decisions.loads_ahead == (() if few else ("s", "t"))
+    loads = [item for item in instructions(lowered.parsed) if item.opcode == "ld.global.f32"]
+    # Where no register is left in the loop, each chunk that leaves loads them, unconditionally.
+    assert len(loads) == 2 or (few and not any(item.guard for item in loads))
+    assert_right(lowered)

@@ -86,8 +86,8 @@ def _column_of(value: int) -> int:
 
 def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: int, column: int) -> str:
     """One element of loaded fragment `number` at constant offsets from this thread's first element; 0 outside."""
-    text, source = lanes.text, fragment.source
-    offsets = {"m": row if "m" in fragment.axes else 0, "n": column if "n" in fragment.axes else 0}
+    text, source, axes = lanes.text, fragment.source, _varying(fragment)
+    offsets = {"m": row if "m" in axes else 0, "n": column if "n" in axes else 0}
     if fragment.values:
         return fragment.values[offsets["m"], offsets["n"]]
     key = (number, offsets["m"], offsets["n"])
@@ -106,6 +106,8 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
     position, inside = source.register, ""
     blocks = fragment.blocks or (1,) * len(fragment.axes)
     for axis, extent, stride, size in zip(fragment.axes, source.shape, source.strides, blocks, strict=True):
+        if axis not in axes:
+            continue
         index = text.into("b32", "add.s32", lanes.origins[number][axis], offsets[axis])
         if size > 1:
             index = text.into("b32", "div.u32", index, size)
@@ -118,12 +120,27 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
     return value
 
 
+def _varying(fragment: LoadedFragmentPlace) -> str:
+    """The axes along which the array has several numbers: of those that it has in blocks, the ones that one block does
+    not cover."""
+    blocks = fragment.blocks or (1,) * len(fragment.axes)
+    sizes = zip(fragment.axes, fragment.source.shape, blocks, strict=True)
+    return "".join(axis for axis, extent, size in sizes if size == 1 or extent > 1)
+
+
 def load_vector(text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int], thread: str) -> LoadedFragmentPlace:
-    """The fragment of a vector with every number of this thread's places loaded. shape: rows and columns."""
+    """The fragment of a vector, or of one number, with every number of this thread's places loaded. shape: rows and
+    columns."""
     rows = [64 * block + 8 * upper for block in range(shape[0] // 64) for upper in (0, 1)]
     columns = [group + odd for group in range(0, shape[1], 8) for odd in (0, 1)]
     lanes = Lanes(text, *lane_offsets(text, thread))
-    places = [(row, 0) for row in rows] if fragment.axes == "m" else [(0, column) for column in columns]
+    match _varying(fragment):
+        case "":
+            places = [(0, 0)]
+        case "m":
+            places = [(row, 0) for row in rows]
+        case _:
+            places = [(0, column) for column in columns]
     return replace(fragment, values={place: _load_element(lanes, fragment, 0, *place) for place in places})
 
 

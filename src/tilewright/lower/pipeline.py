@@ -428,6 +428,7 @@ def _consume(
     dot = dots(program)[0]
     ahead: dict[tile.LoadOp, SSAValue] = {}
     if d.promoted:
+        ahead = load_ahead(outer, program, d, unit, place, arrays, share)
         last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
     else:
         operand = open_operand(outer, program, dot, d, unit, place, arrays, share) if d.computed else None

@@ -274,6 +274,8 @@ def _fit(
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n * (1 + len(more_b)))
     promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)
+    # Beside a total, the partial products of a turn have registers of their own.
+    accumulators = (1 + len(more_b)) * (1 + promotion[0] if promoted else 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
     # Two runs of 16 bytes a thread.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
@@ -318,7 +320,7 @@ def _fit(
         split=shape.split,
         prefetch=prefetch[0],
         prefetch_columns=prefetch[1],
-        loads_ahead=choose_loads_ahead(program, axes[:2], each, 1 + len(more_b), consumer),
+        loads_ahead=choose_loads_ahead(program, axes[:2], each, accumulators, consumer),
         turns=int(bool(wanted.turns)),
         partials=promotion[0],
         scales_ahead=promotion[1],

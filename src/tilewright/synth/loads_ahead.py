@@ -1,10 +1,11 @@
 """Which of an epilogue's loads are made while the first products of a tile run, so that their latency is hidden?
 
 Vectors along the accumulator's rows or columns, such as a bias or factors for rows and columns: each thread needs few
-of their numbers, but all at once and first of all. They are taken in the order in which the program reads them, as long
+of their numbers, but all at once and first of all; and single numbers, such as a factor for a whole operand, given as
+one block of rows or columns that none exceeds. They are taken in the order in which the program reads them, as long
 as the registers of a consumer hold them beside its accumulators. Matrices are loaded where they are used.
 
-Not handled: vectors of a product scaled inside its loop, whose registers hold two accumulators already.
+Not handled: vectors for which a consumer has registers only after its loop.
 Checked by: tests/synth/test_loads_ahead.py.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import base_axis
+from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
 from tilewright.synth.tile_shape import TileShape
@@ -39,13 +40,24 @@ def choose_loads_ahead(
     for load in _epilogue_loads(program):
         along = [axis for axis in tensor_type(load.tensor).axis_names if base_axis(axis) in axes]
         name = parameter_name(program, load.tensor)
-        if len(along) != 1 or along[0] not in axes or name in chosen:
+        if name in chosen:
             continue
-        needed = unit_rows // _ROWS_PER_VALUE if along[0] == axes[0] else shape.columns // _COLUMNS_PER_VALUE
+        if _is_one_number(load):
+            needed = 1
+        elif len(along) != 1 or along[0] not in axes:
+            continue
+        else:
+            needed = unit_rows // _ROWS_PER_VALUE if along[0] == axes[0] else shape.columns // _COLUMNS_PER_VALUE
         if needed <= left:
             left -= needed
             chosen.append(name)
     return tuple(chosen)
+
+
+def _is_one_number(load: tile.LoadOp) -> bool:
+    """Whether one block covers all of the program, as of a factor for a whole operand."""
+    tensor = tensor_type(load.tensor)
+    return all(block_size(axis) > 1 for axis in tensor.axis_names) and set(tensor.extents) == {1}
 
 
 def _has_series(program: tile.ProgramOp) -> bool:
