@@ -37,7 +37,7 @@ def strides_of(rows, columns, chosen):
     return (1, pitch) if by_columns else (pitch, 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(extent, extent, extent, layout, layout)
 def test_threads_copy_what_pieces_divide_and_no_map_describes(m, n, k, a, b):
     shapes = {"a": (m, k), "b": (k, n)}
