@@ -116,6 +116,8 @@ class _Unit:
     def run(self, block: Block) -> _Blocked:
         machine, env = self.machine, self.env
         for op in block.ops:
+            if op in machine.inert:
+                continue
             match op:
                 case ac.BarrierWaitOp():
                     ring, position = machine.ring(op.ring), self._position(op.cursor)
@@ -177,7 +179,7 @@ class _Unit:
                 case ac.TurnPassOp():
                     self._pass_turn(op)
                 case _:
-                    pass
+                    machine.inert.add(op)
 
     def _loop(self, op: ac.LoopOp | ac.TilesOp | ac.GroupTilesOp | StreamPartOp, begin: int, indices: int) -> _Blocked:
         body, trips = op.body.block, self.machine.symbols.get(op.symbol.data)
@@ -258,6 +260,8 @@ class _Machine:
     symbols: Mapping[str, int]
     eager: bool
     trace: list[str] | None
+    inert: set[Operation] = field(default_factory=set[Operation])
+    """Operations found to move nothing here; shared by the runs of a kernel, which are many and walk them all."""
     states: list[dict[str, _RingState]] = field(default_factory=list[dict[str, _RingState]])
     copies: list[_Copy] = field(default_factory=list[_Copy])
 
@@ -498,9 +502,10 @@ def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
         kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.op) else kernel
+    inert = set[Operation]()
     for number, symbols in enumerate(boundary_counts(kernel)):
         try:
-            _Machine(kernel, symbols, eager=number % 2 == 1, trace=None).run()
+            _Machine(kernel, symbols, number % 2 == 1, None, inert).run()
         except _NotRunnable:
             if not findings.found and not findings.doubts:
                 findings.doubt("the roles can't be run at concrete counts", kernel.op)

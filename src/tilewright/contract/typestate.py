@@ -66,7 +66,7 @@ def verify(module: ModuleOp, source: Places | None = None) -> Verdict:
 
     source: where an operation stands, for findings; without it a place is an ordinal in the module.
     """
-    return _judge(module, source)[0]
+    return judge(module, source)[0]
 
 
 def protocol_claims(module: ModuleOp) -> tuple[ProtocolClaims, ...]:
@@ -74,7 +74,7 @@ def protocol_claims(module: ModuleOp) -> tuple[ProtocolClaims, ...]:
 
     Raises TilewrightError, with the findings, if the module is not proven.
     """
-    verdict, claims = _judge(module, None)
+    verdict, claims = judge(module)
     match verdict:
         case Proven():
             return claims
@@ -87,7 +87,8 @@ def protocol_claims(module: ModuleOp) -> tuple[ProtocolClaims, ...]:
             raise TilewrightError(f"not proven: {reasons[0]}", remedy="restructure what is not understood")
 
 
-def _judge(module: ModuleOp, source: Places | None) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
+def judge(module: ModuleOp, source: Places | None = None) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
+    """Both of the above: the verdict, and what each kernel promises, where it is proven."""
     findings = Findings(source or ordinal_places(module))
     claims: list[ProtocolClaims] = []
     if not _is_well_formed(module, findings):

@@ -19,7 +19,7 @@ from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.plan import LaunchPlan, TensorMapParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
-from tilewright.contract.typestate import protocol_claims, verify
+from tilewright.contract.typestate import judge
 from tilewright.driver.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof import reprove
 from tilewright.driver.schedule_proof import settle_schedule
@@ -285,10 +285,11 @@ def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, d
     assumptions: dict[str, None] = {}
     claims: dict[str, ProtocolClaims] = {}
     for entry, module in modules.items():
-        proven = accept(verify(module), f"kernel {entry} of {name}")
+        verdict, promised = judge(module)
+        proven = accept(verdict, f"kernel {entry} of {name}")
         lines.extend(proven.claims)
         assumptions.update(dict.fromkeys(proven.assumptions))
-        (claims[entry],) = protocol_claims(module)
+        (claims[entry],) = promised
     return Proven("all trip counts", tuple(assumptions), tuple(lines)), claims
 
 
