@@ -243,6 +243,7 @@ SPOILED: dict[str, tuple[str, str, set[str]]] = {
     "the acquire relaxed": ("ld.acquire.gpu", "ld.relaxed.gpu", {"CL101"}),
     "the acquire of CTA scope": ("ld.acquire.gpu", "ld.acquire.cta", {"CL104"}),
     "partial sums read by the other path": ("ld.global.v4.f32", "ld.global.nc.v4.f32", {"CL107"}),
+    "no wait for the grid before": ("griddepcontrol.wait;", "", {"GD101"}),
     "the flag not set back": ("st.relaxed.gpu.global.u32", "", {"LV103"}),
 }
 
