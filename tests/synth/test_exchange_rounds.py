@@ -6,7 +6,8 @@ from tests.synth.exchange_steps import follow, holding
 
 from tilewright.ir.exchange import ExchangePlan, Stage
 from tilewright.synth.exchange import candidate_plans, plan_exchange
-from tilewright.synth.exchange_rounds import dealt
+from tilewright.synth.exchange_rounds import dealt, drifts
+from tilewright.targets import target
 
 LAYOUTS = register_layouts(64)
 
@@ -57,3 +58,18 @@ def test_what_needs_everything_goes_in_one_round():
     (stage,) = [step for step in plan.steps if isinstance(step, Stage)]
     one = Stage(stage.store.part(0, 1), stage.load.part(0, 1), stage.scope, stage.size_bytes, 8)
     assert dealt(one, 2) == one
+
+
+def test_warps_that_would_drift_apart_take_narrower_accesses():
+    plan = plan_exchange(LAYOUTS["row4 warps across"], LAYOUTS["column8 high warps"], 4, "sm_90a")
+    assert isinstance(plan, ExchangePlan) and plan.cost.barriers == 0
+    facts = target("sm_90a")
+    found = [(plan.cost.cycles, stage) for plan, stage in stages("row4 warps across", "column8 high warps", 4)]
+    drifting = [cycles for cycles, stage in found if drifts(stage, facts)]
+    alone = [cycles for cycles, stage in found if not drifts(stage, facts)]
+    assert drifting and min(alone) == plan.cost.cycles < min(drifting)
+    # In two rounds they keep together, and of half as many wavefronts too.
+    for pair, element_bytes in ((("dot A, 8 bits", "ldmatrix x4 transposed"), 4), (("row16", "square2"), 2)):
+        plan = plan_exchange(LAYOUTS[pair[0]], LAYOUTS[pair[1]], element_bytes, "sm_90a")
+        assert isinstance(plan, ExchangePlan)
+        assert not any(isinstance(step, Stage) and drifts(step, facts) for step in plan.steps)

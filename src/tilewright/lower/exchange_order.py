@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 _REGISTER = re.compile(r"%[a-z]+\d+")
-_SENDING = "shfl."
+_SENDING, _PERMUTING = "shfl.", "prmt."
 
 
 @dataclass(slots=True)
@@ -46,9 +46,9 @@ def streamed(lines: Sequence[str]) -> list[str]:
     sends = [_opcode(line).startswith(_SENDING) for line in lines]
     arrivals = _arrivals(needed, sends)
     made = [line for line, words in enumerate(arrivals) if words and not sends[line]]
-    sent = list(
-        dict.fromkeys([*_joined(arrivals[line] for line in made), *(at for at, is_send in enumerate(sends) if is_send)])
-    )
+    last_first = any(_opcode(lines[line]).startswith(_PERMUTING) for line in made)
+    wanted = _joined(arrivals[line][:: -1 if last_first else 1] for line in made)
+    sent = list(dict.fromkeys([*wanted, *(at for at, is_send in enumerate(sends) if is_send)]))
     rank = {line: number for number, line in enumerate(sent)}
     last = {line: max(rank[word] for word in arrivals[line]) for line in made}
     order = _Order(needed)
@@ -73,12 +73,11 @@ def _needed(lines: Sequence[str]) -> list[list[int]]:
 
 
 def _arrivals(needed: list[list[int]], sends: list[bool]) -> list[list[int]]:
-    """By line, the shuffles whose words it reads, itself or through what it reads, the last first; none through a
-    shuffle."""
+    """By line, the shuffles whose words it reads, itself or through what it reads; none through a shuffle."""
     arrivals: list[list[int]] = []
     for lines in needed:
         found = set(_joined([line] if sends[line] else arrivals[line] for line in lines))
-        arrivals.append(sorted(found, reverse=True))
+        arrivals.append(sorted(found))
     return arrivals
 
 

@@ -32,6 +32,7 @@ from tilewright.ir.exchange import (
     Toggle,
     Turn,
 )
+from tilewright.synth.exchange_rounds import drifts
 from tilewright.targets import Target
 
 _WORD_BYTES = 4
@@ -167,6 +168,8 @@ def _followed(
             count.latency += target.limit(f"exchange.{step.scope}_trip_cycles")
             if step.rounds:
                 count.latency -= target.limit(f"exchange.rounds_{step.scope}_gain_cycles")
+            if drifts(step, target):
+                count.latency += target.limit("exchange.drift_cycles")
             count.barriers += len(step.parts) if step.scope == "block" else 0
             count.shared_bytes = max(count.shared_bytes, step.size_bytes)
             return _loaded(count, step.load, step.elements, per_word)

@@ -6,7 +6,9 @@ needs the stores of its class alone, and the classes can be written and read one
 are under way while the next round's words are packed and stored, at the price of waiting once more.
 
 That pays, measured, where waiting is cheap (within a warp) and a side takes many wavefronts, or where words are packed
-byte by byte; the limits are the target's, `exchange.rounds_*`. More than two rounds were never faster. Not handled:
+byte by byte; the limits are the target's, `exchange.rounds_*`. More than two rounds were never faster. A trip of a warp
+that could go in two rounds by its wavefronts, and cannot by its addresses, is dearer: warps that wait for nobody drift
+apart until loads of one stand between stores of another; measured where all accesses take four wavefronts. Not handled:
 reusing the first round's memory in the second. Who checks: tests/synth/test_exchange_rounds.py.
 """
 
@@ -20,16 +22,28 @@ from tilewright.layout.bit_matrix import Columns
 from tilewright.targets import Target
 
 _ROW_BYTES = 16
+_WIDE_WAVEFRONTS = 4
 
 
 def in_rounds(stage: Stage, element_bytes: int, target: Target) -> Stage:
     """The stage with its accesses dealt to two rounds, where that is possible and pays; else as it is."""
-    sides = [len(access.elements) * access.wavefronts for access in (stage.store, stage.load)]
     if stage.scope == "warp":
-        pays = min(sides) >= target.limit("exchange.rounds_warp_wavefronts")
+        pays = wavefronts_of_a_side(stage) >= target.limit("exchange.rounds_warp_wavefronts")
     else:
         pays = element_bytes <= target.limit("exchange.rounds_block_element_bytes")
     return dealt(stage, element_bytes) if pays else stage
+
+
+def drifts(stage: Stage, target: Target) -> bool:
+    """Do warps that each make this trip over and over come to stand in each other's way?"""
+    wide = all(access.wavefronts >= _WIDE_WAVEFRONTS for access in (stage.store, stage.load))
+    alone = stage.scope == "warp" and bool(stage.store.warp_bytes) and not stage.rounds
+    return alone and wide and wavefronts_of_a_side(stage) >= target.limit("exchange.rounds_warp_wavefronts")
+
+
+def wavefronts_of_a_side(stage: Stage) -> int:
+    """Of a warp, on the side that has fewer."""
+    return min(len(access.elements) * access.wavefronts for access in (stage.store, stage.load))
 
 
 def dealt(stage: Stage, element_bytes: int) -> Stage:
