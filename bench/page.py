@@ -39,9 +39,9 @@ _SUITES = (
         "grouped",
         "Groups",
         "Ten layers of mixtures of experts, rows routed at random, bf16. With few rows a group, kernels wait for the\n"
-        "weights, each of which is read once: peers that read them as fast are equal. With many, they run at the power\n"
-        "cap, as the MHz show, and the rows that fill up a group's last tile cost as much as others; the loop of torch,\n"
-        "which knows the counts, picks a tile for each group.",
+        "weights, each of which is read once: peers that read them as fast are equal. With many, they run at the\n"
+        "power cap, as the MHz show, and the rows that fill up a group's last tile cost as much as others; the loop\n"
+        "of torch, which knows the counts, picks a tile for each group.",
     ),
     ("tritonbench", "TritonBench, squares", "TritonBench's default inputs of gemm: fp16, row-major."),
     ("tritonbench-splitk", "TritonBench, long sums", "TritonBench's `--splitk` list: fp16, row-major."),
