@@ -45,6 +45,17 @@ def displaced(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", 
     c[i, j] = acc
 
 
+@tw.kernel
+def gated(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], g: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    x = tw.zeros(i, j)
+    y = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        x += tw.dot(a[i, k], b[k, j])
+        y += tw.dot(a[i, k], g[k, j])
+    c[i, j] = x * y
+
+
 ELEMENTS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn}
 
 CASES = {
@@ -106,6 +117,18 @@ def test_a_batch_of_products():
     result = CompiledKernel(compiled.bundle())(a, b)
     reference = a.astype(np.float64) @ b.astype(np.float64)
     assert np.linalg.norm(result.astype(np.float64) - reference) <= 3e-3 * np.linalg.norm(reference)
+
+
+def test_products_that_share_an_operand():
+    dims, wanted = {"M": 64, "N": 70, "K": 70}, Wanted(unmapped="threads", tile=(64, 64))
+    compiled = compile_kernel(gated, dims=dims, wanted=wanted, rerun=False, assembled=False)
+    assert [each.piece_bytes for each in compiled.decisions.more_b] == [4]
+    random = np.random.default_rng(3)
+    a, b, g = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((64, 70), (70, 70), (70, 70)))
+    result = CompiledKernel(compiled.bundle())(a, b, g).astype(np.float64)
+    left, first, second = (array.astype(np.float64) for array in (a, b, g))
+    reference = (left @ first) * (left @ second)
+    assert np.linalg.norm(result - reference) <= 3e-3 * np.linalg.norm(reference)
 
 
 def test_displaced_rows_end_where_the_array_does():

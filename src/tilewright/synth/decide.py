@@ -171,7 +171,8 @@ def _decide_pipeline(
         require_turns(shape, cluster, not promoted, target, len(products.products))
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
-    in_pieces = wanted.unmapped == "threads" and cluster == (1, 1)
+    # Where an operand is computed in registers, nobody fences between the wait for a slot and its product.
+    in_pieces = wanted.unmapped == "threads" and cluster == (1, 1) and not in_registers
     site = Site(program, target, wanted.misaligned, reasons, in_pieces)
     raw = None
     if in_registers:
