@@ -169,8 +169,8 @@ def gated(
 
 
 _PRODUCTS: dict[str, tuple[tw.Kernel, dict[str, Any]]] = {
-    "residual, 128x200 in turn": (residual, {"tile": (128, 200), "turns": True}),
-    "gated with residual, 128x96 in turn": (gated, {"tile": (128, 96), "turns": True}),
+    "residual, 128x200 in turn": (residual, {"tile": (128, 200), "turns": True, "stream_k": False}),
+    "gated with residual, 128x96 in turn": (gated, {"tile": (128, 96), "turns": True, "stream_k": False}),
 }
 
 

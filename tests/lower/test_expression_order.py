@@ -59,14 +59,14 @@ def test_nodes_come_behind_what_they_read() -> None:
 
 @pytest.mark.parametrize("schedule", ["heuristic", "optimal"])
 def test_an_order_is_decided_where_registers_are_short(schedule: Method) -> None:
-    program = program_of(chain(24))
+    program = program_of(chain(32))
     decisions = decide(program, target("sm_90a"), Wanted(schedule=schedule))
     assert isinstance(decisions, ElementwiseDecisions)
     expressions = expression_nodes(program)
     block = block_of(expressions)
     # The last term's sum and the first term, which both results need.
     assert pressure(block, decisions.order) <= 4
-    assert pressure(block, loads_first(expressions)) >= 24
+    assert pressure(block, loads_first(expressions)) >= 32
     assert any("keeps" in reason for reason in decisions.reasons)
 
 
@@ -77,13 +77,13 @@ def test_few_operands_keep_their_loads_first() -> None:
 
 
 def test_values() -> None:
-    lowered = small(lower_program(chain(24), {"N": _MANY}, _FLOATS))
+    lowered = small(lower_program(chain(32), {"N": _MANY}, _FLOATS))
     assert isinstance(lowered.decisions, ElementwiseDecisions) and lowered.decisions.order
     assert_close(lowered, random_inputs(lowered))
 
 
 def test_an_order_that_is_none_is_refused() -> None:
-    program = program_of(chain(24))
+    program = program_of(chain(32))
     decisions = decide(program, target("sm_90a"))
     assert isinstance(decisions, ElementwiseDecisions)
     for order, words in ((decisions.order[1:], "every node once"), (decisions.order[::-1], "before what it reads")):

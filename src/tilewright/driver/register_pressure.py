@@ -46,7 +46,8 @@ _OVERLAP_REGISTERS = 12
 _LONG_CHAIN = 4
 _MANY_SLOW = 8
 """In blocks with so many loads from global memory, or so many chains of dependent arithmetic as long, it starts some
-ahead: about so many registers more, less those that the text has in flight itself. Fitted to 15 epilogues likewise."""
+ahead: about so many registers more, less one for each that the text has in flight itself. Fitted to 15 epilogues
+likewise."""
 _SINKING_ROUNDS = 4
 _COPIES = frozenset({"mov", "cvta"})
 _CHAINED = frozenset({"fma", "mul", "add", "sub", "ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"})
@@ -103,7 +104,8 @@ def register_pressure(kernel: Kernel) -> tuple[RolePressure, ...] | None:
     budgets = register_budgets(instructions, successors)
     masks = width_masks(widths, places)
     overlapped = _overlapped(instructions, reads, writes, successors)
-    loads = (names for item, names in zip(instructions, writes, strict=True) if _is_load(item))
+    # Of each load one register: a load of a vector is one load on its way.
+    loads = (sorted(names)[:1] for item, names in zip(instructions, writes, strict=True) if _is_load(item))
     loaded = as_bits(set[str]().union(*loads), places)
     found: dict[int | None, RolePressure] = {}
     for index, instruction in enumerate(instructions):
@@ -283,17 +285,31 @@ def _overlapped(
 ) -> set[int]:
     """Places in blocks with many loads from global memory, or with many long chains of arithmetic: an assembler starts
     the next ones before the last are done."""
-    found: set[int] = set()
+    slow: dict[tuple[int, int], int] = {}
+    together: dict[object, int] = {}
     for begin, end in basic_blocks(successors):
         depths: dict[str, int] = {}
-        slow = 0
+        many = 0
         for index in range(begin, end):
             depth = 1 + max((depths.get(name, 0) for name in reads[index]), default=0)
             depths.update(dict.fromkeys(writes[index], depth if instructions[index].row in _CHAINED else 0))
-            slow += _is_load(instructions[index]) or depth == _LONG_CHAIN
-        if slow >= _MANY_SLOW:
+            many += _is_load(instructions[index]) or depth == _LONG_CHAIN
+        slow[begin, end] = many
+        guard = _skipped_by(instructions, begin)
+        together[guard] = together.get(guard, 0) + many
+    found: set[int] = set()
+    for (begin, end), many in slow.items():
+        guard = _skipped_by(instructions, begin)
+        if max(many, together[guard] if guard is not None and many else 0) >= _MANY_SLOW:
             found.update(range(begin, end))
     return found
+
+
+def _skipped_by(instructions: Sequence[Instruction], begin: int) -> object:
+    """The guard of the branch that a block is entered by not taking, or None. Blocks under one guard run together: an
+    assembler makes one of them."""
+    before = instructions[begin - 1] if begin else None
+    return before.guard if before is not None and before.row == "bra" else None
 
 
 def _is_load(instruction: Instruction) -> bool:
