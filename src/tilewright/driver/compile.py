@@ -152,6 +152,10 @@ def compile_kernel(
         assembled=assembled, progress=progress,
     )  # fmt: skip
     compilation = once(wanted=wanted)
+    if _spills(compilation) and wanted.stream_k is None and _streams(compilation):
+        # Loops over parts of tiles take registers that whole tiles leave.
+        wanted = replace(wanted, stream_k=False)
+        compilation = once(wanted=wanted)
     if not _spills(compilation):
         return compilation
     assert compilation.assembly is not None
@@ -175,6 +179,11 @@ def compile_kernel(
 
 def _spills(compilation: Compilation) -> bool:
     return compilation.assembly is not None and compilation.assembly.spill_bytes > 0
+
+
+def _streams(compilation: Compilation) -> bool:
+    decisions = compilation.decisions
+    return isinstance(decisions, PipelineDecisions) and decisions.streamed > 0
 
 
 def _compile_once(
