@@ -221,18 +221,19 @@ def _compile_once(
     with clock.step("emit"):
         ptx = lower_to_ptx(list(modules.values()), target)
         plan = launch_plan(lowered)
+    assembly: Assembly | None = None
+    if assembled:
+        with clock.step("assemble"):
+            assembly = assemble(ptx, target, name=kernel.name)
     text_proof: Proven | None = None
     staged: tuple[StagedStore, ...] = ()
-    if rerun:
+    # A text that spills is not handed out, so there is nothing to prove of it.
+    if rerun and (assembly is None or assembly.spill_bytes == 0):
         with clock.step("prove addresses"):
             staged = accept_addresses(staged_stores(read(ptx), plan.launches), kernel.name)
         with clock.step("prove text"):
             verdict = reprove(module, ptx, target, kernel.name)
             text_proof = accept(verdict, f"the emitted text of {kernel.name}")
-    assembly: Assembly | None = None
-    if assembled:
-        with clock.step("assemble"):
-            assembly = assemble(ptx, target, name=kernel.name)
     return Compilation(
         kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
         clock.seconds,
