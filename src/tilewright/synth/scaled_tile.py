@@ -1,4 +1,4 @@
-"""Which tile suits a product that is scaled inside its loop, and shall several CTAs share its slices?
+"""Which tile suits a product that is promoted slot by slot, scaled or not, and shall several CTAs share its slices?
 
 A slot costs more than the tensor core's time: between two products of a consumer lie the wait for the first, one
 multiply-add for each of its accumulators, and the barriers. More consumers hide that of each other, and wider parts
@@ -59,7 +59,7 @@ _FITTED = _Parameters(start=4000, slot=40, register=3.1, paired=2.5, meeting=150
 def choose_scaled_shape(
     rates: Rates, question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]
 ) -> TileShape | None:
-    """The best shape for a scaled product; None where it is not one, or a wish leaves nothing to choose."""
+    """The best shape for such a product; None where it is not one, or a wish leaves nothing to choose."""
     wishes = (wanted.tile, wanted.consumers, wanted.split, wanted.cluster, wanted.depth, wanted.swapped)
     if not question.scaled_depth or question.batch > 1 or any(each is not None for each in wishes):
         return None
