@@ -8,6 +8,9 @@ predicted and measured times over all runs (which differences between products m
 product (which is what a choice needs), and, for each product, the time of the best configuration over that of the one
 predicted to be fastest, and over that of the compiler's choice.
 
+`--from FILE` times nothing and needs no GPU: it predicts again, with the model as it stands, what a result file's runs
+took, and writes that file with the new predictions.
+
 The kernels' protocols are proved; the second proof, of each text on a small instance, is made with `--texts` alone,
 since it takes longer than all else. Values are compared with torch's.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import multiprocessing
 import os
 import random
@@ -23,7 +27,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,11 +96,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default 0)")
     parser.add_argument("--texts", action="store_true", help="prove each text too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
+    parser.add_argument("--from", dest="stored", type=Path, help="predict the runs of this result file again")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     begin = time.perf_counter()
+    if arguments.stored is not None:
+        return predict_again(arguments.stored, arguments.results)
     jobs = [job for shape in SHAPES for job in drawn(shape, arguments)]
     context = multiprocessing.get_context("spawn")  # CUDA may not be used on both sides of a fork
     with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
@@ -240,6 +247,62 @@ def measure(torch: Any, shape: Shape, made: Sequence[Made], replays: int) -> lis
         Run(shape, not job.wishes, kept, round(predicted, 2), round(statistics.median(found), 2))
         for (job, (_, kept, predicted)), found in zip(made, times, strict=True)
     ]
+
+
+# ---------------------------------------------------------------- stored runs
+
+
+def predict_again(stored: Path, results: Path) -> int:
+    """Write a result file with what the model now predicts of its runs, measured times, date and versions as they are.
+
+    Raises TilewrightError where a stored configuration is no longer decided.
+    """
+    document = json.loads(stored.read_text(encoding="utf-8"))
+    runs = [Run(tuple(row["shape"]), row["chosen"], row["kept"], 0.0, row["microseconds"]) for row in document["rows"]]
+    with ProcessPoolExecutor(os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        runs = list(pool.map(_predicted, runs, chunksize=32))
+    for shape in SHAPES:
+        print(line_of(shape, [each for each in runs if each.shape == shape]))
+    for line in summary(runs):
+        print(line)
+    document["rows"] = [asdict(each) for each in runs]
+    results.mkdir(parents=True, exist_ok=True)
+    path = results / "model.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"written to {path}")
+    return 0
+
+
+def _predicted(run: Run) -> Run:
+    from tilewright.base.element import Element
+    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.frontends.tile.trace import trace
+    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.ir.tile_facts import the_program
+    from tilewright.synth.decide import decide
+    from tilewright.synth.time_model import predicted_time
+    from tilewright.synth.wanted import Wanted
+    from tilewright.targets import target
+
+    kept, kinds = run.kept, {each.name: Element.BF16 for each in matmul_kernel.parameters}
+    program = the_program(
+        trace(matmul_kernel, dict(zip("MNK", run.shape, strict=True)), kinds, {"b": (1, run.shape[2])})
+    )
+    wanted = Wanted(
+        tile=(kept["tile_m"], kept["tile_n"]),
+        depth=kept["tile_k"],
+        consumers=kept["consumers"],
+        swapped=bool(kept["swapped"]),
+        split=kept["split"],
+        turns=bool(kept["turns"]),
+        cluster=(kept["cluster_m"], kept["cluster_n"]),
+        release_distance=1,
+        stream_k=False,
+    )
+    decided = decide(program, target("sm_90a"), wanted)
+    assert isinstance(decided, PipelineDecisions)
+    time = predicted_time(replace(decided, **kept), run.shape, target("sm_90a"))
+    return replace(run, predicted_microseconds=round(time.microseconds, 2))
 
 
 # ---------------------------------------------------------------- how good the ranking is
