@@ -7,8 +7,8 @@ before; so it begins when the other has waited for all slots of the tile before.
 arrival a phase: unit 0's first wait passes at once, as of the phase before the first; unit 1's is for unit 0's first
 tile.
 
-Each CTA of a cluster has barriers of turns of its own. Not handled: more units than two. Sources: PTX ISA, mbarrier.try_wait (parity of the phase before),
-mbarrier.arrive. Checked by: tests/lower/test_turns.py, and `contract`.
+Each CTA of a cluster has barriers of turns of its own. Not handled: more units than two. Sources: PTX ISA,
+mbarrier.try_wait (parity of the phase before), mbarrier.arrive. Checked by: tests/lower/test_turns.py, and `contract`.
 """
 
 from __future__ import annotations
