@@ -12,8 +12,9 @@ from tilewright.targets import target
 LAYOUTS = register_layouts(64)
 
 
-def stages(source, destination, element_bytes):
+def stages(source: str, destination: str, element_bytes: int) -> list[tuple[ExchangePlan, Stage]]:
     plans = candidate_plans(LAYOUTS[source], LAYOUTS[destination], element_bytes, "sm_90a")
+    assert isinstance(plans, tuple)
     return [(plan, step) for plan in plans for step in plan.steps if isinstance(step, Stage)]
 
 
@@ -28,7 +29,7 @@ def stages(source, destination, element_bytes):
         ("column8", "dot B, 8 bits", 1, False),
     ],
 )
-def test_rounds_where_they_pay(source, destination, element_bytes, dealt_here):
+def test_rounds_where_they_pay(source: str, destination: str, element_bytes: int, dealt_here: bool) -> None:
     plan = plan_exchange(LAYOUTS[source], LAYOUTS[destination], element_bytes, "sm_90a")
     assert isinstance(plan, ExchangePlan)
     (stage,) = [step for step in plan.steps if isinstance(step, Stage)]
@@ -38,7 +39,7 @@ def test_rounds_where_they_pay(source, destination, element_bytes, dealt_here):
 
 
 @pytest.mark.parametrize("pair", [("row4", "column8"), ("wgmma D", "dot A, 8 bits"), ("row8", "mma D, warps apart")])
-def test_rounds_cover_every_access_once(pair):
+def test_rounds_cover_every_access_once(pair: tuple[str, str]) -> None:
     seen = 0
     found_stages = [(size, stage) for size in (1, 2, 4) for _, stage in stages(*pair, size)]
     for element_bytes, stage in found_stages:
@@ -51,7 +52,7 @@ def test_rounds_cover_every_access_once(pair):
     assert seen
 
 
-def test_what_needs_everything_goes_in_one_round():
+def test_what_needs_everything_goes_in_one_round() -> None:
     """A single store, of which no part can wait."""
     plan = plan_exchange(LAYOUTS["row8"], LAYOUTS["column8"], 2, "sm_90a")
     assert isinstance(plan, ExchangePlan)
@@ -60,7 +61,7 @@ def test_what_needs_everything_goes_in_one_round():
     assert dealt(one, 2) == one
 
 
-def test_warps_that_would_drift_apart_take_narrower_accesses():
+def test_warps_that_would_drift_apart_take_narrower_accesses() -> None:
     plan = plan_exchange(LAYOUTS["row4 warps across"], LAYOUTS["column8 high warps"], 4, "sm_90a")
     assert isinstance(plan, ExchangePlan) and plan.cost.barriers == 0
     facts = target("sm_90a")
