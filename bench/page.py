@@ -118,7 +118,8 @@ tables below are of launches in a stream, and are what counts.
 | `python -m bench large-tiles` | tiles shared by consumers, and tiles taken in turn; with `--rows-of-b`, of operands \
 whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
 | `python -m bench stream-k` | tiles left over after whole waves, streamed over all CTAs |
-| `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, beside its [schedule](schedules.md)'s interval |
+| `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, \
+beside its [schedule](schedules.md)'s interval |
 | `python -m bench computed` | operands computed in registers and in a workspace, and which is chosen |
 | `python -m bench unmapped` | operands of rows at multiples of 4 or 8 bytes: copied by threads, or by a launch before |
 | `python -m bench registers --speeds` | registers that wait in shared memory beside narrower tiles; many operands in \

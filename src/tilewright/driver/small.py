@@ -183,9 +183,7 @@ def small_instance(module: ModuleOp) -> ModuleOp:
                 large = the_program(module).extents
                 slices = -(-large[decisions.contracted] // decisions.tile_k)
                 stream = small_stream(decisions, _tiles(decisions, large), slices)
-                small = replace(
-                    small, ctas=stream.ctas, streamed=stream.streamed, head_slices=stream.head_slices
-                )
+                small = replace(small, ctas=stream.ctas, streamed=stream.streamed, head_slices=stream.head_slices)
             program.attributes["decisions"] = to_attribute(small)
     return copy
 

@@ -25,12 +25,11 @@ class Wanted:
     itself. turns: whether two consumers take whole tiles in turn. schedule: how the loop over the contracted axis
     is scheduled. computed: where an operand that is computed elementwise is computed. release_distance: products issued
     after a slot's own before it is released. tile_order: in which order tiles are taken; tile_group: the tiles along m
-    of a band of that order. spill_slots: registers
-    of a consumer's thread that may wait in shared memory. unmapped: how an operand that no tensor map describes is
-    brought. aligned: of misaligned parameters, bytes of whose multiples one is their address, where that is more than an
-    element. accumulation: "precise" if sums are kept in float32, in two levels where the tensor core keeps fewer bits
-    (see `synth.accumulation`); "fast" if by the tensor core alone. stream_k: whether tiles left over after whole waves
-    are dealt out to all CTAs slice by slice.
+    of a band of that order. spill_slots: registers of a consumer's thread that may wait in shared memory. unmapped: how
+    an operand that no tensor map describes is brought. aligned: of misaligned parameters, bytes of whose multiples one
+    is their address, where that is more than an element. accumulation: "precise" if sums are kept in float32, in two
+    levels where the tensor core keeps fewer bits (see `synth.accumulation`); "fast" if by the tensor core alone.
+    stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
     """
 
     tile: tuple[int, int] | None = None
