@@ -117,7 +117,7 @@ tables below are of launches in a stream, and are what counts.
 | `python -m bench model` | predicted times of decided pipelines, and whether the first choice is among the best |
 | `python -m bench large-tiles` | tiles shared by consumers, and tiles taken in turn; with `--rows-of-b`, of operands \
 whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
-| `python -m bench stream-k` | tiles left over after whole waves, streamed over all CTAs |
+| `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
 | `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, \
 beside its [schedule](schedules.md)'s interval |
 | `python -m bench computed` | operands computed in registers and in a workspace, and which is chosen |

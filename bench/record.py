@@ -38,12 +38,12 @@ _SAYS_NOTHING = ("--results", "--kernels", "--jobs", "--folder")
 """Options about where files lie and how many processes compile, which say nothing about the numbers."""
 
 
-def write(name: str, rows: list[dict[str, object]], folder: Path) -> Path:
-    """Write `rows` to FOLDER/NAME.json with versions and the command; returns the path."""
+def write(name: str, rows: list[dict[str, object]], folder: Path, *, module: str = "bench") -> Path:
+    """Write `rows` to FOLDER/NAME.json with versions and the command, of the module that was run; returns the path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     document = {
-        "command": "python -m bench " + " ".join(without_option(sys.argv[1:], *_SAYS_NOTHING)),
+        "command": " ".join(["python -m", module, *without_option(sys.argv[1:], *_SAYS_NOTHING)]),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "versions": versions(),
         "rows": rows,

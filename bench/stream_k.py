@@ -1,4 +1,6 @@
-"""Tiles left over after whole waves, streamed over all CTAs, against the same tiles taken whole.
+"""Tiles left over after whole waves, with the help of idle CTAs (stream-K), against the same tiles taken whole.
+
+    python -m bench stream-k [--shape M,N,K] [--rounds N] [--results FOLDER]
 
 What the cost of the exchange in `synth.stream_k` is fitted to: every variant beside torch.mm, as in `large_tiles`.
 """

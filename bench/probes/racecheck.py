@@ -45,7 +45,7 @@ def main() -> int:
                 hazards = [_hazards([str(program), str(order), str(rounds)]) for _ in range(arguments.runs)]
                 rows.append({"order": words, "rounds": rounds, "hazards": hazards})
                 print(f"{words}, {rounds} rounds: hazards in each run {hazards}", flush=True)
-    print(f"written to {write('racecheck', rows, arguments.results)}")
+    print(f"written to {write('racecheck', rows, arguments.results, module='bench.probes.racecheck')}")
     return 0
 
 
