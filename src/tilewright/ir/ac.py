@@ -15,8 +15,9 @@ What a value of each type means:
 - `!ac.staged<buffer, state>`: bytes of an output tile in shared memory: "written" by generic stores, "fenced" towards
   the async proxy, "ready" for the copy engine. Linear.
 
-Loops, types, two-level accumulation and operands from registers stand in `ac_loops`, `ac_types`, `ac_promotion` and
-`ac_register_operand`; they belong to the same dialect.
+Loops, types, two-level accumulation, operands from registers, copies by threads and tiles that CTAs share through
+memory stand in `ac_loops`, `ac_types`, `ac_promotion`, `ac_register_operand`, `ac_async_copy` and `ac_stream`; they
+belong to the same dialect.
 
 Types make most misuse unrepresentable within one block; what crosses loops, groups and roles (phases, parities, counts,
 reuse before release, deadlock) is proved by `contract`. Ops print and parse in MLIR's generic form. Emission is

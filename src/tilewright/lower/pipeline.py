@@ -8,9 +8,9 @@ In a cluster of two CTAs, the operand that both need is loaded half by each and 
 only when the consumers of both CTAs have released it.
 
 What is particular to a kind of product stands beside: `async_copy` (operands that threads copy), `tile_place` (tiles of
-batches and of groups of rows), `turns`, `split_product`, `scaled_product`, `register_product`, `prefetch`, and
-`pipeline_epilogue` for what comes after the loop. Not handled, because nothing is decided so: several loops, dots
-without an operand in common.
+batches and of groups of rows), `turns`, `split_product`, `stream_product` (tiles that two CTAs share),
+`scaled_product`, `register_product`, `prefetch`, and `pipeline_epilogue` for what comes after the loop. Not handled,
+because nothing is decided so: several loops, dots without an operand in common.
 Checked by: tests/lower/test_ptx_text.py and test_values.py, and the tests of each kind.
 """
 

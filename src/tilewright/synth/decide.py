@@ -2,9 +2,10 @@
 
 Order of choice: tile shape with its orientation (the output's contiguous axis runs along the accumulator's columns
 unless rows are few), by a closed form for the kind of product; whether consumers take whole tiles in turn; the cluster;
-operand paths (a legal tensor map, else a workspace with padded rows); stages, staging and registers by what the
-target's shared memory and register file hold; last the schedule of the loop. Each step is one function of plain values
-in a module of its own, and may be replaced alone.
+operand paths (a legal tensor map, else copies by threads or a workspace with padded rows); stages, staging and
+registers by what the target's shared memory and register file hold; the schedule of the loop, with how late slots are
+released; last, which tiles idle CTAs help with. Each step is one function of plain values in a module of its own, and
+may be replaced alone.
 
 Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
 rows in groups (`synth.grouped`); programs without a dot. What the language has beyond is refused at the author's line
