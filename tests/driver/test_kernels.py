@@ -207,3 +207,17 @@ def test_a_program_is_short_and_made_once():
     assert kernels.product_kernel("none", False, False) is kernels.matmul_kernel
     for kernel in (kernels.grouped_kernel("none", True), kernels.gated_kernel("silu"), kernels.masked_kernel("none")):
         assert len(kernel.source.splitlines()) <= 60
+
+
+def test_fast_accumulation_is_another_program_and_no_choice_for_blocks():
+    m, n, k = 24, 136, 272
+    a, b = random(18, m, k, dtype=E4M3), random(19, n, k, dtype=E4M3).T
+    one = np.ones((), np.float32)
+    reference = exact(a) @ exact(b)
+    for fast in (False, True):
+        result = tw.matmul(a, b, scale_a=one, scale_b=one, fast_accumulation=fast)
+        # The machine's tensor core adds in float32.
+        assert error(result, reference) < 1.02 * rounded_once(reference, BF16)
+    blocks = np.ones((m, 3), np.float32), np.ones((3, 2), np.float32)
+    with pytest.raises(tw.TilewrightError, match="cannot be summed by the tensor core alone"):
+        tw.matmul(a, b, scale_a=blocks[0], scale_b=blocks[1], fast_accumulation=True)
