@@ -2,7 +2,7 @@
 
 Sharing a tile, both end it together, and the tensor core waits while both store. In turns, one stores while the other
 multiplies, so that a tile's epilogue costs no time but for the CTA's last. Each then needs the accumulators of a whole
-tile: `columns` registers a thread where the tile has 128 rows, which leaves room for no more than 208 columns.
+tile: `columns` registers a thread where the tile has 128 rows, which leaves room for no more than 200 columns.
 
 Not handled: scaled products, a shared contracted axis, groups of rows.
 Checked by: tests/synth/test_turns.py.
