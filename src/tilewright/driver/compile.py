@@ -1,7 +1,8 @@
-"""How a tile program becomes a proven, assembled program: trace, decide, lower, prove, emit, prove again, assemble.
+"""How a tile program becomes a proven, assembled program: trace, decide, lower, prove, emit, assemble, prove again.
 
 Each step is a call of the floor that owns it, timed. A program that either proof refutes, or cannot decide, is not
-handed out: it would be a fault of this compiler, and the findings say where. Checked by: tests/end_to_end/test_gemm.py.
+handed out: it would be a fault of this compiler, and the findings say where. One whose registers spill is decided anew
+(`driver.spills`). Checked by: tests/end_to_end/test_gemm.py.
 """
 
 from __future__ import annotations

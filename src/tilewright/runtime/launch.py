@@ -8,7 +8,8 @@ captured from `run` refers to them, so the plan must outlive the graph.
 What a launch asks is compared with what the module and the GPU offer before the driver is asked, because the driver's
 answer to every such mistake is the same CUDA_ERROR_INVALID_VALUE.
 
-Not handled: launches on several GPUs at once, cooperative launch.
+Not handled: launches on several GPUs at once, cooperative launch. Whether a grid whose CTAs wait for one another fits
+is asked of an idle GPU: what other streams hold of its room meanwhile is not seen.
 Source: CUDA Driver API, "Execution Control", cuLaunchKernelEx; PTX ISA, "Kernel Function Parameters".
 Checked by: tests/runtime/test_launch.py against a recording driver; tests/runtime/test_gpu.py on a GPU.
 """
