@@ -2,6 +2,7 @@
 """Operands that threads copy: values of ragged products by the CPU machine; the text is proved, and spoiled texts are
 refuted."""
 
+import re
 from functools import cache
 
 import ml_dtypes
@@ -165,6 +166,16 @@ def test_the_text_is_proved():
     assert isinstance(judged(small().ptx), Proven)
 
 
+def early(lines):
+    """One piece is copied while the ring is filled first, and never again."""
+    head = next(number for number, line in enumerate(lines) if line.startswith("loop_"))
+    counter = re.search(r"setp\.ge\.u32 %p\d+, (%r\d+)", lines[head + 1])[1]
+    at = next(number for number, line in enumerate(lines) if re.search(COPY, line))
+    spoiled = [f"\tsetp.lt.u32 %early, {counter}, 2;", f"\t@%early {lines[at].strip()}"]
+    declared = next(number for number, line in enumerate(lines) if ".reg .pred" in line)
+    return [*lines[:declared], "\t.reg .pred %early;", *lines[declared:at], *spoiled, *lines[at + 1 :]]
+
+
 FENCE, ARRIVE, COPY = r"fence\.proxy\.async\.shared::cta", r"cp\.async\.mbarrier\.arrive", r"cp\.async\.ca"
 EDITS = {
     "the first product is not fenced": (drop(FENCE, 0), {"PX103"}),
@@ -176,6 +187,7 @@ EDITS = {
     "one arrival more": (rewrite(r"(mbarrier\.init.*), 129;", r"\1, 130;"), {"MB113"}),
     "pieces of 8 bytes": (rewrite(r"\], 4, %p", "], 8, %p", 0), {"MF002"}),
     "one piece fewer": (drop(COPY, 0), {"LV101"}),
+    "one piece in the first slices alone": (early, {"LV101"}),
     "to another row": (rewrite(r"(cp\.async\.ca\S* \[%r\d+)\+1024\]", r"\1+512]"), {"LV101"}),
 }
 

@@ -37,7 +37,8 @@ _WARP_THREADS = 32
 
 @dataclass(slots=True)
 class BarrierTally:
-    """One mbarrier. arrivals and bytes: how many in each phase that ended; fills: byte ranges its copies wrote."""
+    """One mbarrier. arrivals and bytes: how many in each phase that ended; ranges: bytes that its copies wrote, in any
+    phase; by_threads: those of them that threads copied, by the phase in which their deferred arrivals counted."""
 
     count: int = 0
     phases: int = 0
@@ -45,6 +46,7 @@ class BarrierTally:
     expected_bytes: Counter[int] = field(default_factory=Counter[int])
     completed_bytes: Counter[int] = field(default_factory=Counter[int])
     ranges: set[Range] = field(default_factory=set[Range])
+    by_threads: dict[int, set[Range]] = field(default_factory=dict[int, set[Range]])
 
 
 @dataclass(slots=True)
@@ -125,7 +127,9 @@ class Tally:
     def _deferred_arrive(self, event: AsyncCopyArrive) -> None:
         barrier = self.cta(event.cta).barrier(event.address)
         barrier.arrivals[event.phase] += event.count if event.no_increment else 0
-        barrier.ranges.update(self._deferred.get((event.actor, event.arrival), ()))
+        copied = self._deferred.get((event.actor, event.arrival), set())
+        barrier.ranges.update(copied)
+        barrier.by_threads.setdefault(event.phase, set()).update(copied)
 
     def _registers(self, event: RegisterBudget) -> None:
         actor: WarpActor = event.actor
@@ -220,6 +224,10 @@ def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int]
         written = merged(full.ranges)
         if phases and written != slot:
             found.append(f"copies for slot {stage} write {written}, claimed are {slot}")
+        # No transaction counts what threads copy, so that each phase brings all of it is seen here.
+        shares = {merged(full.by_threads.get(phase, set())) for phase in range(phases)}
+        if len(shares) > 1:
+            found.append(f"threads copy to {len(shares)} different sets of bytes of slot {stage}, phase by phase")
     return found
 
 

@@ -2,7 +2,8 @@
 
 The instance has three streamed tiles for two helpers, one of which takes two heads, and whole tiles for both and for
 one of the owners: a step from head to head, or to whole tiles, that is right for one helper alone would show. Where a
-program has less, it is taken as it is. Heads have as many slices as no other quantity of the instance, if they can.
+program has less, it is taken as it is. Heads and tails have as many slices as no other quantity of the instance, if
+they can: where two are the same number, one of them in place of the other would not show.
 Checked by: tests/driver/test_small_streams.py.
 """
 
@@ -31,11 +32,14 @@ class SmallStream:
 def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     """The instance of decisions that stream. tiles, slices: of the program, in all and of each tile."""
     streamed = min(_STREAMED, d.streamed)
-    # A CTA's parts and its whole tile together fill a ring's slots twice.
     head = min(d.head_slices, _HEAD_SLICES)
-    tail = min(slices - d.head_slices, d.stages)
-    ctas = streamed + min(_HELPERS, d.helpers)
-    return SmallStream(ctas, streamed, streamed + min(_WHOLE, tiles - d.streamed), head + tail, head)
+    helpers, whole = min(_HELPERS, d.helpers), min(_WHOLE, tiles - d.streamed)
+    ctas, taken = streamed + helpers, streamed + whole
+    # A CTA's parts and its whole tile together fill a ring's slots twice.
+    most = slices - d.head_slices
+    others = {head, streamed, helpers, ctas, taken}
+    tail = next((count for count in range(d.stages, most) if count not in others), most)
+    return SmallStream(ctas, streamed, taken, head + tail, head)
 
 
 def stream_quantities(d: PipelineDecisions, slices: int) -> list[int]:
