@@ -29,7 +29,7 @@ _HANDED_CYCLES = {True: 1700, False: 5000}
 the other unit's product;"""
 _HEAD_CYCLES = {True: 4200, False: 0}
 """the least that a head takes then, however short it is; and"""
-_TAKEN_CYCLES = {True: 3000, False: 8000}
+_TAKEN_CYCLES = {True: 4000, False: 8000}
 """what taking it up costs an owner, and what it must be worth besides. By `turns`; measured on an H200 by heads of
 several lengths (`python -m bench stream-k` shows what came of it)."""
 
