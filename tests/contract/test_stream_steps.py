@@ -111,6 +111,16 @@ def no_addition(module: ModuleOp) -> None:
     op.detach()
 
 
+def added_twice_and_never_stored(module: ModuleOp) -> None:
+    found(module, PartialStoreOp).detach()
+    op = found(module, PartialAddOp)
+    assert isinstance(op, PartialAddOp)
+    again = op.clone()
+    summing(module, "tail").insert_op_after(again, op)
+    op.sum.replace_all_uses_with(again.sum)
+    again.operands[list(again.operands).index(op.accumulator)] = op.sum
+
+
 def half_sum_used(module: ModuleOp) -> None:
     op = found(module, PartialAddOp)
     assert isinstance(op, PartialAddOp)
@@ -223,7 +233,7 @@ MUTATIONS: tuple[Callable[[ModuleOp], None], ...] = (
     no_store, two_stores, no_addition, half_sum_used, slot_of_a_row, slot_of_the_first_slice, no_unit, arrays_swapped,
     too_few_slots, flags_also_results, more_helpers, more_tiles_cut, one_role_cuts_more, whole_tiles_from_the_first,
     another_order, a_slice_left_out, parts_change_places, parts_of_one_length, a_role_without_tails,
-    counts_change_places, tail_before_heads,
+    counts_change_places, tail_before_heads, added_twice_and_never_stored,
 )  # fmt: skip
 
 

@@ -79,9 +79,9 @@ def check_streams(kernel: Kernel, findings: Findings) -> None:
     _check_numbers(kernel, parts, whole, findings)
     summing = {op.parent_op() for op in exchanges}
     roles = {part.parent_op() for part in summing if part is not None}
-    if len(roles) != 1 or len(exchanges) != 2:
+    if len(roles) != 1 or len(exchanges) != 2 or {type(op) for op in exchanges} != {PartialStoreOp, PartialAddOp}:
         findings.doubt(
-            f"{len(exchanges)} places that exchange partial sums; one role has to store and to add", parts[0]
+            f"{', '.join(op.name for op in exchanges)}: one role has to store a partial sum and to add one", parts[0]
         )
 
 
