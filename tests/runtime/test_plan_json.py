@@ -98,6 +98,7 @@ def plans(draw: st.DrawFn) -> LaunchPlan:
             shape := tuple(draw(st.lists(st.integers(0, 2**40), max_size=4))),
             tuple(draw(st.integers(0, 2**40)) for _ in shape),
             draw(st.sampled_from(["input", "output", "workspace"])),
+            draw(st.booleans()),
         )
         for name in names
     )
@@ -118,6 +119,7 @@ def plans(draw: st.DrawFn) -> LaunchPlan:
         st.lists(params, max_size=5).map(tuple),
         _grids,
         st.integers(0, 2**20),
+        st.booleans(),
         st.booleans(),
     )
     return LaunchPlan(buffers, tuple(draw(st.lists(launches, max_size=3))))
