@@ -66,7 +66,8 @@ This page is made from `bench/results` by `python -m bench.page`; every table na
   stand in the result file. Large products run at the power cap, so their clock falls; it falls for all contenders, who
   are never further apart than one turn.
 - **Right answers.** Every contender's result is compared with float64 on random inputs, on inputs near the end of the
-  type's range, and on inputs with NaNs and infinities, which must stand where float64 has them.
+  type's range, and on inputs with NaNs and infinities, which must stand where float64 has them. Tables tell the largest
+  error of the three; *inf* is one of float16, where a sum of more than 10,000 large numbers leaves the type's range.
 - **Nothing is left out.** A case that the compiler refuses, and a peer that cannot run one, are rows with their words.
 
 The peers, each tuned on the very arrays of the race:
