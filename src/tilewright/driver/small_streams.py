@@ -1,9 +1,10 @@
 """What does the small instance of a program look like whose first tiles are streamed over CTAs?
 
 The instance has three streamed tiles for two helpers, one of which takes two heads, and whole tiles for both and for
-one of the owners: a step from head to head, or to whole tiles, that is right for one helper alone would show. Where a
-program has less, it is taken as it is. Heads and tails have as many slices as no other quantity of the instance, if
-they can: where two are the same number, one of them in place of the other would not show.
+one of the owners: a step from head to head, or to whole tiles, that is right for one helper alone would show. Where
+CTAs take several whole tiles, each CTA has one and the first another, so that the step between them shows as well.
+Where a program has less, it is taken as it is. Heads and tails have as many slices as no other quantity of the
+instance, if they can: where two are the same number, one of them in place of the other would not show.
 Checked by: tests/driver/test_small_streams.py.
 """
 
@@ -33,8 +34,9 @@ def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     """The instance of decisions that stream. tiles, slices: of the program, in all and of each tile."""
     streamed = min(_STREAMED, d.streamed)
     head = min(d.head_slices, _HEAD_SLICES)
-    helpers, whole = min(_HELPERS, d.helpers), min(_WHOLE, tiles - d.streamed)
-    ctas, taken = streamed + helpers, streamed + whole
+    helpers = min(_HELPERS, d.helpers)
+    ctas, whole = streamed + helpers, tiles - d.streamed
+    taken = streamed + min(_WHOLE if whole <= d.ctas else ctas + 1, whole)
     # A CTA's parts and its whole tile together fill a ring's slots twice.
     most = slices - d.head_slices
     others = {head, streamed, helpers, ctas, taken}
