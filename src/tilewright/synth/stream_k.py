@@ -29,9 +29,11 @@ _HANDED_CYCLES = {True: 1700, False: 5000}
 the other unit's product;"""
 _HEAD_CYCLES = {True: 4200, False: 0}
 """the least that a head takes then, however short it is; and"""
-_TAKEN_CYCLES = {True: 4000, False: 8000}
-"""what taking it up costs an owner, and what it must be worth besides. By `turns`; measured on an H200 by heads of
-several lengths (`python -m bench stream-k` shows what came of it)."""
+_TAKEN_CYCLES = {True: 3000, False: 8000}
+"""what taking it up costs an owner. By `turns`; measured on an H200 by heads of several lengths (`python -m bench
+stream-k` shows what came of it)."""
+_WORTH_CYCLES = 6000
+"""Of a head: products with shorter ones were no quicker, and one was 4 % slower."""
 
 
 _FITTED_BYTES = 2
@@ -41,7 +43,7 @@ _FITTED_BYTES = 2
 @dataclass(frozen=True, slots=True)
 class Stream:
     """tiles: how many are streamed; ctas: over how many; head_slices: of each tile, a helper's; saved_cycles: of the
-    whole product's, expected."""
+    whole product's, expected, 0 where none are."""
 
     tiles: int
     ctas: int
@@ -102,7 +104,8 @@ def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: fl
     head = int((slices - heads * handed / slice_cycles) / (heads + 1))
     if head < least or heads * max(head * slice_cycles + handed, _HEAD_CYCLES[turns]) > slices * slice_cycles:
         return None
-    return Stream(left, ctas, head, head * slice_cycles - _TAKEN_CYCLES[turns])
+    worth = head * slice_cycles >= _WORTH_CYCLES
+    return Stream(left, ctas, head, head * slice_cycles - _TAKEN_CYCLES[turns] if worth else 0.0)
 
 
 def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:

@@ -45,9 +45,8 @@ facts `pipeline.*`, fitted to 270 runs of 19 shapes on an H200 (`python -m bench
 but for 0.7 % in the median."""
 _MOST_BYTE_COLUMNS = 192
 """Of tiles of 8-bit operands taken in turn: wider ones spill where rows and columns have factors (measured)."""
-_COUNTED_SAVING = 0.5
-"""Of what streaming is expected to save, where tiles of different shapes are compared: forecasts of two shapes' times
-differ by about as much from what is measured, and a tile whose waves come out even needs no forecast."""
+_LEAST_STREAMED_GAIN = 0.005
+"""For which another tile is taken because its last wave may be streamed."""
 _LEAST_GAIN = 0.003
 _FITTED_BYTES = 2
 _LEAST_FETCH = 0.7
@@ -162,14 +161,23 @@ def choose_turns(
     def cycles(tile: LargeTile) -> float:
         return _cycles(rates, question, tile.shape, target, turns=tile.turns)
 
+    def streamed_cycles(tile: LargeTile) -> float:
+        return cycles(tile) - expected_saving(rates, question, tile.shape, turns=tile.turns)
+
     # Of as good ones the widest, whose rows stay in registers for longest.
     best = min((*in_turn, *shared), key=lambda tile: (cycles(tile), -tile.shape.columns))
-    if cycles(best) > (1 - _LEAST_GAIN) * cycles(given):
+    expected = cycles(best)
+    if wanted.stream_k is not False:
+        other = min((*in_turn, *shared), key=lambda tile: (streamed_cycles(tile), -tile.shape.columns))
+        if streamed_cycles(other) < (1 - _LEAST_STREAMED_GAIN) * min(cycles(best), cycles(given)):
+            best = other
+            expected = streamed_cycles(best)
+    if expected > (1 - _LEAST_GAIN) * cycles(given):
         return given
     how = "in turn" if best.turns else "shared"
     reasons.append(
         f"tile {best.shape.rows}x{best.shape.columns}, {how} by {best.shape.consumers} consumers: about "
-        f"{cycles(best):.0f} cycles, epilogues counted, against {cycles(given):.0f}"
+        f"{expected:.0f} cycles, epilogues counted, against {cycles(given):.0f}"
     )
     return best
 
@@ -215,5 +223,4 @@ def _loop_cycles(rates: Rates, question: TileQuestion, shape: TileShape, target:
     epilogue = stored / target.limit("pipeline.store_bytes_per_cycle") + target.limit("pipeline.chunk_cycles") * chunks
     accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
     costs = TileCosts(round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves)
-    whole = loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
-    return whole - _COUNTED_SAVING * expected_saving(rates, question, shape, turns=turns)
+    return loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
