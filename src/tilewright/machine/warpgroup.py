@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine import tensor_core
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, TensorCoreActor
+from tilewright.machine.event import Access, Ranges, TensorCoreActor
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.fragment import accumulator_coordinates, operand_coordinates
 from tilewright.machine.lanes import Registers
@@ -219,16 +219,32 @@ class Warpgroup:
         return tensor_core.exact(bits, text.a_type)
 
 
-def operand_footprints(operation: Operation) -> list[Any]:
+def operand_footprints(operation: Operation) -> list[Ranges]:
     """Shared bytes that an operation reads: A's (if in shared memory) and B's."""
     text = operation.instruction
-    found: list[Any] = []
+    found: list[Ranges] = []
     if not text.a_registers:
         width = tensor_core.ELEMENT_BYTES[text.a_type]
         found.append(tensor_core.operand_ranges(operation.a_descriptor, 64, text.k, width, text.a_major))
     width = tensor_core.ELEMENT_BYTES[text.b_type]
     found.append(tensor_core.operand_ranges(operation.b_descriptor, text.n, text.k, width, text.b_major))
     return found
+
+
+def operand_bytes(operation: Operation) -> Ranges:
+    """The same bytes in one: sorted ranges, touching and overlapping ones joined."""
+    return _joined(tuple(operand_footprints(operation)))
+
+
+@lru_cache(maxsize=1024)
+def _joined(footprints: tuple[Ranges, ...]) -> Ranges:
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted({each for ranges in footprints for each in ranges}):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return tuple(joined)
 
 
 def own_rows(operation: Operation, index: int) -> tuple[tuple[int, int], ...]:

@@ -23,7 +23,7 @@ from tilewright.machine.warpgroup import (
     Operation,
     Warpgroup,
     WarpMatrixState,
-    operand_footprints,
+    operand_bytes,
     own_rows,
     settle,
     write_back,
@@ -192,10 +192,9 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             settle(warp)
         observe = warp.cta.cluster.observe
         if observe is not None:
-            shared = tuple(sorted({each for ranges in operand_footprints(operation) for each in ranges}))
             actor = TensorCoreActor(operation.number)
             rows = own_rows(operation, warp.index)
-            whole = merged_ranges(shared)
+            whole = operand_bytes(operation)
             observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, whole, instruction.span, rows))
 
     return Control(act, converged=True)
@@ -208,17 +207,6 @@ def _define(warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...]) ->
             warp.r[slot] = poison(WORD32.raw)
             if state.fenced is not None:
                 state.fenced[slot] = warp.r[slot]
-
-
-def merged_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Sorted ranges, with touching and overlapping ones joined."""
-    joined: list[tuple[int, int]] = []
-    for begin, end in ranges:
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((begin, end))
-    return tuple(joined)
 
 
 def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction, chained: bool) -> None:
