@@ -30,7 +30,8 @@ def negate(x: tw.Tensor["N"], y: tw.Tensor["N"]):
 def test_a_verdict_decides_the_exit_code(verdict, code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
-    monkeypatch.setattr(compiler, "verify", lambda module: verdict)
+    judge = compiler.judge
+    monkeypatch.setattr(compiler, "judge", lambda module: (verdict, judge(module)[1]))
     assert command_line.main(["compile", "program.py:negate", "--shape", "N=100"]) == code
     assert (tmp_path / "negate.twb").exists() == (code == 0)
 

@@ -92,7 +92,7 @@ def test_a_cluster_fetches_shared_operands_once() -> None:
 
 def test_a_split_sum_is_more_tiles_of_fewer_slices() -> None:
     bundle = bundle_of(128, 256, 1 << 16)
-    bundle = replace(bundle, decisions={**bundle.decisions, "partials": 4})
+    bundle = replace(bundle, decisions={**bundle.decisions, "split": 4})
     (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
     (whole,) = profile_report(bundle_of(128, 256, 1 << 16), table("matmul_4096_h200.csv")).kernels
     (quarter,) = profile_report(bundle_of(128, 256, 1 << 14), table("matmul_4096_h200.csv")).kernels

@@ -53,7 +53,8 @@ def decided(name: str) -> ModuleOp:
     """The tile program with its decisions. Shared: clone before changing it."""
     kernel, dims, wanted = PROGRAMS[name]
     module = trace(kernel, dims, dict.fromkeys((each.name for each in kernel.parameters), Element.BF16), None)
-    decide(the_program(module), target(TARGET), wanted)
+    # Slots released one product late, in every program: there is a wait that leaves a product pending, to be spoiled.
+    decide(the_program(module), target(TARGET), replace(wanted, release_distance=1))
     return module
 
 
