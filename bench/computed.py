@@ -20,9 +20,9 @@ from bench.record import write
 
 SHAPES = ((4096, 4096, 4096), (8192, 1024, 4096), (2048, 512, 4096), (4096, 14336, 4096), (1024, 256, 4096))
 _PROGRAMS = ("converted_first", "rows_scaled_first", "both_scaled_first")
-_LEAST_ERROR_RATIO = 2.0
-"""How many times the workspace's error the registers' may be before the row is called wrong: they sum the same
-products in the same order, so the errors are nearly equal."""
+_MOST_ERROR_RATIO = 1.01
+"""How many times the workspace's error the registers' may be before the row is called wrong: both multiply the same
+rounded operand, and their tiles alone differ."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def measure(torch: Any, name: str, shape: tuple[int, int, int], turns: int) -> d
     kind = torch.float16 if name == "converted_first" else torch.bfloat16
     left = [torch.randn(m, k, **options).to(kind) for _ in range(sets)]
     right = [torch.randn(n, k, **options) for _ in range(sets)]
-    factors = [torch.randn(extent, **options) for extent in (m, k)][: kernel_vectors(name)]
+    factors = [torch.randn(extent, **options) for extent in (m, k)][: len(kernel.parameters) - 3]
     operand = left[0].float()
     for factor, side in zip(factors, ((m, 1), (1, k)), strict=False):
         operand = operand * factor.float().view(side)
@@ -102,13 +102,8 @@ def measure(torch: Any, name: str, shape: tuple[int, int, int], turns: int) -> d
         "milliseconds": {way: round(statistics.median(values), 5) for way, values in times.items()},
         "chosen": "registers" if chosen.computed else "workspace",
         "errors": errors,
-        "right": errors["registers"] <= _LEAST_ERROR_RATIO * errors["workspace"],
+        "right": errors["registers"] <= _MOST_ERROR_RATIO * errors["workspace"],
     }
-
-
-def kernel_vectors(name: str) -> int:
-    """How many vectors of factors the program takes."""
-    return {"converted_first": 0, "rows_scaled_first": 1, "both_scaled_first": 2}[name]
 
 
 def _call(program: Any, left: list[Any], right: list[Any], factors: list[Any], out: Any) -> Callable[[int], None]:

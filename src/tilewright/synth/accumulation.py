@@ -3,7 +3,7 @@
 Tensor cores of compute capability 9.0 add products of 8-bit numbers in fewer bits than float32 has, so that the error
 of a long sum grows with its length. In two levels each slot's sum is the tensor core's, and the threads add it to a
 total in float32 (`lower.scaled_product`): the error is that of a sum as long as a slot. That takes registers for two
-accumulators, one addition for each number of a slot, and so about a tenth of the speed.
+accumulators, one addition for each number of a slot, and some of the speed (`python -m bench fp8` has both).
 
 What is written, `acc += tw.dot(...)`, is a sum in float32; so operands of 8 bits are summed in two levels unless "fast"
 is asked for. Operands of 16 bits lose nothing in the tensor core.

@@ -30,10 +30,10 @@ the other unit's product;"""
 _HEAD_CYCLES = {True: 4200, False: 0}
 """the least that a head takes then, however short it is; and"""
 _TAKEN_CYCLES = {True: 3000, False: 8000}
-"""what taking it up costs an owner. By `turns`; measured on an H200 by heads of several lengths (`python -m bench
-stream-k` shows what came of it)."""
+"""what taking it up costs an owner. By `turns`; fitted by hand to heads of several lengths on an H200, as
+`python -m bench stream-k` measures."""
 _WORTH_CYCLES = 6000
-"""Of a head: products with shorter ones were no quicker, and one was 4 % slower."""
+"""Of a head: of products with shorter ones some gained a little by streaming, and one lost more than any of them."""
 
 
 _FITTED_BYTES = 2

@@ -33,8 +33,7 @@ _SECOND_LINE = 1.2
 """What fetching a row of a box from two lines costs more than from one, and"""
 _SECOND_SECTOR = 1.22
 """how many times as much all rows of a box cost where they begin inside a sector; fitted to the times of 133 kernels of
-seven products with rows of B in memory on an H200 (`python -m bench large-tiles --rows-of-b`), of whose choices by this
-model the worst took 3 % longer than the best."""
+seven products with rows of B in memory on an H200, which `python -m bench large-tiles --rows-of-b` measures."""
 _TRIED: tuple[tuple[int, int, int], ...] = (
     (128, 256, 2),
     (256, 128, 2),

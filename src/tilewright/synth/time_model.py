@@ -9,10 +9,9 @@ everywhere lower the clock until the board's power is kept. Longest is meant sof
 perfectly.
 
 Parameters were fitted to 1020 times of 20 products on an H200 (`python -m bench model`), the fast ones of each product
-counting most; fitted to ten of the products, the first choices in the ten others stayed nearly as good. Rates are
-target facts. It predicts for inputs that lie in device memory and a clock that is not held down from outside. Not
-handled: grouped rows, several launches (operands that are written anew first), scales inside the loop, the help of idle
-CTAs with the last wave (streamed tiles count as whole ones).
+counting most. Rates are target facts. It predicts for inputs that lie in device memory and a clock that is not held
+down from outside. Not handled: grouped rows, several launches (operands that are written anew first), scales inside the
+loop, the help of idle CTAs with the last wave (streamed tiles count as whole ones).
 It checks nothing and chooses nothing by itself. Checked by: tests/synth/test_time_model.py.
 """
 

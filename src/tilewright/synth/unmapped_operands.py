@@ -7,10 +7,9 @@ largest two, long along either side.
 
 What threads copy comes through the L1 cache, which is what shared memory leaves of one memory, and which bounds the
 bytes on their way. So kernels that copy so take the second largest division of that memory, by fewer stages, unless few
-would be left and the cache that remains holds what a slot needs. On an H200, with fewer stages and all else alike
-(`python -m bench unmapped`): 64 x 4096 x 4100 in 16.8 us with 5 stages of 24 KiB against 25.4 us with 9, 4096 cubed
-with both operands so in 242 us with 3 stages of 48 KiB against 289 us with 4; but with one operand so, 198 us with 4
-against 216 us with 3.
+would be left and the cache that remains holds what a slot needs. On an H200, all else alike, fewer stages were faster
+with one operand so and few rows, or with both; with one of many rows the most stages were (`python -m bench unmapped`
+compares numbers of stages).
 
 Not handled: clusters, and groups of rows, for which operands are copied first or refused. Checked by:
 tests/synth/test_async_copy.py.
