@@ -26,18 +26,9 @@ TILE_INDICES = 2
 """Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
 
 
-@irdl_op_definition
-class TilesOp(IRDLOperation):
-    """The persistent loop: this CTA's share of the output tiles, `symbol` of them, in an order fixed by its attributes.
+class _OrderedTiles(IRDLOperation):
+    """What loops over whole tiles have in common: how many, in which order, from which on, of how many matrices."""
 
-    Cluster c of C takes tiles c, c + C, ... of the order that `ir.tile_order` defines: groups of `raster_group` tiles
-    along m, then n, unless `order` names another.
-    tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
-    indices, then the carried values. batch: of so many matrices the tiles, one matrix after the other; the matrix's
-    index follows the tile's two. first_tile: of the order, before which tiles are another loop's (0 where absent).
-    """
-
-    name = "ac.tiles"
     symbol = prop_def(StringAttr)
     tiles_m = prop_def(IntAttr)
     tiles_n = prop_def(IntAttr)
@@ -45,9 +36,6 @@ class TilesOp(IRDLOperation):
     order = opt_prop_def(StringAttr)
     first_tile = opt_prop_def(IntAttr)
     batch = opt_prop_def(IntAttr)
-    carried = var_operand_def()
-    outputs = var_result_def()
-    body = region_def("single_block")
 
     @property
     def first(self) -> int:
@@ -64,7 +52,24 @@ class TilesOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TurnTilesOp(IRDLOperation):
+class TilesOp(_OrderedTiles):
+    """The persistent loop: this CTA's share of the output tiles, `symbol` of them, in an order fixed by its attributes.
+
+    Cluster c of C takes tiles c, c + C, ... of the order that `ir.tile_order` defines: groups of `raster_group` tiles
+    along m, then n, unless `order` names another.
+    tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
+    indices, then the carried values. batch: of so many matrices the tiles, one matrix after the other; the matrix's
+    index follows the tile's two. first_tile: of the order, before which tiles are another loop's (0 where absent).
+    """
+
+    name = "ac.tiles"
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class TurnTilesOp(_OrderedTiles):
     """The persistent loop of a role whose two units take the CTA's tiles in turn: the tile numbered i of the CTA's
     share, `symbol` of them, in the order of `ac.tiles`, is unit i mod 2's.
 
@@ -76,31 +81,11 @@ class TurnTilesOp(IRDLOperation):
     """
 
     name = "ac.turn_tiles"
-    symbol = prop_def(StringAttr)
-    tiles_m = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
-    order = opt_prop_def(StringAttr)
     skipped = prop_def(StringAttr)
-    first_tile = opt_prop_def(IntAttr)
-    batch = opt_prop_def(IntAttr)
     turns = operand_def(RingType)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
-
-    @property
-    def first(self) -> int:
-        return 0 if self.first_tile is None else self.first_tile.data
-
-    @property
-    def matrices(self) -> int:
-        return 1 if self.batch is None else self.batch.data
-
-    @property
-    def indices(self) -> int:
-        """Region arguments before the carried ones."""
-        return TILE_INDICES + (self.batch is not None)
 
 
 @irdl_op_definition

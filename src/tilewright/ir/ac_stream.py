@@ -41,8 +41,23 @@ STREAM_INDICES = 4
 """Region arguments of a loop over parts before the carried ones."""
 
 
+class _PartOfTiles(IRDLOperation):
+    """What loops over parts of tiles have in common."""
+
+    part = prop_def(StringAttr)
+    symbol = prop_def(StringAttr)
+    slices = prop_def(StringAttr)
+    first_slice = prop_def(IntAttr)
+    tiles_m = prop_def(IntAttr)
+    tiles_n = prop_def(IntAttr)
+    raster_group = prop_def(IntAttr)
+    order = opt_prop_def(StringAttr)
+    streamed = prop_def(IntAttr)
+    helpers = prop_def(IntAttr)
+
+
 @irdl_op_definition
-class StreamPartOp(IRDLOperation):
+class StreamPartOp(_PartOfTiles):
     """The CTA's heads, or its tail (`part`): runs its body `symbol` times.
 
     Tiles are numbered as by `ac.tiles` with the same tiles_m, tiles_n, raster_group and order; the first `streamed` of
@@ -53,38 +68,18 @@ class StreamPartOp(IRDLOperation):
     """
 
     name = "ac.stream_part"
-    part = prop_def(StringAttr)
-    symbol = prop_def(StringAttr)
-    slices = prop_def(StringAttr)
-    first_slice = prop_def(IntAttr)
-    tiles_m = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
-    order = opt_prop_def(StringAttr)
-    streamed = prop_def(IntAttr)
-    helpers = prop_def(IntAttr)
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
 
 
 @irdl_op_definition
-class TurnStreamPartOp(IRDLOperation):
+class TurnStreamPartOp(_PartOfTiles):
     """`ac.stream_part` of a role whose two units take work in turn: what the CTA does, heads, tail and whole tiles, is
     numbered from 0 on, and item i is unit i mod 2's. A unit's cursors pass over the slots of the other's items. turns:
     as of `ac.turn_tiles`."""
 
     name = "ac.turn_stream_part"
-    part = prop_def(StringAttr)
-    symbol = prop_def(StringAttr)
-    slices = prop_def(StringAttr)
-    first_slice = prop_def(IntAttr)
-    tiles_m = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
-    order = opt_prop_def(StringAttr)
-    streamed = prop_def(IntAttr)
-    helpers = prop_def(IntAttr)
     turns = operand_def(ac.RingType)
     carried = var_operand_def()
     outputs = var_result_def()
