@@ -9,7 +9,8 @@ product (which is what a choice needs), and, for each product, the time of the b
 predicted to be fastest, and over that of the compiler's choice.
 
 `--from FILE` times nothing and needs no GPU: it predicts again, with the model as it stands, what a result file's runs
-took, and writes that file with the new predictions.
+took, and writes that file with the new predictions. `--shape M,N,K`, repeatable, takes other products than the 20:
+some that the model was not fitted to.
 
 The kernels' protocols are proved; the second proof, of each text on a small instance, is made with `--texts` alone,
 since it takes longer than all else. Values are compared with torch's.
@@ -96,15 +97,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default 0)")
     parser.add_argument("--texts", action="store_true", help="prove each text too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
+    parser.add_argument("--shape", action="append", type=_parsed_shape, metavar="M,N,K", help="instead of the 20")
     parser.add_argument("--from", dest="stored", type=Path, help="predict the runs of this result file again")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+
+
+def _parsed_shape(text: str) -> Shape:
+    parts = text.split(",")
+    if len(parts) != 3 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text}: give three positive numbers, M,N,K")
+    m, n, k = map(int, parts)
+    return m, n, k
 
 
 def run(arguments: argparse.Namespace) -> int:
     begin = time.perf_counter()
     if arguments.stored is not None:
         return predict_again(arguments.stored, arguments.results)
-    jobs = [job for shape in SHAPES for job in drawn(shape, arguments)]
+    shapes = tuple(dict.fromkeys(arguments.shape or SHAPES))
+    jobs = [job for shape in shapes for job in drawn(shape, arguments)]
     context = multiprocessing.get_context("spawn")  # CUDA may not be used on both sides of a fork
     with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
         built = list(pool.map(build, jobs, chunksize=4))
@@ -114,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     torch.manual_seed(0)
     runs: list[Run] = []
-    for shape in SHAPES:
+    for shape in shapes:
         made = [(job, each) for job, each in zip(jobs, built, strict=True) if job.shape == shape and each is not None]
         runs += measure(torch, shape, distinct(made, arguments.configurations), arguments.replays)
         print(line_of(shape, [each for each in runs if each.shape == shape]), flush=True)
@@ -197,7 +208,8 @@ def build(job: Job) -> tuple[Bundle, dict[str, int], float] | None:
 
 _KEPT = (
     "tile_m", "tile_n", "tile_k", "stages", "consumers", "swapped", "split", "turns", "cluster_m", "cluster_n", "ctas",
-    "staging_slots", "launch_registers", "smem_bytes", "prefetch",
+    "staging_slots", "launch_registers", "smem_bytes", "prefetch", "release_distance", "raster_group", "streamed",
+    "head_slices",
 )  # fmt: skip
 
 Made = tuple[Job, tuple["Bundle", dict[str, int], float]]
@@ -261,7 +273,7 @@ def predict_again(stored: Path, results: Path) -> int:
     runs = [Run(tuple(row["shape"]), row["chosen"], row["kept"], 0.0, row["microseconds"]) for row in document["rows"]]
     with ProcessPoolExecutor(os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn")) as pool:
         runs = list(pool.map(_predicted, runs, chunksize=32))
-    for shape in SHAPES:
+    for shape in dict.fromkeys(each.shape for each in runs):
         print(line_of(shape, [each for each in runs if each.shape == shape]))
     for line in summary(runs):
         print(line)

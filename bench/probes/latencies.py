@@ -20,19 +20,16 @@ Source of the instructions: PTX ISA, mbarrier, bar, cp.async.bulk, wgmma. The ro
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from bench.probes.timed_kernels import TimedKernel, counted
 from tilewright.runtime import device as gpu
 
 LAPS = 256
-_REPEATS = 5
 _SHARED_BYTES = 192 * 1024
 _BUFFER_BYTES = 64 << 20
 
@@ -251,30 +248,14 @@ def _handoff(words: int) -> Probe:
 
 def measure() -> dict[str, float]:
     """Cycles (or warp instructions a cycle) by probe."""
-    cuda = gpu.driver()
-    opened = gpu.open_device(0)
-    gpu.check(cuda.cuCtxSetCurrent(cuda.CUcontext(opened.context)), "making the context current")
-    source, cycles = gpu.allocate(_BUFFER_BYTES, "source"), gpu.allocate(4 * 132, "cycles")
     found: dict[str, float] = {}
-    for probe in probes():
-        module = gpu.check(cuda.cuModuleLoadData((_HEADER + probe.text).encode() + b"\0"), probe.name)
-        function = gpu.check(cuda.cuModuleGetFunction(module, probe.name.encode()), probe.name)
-        attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        gpu.check(cuda.cuFuncSetAttribute(function, attribute, _SHARED_BYTES), "asking for shared memory")
-        least = float("inf")
-        for _ in range(_REPEATS):
-            values = [ctypes.c_uint64(source), ctypes.c_uint64(cycles), ctypes.c_uint32(LAPS)]
-            array = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-            launched = cuda.cuLaunchKernel(
-                function, probe.ctas, 1, 1, probe.threads, 1, 1, _SHARED_BYTES, 0, ctypes.addressof(array), 0
-            )
-            gpu.check(launched, f"launching {probe.name}")
-            gpu.check(cuda.cuCtxSynchronize(), f"running {probe.name}")
-            counted = np.zeros(probe.ctas, np.uint32)
-            gpu.copy_from_device(counted.ctypes.data, cycles, counted.nbytes)
-            least = min(least, float(np.median(counted)) / LAPS)
-        found[probe.name] = round(probe.told(least), 2)
-        print(f"{probe.name:24} {found[probe.name]:10.2f}", flush=True)
+    with gpu.current(gpu.open_device()):
+        source = gpu.allocate_zeroed(_BUFFER_BYTES, "source")
+        for probe in probes():
+            kernel = TimedKernel(probe.name, _HEADER + probe.text, probe.threads, probe.ctas, _SHARED_BYTES)
+            (cycles,) = counted(kernel, (source,), LAPS)
+            found[probe.name] = round(probe.told(cycles / LAPS), 2)
+            print(f"{probe.name:24} {found[probe.name]:10.2f}", flush=True)
     return found
 
 
