@@ -25,7 +25,7 @@ from typing import Any, Literal, cast
 
 from bench import suite
 from bench.device_state import Sampler
-from bench.gemm_suites import Product
+from bench.gemm_suites import Product, Wishes
 from bench.interleaved import Contender, captured, replay_milliseconds, sets_for
 from bench.peers_gemm import NAMES, Arrays, element, peers_of
 from bench.prepared import Refused, facts_of, load_prepared, prepare
@@ -33,6 +33,7 @@ from tilewright.base.plan import Launch
 from tilewright.runtime.call import Program
 
 _LAUNCH_TURNS = 7
+_TUNING_SECONDS = 2.0
 _BASE_ALIGNMENT_BYTES = 16
 _ELEMENT_BYTES = 2
 
@@ -73,6 +74,7 @@ class Case:
     b: View = DENSE
     c: View = DENSE
     dtype: Literal["bf16", "f16"] = "bf16"
+    wishes: Wishes = ()
 
     @property
     def views(self) -> tuple[tuple[str, int, int, View], ...]:
@@ -142,6 +144,10 @@ CASES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
     parser.add_argument("--peer", action="append", choices=NAMES, help="only these peers (default: all)")
+    parser.add_argument(
+        "--tuning-seconds", type=float, default=_TUNING_SECONDS, metavar="S",
+        help="how long into a case's tuning algorithms of cublasLt's list are still begun (default %(default)s)",
+    )  # fmt: skip
     suite.add_run_arguments(parser)
 
 
@@ -248,8 +254,9 @@ def measure(
     ours = Contender("ours", call, output, facts_of(program))
     product = Product(case.name, m, n, k, case.dtype, case.b.transposed)
     peers, absent = peers_of(
-        torch, product, Arrays(pairs), sets=sets, wanted=wanted, output=lambda: matrix(torch, m, n, case.c, dtype)
-    )
+        torch, product, Arrays(pairs), sets=sets, wanted=wanted,
+        output=lambda: matrix(torch, m, n, case.c, dtype), seconds=arguments.tuning_seconds,
+    )  # fmt: skip
     row |= suite.raced(
         torch, [ours, *peers], absent, pairs[0], lambda: pairs[0][0].double() @ pairs[0][1].double(),
         product.operations, sets, arguments, sampler,

@@ -7,7 +7,8 @@ Two parts. `--prepare` needs no GPU: plans and lowers every pair, has the peer c
 
 Each kernel takes its tile there and back `repeat` times, one CTA of four warps on every multiprocessor. Time is that of
 many round trips less that of few, over the difference, so that launch, loads and stores drop out. Every pair's result
-is compared with the tile that went in.
+is compared with the tile that went in. Pairs are timed in their list's order, or in another (`--order`, which has a
+result file of its own), so that a figure that hangs on what ran before shows.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _TRIPS = 4
 """Round trips in the body of either side's loop: between them the assembler folds how words are packed."""
 _WARM_UP = 2
 _WARMING_LAUNCHES = 2000
+ORDERS = ("listed", "reversed", "random")
 _FREE_CYCLES = 8.0
 """Round trips of both that take less are equal: they are no instructions, or a few moves."""
 
@@ -61,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--every", type=int, default=1, help="take every n-th pair only")
     parser.add_argument("--jobs", type=int, default=1, help="processes of --prepare (default 1)")
     parser.add_argument("--turns", type=int, default=11, help="timed turns of each kernel (default 11)")
+    parser.add_argument(
+        "--order", choices=ORDERS, default="listed", help="in which order pairs are timed (default %(default)s)"
+    )
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
@@ -68,11 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.prepare:
         prepare(arguments.folder, arguments.peer_python, arguments.every, arguments.jobs)
         return 0
-    rows = measure(arguments.folder, arguments.turns, arguments.every)
+    rows = measure(arguments.folder, arguments.turns, arguments.every, arguments.order)
     with zipfile.ZipFile(arguments.folder / _ARCHIVE) as archive:
         peer = json.loads(archive.read("index.json"))["triton"]
     summary = report(rows) | {"peer": f"Triton {peer}"}
-    print(f"written to {write('conversions', [summary, *rows], arguments.results)}")
+    name = "conversions" if arguments.order == "listed" else f"conversions-{arguments.order}"
+    print(f"written to {write(name, [summary, *rows], arguments.results)}")
     return 0 if all(row["ours_right"] for row in rows) else 1
 
 
@@ -295,45 +301,65 @@ class Device:
         return found
 
 
-def measure(folder: Path, turns: int, every: int) -> list[dict[str, Any]]:
+def in_order(entries: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    """The same entries in one of ORDERS; the random one is the same every time."""
+    match order:
+        case "reversed":
+            return entries[::-1]
+        case "random":
+            return [entries[place] for place in np.random.default_rng(11).permutation(len(entries))]
+        case _:
+            return entries
+
+
+def measure(folder: Path, turns: int, every: int, order: str = "listed") -> list[dict[str, Any]]:
+    """A row for each pair, in the order of timing."""
     device = Device()
     archive = zipfile.ZipFile(folder / _ARCHIVE)
-    index = json.loads(archive.read("index.json"))
-    random = np.random.default_rng(3)
-    rows: list[dict[str, Any]] = []
-    for entry in index["pairs"][::every]:
-        row = {name: entry[name] for name in ("source", "destination", "element_bytes", "rows", "there", "back")}
-        row |= {name: entry[name] for name in ("estimate", "ours_barriers", "theirs_barriers") if name in entry}
-        row |= {name: entry[name] for name in ("ours_shared_bytes", "theirs_shared_bytes") if name in entry}
-        given = random.integers(0, 256, entry["bytes"], dtype=np.uint8)
-        kernels: dict[str, tuple[ctypes.c_void_p, int]] = {}
-        for name in ("ours", "theirs", "other"):
-            if f"{name}_entry" not in entry:
-                continue
-            shared = entry[f"{name}_shared_bytes"]
-            cubin = archive.read(f"{entry['number']}.{name}.cubin")
-            kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared)
-            row[f"{name}_right"] = bool(np.array_equal(device.result(*kernels[name], given), given))
-        if not rows:
-            # The clocks rise in the first half second of work.
-            for _ in range(_WARMING_LAUNCHES):
-                device.milliseconds(*kernels["ours"], _MANY)
-        taken: dict[str, list[float]] = {name: [] for name in kernels}
-        for turn in range(_WARM_UP + turns):
-            for name, kernel in kernels.items():
-                few, many = (device.milliseconds(*kernel, repeat) for repeat in (_FEW, _MANY))
-                if turn >= _WARM_UP:
-                    taken[name].append((many - few) / (_MANY - _FEW) * 1e-3 * device.clock_hertz)
-        for name, cycles in taken.items():
-            row[name] = round(statistics.median(cycles), 1)
-            row[f"{name}_spread"] = round(max(cycles) - min(cycles), 1)
-        row |= {name: entry[name] for name in ("other_there", "other_back", "other_estimate") if name in entry}
-        if "theirs" in kernels:
-            free = max(row["ours"], row["theirs"]) < _FREE_CYCLES
-            row["ratio"] = 1.0 if free else round(row["theirs"] / max(row["ours"], 1.0), 3)
-        rows.append(row)
-        device.forget()
-    return rows
+    entries = in_order(json.loads(archive.read("index.json"))["pairs"][::every], order)
+    _warm_up(device, archive, entries[0])
+    return [_timed(device, archive, entry, turns) for entry in entries]
+
+
+def _warm_up(device: Device, archive: zipfile.ZipFile, entry: dict[str, Any]) -> None:
+    """The clocks rise in the first half second of work."""
+    shared = entry["ours_shared_bytes"]
+    kernel = device.kernel(archive.read(f"{entry['number']}.ours.cubin"), entry["ours_entry"], shared)
+    for _ in range(_WARMING_LAUNCHES):
+        device.milliseconds(kernel, shared, _MANY)
+    device.forget()
+
+
+def _timed(device: Device, archive: zipfile.ZipFile, entry: dict[str, Any], turns: int) -> dict[str, Any]:
+    """One pair's row."""
+    random = np.random.default_rng(entry["number"])
+    row = {name: entry[name] for name in ("source", "destination", "element_bytes", "rows", "there", "back")}
+    row |= {name: entry[name] for name in ("estimate", "ours_barriers", "theirs_barriers") if name in entry}
+    row |= {name: entry[name] for name in ("ours_shared_bytes", "theirs_shared_bytes") if name in entry}
+    given = random.integers(0, 256, entry["bytes"], dtype=np.uint8)
+    kernels: dict[str, tuple[ctypes.c_void_p, int]] = {}
+    for name in ("ours", "theirs", "other"):
+        if f"{name}_entry" not in entry:
+            continue
+        shared = entry[f"{name}_shared_bytes"]
+        cubin = archive.read(f"{entry['number']}.{name}.cubin")
+        kernels[name] = (device.kernel(cubin, entry[f"{name}_entry"], shared), shared)
+        row[f"{name}_right"] = bool(np.array_equal(device.result(*kernels[name], given), given))
+    taken: dict[str, list[float]] = {name: [] for name in kernels}
+    for turn in range(_WARM_UP + turns):
+        for name, kernel in kernels.items():
+            few, many = (device.milliseconds(*kernel, repeat) for repeat in (_FEW, _MANY))
+            if turn >= _WARM_UP:
+                taken[name].append((many - few) / (_MANY - _FEW) * 1e-3 * device.clock_hertz)
+    for name, cycles in taken.items():
+        row[name] = round(statistics.median(cycles), 1)
+        row[f"{name}_spread"] = round(max(cycles) - min(cycles), 1)
+    row |= {name: entry[name] for name in ("other_there", "other_back", "other_estimate") if name in entry}
+    if "theirs" in kernels:
+        free = max(row["ours"], row["theirs"]) < _FREE_CYCLES
+        row["ratio"] = 1.0 if free else round(row["theirs"] / max(row["ours"], 1.0), 3)
+    device.forget()
+    return row
 
 
 def report(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,12 @@ The library is called through ctypes (the `libcublasLt` that PyTorch itself has 
 for as its column-major transpose: cublasLt's A is our b, its B our a. Everything it may do is allowed: 64 MB of
 workspace, every reduction scheme, up to 32 algorithms. Source: cuBLAS documentation, section "Using the cublasLt API";
 values of the enumerations from `cublasLt.h` of CUDA 13.
+
+Of odd strides the list holds algorithms that take thousands of times as long as its best: seconds each, and a kernel
+that runs cannot be stopped. So each is called first on a corner of the same matrices (`corner_extents`: the same
+pointers, rows apart and remainders, a few tiles), and one that takes far longer there than the quickest did is not
+called on the whole. Tuning may also be given a number of seconds, after which what is left of the list, in the
+heuristics' order, is not tried. What was tried, and how long that took, is in the contender's notes.
 Not handled: batches, epilogues.
 """
 
@@ -13,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -31,9 +38,14 @@ from bench.interleaved import (
 
 WORKSPACE_BYTES = 64 << 20
 MOST_ALGORITHMS = 32
-_MOST_SLOW = 3
-"""So many algorithms far slower than the best are met in the heuristics' order before the rest is given up: those for
-odd strides are a thousand times slower than others."""
+CORNER_EXTENT = 256
+"""About how many rows and columns, and contracted elements, of the corner that is tried before the whole."""
+SLOW_CORNER = 30.0
+"""An algorithm that takes so many times the quickest's time on the corner is not tried on the whole: on so few tiles
+all that are any good take about as long as a launch."""
+NEAR = 1.5
+NEAR_MILLISECONDS = 0.05
+"""What is timed: single calls that take at most so many times the best and, for launching, so much longer."""
 _COMPUTE_32F = 68
 _R_32F = 0
 _TYPES = {"bfloat16": 14, "float16": 2, "float32": 0, "float8_e4m3fn": 28, "float8_e5m2": 29}
@@ -107,11 +119,26 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One algorithm: a call, its configuration, and its time in microseconds, which is 0 until it was timed."""
+    """One algorithm: a call on the whole, one on a corner of input set 0, and its configuration."""
 
     call: Callable[[int], object]
+    corner: Callable[[int], object]
     configuration: dict[str, int]
-    microseconds: float = 0.0
+
+
+def corner_extents(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """Extents of a corner: what is past CORNER_EXTENT is cut, and the remainder by 16 stays."""
+    m, n, k = (extent if extent <= CORNER_EXTENT + 15 else CORNER_EXTENT + extent % 16 for extent in (m, n, k))
+    return m, n, k
+
+
+@dataclass(frozen=True, slots=True)
+class _Layouts:
+    """cublasLt's descriptions of a, b and the result."""
+
+    a: ctypes.c_void_p
+    b: ctypes.c_void_p
+    c: ctypes.c_void_p
 
 
 class Plan:
@@ -149,9 +176,15 @@ class Plan:
                 self._set(_DESC_B_SCALE_MODE, ctypes.c_int32(mode_of_a))
         if fast_accumulation:
             self._set(_DESC_FAST_ACCUM, ctypes.c_int8(1))
-        self._b_layout = self._layout(b, (k, n) if b_transposed else (n, k), b_rows)
-        self._a_layout = self._layout(a, (m, k) if a_transposed else (k, m), a_rows)
-        self._c_layout = self._layout(output, (n, m), output.stride(0))
+
+        def layouts(m: int, n: int, k: int) -> _Layouts:
+            return _Layouts(
+                self._layout(a, (m, k) if a_transposed else (k, m), a_rows),
+                self._layout(b, (k, n) if b_transposed else (n, k), b_rows),
+                self._layout(output, (n, m), output.stride(0)),
+            )
+
+        self._whole, self._corner = layouts(m, n, k), layouts(*corner_extents(m, n, k))
         self._workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device="cuda")
         self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
 
@@ -194,18 +227,22 @@ class Plan:
         results = (_Result * MOST_ALGORITHMS)()
         count = ctypes.c_int()
         status = library.cublasLtMatmulAlgoGetHeuristic(
-            self._handle, self._operation, self._b_layout, self._a_layout, self._c_layout, self._c_layout,
-            preference, MOST_ALGORITHMS, results, ctypes.byref(count),
+            self._handle, self._operation, self._whole.b, self._whole.a, self._whole.c, self._whole.c, preference,
+            MOST_ALGORITHMS, results, ctypes.byref(count),
         )  # fmt: skip
         library.cublasLtMatmulPreferenceDestroy(preference)
         _check(status, "cublasLtMatmulAlgoGetHeuristic")
         return [
-            Candidate(self._caller(result.algorithm), self._configuration(result.algorithm))
+            Candidate(
+                self._caller(result.algorithm, self._whole),
+                self._caller(result.algorithm, self._corner),
+                self._configuration(result.algorithm),
+            )
             for result in results[: count.value]
             if not result.state
         ]
 
-    def _caller(self, algorithm: _Algorithm) -> Callable[[int], object]:
+    def _caller(self, algorithm: _Algorithm, layouts: _Layouts) -> Callable[[int], object]:
         library, torch = self._library, self._torch
         # Pointers are taken once: the arrays of an input set stay where they are.
         pointers = [(ctypes.c_void_p(b.data_ptr()), ctypes.c_void_p(a.data_ptr())) for a, b in self._pairs]
@@ -217,8 +254,8 @@ class Plan:
             b, a = pointers[index % len(pointers)]
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
             status = library.cublasLtMatmul(
-                self._handle, self._operation, one, b, self._b_layout, a, self._a_layout, zero, output,
-                self._c_layout, output, self._c_layout, chosen, workspace, ctypes.c_size_t(WORKSPACE_BYTES), stream,
+                self._handle, self._operation, one, b, layouts.b, a, layouts.a, zero, output, layouts.c, output,
+                layouts.c, chosen, workspace, ctypes.c_size_t(WORKSPACE_BYTES), stream,
             )  # fmt: skip
             _check(status, "cublasLtMatmul")
 
@@ -263,30 +300,29 @@ def best(
     scales: Scales | None = None,
     fast_accumulation: bool = False,
     name: str = "cublasLt",
+    seconds: float = math.inf,
 ) -> Contender:
-    """The fastest of the list as a contender. Each is timed on its own, and the three fastest again in turns."""
+    """The fastest of the list as a contender. Each is timed on its own, and the three fastest again in turns.
+
+    seconds: no algorithm is begun that long after the first one. Raises CublasError where none runs.
+    """
+    begin = time.perf_counter()
     plan = Plan(torch, pairs, output, scales=scales, fast_accumulation=fast_accumulation)
-    timed: list[tuple[float, int, Candidate]] = []
-    refused: list[str] = []
     offered = plan.candidates()
-    slow = 0
-    for place, candidate in enumerate(offered):
-        if slow == _MOST_SLOW:
-            break
-        fastest = min((entry[0] for entry in timed), default=math.inf)
-        try:
-            once = event_milliseconds(torch, candidate.call, SLOW * fastest + LOADING_MILLISECONDS)
-        except CublasError as error:
-            refused.append(str(error))
-            continue
-        if once > SLOW * fastest:
-            slow += 1
-            continue
-        graph = captured(torch, candidate.call, max(2, min(sets, 8)))
-        milliseconds = min(replay_milliseconds(torch, graph) for _ in range(3)) / max(2, min(sets, 8))
-        timed.append((milliseconds, place, candidate))
+    found = tried_in_order(
+        offered,
+        lambda call, hopeless: event_milliseconds(torch, call, hopeless),
+        seconds=seconds,
+        clock=time.perf_counter,
+    )
+    batch = max(2, min(sets, 8))
+    timed: list[tuple[float, int, Candidate]] = []
+    for place in found.worthy:
+        graph = captured(torch, offered[place].call, batch)
+        milliseconds = min(replay_milliseconds(torch, graph) for _ in range(3)) / batch
+        timed.append((milliseconds, place, offered[place]))
     if not timed:
-        raise CublasError(f"cublasLt offers no algorithm that runs: {sorted(set(refused))}")
+        raise CublasError(f"cublasLt offers no algorithm that runs: {sorted(set(found.refusals))}")
     timed.sort(key=lambda entry: entry[:2])
     finalists = timed[:3]
     batch = calls_for(finalists[0][0], sets)
@@ -295,13 +331,15 @@ def best(
     for _ in range(5):
         for times, graph in zip(seen, graphs, strict=True):
             times.append(replay_milliseconds(torch, graph) / batch)
-    milliseconds, (_, place, chosen) = min(
+    _, (_, place, chosen) = min(
         ((sorted(times)[2], entry) for times, entry in zip(seen, finalists, strict=True)), key=lambda pair: pair[0]
     )
     notes: dict[str, object] = {
         "offered": len(offered),
         "chosen": place,
-        "tried": len(timed) + len(refused) + slow,
+        "tried": found.tried,
+        "slow_on_the_corner": found.slow_on_the_corner,
+        "tuning_seconds": round(time.perf_counter() - begin, 2),
         "configuration": chosen.configuration,
         "library": version(),
         "first_over_best": next((time for time, at, _ in timed if at == 0), 0.0) / timed[0][0],
@@ -309,3 +347,52 @@ def best(
     if fast_accumulation:
         notes["accumulation"] = "fast"
     return Contender(name, chosen.call, output, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of calling a list's algorithms once. worthy: places of those worth timing; tried: how many were called
+    at all; slow_on_the_corner: how many of them on the corner alone; refusals: cublasLt's words."""
+
+    worthy: tuple[int, ...]
+    tried: int
+    slow_on_the_corner: int
+    refusals: tuple[str, ...]
+
+
+def tried_in_order(
+    offered: Sequence[Candidate],
+    milliseconds: Callable[[Callable[[int], object], float], float],
+    *,
+    seconds: float,
+    clock: Callable[[], float],
+) -> Tried:
+    """Call each of a list on the corner and then, where it was not slow there, on the whole; keep what takes little
+    longer than the best. milliseconds: times a call, at most twice, and once where it took longer than its second
+    argument; clock: in seconds. The first algorithm is tried in any case."""
+    times: dict[int, float] = {}
+    refusals: list[str] = []
+    quickest = fastest = math.inf
+    tried = slow = 0
+    begin = clock()
+    for place, candidate in enumerate(offered):
+        if place and clock() - begin > seconds:
+            break
+        tried += 1
+        try:
+            corner = milliseconds(candidate.corner, math.inf)
+        except CublasError:
+            # A split of the contracted axis may be too fine for so short a one.
+            corner = 0.0
+        quickest = min(quickest, corner or math.inf)
+        if corner > SLOW_CORNER * quickest:
+            slow += 1
+            continue
+        try:
+            times[place] = milliseconds(candidate.call, SLOW * fastest + LOADING_MILLISECONDS)
+        except CublasError as error:
+            refusals.append(str(error))
+            continue
+        fastest = min(fastest, times[place])
+    worthy = tuple(place for place, taken in times.items() if taken <= NEAR * fastest + NEAR_MILLISECONDS)
+    return Tried(worthy, tried, slow, tuple(refusals))

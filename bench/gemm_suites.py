@@ -12,6 +12,8 @@ from typing import Literal
 Dtype = Literal["bf16", "f16", "e4m3", "e5m2"]
 Scaling = Literal["none", "tensor", "row", "block"]
 Accumulation = Literal["precise", "fast"]
+Wishes = tuple[tuple[str, object], ...]
+"""Decisions that a case fixes: fields of `tilewright.synth.wanted.Wanted`, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Product:
     transposed: bool = True
     scaling: Scaling = "none"
     accumulation: Accumulation = "precise"
+    wishes: Wishes = ()
 
     @property
     def operations(self) -> float:

@@ -7,6 +7,7 @@ asked for float32 computation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,12 +58,14 @@ def peers_of(
     sets: int,
     wanted: Sequence[str] = NAMES,
     output: Callable[[], Any] | None = None,
+    seconds: float = math.inf,
 ) -> tuple[list[Contender], list[Absent]]:
-    """The peers that can run this product, each with an output of its own. output: makes one (default: dense rows)."""
+    """The peers that can run this product, each with an output of its own. output: makes one (default: dense rows);
+    seconds: how long into cublasLt's tuning algorithms of its list are still begun."""
     fresh = output or (lambda: empty_result(torch, product))
     makers: dict[str, Callable[[], list[Contender]]] = {
         "torch": lambda: _torch(torch, product, arrays, sets, fresh),
-        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets, fresh),
+        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets, fresh, seconds),
         "triton": lambda: _triton(torch, product, arrays, sets, fresh),
     }
     found: list[Contender] = []
@@ -117,16 +120,22 @@ def _torch_scales(arrays: Arrays, product: Product) -> tuple[Any, Any]:
     return arrays.a_scale.t().contiguous().t(), arrays.b_scale.t()
 
 
-def _cublaslt(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any]) -> list[Contender]:
+def _cublaslt(
+    torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any], seconds: float
+) -> list[Contender]:
     from bench.cublaslt import Scales, best
 
     output = fresh()
     if product.scaling == "none":
-        return [best(torch, arrays.pairs, output, sets=sets)]
+        return [best(torch, arrays.pairs, output, sets=sets, seconds=seconds)]
     a_scale = arrays.a_scale.t().contiguous() if product.scaling == "block" else arrays.a_scale
     scales = Scales(a_scale, arrays.b_scale, product.scaling)
     fast, name = product.accumulation == "fast", _accumulating("cublasLt", product)
-    return [best(torch, arrays.pairs, output, sets=sets, scales=scales, fast_accumulation=fast, name=name)]
+    return [
+        best(
+            torch, arrays.pairs, output, sets=sets, scales=scales, fast_accumulation=fast, name=name, seconds=seconds
+        )
+    ]  # fmt: skip
 
 
 def _triton(torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any]) -> list[Contender]:

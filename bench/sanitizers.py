@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-TOOLS = ("memcheck", "racecheck", "synccheck")
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 
 def run_kinds(arguments: argparse.Namespace) -> int:
@@ -121,7 +121,7 @@ def run_kinds(arguments: argparse.Namespace) -> int:
             rows.append({"case": repr(kind), "refused": found.message})
             continue
         work += [(kind.name, tool, bundle_path(arguments.kernels, kind)) for tool in TOOLS]
-    with ThreadPoolExecutor(max(1, arguments.jobs // 2)) as pool:
+    with ThreadPoolExecutor(max(1, arguments.jobs * 3 // 4)) as pool:
         results = list(pool.map(_sanitized, work))
     for (name, tool, _), (code, seconds, said) in zip(work, results, strict=True):
         rows.append({"case": name, "tool": tool, "exit": code, "seconds": seconds, "said": said})
