@@ -1,51 +1,54 @@
-"""What do the kernels of a suite wait for, and the vendor's beside? The GPU's counters of every case, in one table.
+"""What do the kernels of a suite wait for, and the peers' beside? The GPU's counters of every case, in one table.
 
-Ours are profiled from their bundles as `tilewright profile` does it; torch.mm in a process of its own over the same
-shapes, its kernels taken by their counters alone (memory operations left out). One line a case and side: time, clock,
-how busy the tensor pipe was, eligible warps, issue slots skipped, L2 and DRAM traffic, the largest stalls; and for ours
-how far each of the model's predictions was off. The result file has all readings, which is what a model is fitted to.
-Needs Nsight Compute and a GPU.
+All contenders of all cases are built, tuned and run in one process under Nsight Compute, as in a race
+(`bench.profiles_process`): same arrays, same tuning, one set of inputs; caches are flushed before each of the
+profiler's passes unless `--warm` is given. A line says: time, clock, how busy the tensor pipe was, eligible warps,
+issue slots skipped, L2 and DRAM traffic, the largest stalls; for ours, how far each of the model's predictions was off.
+Of several kernels times and traffic are added and shares are weighed by time. The result file has all readings, which
+is what a model is fitted to. Needs Nsight Compute, PyTorch and a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.gemm_suites import SUITES, Product
 from bench.prepared import Refused, load_prepared, prepare
+from bench.profiles_process import LISTS, MARK, Profiled, Request, cases_of, told
 from bench.record import write
 
-_TORCH = """
-import sys, torch
-m, n, k, transposed = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[5] == "True"
-element = {"bf16": torch.bfloat16, "f16": torch.float16}[sys.argv[4]]
-a = torch.randn(m, k, device="cuda", dtype=element)
-b = torch.randn(*((n, k) if transposed else (k, n)), device="cuda", dtype=element)
-b = b.t() if transposed else b
-c = torch.empty(m, n, device="cuda", dtype=element)
-torch.mm(a, b, out=c)
-torch.cuda.synchronize()
-torch.cuda.profiler.start()
-torch.mm(a, b, out=c)
-torch.cuda.synchronize()
-torch.cuda.profiler.stop()
-"""
 _STALL = "smsp__average_warps_issue_stalled_"
+_TIME = "gpu__time_duration.sum"
+_DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+_SHOWN = {
+    "megahertz": ("smsp__cycles_elapsed.avg.per_second", 1e-6),
+    "tensor_percent": ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 1.0),
+    "eligible_warps": ("smsp__warps_eligible.avg.per_cycle_active", 1.0),
+    "skipped_percent": ("smsp__issue_inst0.avg.pct_of_peak_sustained_active", 1.0),
+    "l2_percent": ("lts__throughput.avg.pct_of_peak_sustained_elapsed", 1.0),
+}
+"""Counters that are weighed by time, and factors to their units."""
+_PEERS = ("torch", "cublasLt", "triton", "torch loop")
+_LIMIT_SECONDS = 900.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--suite", choices=tuple(SUITES), default="gemm", help="which list (default: gemm)")
-    parser.add_argument("--only", action="append", metavar="WORDS", help="products whose name contains these words")
+    parser.add_argument("--suite", choices=LISTS, default="gemm", help="which list (default: gemm)")
+    parser.add_argument(
+        "--only", action="append", metavar="WORDS", help="cases whose name or shape contains these words"
+    )
     parser.add_argument("--launches", type=int, default=1, help="profiled launches of each (default 1)")
     parser.add_argument("--warm", action="store_true", help="do not flush caches between passes")
+    parser.add_argument("--peer", action="append", choices=_PEERS, help="beside these (default: torch)")
     parser.add_argument("--no-peer", action="store_true", help="ours alone")
     parser.add_argument("--kernels", type=Path, default=Path("out/kernels"), help="folder of compiled kernels")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
@@ -54,97 +57,127 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.profile import profile_report, run_ncu
+    from tilewright.driver.profile import profile_report
     from tilewright.report.profile import profile_to_json
 
-    products = SUITES[arguments.suite]()
-    if arguments.only:
-        products = [each for each in products if any(words in each.name for words in arguments.only)]
-    prepare(products, arguments.kernels, arguments.jobs)
-    rows: list[dict[str, object]] = []
+    peers = () if arguments.no_peer else tuple(arguments.peer or ("torch",))
+    folder = str(arguments.kernels.resolve())
+    request = Request(arguments.suite, tuple(arguments.only or ()), peers, folder, arguments.launches)
+    cases = cases_of(request)
+    if not cases:
+        raise SystemExit("no case has such a name")
     begin = time.perf_counter()
-    for product in products:
-        program = load_prepared(product, arguments.kernels)
-        row: dict[str, object] = {"case": product.name, "shape": [product.m, product.n, product.k]}
-        if isinstance(program, Refused):
-            rows.append({**row, "refused": program.message})
-            continue
-        try:
-            table = run_ncu(program.bundle, arguments.launches, warm=arguments.warm)
-            report = profile_to_json(profile_report(program.bundle, table, warm=arguments.warm))
-        except TilewrightError as error:
-            print(f"{product.name}: {error}", flush=True)
-            rows.append({**row, "failed": str(error)})
-            continue
-        rows.append({**row, "who": "ours", "report": report})
-        for line in _our_lines(product, report):
-            print(line, flush=True)
-        if not arguments.no_peer and product.scaling == "none":
-            for name, counters in torch_counters(product, warm=arguments.warm):
-                rows.append({**row, "who": "torch", "kernel": name, "counters": dict(counters)})
-                print(f"{'torch':>34}  {_counters_line(counters)}  {name[:60]}", flush=True)
+    prepare(cases, arguments.kernels, arguments.jobs)
+    order, table = watched(request, warm=arguments.warm)
+    by_name = {told(case): case for case in cases}
+    rows: list[dict[str, object]] = []
+    for each, part in zip(order, parts(table), strict=True):
+        found = counters_of(part)
+        row: dict[str, object] = {
+            **asdict(each),
+            **summary(found, request.launches),
+            "kernels": [name for name, _ in found],
+        }
+        row["counters"] = [dict(counters) for _, counters in found]
+        off = ""
+        if each.who == "ours":
+            program = load_prepared(by_name[each.case], arguments.kernels)
+            assert not isinstance(program, Refused)
+            try:
+                report = profile_to_json(profile_report(program.bundle, part, warm=arguments.warm))
+            except TilewrightError as error:
+                raise SystemExit(f"{each.case}: {error}") from error
+            row["compared"] = compared(report)
+            off = "  | measured over predicted: " + " ".join(
+                f"{one['name']} {one['measured'] / one['predicted']:.2f}" for one in compared(report)
+            )
+        rows.append(row)
+        print(line_of(row) + off, flush=True)
     path = write(f"profiles-{arguments.suite}", rows, arguments.results)
     print(f"written to {path} after {time.perf_counter() - begin:.0f} s")
     return 0
 
 
-def torch_counters(product: Product, *, warm: bool) -> list[tuple[str, Mapping[str, float]]]:
-    """(kernel, counters) of one torch.mm. Raises TilewrightError where ncu is not there."""
-    from tilewright.driver.profile import METRICS, find_ncu, read_table
+def watched(request: Request, *, warm: bool) -> tuple[list[Profiled], str]:
+    """(who ran, in order; ncu's table) of a process that runs every contender.
+
+    Raises TilewrightError where there is no ncu; ends the process with ncu's words where it made no table.
+    """
+    from tilewright.driver.profile import METRICS, find_ncu
 
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
+        given, order, log = (Path(folder) / name for name in ("request.json", "order.json", "ncu.csv"))
+        given.write_text(json.dumps(asdict(request)), encoding="utf-8")
         command = [
             find_ncu(), "--clock-control", "none", "--cache-control", "none" if warm else "all", "--csv", "--page",
             "raw", "--print-units", "base", "--profile-from-start", "off", "--log-file", str(log), "--metrics",
-            ",".join(METRICS), sys.executable, "-c", _TORCH, str(product.m), str(product.n), str(product.k),
-            product.dtype, str(product.transposed),
+            ",".join(METRICS), sys.executable, "-m", "bench.profiles_process", str(given), str(order),
         ]  # fmt: skip
-        subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        return read_table(log.read_text(errors="replace")) if log.exists() else []
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_SECONDS)
+        if done.returncode or not order.exists():
+            said = [*log.read_text(errors="replace").splitlines()[-5:]] if log.exists() else []
+            raise SystemExit("\n".join(["ncu made no table:", *said, *done.stderr.splitlines()[-12:]]))
+        found = [Profiled(**each) for each in json.loads(order.read_text(encoding="utf-8"))]
+        return found, log.read_text(encoding="utf-8", errors="replace")
 
 
-def _our_lines(product: Product, report: Mapping[str, Any]) -> Sequence[str]:
-    lines: list[str] = []
-    for kernel in report["kernels"]:
-        readings = {each["name"]: each["value"] for group in kernel["groups"] for each in group["readings"]}
-        stalls = " ".join(
-            f"{each['reason']} {each['warps']:.2f}" for each in kernel["stalls"][:4] if each["reason"] != "selected"
-        )
-        off = " ".join(
-            f"{each['name']} {each['measured'] / each['predicted']:.2f}"
-            for each in kernel["compared"]
-            if each["measured"] is not None and each["predicted"]
-        )
-        name = product.name if len(report["kernels"]) == 1 else f"{product.name}, {kernel['entry']}"
-        lines.append(
-            f"{name[:34]:>34}  {readings['time']:9.1f} us {readings['multiprocessor clock']:5.0f} MHz  "
-            f"tensor {readings['tensor pipe busy']:4.1f} %  eligible {readings['eligible warps']:.2f}  "
-            f"skipped {readings['issue slots skipped']:4.1f} %  L2 {readings['L2 throughput']:4.1f} %  "
-            f"DRAM {(readings['DRAM read'] + readings['DRAM written']) / 1e6:8.1f} MB  {stalls}  | measured over "
-            f"predicted: {off}"
-        )
-    return lines
+def parts(table: str) -> list[str]:
+    """ncu's table cut at its markers: a table of each contender's kernels, without the marker."""
+    lines = [line for line in table.splitlines() if line.startswith('"')]
+    head, found = lines[:2], list[list[str]]()
+    for line in lines[2:]:
+        if MARK in line:
+            found.append([])
+        elif found:
+            found[-1].append(line)
+    return ["\n".join([*head, *each]) for each in found]
 
 
-def _counters_line(counters: Mapping[str, float]) -> str:
-    """The same of a peer's kernel."""
-    stalls = sorted(
-        (
-            (value, name.removeprefix(_STALL).removesuffix("_per_issue_active.ratio"))
-            for name, value in counters.items()
-            if name.startswith(_STALL) and "selected" not in name
-        ),
-        reverse=True,
-    )
-    dram = counters.get("dram__bytes_read.sum", 0.0) + counters.get("dram__bytes_write.sum", 0.0)
-    l2 = counters.get("lts__throughput.avg.pct_of_peak_sustained_elapsed", 0.0)
+def counters_of(part: str) -> list[tuple[str, Mapping[str, float]]]:
+    """(kernel, counters) of each launch of a part; none where it launched no kernel."""
+    from tilewright.driver.profile import read_table
+
+    return read_table(part) if part.count("\n") > 1 else []
+
+
+def summary(found: Sequence[tuple[str, Mapping[str, float]]], launches: int = 1) -> dict[str, object]:
+    """One contender's readings, of one of its `launches`: microseconds and bytes added, the rest weighed by time; stalls in warps a scheduler,
+    for each instruction that it issues, the largest first."""
+    times = [counters.get(_TIME, 0.0) for _, counters in found]
+    whole = sum(times) or 1.0
+
+    def weighed(name: str) -> float:
+        return sum(at * counters.get(name, 0.0) for at, (_, counters) in zip(times, found, strict=True)) / whole
+
+    dram = sum(counters.get(name, 0.0) for _, counters in found for name in _DRAM)
+    names = {name for _, counters in found for name in counters if name.startswith(_STALL) and "selected" not in name}
+    stalls = {name.removeprefix(_STALL).removesuffix("_per_issue_active.ratio"): weighed(name) for name in names}
+    largest = sorted(stalls.items(), key=lambda item: -item[1])
+    return {
+        "microseconds": round(whole / 1e3 / launches, 2),
+        **{name: round(weighed(counter) * factor, 2) for name, (counter, factor) in _SHOWN.items()},
+        "dram_megabytes": round(dram / 1e6 / launches, 1),
+        "dram_terabytes_per_second": round(dram / whole / 1e3, 2),
+        "stalls": {name.replace("_", " "): round(warps, 2) for name, warps in largest[:6]},
+    }
+
+
+def compared(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the model predicted of the kernel that takes longest, where it was measured."""
+    return [
+        each
+        for kernel in report["kernels"]
+        for each in kernel["compared"]
+        if each["measured"] is not None and each["predicted"]
+    ]
+
+
+def line_of(row: Mapping[str, Any]) -> str:
+    """A contender in one line."""
+    stalls = " ".join(f"{name} {warps:.2f}" for name, warps in list(row["stalls"].items())[:4])
     return (
-        f"{counters.get('gpu__time_duration.sum', 0.0) / 1e3:9.1f} us "
-        f"{counters.get('smsp__cycles_elapsed.avg.per_second', 0.0) / 1e6:5.0f} MHz  "
-        f"tensor {counters.get('sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed', 0.0):4.1f} %  "
-        f"eligible {counters.get('smsp__warps_eligible.avg.per_cycle_active', 0.0):.2f}  "
-        f"skipped {counters.get('smsp__issue_inst0.avg.pct_of_peak_sustained_active', 0.0):4.1f} %  "
-        f"L2 {l2:4.1f} %  DRAM {dram / 1e6:8.1f} MB  "
-        + " ".join(f"{name.replace('_', ' ')} {value:.2f}" for value, name in stalls[:4])
+        f"{row['case'][-44:]:>44} {row['who'][:10]:>10} {len(row['kernels']):3} kernels {row['microseconds']:9.1f} us "
+        f"{row['megahertz']:5.0f} MHz  tensor {row['tensor_percent']:4.1f} %  eligible {row['eligible_warps']:.2f}  "
+        f"skipped {row['skipped_percent']:4.1f} %  L2 {row['l2_percent']:4.1f} %  DRAM {row['dram_megabytes']:8.1f} MB "
+        f"at {row['dram_terabytes_per_second']:.2f} TB/s  {stalls}"
     )
