@@ -141,8 +141,8 @@ def counters_of(part: str) -> list[tuple[str, Mapping[str, float]]]:
 
 
 def summary(found: Sequence[tuple[str, Mapping[str, float]]], launches: int = 1) -> dict[str, object]:
-    """One contender's readings, of one of its `launches`: microseconds and bytes added, the rest weighed by time; stalls in warps a scheduler,
-    for each instruction that it issues, the largest first."""
+    """One contender's readings, of one of its `launches`: microseconds and bytes added, the rest weighed by time;
+    stalls in warps a scheduler, for each instruction that it issues, the largest first."""
     times = [counters.get(_TIME, 0.0) for _, counters in found]
     whole = sum(times) or 1.0
 
