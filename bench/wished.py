@@ -1,0 +1,144 @@
+"""A product by several wished decisions, each against torch.mm beside it, on random data.
+
+What the benchmarks of single choices share (`large_tiles`, `stream_k`): kernels are compiled and proved in parallel
+processes; every replay of a variant stands between two of torch.mm, and a ratio is the mean of those two over it, so
+that a clock that drifts moves both sides. Variants take turns in a rotating order; inputs rotate through sets that
+together exceed the L2 cache. Every variant's answer is compared with torch.mm's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.interleaved import calls_for, captured, replay_milliseconds, sets_for, single_milliseconds
+from bench.record import write
+
+if TYPE_CHECKING:
+    from tilewright.runtime.bundle import Bundle
+    from tilewright.synth.wanted import Wanted
+
+Shape = tuple[int, int, int]
+Wishes = Mapping[str, "Wanted"]
+"""What is fixed of each variant, by the variant's name."""
+_MOST_DIFFERENCE = 1e-2
+
+
+def add_arguments(parser: argparse.ArgumentParser, count: int) -> None:
+    """count: how many shapes the list has."""
+    parser.add_argument("--shape", action="append", metavar="M,N,K", help=f"a shape (default: a list of {count})")
+    parser.add_argument("--rounds", type=int, default=8, help="timed rounds over all variants (default 8)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
+    parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
+
+
+def run(
+    arguments: argparse.Namespace, name: str, shapes: Sequence[Shape], wishes: Wishes, *, rows_of_b: bool = False
+) -> int:
+    """Measure every shape's variants into NAME.json. Returns 1 where an answer was wrong."""
+    if arguments.shape:
+        shapes = [_shape(text) for text in arguments.shape]
+    begin = time.perf_counter()
+    compiled = compile_all(shapes, wishes, rows_of_b=rows_of_b, jobs=arguments.jobs)
+    print(f"{sum(map(len, compiled))} kernels compiled and proved in {time.perf_counter() - begin:.0f} s", flush=True)
+    import torch
+
+    torch.manual_seed(0)
+    rows: list[dict[str, Any]] = []
+    for shape, bundles in zip(shapes, compiled, strict=True):
+        rows.append({"shape": list(shape), "rows of b": rows_of_b})
+        rows[-1] |= measure(torch, shape, bundles, arguments.rounds, rows_of_b=rows_of_b)
+        ratios = sorted(rows[-1]["ratios"].items(), key=lambda pair: -pair[1])
+        print(f"{shape}: {', '.join(f'{variant} {ratio:.3f}' for variant, ratio in ratios)}", flush=True)
+        for variant in rows[-1]["wrong"]:
+            print(f"    WRONG: {variant}", flush=True)
+        for variant, words in rows[-1]["refused"].items():
+            print(f"    {variant}: {words[:150]}", flush=True)
+        torch.cuda.empty_cache()
+    print(f"written to {write(name, rows, arguments.results)}")
+    return 1 if any(row["wrong"] for row in rows) else 0
+
+
+def _shape(text: str) -> Shape:
+    m, n, k = map(int, text.split(","))
+    return m, n, k
+
+
+def compile_all(
+    shapes: Sequence[Shape], wishes: Wishes, *, rows_of_b: bool, jobs: int
+) -> list[dict[str, Bundle | str]]:
+    """Of each shape its variants, proved, or the compiler's words where it refuses one."""
+    work = [(shape, wanted, rows_of_b) for shape in shapes for wanted in wishes.values()]
+    # Spawned, since CUDA may not be used on both sides of a fork.
+    with ProcessPoolExecutor(min(jobs, len(work)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = list(pool.map(_compiled, work))
+    return [dict(zip(wishes, found[at : at + len(wishes)], strict=True)) for at in range(0, len(found), len(wishes))]
+
+
+def _compiled(work: tuple[Shape, Wanted, bool]) -> Bundle | str:
+    from tilewright.base.error import TilewrightError
+    from tilewright.driver.compile import compile_kernel
+    from tilewright.driver.kernels import matmul_kernel
+
+    (m, n, k), wanted, rows_of_b = work
+    strides = {} if rows_of_b else {"b": (1, k)}
+    try:
+        return compile_kernel(matmul_kernel, dims={"M": m, "N": n, "K": k}, strides=strides, wanted=wanted).bundle()
+    except TilewrightError as refusal:
+        return str(refusal)
+
+
+def measure(
+    torch: Any, shape: Shape, bundles: Mapping[str, Bundle | str], rounds: int, *, rows_of_b: bool
+) -> dict[str, Any]:
+    """ratios: median over rounds of torch.mm's time over each variant's, by name; refused: the compiler's words;
+    wrong: the names of those whose answer is far from torch.mm's."""
+    from tilewright.runtime.call import Program
+
+    programs = {name: Program(bundle) for name, bundle in bundles.items() if not isinstance(bundle, str)}
+    m, n, k = shape
+    options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
+    sets = sets_for(2 * (m * k + k * n), warm=False)
+    right = (lambda: torch.randn(k, n, **options)) if rows_of_b else (lambda: torch.randn(n, k, **options).t())
+    pairs = [(torch.randn(m, k, **options), right()) for _ in range(sets)]
+    out, theirs = torch.empty(m, n, **options), torch.empty(m, n, **options)
+
+    def multiply(index: int) -> None:
+        torch.mm(*pairs[index % sets], out=theirs)
+
+    multiply(0)
+    expected, wrong = theirs.clone(), list[str]()
+    for name, program in programs.items():
+        out.fill_(float("nan"))
+        program(*pairs[0], out=out)
+        difference = float((out - expected).norm() / expected.norm())
+        if not difference <= _MOST_DIFFERENCE:
+            wrong.append(name)
+    calls = calls_for(single_milliseconds(torch, multiply, sets), sets)
+    peer = captured(torch, multiply, calls)
+    graphs = {
+        name: captured(torch, lambda index, program=program: program(*pairs[index % sets], out=out), calls)
+        for name, program in programs.items()
+    }
+    names = list(graphs)
+    ratios: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        before = replay_milliseconds(torch, peer)
+        for place in range(len(names)):
+            name = names[(number + place) % len(names)]
+            ours = replay_milliseconds(torch, graphs[name])
+            after = replay_milliseconds(torch, peer)
+            ratios[name].append((before + after) / 2 / ours)
+            before = after
+    return {
+        "ratios": {name: round(statistics.median(values), 4) for name, values in ratios.items()},
+        "refused": {name: words for name, words in bundles.items() if isinstance(words, str)},
+        "wrong": wrong,
+    }
