@@ -43,9 +43,10 @@ def issue_wide(
     fast = text.into("pred", "setp.le.u64", text.into("b64", "add.s64", aligned, more), end)
     begins = text.into("pred", "setp.ge.u64", aligned, source.register)
     fast = text.into("pred", "and.pred", fast, begins)
-    for guard in {guards[0], guards[-1]} - {""}:
-        # The indices of a run are consecutive: if both its ends are inside, all of it is.
-        fast = text.into("pred", "and.pred", fast, guard)
+    # The indices of a run are consecutive: if both its ends are inside, all of it is.
+    for guard in dict.fromkeys((guards[0], guards[-1])):
+        if guard:
+            fast = text.into("pred", "and.pred", fast, guard)
     spills = text.into("pred", "and.pred", fast, crosses)
     words: list[str] = []
     for offset in range(0, length_bytes + RUN_BYTES, RUN_BYTES):

@@ -21,6 +21,8 @@ from tilewright.solve.modulo_problem import ModuloProblem, ModuloSolution, arcs_
 _ATTEMPTS_PER_OPERATION = 12
 _GROWTH = 32
 """Intervals tried grow by this part of the lower bound, and by more the longer nothing is found."""
+_Contention = tuple[tuple[tuple[int, int, int], ...], ...]
+"""By operation: others that occupy something that it does too, each with the operation's own time there and theirs."""
 
 
 def heuristic(problem: ModuloProblem) -> ModuloSolution | None:
@@ -41,16 +43,17 @@ def _shortest(problem: ModuloProblem, streams: tuple[int, ...], best: ModuloSolu
     if lower > most:
         return None
     interval, failed, step = lower, lower - 1, max(1, lower // _GROWTH)
+    contention = _contention(problem, streams)
     found: ModuloSolution | None = None
     while found is None:
-        found = _at(problem, streams, interval)
+        found = _at(problem, streams, contention, interval)
         if found is None:
             if interval >= most:
                 return None
             failed, interval, step = interval, min(most, interval + step), step + max(1, step // 4)
     while found.interval - failed > max(1, lower // 128):
         middle = (found.interval + failed) // 2
-        better = _at(problem, streams, middle)
+        better = _at(problem, streams, contention, middle)
         if better is None:
             failed = middle
         else:
@@ -100,7 +103,9 @@ def _streams(problem: ModuloProblem, work: int, crossings: int, registers: int) 
     return tuple(chosen[number] for number in range(len(problem.operations)))
 
 
-def _at(problem: ModuloProblem, streams: tuple[int, ...], interval: int) -> ModuloSolution | None:
+def _at(
+    problem: ModuloProblem, streams: tuple[int, ...], contention: _Contention, interval: int
+) -> ModuloSolution | None:
     """A schedule of that interval whose registers fit, trying shorter lives where they do not."""
     slots = _allotted(problem)
     plain = arcs_of(problem, slots, streams)
@@ -108,7 +113,7 @@ def _at(problem: ModuloProblem, streams: tuple[int, ...], interval: int) -> Modu
         if earliest_starts(len(streams), arcs, interval) is None:
             continue
         for preference in _preferences(problem, arcs, interval):
-            starts = _place(problem, streams, arcs, interval, preference)
+            starts = _place(contention, arcs, interval, preference)
             if starts is None:
                 continue
             least = min(starts)
@@ -217,17 +222,17 @@ def fits_registers(problem: ModuloProblem, solution: ModuloSolution) -> bool:
 
 
 def _place(
-    problem: ModuloProblem, streams: tuple[int, ...], arcs: Sequence[Arc], interval: int, preference: Sequence[int]
+    contention: _Contention, arcs: Sequence[Arc], interval: int, preference: Sequence[int]
 ) -> tuple[int, ...] | None:
     """Starts at that interval, by an order of preference; None where the budget of attempts ends before."""
-    count = len(problem.operations)
+    count = len(contention)
     into: list[list[Arc]] = [[] for _ in range(count)]
     out: list[list[Arc]] = [[] for _ in range(count)]
     for arc in arcs:
         if arc.source != arc.target:
             into[arc.target].append(arc)
             out[arc.source].append(arc)
-    needs = [_needs(problem, streams, number) for number in range(count)]
+    order = sorted(range(count), key=lambda number: (-preference[number], number))
     starts: dict[int, int] = {}
     before = [-1] * count
     attempts = _ATTEMPTS_PER_OPERATION * count
@@ -235,13 +240,14 @@ def _place(
         if attempts == 0:
             return None
         attempts -= 1
-        number = max((n for n in range(count) if n not in starts), key=lambda n: (preference[n], -n))
+        number = next(number for number in order if number not in starts)
         begin = max([0, *(starts[a.source] + a.time - a.tokens * interval for a in into[number] if a.source in starts)])
-        free = _first_free(number, begin, needs, starts, interval)
+        free = _first_free(contention[number], begin, starts, interval)
         start = free if free is not None else max(begin, before[number] + 1)
         before[number] = start
-        for other in [n for n in starts if n != number and _clash(needs, starts, number, start, n, interval)]:
-            del starts[other]
+        for other, own, theirs in contention[number]:
+            if other in starts and _clash(start, own, starts[other], theirs, interval):
+                del starts[other]
         starts[number] = start
         for arc in out[number]:
             target = starts.get(arc.target)
@@ -254,6 +260,20 @@ def _place(
     return tuple(starts[number] for number in range(count))
 
 
+def _contention(problem: ModuloProblem, streams: tuple[int, ...]) -> _Contention:
+    needs = [_needs(problem, streams, number) for number in range(len(problem.operations))]
+    return tuple(
+        tuple(
+            (other, time, theirs[resource])
+            for other, theirs in enumerate(needs)
+            if other != number
+            for resource, time in own.items()
+            if resource in theirs
+        )
+        for number, own in enumerate(needs)
+    )
+
+
 def _needs(problem: ModuloProblem, streams: tuple[int, ...], number: int) -> dict[int, int]:
     """Time by what is occupied: units from 0 on, streams below."""
     operation = problem.operations[number]
@@ -263,28 +283,27 @@ def _needs(problem: ModuloProblem, streams: tuple[int, ...], number: int) -> dic
     return needs
 
 
-def _clash(
-    needs: Sequence[dict[int, int]], starts: dict[int, int], number: int, start: int, other: int, interval: int
-) -> bool:
-    for resource, time in needs[number].items():
-        theirs = needs[other].get(resource)
-        if theirs is not None:
-            ahead = (starts[other] - start) % interval
-            if ahead < time or (interval - ahead) % interval < theirs:
-                return True
-    return False
+def _clash(start: int, own: int, other_start: int, theirs: int, interval: int) -> bool:
+    return (other_start - start) % interval < own or (start - other_start) % interval < theirs
 
 
 def _first_free(
-    number: int, begin: int, needs: Sequence[dict[int, int]], starts: dict[int, int], interval: int
+    contended: Sequence[tuple[int, int, int]], begin: int, starts: dict[int, int], interval: int
 ) -> int | None:
-    """The first place from `begin` on, within one interval, at which nothing else stands."""
-    tried = {begin}
-    for other, start in starts.items():
-        for resource, time in needs[other].items():
-            if resource in needs[number]:
-                tried.add(begin + (start + time - begin) % interval)
-    for start in sorted(tried):
-        if not any(_clash(needs, starts, number, start, other, interval) for other in starts if other != number):
-            return start
-    return None
+    """The first place from `begin` on, within one interval, at which nothing else stands: what stands at p for t keeps
+    out whatever would begin between p less that one's own time and p + t, both apart; a sweep over these stretches."""
+    stretches: list[tuple[int, int]] = []
+    for other, own, theirs in contended:
+        if other in starts:
+            first = (starts[other] - own + 1 - begin) % interval
+            end = first + own + theirs - 1
+            stretches.append((first, end))
+            if end > interval:
+                stretches.append((0, end - interval))
+    stretches.sort()
+    place = 0
+    for first, end in stretches:
+        if first > place:
+            break
+        place = max(place, end)
+    return begin + place if place < interval else None
