@@ -27,6 +27,7 @@ _BENCHES = {
     "stream-k": "stream_k",
     "layouts": "layouts",
     "model": "model",
+    "merge": "parts",
     "mutants": "mutants",
     "operands": "operand_suite",
     "profiles": "profiles",

@@ -27,6 +27,7 @@ from bench import suite
 from bench.device_state import Sampler
 from bench.gemm_suites import Product, Wishes
 from bench.interleaved import Contender, captured, replay_milliseconds, sets_for
+from bench.parts import add_part_argument, part_name, share
 from bench.peers_gemm import NAMES, Arrays, element, peers_of
 from bench.prepared import Refused, facts_of, load_prepared, prepare
 from tilewright.base.plan import Launch
@@ -148,11 +149,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tuning-seconds", type=float, default=_TUNING_SECONDS, metavar="S",
         help="how long into a case's tuning algorithms of cublasLt's list are still begun (default %(default)s)",
     )  # fmt: skip
+    add_part_argument(parser)
     suite.add_run_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     cases = [case for case in CASES if not arguments.only or any(words in case.name for words in arguments.only)]
+    cases = share(cases, arguments.part)
     count, seconds = prepare(cases, arguments.kernels, arguments.jobs)
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
@@ -163,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
             print("".join(f"    {reason}\n" for reason in reasons), end="")
         return 0
     if arguments.processes > 1:
-        return suite.repeat("cliffs", "cliffs", arguments)
+        return suite.repeat(part_name("cliffs", arguments.part), "cliffs", arguments)
     import torch
 
     torch.manual_seed(0)
@@ -178,7 +181,9 @@ def run(arguments: argparse.Namespace) -> int:
         rows.append(measure(torch, case, arguments, wanted, sampler))
         print(suite.line_of(rows[-1]), flush=True)
         torch.cuda.empty_cache()
-    return suite.finish("cliffs", "cliffs", rows, arguments.results, time.perf_counter() - begin)
+    return suite.finish(
+        part_name("cliffs", arguments.part), "cliffs", rows, arguments.results, time.perf_counter() - begin
+    )
 
 
 def _warm_triton(cases: list[Case], jobs: int) -> None:

@@ -28,6 +28,8 @@ from typing import Any
 
 from bench.interleaved import (
     LOADING_MILLISECONDS,
+    NEAR,
+    NEAR_MILLISECONDS,
     SLOW,
     Contender,
     calls_for,
@@ -43,9 +45,6 @@ CORNER_EXTENT = 256
 SLOW_CORNER = 30.0
 """An algorithm that takes so many times the quickest's time on the corner is not tried on the whole: on so few tiles
 all that are any good take about as long as a launch."""
-NEAR = 1.5
-NEAR_MILLISECONDS = 0.05
-"""What is timed: single calls that take at most so many times the best and, for launching, so much longer."""
 _COMPUTE_32F = 68
 _R_32F = 0
 _TYPES = {"bfloat16": 14, "float16": 2, "float32": 0, "float8_e4m3fn": 28, "float8_e5m2": 29}

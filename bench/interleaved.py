@@ -27,7 +27,11 @@ REPLAY_MILLISECONDS = 0.6
 MOST_CALLS = 256
 _WARM_MILLISECONDS = 60.0
 SLOW = 6.0
-"""A candidate of a peer's tuning whose single call, launch and all, takes so many times the best is not tried again."""
+"""A candidate of a peer's tuning whose first call takes so many times the best, and a load, is not called again."""
+NEAR = 1.5
+NEAR_MILLISECONDS = 0.2
+"""Of a peer's tuning are timed those whose single call takes at most so many times the best's and, for launching, so
+much longer."""
 LOADING_MILLISECONDS = 50.0
 """What a first call may take beside its kernel: loading it."""
 

@@ -26,6 +26,7 @@ from bench.accuracy import KINDS, errors_of, fill
 from bench.device_state import Sampler
 from bench.gemm_suites import SUITES, TARGETS, Dtype, Product
 from bench.interleaved import Contender, Race, race, sets_for
+from bench.parts import add_part_argument, part_name, share
 from bench.peers_gemm import NAMES, Absent, Arrays, element, empty_result, has_precise_sums, peers_of
 from bench.prepared import Refused, facts_of, load_prepared, prepare
 from bench.ratio_plot import write_plot
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) -> Non
     parser.add_argument("--only", action="append", metavar="WORDS", help="products whose name contains these words")
     parser.add_argument("--dtype", choices=("bf16", "f16"), help="another type of 16 bits than the list's")
     parser.add_argument("--peer", action="append", choices=NAMES, help="only these peers (default: all)")
+    add_part_argument(parser)
     add_run_arguments(parser)
 
 
@@ -64,7 +66,7 @@ def products_of(arguments: argparse.Namespace) -> list[Product]:
         products = [each for each in products if any(words in each.name for words in arguments.only)]
     if arguments.dtype and not arguments.suite.startswith("fp8"):
         products = [replace(each, dtype=cast("Dtype", arguments.dtype)) for each in products]
-    return products
+    return share(products, arguments.part)
 
 
 def _parsed_shape(text: str) -> tuple[int, int, int]:
@@ -82,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
         return said_refusals(products, arguments.kernels)
-    name = arguments.suite + ("-warm" if arguments.warm else "")
+    name = part_name(arguments.suite + ("-warm" if arguments.warm else ""), arguments.part)
     if arguments.processes > 1:
         return repeat(name, arguments.suite, arguments)
     import torch
@@ -327,18 +329,22 @@ def repeat(name: str, suite: str, arguments: argparse.Namespace) -> int:
     return finish(name, suite, rows, arguments.results, time.perf_counter() - begin)
 
 
+def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, object]:
+    """How many cases there are, and how many are refused, and the geometric mean and the least of their ratios."""
+    ratios = [float(row["ratio"]) for row in rows if "ratio" in row]
+    summary: dict[str, object] = {"cases": len(rows), "refused": sum("refused" in row for row in rows)}
+    return summary | ({"geometric_mean": statistics.geometric_mean(ratios), "worst": min(ratios)} if ratios else {})
+
+
 def finish(name: str, suite: str, rows: list[dict[str, Any]], folder: Path, seconds: float) -> int:
     """Print the summary, write the result file and the plot. Returns 0, or 1 where an answer was wrong."""
-    ratios = [float(row["ratio"]) for row in rows if "ratio" in row]
-    refused = [row for row in rows if "refused" in row]
-    summary: dict[str, object] = {"cases": len(rows), "refused": len(refused)}
-    if ratios:
-        summary |= {"geometric_mean": statistics.geometric_mean(ratios), "worst": min(ratios)}
+    summary = summary_of(rows)
+    if "worst" in summary:
         goal = TARGETS.get(suite)
         words = f" (targets {goal[0]}, {goal[1]})" if goal else ""
         print(
-            f"{len(rows)} cases, {len(refused)} refused: geometric mean {summary['geometric_mean']:.3f}, "
-            f"worst {min(ratios):.3f}{words}"
+            f"{len(rows)} cases, {summary['refused']} refused: geometric mean {summary['geometric_mean']:.3f}, "
+            f"worst {summary['worst']:.3f}{words}"
         )
     worse = [row["case"] for row in rows if row.get("error_no_worse") is False]
     print(f"error no worse than the best peer's in all but: {worse or 'none'}")

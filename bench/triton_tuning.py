@@ -16,7 +16,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from bench.interleaved import SLOW, Contender, calls_for, captured, event_milliseconds, replay_milliseconds
+from bench.interleaved import (
+    NEAR,
+    NEAR_MILLISECONDS,
+    Contender,
+    calls_for,
+    captured,
+    event_milliseconds,
+    replay_milliseconds,
+)
 
 _SCALINGS = {"none": 0, "tensor": 1, "row": 2, "block": 3}
 
@@ -160,19 +168,20 @@ def fastest(
     # What a configuration too large, or one that a pass of Triton's cannot take, ends in.
     refusals = (CompilationError, OutOfResources, PTXASError, RuntimeError, ValueError, NotImplementedError)
     dropped: list[str] = []
-    timed: list[tuple[float, str, Callable[[int], object]]] = []
-    batch = max(2, min(sets, 8))
+    single: list[tuple[float, str, Callable[[int], object]]] = []
     for words, make in candidates:
         try:
             call = make()
             call(0)
-            once = event_milliseconds(torch, call)
-            if timed and once > SLOW * min(entry[0] for entry in timed):
-                continue
-            graph = captured(torch, call, batch)
-            timed.append((min(replay_milliseconds(torch, graph) for _ in range(3)) / batch, words, call))
+            single.append((event_milliseconds(torch, call), words, call))
         except refusals as error:
             dropped.append(f"{words}: {type(error).__name__}: {str(error).splitlines()[0][:80] if str(error) else ''}")
+    batch = max(2, min(sets, 8))
+    timed: list[tuple[float, str, Callable[[int], object]]] = []
+    for once, words, call in single:
+        if once <= NEAR * min(entry[0] for entry in single) + NEAR_MILLISECONDS:
+            graph = captured(torch, call, batch)
+            timed.append((min(replay_milliseconds(torch, graph) for _ in range(3)) / batch, words, call))
     if not timed:
         raise ValueError(f"no configuration of Triton's runs: {dropped}")
     timed.sort(key=lambda entry: entry[0])

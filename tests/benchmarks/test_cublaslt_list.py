@@ -44,7 +44,7 @@ def test_what_is_slow_on_the_corner_is_not_called_on_the_whole() -> None:
 
 
 def test_what_is_far_slower_on_the_whole_is_not_timed_and_a_refusal_is_kept() -> None:
-    found, _ = tried([(0.01, 4.0), (0.01, math.inf), (math.inf, 1.0), (0.01, 1.4), (0.01, 2.0)])
+    found, _ = tried([(0.01, 4.0), (0.01, math.inf), (math.inf, 1.0), (0.01, 1.6), (0.01, 2.0)])
     assert found == Tried((2, 3), 5, 0, ("whole 1",))
 
 
