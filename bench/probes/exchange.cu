@@ -6,7 +6,7 @@
 #include <cstdlib>
 namespace cg = cooperative_groups;
 
-enum Order { cluster_barrier, mbarrier_each, mbarrier_one, nothing };
+enum Order { cluster_barrier, mbarrier_each, mbarrier_warp, mbarrier_one, nothing };
 
 __device__ void arrive(uint32_t barrier, uint32_t rank) {
   uint32_t remote;
@@ -20,12 +20,26 @@ __device__ void wait(uint32_t barrier, uint32_t parity) {
       " @!done bra AGAIN; }" ::"r"(barrier), "r"(parity) : "memory");
 }
 
+// All that this thread's warp, or its CTA, has done so far is told to the peer.
+template <Order ORDER> __device__ void tell(uint32_t barrier, uint32_t peer) {
+  if (ORDER == mbarrier_each) arrive(barrier, peer);
+  if (ORDER == mbarrier_warp) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(barrier, peer);
+  }
+  if (ORDER == mbarrier_one) {
+    __syncthreads();
+    if (threadIdx.x == 0) arrive(barrier, peer);
+  }
+}
+
 template <Order ORDER> __global__ void __cluster_dims__(2, 1, 1) exchange(float *out, int rounds) {
   __shared__ alignas(16) float slots[128 * 4];
   __shared__ alignas(8) uint64_t barriers[2];  // written, read
   auto cluster = cg::this_cluster();
   uint32_t written = (uint32_t)__cvta_generic_to_shared(barriers), read = written + 8;
-  uint32_t arrivals = ORDER == mbarrier_each ? 128 : 1;
+  uint32_t arrivals = ORDER == mbarrier_each ? 128 : ORDER == mbarrier_warp ? 4 : 1;
+  bool waits = ORDER == mbarrier_each || ORDER == mbarrier_warp || ORDER == mbarrier_one;
   if (threadIdx.x == 0)
     for (uint32_t barrier : {written, read})
       asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
@@ -39,29 +53,21 @@ template <Order ORDER> __global__ void __cluster_dims__(2, 1, 1) exchange(float 
     float value = thread + 1000.f * peer + round, x, y, z, w;
     asm volatile("st.shared::cluster.v4.f32 [%0], {%1,%1,%1,%1};" ::"r"(theirs), "f"(value) : "memory");
     if (ORDER == cluster_barrier) cluster.sync();
-    if (ORDER == mbarrier_each) arrive(written, peer);
-    if (ORDER == mbarrier_one) {
-      __syncthreads();
-      if (thread == 0) arrive(written, peer);
-    }
-    if (ORDER == mbarrier_each || ORDER == mbarrier_one) wait(written, round & 1);
+    tell<ORDER>(written, peer);
+    if (waits) wait(written, round & 1);
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "r"(mine) : "memory");
     sum += x;
     if (ORDER == cluster_barrier) cluster.sync();
-    if (ORDER == mbarrier_each) arrive(read, peer);
-    if (ORDER == mbarrier_one) {
-      __syncthreads();
-      if (thread == 0) arrive(read, peer);
-    }
-    if (ORDER == mbarrier_each || ORDER == mbarrier_one) wait(read, round & 1);
+    tell<ORDER>(read, peer);
+    if (waits) wait(read, round & 1);
   }
   out[blockIdx.x * 128 + thread] = sum;
   cluster.sync();
 }
 
 int main(int count, char **arguments) {
-  void (*kernels[])(float *, int) = {exchange<cluster_barrier>, exchange<mbarrier_each>, exchange<mbarrier_one>,
-                                     exchange<nothing>};
+  void (*kernels[])(float *, int) = {exchange<cluster_barrier>, exchange<mbarrier_each>, exchange<mbarrier_warp>,
+                                     exchange<mbarrier_one>, exchange<nothing>};
   int order = count > 1 ? atoi(arguments[1]) : 0, rounds = count > 2 ? atoi(arguments[2]) : 1;
   float *out;
   cudaMalloc(&out, 256 * sizeof(float));

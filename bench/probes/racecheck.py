@@ -2,9 +2,9 @@
 
     python -m bench.probes.racecheck [--runs N] [--results FOLDER]
 
-`exchange.cu` is the smallest such program, ordered four ways: by the cluster's barrier, by mbarriers at which every
-thread arrives, by mbarriers at which one thread arrives after the CTA's barrier, and not at all. The first three are
-right by the PTX ISA's memory model (an arrival with release at cluster scope, a wait with acquire at that scope). The
+`exchange.cu` is the smallest such program, ordered five ways: by the cluster's barrier, by mbarriers at which every
+thread arrives, or one of each warp after the warp has met, or one after the CTA's barrier, and not at all. The first
+four are right by the PTX ISA's memory model (an arrival with release at cluster scope, a wait with acquire at that scope). The
 tool says nothing for certain of a kernel whose order it reports as a hazard in a program as small as these.
 """
 
@@ -22,6 +22,7 @@ from bench.record import write
 ORDERS = (
     "the cluster's barrier",
     "mbarriers, every thread arrives",
+    "mbarriers, one thread of each warp arrives after the warp has met",
     "mbarriers, one thread arrives",
     "no order: a race",
 )

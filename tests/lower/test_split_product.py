@@ -13,6 +13,7 @@ from tilewright.driver.address_proof import OtherAddress, staged_stores
 from tilewright.driver.reproof import replay_plan, reprove
 from tilewright.driver.small import small_instance
 from tilewright.frontends.ptx.reader import read
+from tilewright.ir.ac_split import SPARE_ROWS
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
@@ -33,7 +34,11 @@ def proved(lowered: Lowered) -> Lowered:
 
 @pytest.mark.parametrize(
     ("split", "tile", "swapped"),
-    [(2, (64, 16), True), (4, (64, 32), True), (2, (128, 32), False), (2, (64, 128), False), (8, (64, 64), False)],
+    [
+        *((2, (64, 16), True), (4, (64, 32), True), (2, (128, 32), False), (2, (64, 128), False), (8, (64, 64), False)),
+        # Fewer parts than CTAs: two, three of a warpgroup's fragments, one.
+        *((4, (64, 16), False), (8, (128, 24), True), (2, (64, 8), True), (16, (64, 32), False)),
+    ],
 )
 def test_a_split_product_is_proved_and_right(split, tile, swapped):
     """Slices that come out uneven, a last tile that is not full."""
@@ -104,3 +109,16 @@ def test_an_exchange_at_the_scope_of_a_cta_is_refuted(split, wide, narrow):
     claims = {kernel.name: protocol_claims(kernel.module)[0] for kernel in small.kernels}
     verdict = replay_plan(read(text.replace(wide, narrow)), launch_plan(small), claims, (0,))
     assert isinstance(verdict, Refuted) and "CL104" in {finding.code for finding in verdict.findings}
+
+
+def test_a_cta_without_a_part_that_stores_is_refuted():
+    """Of four CTAs and one part, the second to fourth write zeros where the first writes the sum."""
+    lowered = gemm(40, 8, 64 * 4 + 72, tile=(64, 8), split=4, depth=64, swapped=False)
+    small = lower_program(the_program(small_instance(lowered.module)))
+    text = lower_to_ptx([kernel.module for kernel in small.kernels], "sm_90a")
+    claims = {kernel.name: protocol_claims(kernel.module)[0] for kernel in small.kernels}
+    moved = str(SPARE_ROWS)
+    assert text.count(moved) == 1
+    good = replay_plan(read(text), launch_plan(small), claims, (0,))
+    bad = replay_plan(read(text.replace(moved, "0")), launch_plan(small), claims, (0,))
+    assert isinstance(good, Proven) and not isinstance(bad, Proven)

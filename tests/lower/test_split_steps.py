@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate import verify
 from tilewright.ir import ac
+from tilewright.ir.ac_split import SplitPartOp
 from tilewright.ir.tier import MemoryType, int_array
 
 
@@ -114,3 +115,71 @@ def test_without_what_it_needs_it_is_not(product, edit, kind, word):
     assert isinstance(verdict, kind), verdict
     words = " ".join(f.code for f in verdict.findings) if isinstance(verdict, Refuted) else " ".join(verdict.reasons)
     assert word in words, words
+
+
+# ---------------------------------------------------------------- fewer parts than CTAs
+
+
+@pytest.fixture(scope="module")
+def few_parts() -> ModuleOp:
+    """Four CTAs share a tile of two parts."""
+    return gemm(64, 128, 512, tile=(64, 16), split=4, swapped=False, stages=3).kernels[0]
+
+
+def spare_terms(rows: int) -> Callable[[ModuleOp], None]:
+    """CTAs past the parts store so many rows further down; not at all further if 0."""
+
+    def edit(module: ModuleOp) -> None:
+        spare = the(module, SplitPartOp).spare
+        for op in [use.operation for use in spare.uses]:
+            assert isinstance(op, ac.AffineOp)
+            op.properties["coefficients"] = int_array(
+                [
+                    rows if value is spare else item.data
+                    for value, item in zip(op.operands_, op.coefficients, strict=True)
+                ]
+            )
+
+    return edit
+
+
+def the_part_is_forgotten(module: ModuleOp) -> None:
+    part = the(module, SplitPartOp).part
+    for op in [use.operation for use in part.uses]:
+        assert isinstance(op, ac.AffineOp)
+        kept = [(v, item.data) for v, item in zip(op.operands_, op.coefficients, strict=True) if v is not part]
+        op.operands = [value for value, _ in kept]
+        op.properties["coefficients"] = int_array([coefficient for _, coefficient in kept])
+
+
+def another_number_of_parts(parts: int) -> Callable[[ModuleOp], None]:
+    def edit(module: ModuleOp) -> None:
+        the(module, SplitPartOp).properties["parts"] = IntAttr(parts)
+
+    return edit
+
+
+def test_with_fewer_parts_it_is_proven(few_parts):
+    assert isinstance(verify(few_parts), Proven), verify(few_parts)
+
+
+@pytest.mark.parametrize(
+    ("edit", "word"),
+    [
+        (spare_terms(0), "may store inside the array"),
+        (spare_terms(63), "may store inside the array"),
+        # Where 32 bits come round to the array again.
+        (spare_terms(1 << 31), "may store inside the array"),
+        (the_part_is_forgotten, "do not depend on part of the sum"),
+        (another_number_of_parts(4), "16 columns for 4 CTAs in 4 parts of 8"),
+        (another_number_of_parts(3), "in 0 parts"),
+        (another_number_of_parts(1), "in 1 parts of 8"),
+    ],
+)
+def test_stores_of_ctas_without_a_part_are_not_taken_on_trust(few_parts, edit, word):
+    module = few_parts.clone()
+    edit(module)
+    verdict = verify(module)
+    assert not isinstance(verdict, Proven)
+    if isinstance(verdict, Unknown):
+        assert word in " ".join(verdict.reasons), verdict.reasons

@@ -86,7 +86,7 @@ def test_what_is_asked_for_is_not_overruled():
     assert (plan.tile_m, plan.tile_n, plan.swapped, plan.split) == (64, 64, 0, 1)
     assert decided(16, 4096, 4096, split=2, tile=(64, 16), swapped=True).split == 2
     assert decided(16, 4096, 4096, swapped=False).swapped == 0
-    for wish in ({"split": 3}, {"split": 16}, {"resident": 5}, {"prefetch": -1}, {"depth": 100}, _TOO_LARGE):
+    for wish in ({"split": 3}, {"split": 32}, {"resident": 5}, {"prefetch": -1}, {"depth": 100}, _TOO_LARGE):
         with pytest.raises(TilewrightError) as refused:
             decided(16, 4096, 4096, **wish)
         assert refused.value.remedy

@@ -6,6 +6,8 @@
   units of the cluster have released the slot, and reads when all have written; each unit's n-th use is at position n.
 - Every CTA of the cluster makes it equally often: all loops around it are those of tiles, which a cluster's CTAs take
   together, or of symbols.
+- A CTA that gets no part of the sum, where there are fewer parts than CTAs, stores nothing: the rows of its stores lie
+  past the array's (`stored_place`).
 - No circle of waits passes through it. Where it stands, the role has released every slot of other rings that it has
   waited for, so what each CTA must do before its n-th rendezvous asks nothing of what comes after it; and no CTA waits
   for another in any other way (no multicast, no release to peers). By induction on n all units arrive.
@@ -23,16 +25,22 @@ from xdsl.ir import Operation
 
 from tilewright.contract.claims import RingClaim
 from tilewright.contract.polynomial import Polynomial
-from tilewright.contract.program import TARGET, Kernel, Ring, integers
+from tilewright.contract.program import TARGET, Kernel, Ring, integers, type_of
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.token import Cursor, Index, Settled, describe
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
+from tilewright.ir.ac_split import SplitPartOp, contributions
 
 SPLIT = "split"
 """The atom that is a CTA's place along z in its cluster."""
+PART = "part of the sum"
+SPARE = "CTAs past the parts"
+"""The atoms that are it modulo the number of parts of a sum, and divided by it."""
 _BYTES = 4
 """Of one float32."""
+_FURTHEST = 1 << 30
+"""Rows that a store may be moved past an array's end: coordinates are compared as 32-bit integers."""
 _QUAD_COLUMNS = 8
 """Columns of the fragment whose values of one row lie in one thread's four registers."""
 
@@ -42,6 +50,9 @@ def split_step(walk: RoleWalk, op: Operation) -> bool:
     match op:
         case ac.SplitIndexOp():
             walk.give(op, op.result, Index(((SPLIT, 1),)))
+        case SplitPartOp():
+            walk.give(op, op.part, Index(((PART, 1),)))
+            walk.give(op, op.spare, Index(((SPARE, 1),)))
         case ac.ClusterReduceOp():
             _reduce(walk, op)
         case _:
@@ -51,10 +62,11 @@ def split_step(walk: RoleWalk, op: Operation) -> bool:
 
 def _reduce(walk: RoleWalk, op: ac.ClusterReduceOp) -> None:
     cursor, accumulator = walk.take(op, op.cursor), walk.take(op, op.accumulator)
-    ctas = walk.kernel.cluster_ctas
+    kind = type_of(op.sum)
+    columns = kind.n.data if isinstance(kind, ac.AccumulatorType) else 0
     ring = walk.ring_of(op, op.ring)
     _check_participants(walk, op, ring)
-    _check_room(walk, op, ring, accumulator)
+    _check_room(walk, op, ring, accumulator, columns)
     _check_nothing_held(walk, op)
     if ring is None or not isinstance(cursor, Cursor):
         if cursor is not None:
@@ -73,7 +85,7 @@ def _reduce(walk: RoleWalk, op: ac.ClusterReduceOp) -> None:
         walk.give(op, op.following, Cursor(cursor.ring, cursor.side, done + 1))
     walk.state.fenced = False
     if isinstance(accumulator, Settled):
-        walk.give(op, op.sum, Settled(accumulator.m, accumulator.n // max(1, ctas)))
+        walk.give(op, op.sum, Settled(accumulator.m, columns))
         return
     if accumulator is not None:
         walk.report("WG003", op, f"sums {describe(accumulator)}")
@@ -112,7 +124,8 @@ def _check_participants(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | Non
         walk.findings.doubt(f"ring {ring.name} of {ring.stages} stages for a rendezvous", op)
 
 
-def _check_room(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | None, accumulator: object) -> None:
+def _check_room(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | None, accumulator: object, columns: int) -> None:
+    """columns: of a part."""
     buffer = walk.buffer_of(op, op.buffer)
     if buffer is None or ring is None:
         return
@@ -127,10 +140,10 @@ def _check_room(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | None, accum
         walk.findings.doubt(f"partial sums in {buffer.instances} x {buffer.slots} slots, swizzle {buffer.swizzle}", op)
     if not isinstance(accumulator, Settled):
         return
-    if accumulator.n % (_QUAD_COLUMNS * walk.kernel.cluster_ctas):
-        walk.findings.doubt(f"{accumulator.n} columns in {walk.kernel.cluster_ctas} parts of whole fragments", op)
-    part = accumulator.m * accumulator.n // walk.kernel.cluster_ctas * _BYTES
-    needed = walk.role.count * part * ac.contributions(walk.kernel.cluster_ctas)
+    ctas, parts = walk.kernel.cluster_ctas, _parts(walk.kernel)
+    if columns < 1 or columns % _QUAD_COLUMNS or accumulator.n != parts * columns or not parts or ctas % parts:
+        walk.findings.doubt(f"{accumulator.n} columns for {ctas} CTAs in {parts} parts of {columns}", op)
+    needed = walk.role.count * accumulator.m * columns * _BYTES * contributions(ctas, parts)
     # The emitter divides the slot among units by its size, so that more room is as wrong as less.
     if buffer.slot_bytes != needed:
         walk.report(
@@ -165,9 +178,46 @@ def _around(op: Operation) -> list[Operation]:
 
 
 def split_atoms(kernel: Kernel) -> dict[str, int]:
-    """How many values the split atom takes, for whoever tells stores of different CTAs apart."""
+    """How many values the atoms take that tell stores of CTAs along z apart. The spare atom is none of them: see
+    `stored_place`."""
     extents = integers(kernel.op.cluster)
-    return {SPLIT: extents[2]} if len(extents) == 3 else {}
+    if len(extents) != 3:
+        return {}
+    parts = _parts(kernel)
+    return {SPLIT: extents[2]} if parts == kernel.cluster_ctas else {PART: parts}
+
+
+def _parts(kernel: Kernel) -> int:
+    """Of every tile's sum: as many as CTAs of the cluster, unless an operation says that there are fewer; 0, which fits
+    no sum, where operations disagree or the number divides the CTAs unevenly."""
+    ctas = kernel.cluster_ctas
+    stated = {op.parts.data for op in kernel.op.walk() if isinstance(op, SplitPartOp)}
+    if not stated:
+        return ctas
+    return next(iter(stated)) if len(stated) == 1 and all(each > 0 and ctas % each == 0 for each in stated) else 0
+
+
+def stored_place(walk: RoleWalk, op: Operation, origin: tuple[Index, ...], shape: Sequence[int]) -> tuple[Index, ...]:
+    """The first coordinates of what a CTA stores into an array, where its sums have a part for it; CTAs that get none
+    must store past the array's end, so that stores that are no stores need not be told apart.
+
+    shape: of the array, in the order of the coordinates; what lies past it is not stored.
+    """
+    extents = integers(walk.kernel.op.cluster)
+    if len(extents) != 3 or _parts(walk.kernel) == walk.kernel.cluster_ctas:
+        return origin
+    kept: list[Index] = []
+    moved = 0
+    for index, extent in zip(origin, shape, strict=True):
+        apart = dict(index.terms).get(SPARE, 0)
+        # Everything else only moves it further.
+        forward = index.constant >= 0 and all(factor >= 0 for _, factor in index.terms)
+        moved += apart >= extent and forward and apart * extents[2] <= _FURTHEST
+        kept.append(Index(tuple(term for term in index.terms if term[0] != SPARE), index.constant))
+    if moved != 1:
+        walk.findings.doubt("CTAs that get no part of a sum may store inside the array", op)
+        return origin
+    return tuple(kept)
 
 
 def meeting_claims(kernel: Kernel, summaries: Sequence[RoleSummary]) -> tuple[RingClaim, ...]:

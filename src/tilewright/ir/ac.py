@@ -459,10 +459,12 @@ class SplitIndexOp(IRDLOperation):
 @irdl_op_definition
 class ClusterReduceOp(IRDLOperation):
     """Sum the accumulators of the same unit of every CTA of the cluster, in the order of their ranks; each CTA gets an
-    equal part of the columns, that of its rank along z.
+    equal part of the columns, that of its rank along z. How many parts there are follows from the result's columns;
+    where fewer than CTAs, those past the first get nothing, and what they hold as their sum may not be used
+    (`ac_split`).
 
     The ring has one slot, and so has the buffer that it guards: room for the parts of this CTA's columns from each CTA,
-    or from the other one of two (`contributions`).
+    or from the other one of two (`ac_split.contributions`).
     Each unit waits until its cursor's slot is empty in every CTA, that is, until all units of the cluster have released
     this CTA's empty barrier; writes every part into the buffer of the CTA that it belongs to; its threads meet on named
     barrier `first_barrier` + unit, and one arrives on the full barrier of every CTA; it waits for its own CTA's full
@@ -479,11 +481,6 @@ class ClusterReduceOp(IRDLOperation):
     unit = operand_def(IndexType)
     following = result_def(CursorType)
     sum = result_def(AccumulatorType)
-
-
-def contributions(ctas: int) -> int:
-    """How many parts of its columns a CTA gets through shared memory when `ctas` add up theirs."""
-    return 1 if ctas == 2 else ctas
 
 
 # ---------------------------------------------------------------- epilogue

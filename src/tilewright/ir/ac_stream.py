@@ -35,7 +35,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 
-from tilewright.ir import ac, ac_async_copy
+from tilewright.ir import ac, ac_async_copy, ac_split
 
 STREAM_INDICES = 4
 """Region arguments of a loop over parts before the carried ones."""
@@ -129,7 +129,11 @@ class PartialAddOp(IRDLOperation):
 
 Ac = Dialect(
     "ac",
-    [*ac_async_copy.Ac.operations, StreamPartOp, TurnStreamPartOp, PartialStoreOp, PartialAddOp],
+    [
+        *ac_async_copy.Ac.operations,
+        *(StreamPartOp, TurnStreamPartOp, PartialStoreOp, PartialAddOp),
+        ac_split.SplitPartOp,
+    ],
     [*ac_async_copy.Ac.attributes],
 )
 """The whole dialect: these operations with those of the modules below."""

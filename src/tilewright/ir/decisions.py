@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
+from tilewright.ir.ac_split import contributions, sum_parts
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
@@ -243,7 +244,12 @@ class PipelineDecisions:
     @property
     def part_n(self) -> int:
         """Columns of a tile that one CTA stores."""
-        return self.tile_n // self.split
+        return self.tile_n // self.sum_parts
+
+    @property
+    def sum_parts(self) -> int:
+        """Parts of a tile's columns, each stored by one of the CTAs that share the tile."""
+        return sum_parts(self.tile_n, self.split)
 
     @property
     def cluster_ctas(self) -> int:
@@ -253,8 +259,9 @@ class PipelineDecisions:
     def partial_bytes(self) -> int:
         """Shared memory for the parts of its columns that a CTA gets from those it shares tiles with: from the other
         one of two, or from each of more, itself included."""
-        parts = {1: 0, 2: 1}.get(self.split, self.split)
-        return 4 * self.tile_m * self.part_n * parts
+        if self.split == 1:
+            return 0
+        return 4 * self.tile_m * self.part_n * contributions(self.split, self.sum_parts)
 
     @property
     def spill_bytes(self) -> int:

@@ -21,6 +21,7 @@ from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
+from tilewright.ir.ac_split import SplitPartOp
 from tilewright.ir.ac_stream import (
     STREAM_INDICES,
     PartialAddOp,
@@ -69,7 +70,7 @@ from tilewright.lower.rings import (
 )
 from tilewright.lower.runs import lower_runs
 from tilewright.lower.spill_slots import spill_slots_of, with_spill_slots
-from tilewright.lower.split_reduction import lower_cluster_reduce
+from tilewright.lower.split_reduction import lower_cluster_reduce, lower_split_part
 from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.stream_parts import close_parts, open_parts
@@ -540,6 +541,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             lower_async_copy(lowering, op)
         case ac.SplitIndexOp():
             lowering.places[op.result] = IndexPlace(text.into("b32", "mov.u32", "%cluster_ctaid.z"))
+        case SplitPartOp():
+            lower_split_part(lowering, op)
         case ac.ClusterReduceOp():
             lower_cluster_reduce(lowering, op)
         case ac.FragmentLoadOp():

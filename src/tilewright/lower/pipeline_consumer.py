@@ -21,7 +21,7 @@ from tilewright.lower.pipeline_product import multiply, multiply_next
 from tilewright.lower.pipeline_slots import advance, release, start_cursor, wgmma_wait
 from tilewright.lower.register_product import ComputedOperand, open_operand
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
-from tilewright.lower.split_product import meet, split_index, start_meetings
+from tilewright.lower.split_product import Share, meet, share_of_result, split_index, start_meetings
 from tilewright.lower.stream_product import Section, add_partial, sections, store_partial
 from tilewright.lower.tile_place import TilePlace, open_tiles
 from tilewright.lower.turns import pass_turn
@@ -38,10 +38,11 @@ def add_consumer(
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
     start = start_cursor(role, p.ring, "full")
     share = split_index(role, d)
+    stored = share_of_result(role, d, share)
     carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
     for section in sections(d):
         opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
-        _consume(opened, program, d, p, unit, section, arrays, share)
+        _consume(opened, program, d, p, unit, section, arrays, share, stored)
         carried = opened[0].results()
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
@@ -57,19 +58,21 @@ def _consume(
     section: Section,
     arrays: dict[str, SSAValue],
     share: SSAValue | None,
+    stored: Share,
 ) -> None:
-    """A tile, or a part of a streamed one: its sum, and what is made of it."""
+    """A tile, or a part of a streamed one: its sum, and what is made of it. share: which of the tile's slices are this
+    CTA's; stored: which part of its result."""
     outer, place, (cursor, *meetings) = opened
     dot = dots(program)[0]
     ahead: dict[tile.LoadOp, SSAValue] = {}
     if d.promoted:
-        ahead = load_ahead(outer, program, d, unit, place, arrays, share)
+        ahead = load_ahead(outer, program, d, unit, place, arrays, stored)
         last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
     else:
         operand = open_operand(outer, program, dot, d, unit, place, arrays, share) if d.computed else None
         accumulator, first = multiply_next(outer, d, p, unit, cursor, operand)
         # Issued beside a product that runs, so that nothing waits for it.
-        ahead = {} if section.part == "head" else load_ahead(outer, program, d, unit, place, arrays, share)
+        ahead = {} if section.part == "head" else load_ahead(outer, program, d, unit, place, arrays, stored)
         following, running, held = _summed(outer, d, p, unit, place, cursor, accumulator, first, operand)
         pass_turn(outer, p.turns, unit)
         if d.grouping:
@@ -82,7 +85,7 @@ def _consume(
     else:
         if p.sums is not None and place.number is not None:
             total = add_partial(outer, p.sums, total, place.number, unit)
-        add_epilogue(outer, program, d, p, unit, place, total, arrays, share, ahead)
+        add_epilogue(outer, program, d, p, unit, place, total, arrays, stored, ahead)
     outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
 
 

@@ -20,7 +20,7 @@ from tilewright.lower.array_part import part_at, parts_of_batch
 from tilewright.lower.build import Build, affine
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
 from tilewright.lower.program import sources_of, stands_in_line
-from tilewright.lower.split_product import Meeting
+from tilewright.lower.split_product import WHOLE_TILE, Meeting, Share
 from tilewright.lower.stream_product import PartialSums
 from tilewright.lower.tile_place import GroupRows, TilePlace
 
@@ -53,12 +53,11 @@ def add_epilogue(
     place: TilePlace,
     accumulator: SSAValue,
     arrays: dict[str, SSAValue],
-    share: SSAValue | None = None,
+    share: Share = WHOLE_TILE,
     ahead: Mapping[tile.LoadOp, SSAValue] | None = None,
 ) -> None:
-    """share: which part of the tile's columns this CTA stores, where several do. ahead: from `load_ahead`."""
+    """share: which part of the tile this CTA stores, where several do. ahead: from `load_ahead`."""
     n = place.column
-    mine = [(share, d.part_n)] if share is not None else []
     row, column = _origin(build, d, unit, place, share)
     rows = d.unit_rows
     sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
@@ -77,7 +76,7 @@ def add_epilogue(
             ahead or {},
         )
         if decision.path == "tma":
-            origin = (row, [(n, d.tile_n), *mine], place.outermost(decision))
+            origin = (row, [(n, d.tile_n), *share.columns], place.outermost(decision))
             descriptors = (arrays[decision.parameter], *(arrays[tail_of(decision)] for _ in decision.tail))
             _store_chunks(build, d, p, unit, origin, fragment, decision, descriptors, total)
         elif place.row_end is not None:
@@ -98,7 +97,7 @@ def load_ahead(
     unit: SSAValue,
     place: TilePlace,
     arrays: dict[str, SSAValue],
-    share: SSAValue | None = None,
+    share: Share = WHOLE_TILE,
 ) -> dict[tile.LoadOp, SSAValue]:
     """The fragments of the vectors that are decided to be loaded before the accumulator is waited for."""
     if not d.loads_ahead:
@@ -115,13 +114,12 @@ def load_ahead(
 
 
 def _origin(
-    build: Build, d: PipelineDecisions, unit: SSAValue, place: TilePlace, share: SSAValue | None
+    build: Build, d: PipelineDecisions, unit: SSAValue, place: TilePlace, share: Share
 ) -> tuple[SSAValue, SSAValue]:
     """First row and column of what a unit stores of a tile."""
-    mine = [(share, d.part_n)] if share is not None else []
     part = [] if d.turns else [(unit, d.unit_rows)]
-    row = affine(build, [(place.row, place.row_step), *part], 0)
-    return row, affine(build, [(place.column, d.tile_n), *mine], 0)
+    row = affine(build, [(place.row, place.row_step), *part, *share.rows], 0)
+    return row, affine(build, [(place.column, d.tile_n), *share.columns], 0)
 
 
 @dataclass(slots=True)

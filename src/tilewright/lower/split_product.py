@@ -3,7 +3,7 @@
 CTA r of s takes slices r, r + s, r + 2 s, ...: neighbours read neighbouring columns of the operands at about the same
 time, so rows are fetched from memory a whole run at a time. Where the slices don't come out even, the last of some CTAs
 lie past the end, where the copy engine brings zeros. When a tile's slices are done the accumulators are summed part by
-part (`ac.cluster.reduce`), and CTA r stores part r of the columns.
+part (`ac.cluster.reduce`), and CTA r stores part r of the columns, if there are as many parts.
 Checked by: tests/lower/test_split_product.py.
 """
 
@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir import ac
+from tilewright.ir.ac_split import SPARE_ROWS, SplitPartOp
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import MemoryType
 from tilewright.lower.build import INDEX, Build
@@ -32,6 +33,17 @@ class Meeting:
 
     ring: SSAValue
     buffer: SSAValue
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a CTA stores of a tile that several share, as terms of its first column and row."""
+
+    columns: list[tuple[SSAValue, int]]
+    rows: list[tuple[SSAValue, int]]
+
+
+WHOLE_TILE = Share([], [])
 
 
 def declare_meeting(build: Build, d: PipelineDecisions, address: int, barriers: int) -> Meeting | None:
@@ -73,6 +85,17 @@ def split_index(build: Build, d: PipelineDecisions) -> SSAValue | None:
     return build.value(ac.SplitIndexOp.create(result_types=[INDEX])) if d.split > 1 else None
 
 
+def share_of_result(build: Build, d: PipelineDecisions, index: SSAValue | None) -> Share:
+    """The part of each tile that this CTA stores. index: from `split_index`."""
+    if index is None:
+        return WHOLE_TILE
+    if d.sum_parts == d.split:
+        return Share([(index, d.part_n)], [])
+    op = SplitPartOp.create(properties={"parts": IntAttr(d.sum_parts)}, result_types=[INDEX, INDEX])
+    build.add(op)
+    return Share([(op.part, d.part_n)], [(op.spare, SPARE_ROWS)])
+
+
 def start_meetings(build: Build, meeting: Meeting | None) -> list[SSAValue]:
     """The cursor to carry from tile to tile; none where there is nothing to sum."""
     if meeting is None:
@@ -100,7 +123,7 @@ def meet(
     op = ac.ClusterReduceOp.create(
         operands=[meeting.ring, cursor, accumulator, meeting.buffer, unit],
         properties={"first_barrier": IntAttr(_FIRST_BARRIER)},
-        result_types=[CURSOR, ac.AccumulatorType(kind.m, IntAttr(kind.n.data // d.split))],
+        result_types=[CURSOR, ac.AccumulatorType(kind.m, IntAttr(kind.n.data // d.sum_parts))],
     )
     build.add(op)
     return [op.results[0]], op.results[1]

@@ -28,9 +28,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir import ac
-from tilewright.lower.emit import Text
+from tilewright.ir.ac_split import SplitPartOp, contributions
+from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.lowering import Lowering
-from tilewright.lower.places import AccumulatorPlace, BufferPlace, CursorPlace, RingPlace
+from tilewright.lower.places import AccumulatorPlace, BufferPlace, CursorPlace, IndexPlace, RingPlace
 
 _PAIR = 2
 _QUAD = 4
@@ -46,10 +47,12 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
     assert isinstance(ring, RingPlace) and isinstance(cursor, CursorPlace)
     assert isinstance(accumulator, AccumulatorPlace) and isinstance(buffer, BufferPlace)
     ctas = lowering.cluster_size
-    columns = accumulator.n // ctas
+    assert isinstance(op.sum.type, ac.AccumulatorType)
+    columns = op.sum.type.n.data
+    count = accumulator.n // columns
     quads = len(accumulator.blocks) * columns // 2 // _QUAD
     unit = lowering.index(op.unit)
-    units = buffer.slot_bytes // (ac.contributions(ctas) * quads * _QUAD_BYTES)
+    units = buffer.slot_bytes // (contributions(ctas, count) * quads * _QUAD_BYTES)
     full = text.into("b32", "add.u32", lowering.shared_base, ring.address)
     empty = text.into("b32", "add.u32", full, 8)
 
@@ -60,8 +63,8 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
     own = text.into("b32", "add.u32", own, buffer.address)
     rank = text.into("b32", "mov.u32", "%cluster_ctarank")
     source_bytes = units * quads * _QUAD_BYTES
-    parts = [_quads(accumulator, cta * columns // 2, columns // 2) for cta in range(ctas)]
-    if ctas == _PAIR:
+    parts = [_quads(accumulator, cta * columns // 2, columns // 2) for cta in range(count)]
+    if (ctas, count) == (_PAIR, _PAIR):
         # A sum of two is the same in either order, so each keeps its own part and gives the other's away.
         first = text.into("pred", "setp.eq.u32", rank, 0)
         given, kept = _chosen(text, parts[1], parts[0], first), _chosen(text, parts[0], parts[1], first)
@@ -76,7 +79,9 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
             _write(text, text.into("b32", "mapa.shared::cluster.u32", mine, cta), part)
         _meet_and_tell(lowering, op, unit, full)
         _wait(text, full, cursor.parity)
-        sums = [_sum(text, own, number * _QUAD_BYTES, source_bytes, ctas) for number in range(quads)]
+        # Where there are fewer parts than CTAs, nobody has written anything for those past the first.
+        guard = text.into("pred", "setp.lt.u32", rank, count) if count < ctas else ""
+        sums = [_sum(text, own, number * _QUAD_BYTES, source_bytes, ctas, guard) for number in range(quads)]
     _meet_and_tell(lowering, op, unit, empty)
     flat = [value for quad in sums for value in quad]
     width = columns // 2
@@ -84,6 +89,14 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
     lowering.places[op.sum] = AccumulatorPlace(blocks, columns)
     parity = text.into("b32", "xor.b32", cursor.parity, 1)
     lowering.places[op.following] = CursorPlace(cursor.stage, parity)
+
+
+def lower_split_part(lowering: Lowering, op: SplitPartOp) -> None:
+    """A CTA's place along z modulo the parts, a power of two, and divided by them."""
+    text, parts = lowering.text, op.parts.data
+    rank = text.into("b32", "mov.u32", "%cluster_ctaid.z")
+    lowering.places[op.part] = IndexPlace(text.into("b32", "and.b32", rank, parts - 1))
+    lowering.places[op.spare] = IndexPlace(text.into("b32", "shr.u32", rank, parts.bit_length() - 1))
 
 
 def _quads(accumulator: AccumulatorPlace, begin: int, count: int) -> list[tuple[str, ...]]:
@@ -107,9 +120,10 @@ def _write(text: Text, address: str, part: list[tuple[str, ...]]) -> None:
         text.emit("st.shared::cluster.v4.f32", f"[{address}+{number * _QUAD_BYTES}]", registers)
 
 
-def _loaded(text: Text, address: str, offset: int) -> list[str]:
-    loaded = [text.register("f32") for _ in range(_QUAD)]
-    text.emit("ld.shared.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{offset}]")
+def _loaded(text: Text, address: str, offset: int, guard: str = "") -> list[str]:
+    """guard: predicate without which the numbers are zeros."""
+    loaded = [text.into("f32", "mov.f32", float_literal(0.0)) if guard else text.register("f32") for _ in range(_QUAD)]
+    text.emit("ld.shared.v4.f32", "{" + ", ".join(loaded) + "}", f"[{address}+{offset}]", guard=guard)
     return loaded
 
 
@@ -117,11 +131,11 @@ def _added(text: Text, left: Sequence[str], right: Sequence[str]) -> list[str]:
     return [text.into("f32", "add.rn.f32", *pair) for pair in zip(left, right, strict=True)]
 
 
-def _sum(text: Text, address: str, offset: int, source_bytes: int, ctas: int) -> list[str]:
-    """Four sums over all CTAs, in the order of their ranks."""
-    totals = _loaded(text, address, offset)
+def _sum(text: Text, address: str, offset: int, source_bytes: int, ctas: int, guard: str) -> list[str]:
+    """Four sums over all CTAs, in the order of their ranks; of zeros where the guard does not hold."""
+    totals = _loaded(text, address, offset, guard)
     for cta in range(1, ctas):
-        totals = _added(text, totals, _loaded(text, address, offset + cta * source_bytes))
+        totals = _added(text, totals, _loaded(text, address, offset + cta * source_bytes, guard))
     return totals
 
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.ir import tile
+from tilewright.ir.ac_split import sum_parts
 from tilewright.ir.decisions import (
     RUN_BYTES,
     Decisions,
@@ -195,7 +196,7 @@ def _decide_pipeline(
     require_equal_parts(a, a.loaded_extent(tile_m), cluster[1])
     require_equal_parts(b, b.loaded_extent(tile_n), cluster[0])
     widths = [tensor_type(store.tensor).element_kind.bytes for store in stores(program)]
-    row = staged_row(tile_n // shape.split, widths)
+    row = staged_row(tile_n // sum_parts(tile_n, shape.split), widths)
     if large.turns:
         slot_bytes = (a.loaded_extent(tile_m) + b.loaded_extent(tile_n)) * shape.depth * element_bytes
         row = turn_row(tile_n, widths, slot_bytes, target)
@@ -262,7 +263,7 @@ def _fit(
     order, group = choose_tile_order(rates, (tile_m, tile_n), (tiles_m, tiles_n), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
     clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1)
-    chunks = sum(len(store.chunks(tile_n // shape.split)) for store in stores if store.path == "tma")
+    chunks = sum(len(store.chunks(tile_n // sum_parts(tile_n, shape.split))) for store in stores if store.path == "tma")
     plans = (
         plan_load(a, loaded_m, depth, cluster[1], memory.stages),
         *(plan_load(each, loaded_n, depth, cluster[0], memory.stages) for each in (b, *more_b)),

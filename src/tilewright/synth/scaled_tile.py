@@ -66,9 +66,8 @@ def choose_scaled_shape(
     swapped = question.orientations[0]
     shapes: list[TileShape] = []
     for rows, columns, consumers in _TILES:
-        whole = TileShape(rows, columns, question.scaled_depth, consumers, swapped)
         slices = math.ceil(question.extents[2] / question.scaled_depth)
-        for split in splits_of(whole, target):
+        for split in splits_of(target):
             if split == 1 or (split in _SPLITS and slices // split >= _LEAST_SLICES):
                 shapes.append(TileShape(rows, columns, question.scaled_depth, consumers, swapped, split))
     best = min(shapes, key=lambda shape: scaled_cycles(rates, question, shape))

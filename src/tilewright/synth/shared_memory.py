@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
+from tilewright.ir.ac_split import sum_parts
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision
 from tilewright.synth.async_plan import stores_under_way
 from tilewright.synth.spill_slots import spill_bytes
@@ -53,7 +54,7 @@ def divide_shared_memory(
 
     slot_bytes: of one slot of both operands.
     """
-    tile_n, consumers = shape.columns // shape.split, shape.consumers
+    tile_n, consumers = shape.columns // sum_parts(shape.columns, shape.split), shape.consumers
     meeting = meeting_bytes(shape, target) + spill_bytes(consumers, target, wanted, reasons)
     share = target.limit("multiprocessor.shared_bytes") // shape.resident - target.limit("cta.shared_reserved_bytes")
     limit = min(target.limit("cta.shared_bytes_max"), share) - meeting

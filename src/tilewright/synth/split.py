@@ -2,7 +2,11 @@
 
 A product of few tiles leaves multiprocessors idle, or each with so little in flight that memory waits for them; split
 along the contracted axis, a tile is computed by a cluster whose CTAs add up what each has through shared memory
-(`ac.cluster.reduce`). What that costs is one exchange of the accumulators for each tile, and room for them.
+(`ac.cluster.reduce`). What that costs is one exchange of the accumulators for each tile, and room for them. Parts are
+whole fragments of columns: of more CTAs than a tile has parts, some store nothing.
+
+Clusters of more than eight CTAs are not portable: a device may have no multiprocessors that can hold one. How many it
+holds at a time is a fact of the target.
 
 Not handled: splits across clusters, products of several accumulators, of rows in groups.
 Checked by: tests/synth/test_thin_product.py, tests/lower/test_split_product.py,
@@ -12,20 +16,17 @@ and by `contract` on the lowered kernel.
 from __future__ import annotations
 
 from tilewright.base.error import TilewrightError
+from tilewright.ir.ac_split import contributions, sum_parts
 from tilewright.synth.tile_shape import TileShape
 from tilewright.targets import Target
 
-_PAIR = 2
-"""CTAs that need room for one part each, since each keeps its own in registers."""
-_FRAGMENT_COLUMNS = 8
-"""Columns that a thread's four registers of the accumulator span: parts are made of whole ones."""
+SPLITS = (1, 2, 4, 8, 16)
+"""CTAs that may share a tile: powers of two, of which clusters are made."""
 
 
-def splits_of(shape: TileShape, target: Target) -> tuple[int, ...]:
-    """How many CTAs may share a tile of that shape, 1 first."""
-    most = target.limit("cluster.ctas_max_portable")
-    wide = (count for count in (2, 4, 8) if count <= most and shape.columns % (_FRAGMENT_COLUMNS * count) == 0)
-    return (1, *wide)
+def splits_of(target: Target) -> tuple[int, ...]:
+    """How many CTAs may share a tile, 1 first."""
+    return tuple(count for count in SPLITS if count <= target.limit("cluster.ctas_max"))
 
 
 def require_split(shape: TileShape, cluster: tuple[int, int], plain: bool, target: Target) -> None:
@@ -34,12 +35,11 @@ def require_split(shape: TileShape, cluster: tuple[int, int], plain: bool, targe
     split = shape.split
     if split == 1:
         return
-    offered = splits_of(shape, target)
+    offered = splits_of(target)
     if split not in offered:
         raise TilewrightError(
             f"{split} CTAs cannot share a tile {shape.rows}x{shape.columns}",
-            remedy=f"use {', '.join(map(str, offered))}, or a tile whose columns are a multiple of "
-            f"{_FRAGMENT_COLUMNS * max(2, split)}",
+            remedy=f"use {', '.join(map(str, offered))}",
         )
     if not plain:
         raise TilewrightError(
@@ -56,5 +56,6 @@ def meeting_bytes(shape: TileShape, target: Target) -> int:
     """Shared memory for the parts of its columns that a CTA gets from those it shares a tile with, and two barriers."""
     if shape.split == 1:
         return 0
-    parts = 1 if shape.split == _PAIR else shape.split
-    return 4 * shape.rows * shape.columns // shape.split * parts + 2 * target.limit("mbarrier.bytes")
+    parts = sum_parts(shape.columns, shape.split)
+    part_bytes = 4 * shape.rows * shape.columns // parts
+    return part_bytes * contributions(shape.split, parts) + 2 * target.limit("mbarrier.bytes")
