@@ -24,6 +24,7 @@ _BENCHES = {
     "grouped": "grouped",
     "hardware": "hardware",
     "large-tiles": "large_tiles",
+    "long-sums": "long_sums",
     "stream-k": "stream_k",
     "layouts": "layouts",
     "model": "model",
