@@ -36,7 +36,7 @@ def proved(lowered: Lowered) -> Lowered:
     ("split", "tile", "swapped"),
     [
         *((2, (64, 16), True), (4, (64, 32), True), (2, (128, 32), False), (2, (64, 128), False), (8, (64, 64), False)),
-        # Fewer parts than CTAs: two, three of a warpgroup's fragments, one.
+        # Fewer parts than CTAs: two, three, one, four.
         *((4, (64, 16), False), (8, (128, 24), True), (2, (64, 8), True), (16, (64, 32), False)),
     ],
 )

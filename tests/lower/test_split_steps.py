@@ -172,7 +172,8 @@ def test_with_fewer_parts_it_is_proven(few_parts):
         (spare_terms(1 << 31), "may store inside the array"),
         (the_part_is_forgotten, "do not depend on part of the sum"),
         (another_number_of_parts(4), "16 columns for 4 CTAs in 4 parts of 8"),
-        (another_number_of_parts(3), "in 0 parts"),
+        (another_number_of_parts(3), "in 3 parts of 8"),
+        (another_number_of_parts(5), "in 0 parts"),
         (another_number_of_parts(1), "in 1 parts of 8"),
     ],
 )

@@ -141,7 +141,7 @@ def _check_room(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | None, accum
     if not isinstance(accumulator, Settled):
         return
     ctas, parts = walk.kernel.cluster_ctas, _parts(walk.kernel)
-    if columns < 1 or columns % _QUAD_COLUMNS or accumulator.n != parts * columns or not parts or ctas % parts:
+    if columns < 1 or columns % _QUAD_COLUMNS or accumulator.n != parts * columns or not parts:
         walk.findings.doubt(f"{accumulator.n} columns for {ctas} CTAs in {parts} parts of {columns}", op)
     needed = walk.role.count * accumulator.m * columns * _BYTES * contributions(ctas, parts)
     # The emitter divides the slot among units by its size, so that more room is as wrong as less.
@@ -189,12 +189,12 @@ def split_atoms(kernel: Kernel) -> dict[str, int]:
 
 def _parts(kernel: Kernel) -> int:
     """Of every tile's sum: as many as CTAs of the cluster, unless an operation says that there are fewer; 0, which fits
-    no sum, where operations disagree or the number divides the CTAs unevenly."""
+    no sum, where operations disagree or say that there are more."""
     ctas = kernel.cluster_ctas
     stated = {op.parts.data for op in kernel.op.walk() if isinstance(op, SplitPartOp)}
     if not stated:
         return ctas
-    return next(iter(stated)) if len(stated) == 1 and all(each > 0 and ctas % each == 0 for each in stated) else 0
+    return next(iter(stated)) if len(stated) == 1 and all(0 < each <= ctas for each in stated) else 0
 
 
 def stored_place(walk: RoleWalk, op: Operation, origin: tuple[Index, ...], shape: Sequence[int]) -> tuple[Index, ...]:

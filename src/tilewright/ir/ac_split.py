@@ -33,12 +33,9 @@ class SplitPartOp(IRDLOperation):
 
 
 def sum_parts(columns: int, ctas: int) -> int:
-    """Into how many parts the sum of a tile of so many columns is cut, where `ctas` CTAs, a power of two, share it: one
-    for each as long as parts are whole fragments."""
-    parts = ctas
-    while parts > 1 and columns % (8 * parts):
-        parts //= 2
-    return parts
+    """Into how many parts the sum of a tile of so many columns is cut, where `ctas` CTAs share it: as many, up to one
+    for each, as make equal parts of whole fragments."""
+    return max(parts for parts in range(1, ctas + 1) if columns % (8 * parts) == 0 or parts == 1)
 
 
 def contributions(ctas: int, parts: int) -> int:

@@ -92,11 +92,11 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
 
 
 def lower_split_part(lowering: Lowering, op: SplitPartOp) -> None:
-    """A CTA's place along z modulo the parts, a power of two, and divided by them."""
+    """A CTA's place along z modulo the parts, and divided by them."""
     text, parts = lowering.text, op.parts.data
     rank = text.into("b32", "mov.u32", "%cluster_ctaid.z")
-    lowering.places[op.part] = IndexPlace(text.into("b32", "and.b32", rank, parts - 1))
-    lowering.places[op.spare] = IndexPlace(text.into("b32", "shr.u32", rank, parts.bit_length() - 1))
+    lowering.places[op.part] = IndexPlace(text.into("b32", "rem.u32", rank, parts))
+    lowering.places[op.spare] = IndexPlace(text.into("b32", "div.u32", rank, parts))
 
 
 def _quads(accumulator: AccumulatorPlace, begin: int, count: int) -> list[tuple[str, ...]]:
