@@ -7,6 +7,7 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.typestate import verify
 from tilewright.driver.address_proof import SameAddresses, staged_stores
 from tilewright.driver.reproof import reprove
+from tilewright.ir.decisions import turned_arrays
 from tilewright.synth.decide import Wanted
 
 
@@ -15,7 +16,7 @@ def proved(lowered: Lowered) -> Lowered:
         assert isinstance(verify(kernel), Proven), verify(kernel)
     verdict = reprove(lowered.module, lowered.ptx, "sm_90a", "product")
     assert isinstance(verdict, Proven), verdict
-    for staged in staged_stores(lowered.parsed, lowered.plan.launches):
+    for staged in staged_stores(lowered.parsed, lowered.plan.launches, turned_arrays(lowered.decisions)):
         assert isinstance(staged.verdict, SameAddresses), staged
     return lowered
 

@@ -38,7 +38,7 @@ from tilewright.contract.token import (
 from tilewright.contract.transpose_steps import require_turned
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
-from tilewright.ir.decisions import ROWS_BYTES
+from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 
 _FRAGMENT_COLUMNS = 8
 """Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments): one may be cut there."""
@@ -393,7 +393,12 @@ def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
         walk.findings.doubt(f"stages columns {begin} to {end} of {fragment.axes} x {fragment.n} {fragment.element}", op)
         walk.give(op, op.result, None)
         return
-    written = fragment.m * (end - begin) * element.bytes
+    if op.block is not None and (op.plan is None or not 0 <= op.block.data < fragment.m // BLOCK_ROWS):
+        walk.findings.doubt(f"stages block {op.block.data} of {fragment.m} rows", op)
+        walk.give(op, op.result, None)
+        return
+    rows = fragment.m if op.block is None else BLOCK_ROWS
+    written = rows * (end - begin) * element.bytes
     if written > buffer.slot_bytes:
         walk.report(
             "BG004",

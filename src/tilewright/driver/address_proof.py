@@ -6,7 +6,8 @@ the store's own address: the box's layout as the map has it, a `Layout`. The tex
 shared memory: its address as a form of thread and symbols (`driver.thread_form`), its data to the accumulator registers
 of wgmma, so that value, lane and address are tied together by the ISA's fragments (`machine.fragment`). Both are exact
 for every thread, for all symbols and all iterations; a difference is a counterexample of thread, value, row and column.
-That every byte of the box is written once is checked too.
+That every byte of the box is written once is checked too. Through maps that the decisions call turned, memory runs
+along the accumulator's rows: a box is of one block's 64 rows, and its lines are the accumulator's columns.
 
 Where an element comes from several values of one block of an accumulator (products side by side), all elements of the
 store must, from values as far apart; the element's place is that of the first.
@@ -41,6 +42,7 @@ from tilewright.machine.swizzle import SPAN_BYTES
 
 _WARPGROUP = 128
 _BLOCK_VALUES = 128
+_BLOCK_ROWS = 64
 _HALF_PAIRS = frozenset({"bf16x2", "f16x2"})
 _BYTE_PAIRS = frozenset({"e4m3x2", "e5m2x2"})
 _MASK = (1 << 32) - 1
@@ -131,8 +133,11 @@ class _Undecided(Exception):
     pass
 
 
-def staged_stores(module: Module, launches: tuple[Launch, ...]) -> tuple[StagedStore, ...]:
-    """A verdict for each bulk tensor store of the launched kernels, in the text's order."""
+def staged_stores(
+    module: Module, launches: tuple[Launch, ...], turned: frozenset[str] = frozenset()
+) -> tuple[StagedStore, ...]:
+    """A verdict for each bulk tensor store of the launched kernels, in the text's order. turned: maps, by their arrays'
+    names, whose boxes' lines are the accumulator's columns."""
     found: list[StagedStore] = []
     seen: set[str] = set()
     for launch in launches:
@@ -140,11 +145,11 @@ def staged_stores(module: Module, launches: tuple[Launch, ...]) -> tuple[StagedS
         if kernel is None or launch.entry in seen:
             continue
         seen.add(launch.entry)
-        found += _of_kernel(module, kernel, launch)
+        found += _of_kernel(module, kernel, launch, turned)
     return tuple(found)
 
 
-def _of_kernel(module: Module, kernel: Kernel, launch: Launch) -> list[StagedStore]:
+def _of_kernel(module: Module, kernel: Kernel, launch: Launch, turned: frozenset[str]) -> list[StagedStore]:
     shared = {each.name: each.align for each in (*module.variables, *kernel.variables) if each.space == "shared"}
     forms = ThreadForms(kernel, launch.block[0], shared)
     items = forms.text.flow.instructions
@@ -152,14 +157,15 @@ def _of_kernel(module: Module, kernel: Kernel, launch: Launch) -> list[StagedSto
     if not stores:
         return []
     found: list[StagedStore] = []
+    reading: _Reading | None = None
     begin = 0
     for at in stores:
         name = ""
         verdict: AddressVerdict
         try:
-            reading = _Reading(forms, active_threads(forms), _accumulators(forms.text))
+            reading = reading or _Reading(forms, active_threads(forms), _accumulators(forms.text))
             name, described = _map_of(kernel, launch, forms.text, items[at])
-            verdict = _judge(reading, launch, described, begin, at)
+            verdict = _judge(reading, launch, described.map, begin, at, turned=described.buffer in turned)
         except _Undecided as error:
             verdict = NotDecided(str(error), "a form of the text that this analysis follows")
         found.append(StagedStore(launch.entry, name, items[at].span, verdict))
@@ -171,7 +177,7 @@ def _is_bulk_store(item: Instruction) -> bool:
     return item.row == "cp.async.bulk.tensor" and item.modifiers[1:3] == ("global", "shared::cta")
 
 
-def _map_of(kernel: Kernel, launch: Launch, text: Text, item: Instruction) -> tuple[str, TensorMap]:
+def _map_of(kernel: Kernel, launch: Launch, text: Text, item: Instruction) -> tuple[str, TensorMapParam]:
     """The tensor map that a bulk store goes through."""
     target = item.operands[0]
     if not isinstance(target, TensorAddress) or target.base.offset:
@@ -194,10 +200,12 @@ def _map_of(kernel: Kernel, launch: Launch, text: Text, item: Instruction) -> tu
     parameter = launch.params[names.index(base.name)]
     if not isinstance(parameter, TensorMapParam):
         raise _Undecided("the map's box is not known")
-    return base.name, parameter.map
+    return base.name, parameter
 
 
-def _judge(reading: _Reading, launch: Launch, described: TensorMap, begin: int, at: int) -> AddressVerdict:
+def _judge(
+    reading: _Reading, launch: Launch, described: TensorMap, begin: int, at: int, *, turned: bool
+) -> AddressVerdict:
     layout = _box_layout(described)
     if launch.block[1:] != (1, 1) or launch.block[0] % _WARPGROUP:
         raise _Undecided("blocks that are no row of whole warpgroups")
@@ -226,7 +234,7 @@ def _judge(reading: _Reading, launch: Launch, described: TensorMap, begin: int, 
         if not threads[inside].all() or storing[inside].sum() != 1:
             raise _Undecided("the bulk store is not one thread's of each warpgroup")
         issuer = group * _WARPGROUP + int(np.argmax(storing[inside]))
-        answer = _compare(elements, layout, described, base, issuer, inside)
+        answer = _compare(elements, layout, described, base, issuer, inside, turned=turned)
         if not isinstance(answer, int):
             return answer
         counted += answer
@@ -250,7 +258,14 @@ def _box_layout(described: TensorMap) -> Layout:
 
 
 def _compare(
-    elements: list[_Staged], layout: Layout, described: TensorMap, base: ThreadForm, issuer: int, inside: slice
+    elements: list[_Staged],
+    layout: Layout,
+    described: TensorMap,
+    base: ThreadForm,
+    issuer: int,
+    inside: slice,
+    *,
+    turned: bool,
 ) -> int | OtherAddress:
     """How many elements the warpgroup's threads put in their places; the first that does not stand in its own."""
     swizzle = layout.swizzle
@@ -264,11 +279,16 @@ def _compare(
     places = layout.offsets().reshape(columns, rows).T
     coordinates = [_coordinates(each) for each in elements]
     first = min(int(column.min()) for _, column in coordinates)
+    places_in_box = [(row, column - first) for row, column in coordinates]
+    if turned:
+        # One block of rows is stored, whichever it is: where it goes is the coordinates' matter.
+        if len({value // _BLOCK_VALUES for each in elements for value in each.values}) > 1:
+            raise _Undecided("a turned box of several blocks of rows")
+        places_in_box = [(column, row % _BLOCK_ROWS) for row, column in places_in_box]
     written: list[NDArray[np.int64]] = []
-    for each, (row, column) in zip(elements, coordinates, strict=True):
+    for each, (row, column) in zip(elements, places_in_box, strict=True):
         if each.form.symbols != base.symbols:
             raise _Undecided("the bulk store and what was staged count from different symbols")
-        column = column - first
         if int(row.max()) >= rows or int(column.max()) >= columns:
             raise _Undecided("what is staged is larger than the box")
         wanted = places[row, column]

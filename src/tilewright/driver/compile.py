@@ -28,7 +28,14 @@ from tilewright.driver.spills import spilled, without_spills
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions, decisions_of, to_json
+from tilewright.ir.decisions import (
+    Decisions,
+    ElementwiseDecisions,
+    PipelineDecisions,
+    decisions_of,
+    to_json,
+    turned_arrays,
+)
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.tile_facts import axes_of, dots, grid_axes, parameter_name, the_program
 from tilewright.ir.tile_types import tensor_type
@@ -231,7 +238,8 @@ def _compile_once(
     # A text that spills is not handed out, so there is nothing to prove of it.
     if rerun and (assembly is None or assembly.spill_bytes == 0):
         with clock.step("prove addresses"):
-            staged = accept_addresses(staged_stores(read(ptx), plan.launches), kernel.name)
+            stores = staged_stores(read(ptx), plan.launches, turned_arrays(decisions))
+            staged = accept_addresses(stores, kernel.name)
         with clock.step("prove text"):
             verdict = reprove(module, ptx, target, kernel.name)
             text_proof = accept(verdict, f"the emitted text of {kernel.name}")

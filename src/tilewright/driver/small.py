@@ -209,7 +209,7 @@ def _small_decisions(
     def store(item: StoreDecision) -> StoreDecision:
         def reduced(one: MapDecision) -> MapDecision:
             if len(one.dims) == 2:
-                return replace(one, dims=(columns, rows))
+                return replace(one, dims=(rows, columns) if item.turned else (columns, rows))
             strides_bytes = (one.strides_bytes[0], group_strides[item.parameter])
             return replace(one, dims=(columns, rows, *groups), strides_bytes=strides_bytes)
 

@@ -553,11 +553,13 @@ class StageWriteOp(IRDLOperation):
     """Generic-proxy stores of columns [column_begin, column_end) of a fragment into a slot of a staging buffer.
 
     plan: the exchange (`ir.exchange`) whose stores bring the fragment's values there; without it each row's columns
-    follow one another, under the buffer's swizzle, which is where a plan brings them too.
+    follow one another, under the buffer's swizzle, which is where a plan brings them too. block: of the fragment's
+    blocks of 64 rows the one that is stored, by a plan that puts each column's rows one after another; all without it.
     """
 
     name = "ac.stage.write"
     plan = opt_prop_def(DictionaryAttr)
+    block = opt_prop_def(IntAttr)
     column_begin = prop_def(IntAttr)
     column_end = prop_def(IntAttr)
     slot = prop_def(IntAttr)

@@ -75,12 +75,17 @@ class OperandDecision:
         return extent if self.major == "K" else -(-extent // self.map.box[0]) * self.map.box[0]
 
 
+BLOCK_ROWS = 64
+"""Of an accumulator, which one wgmma writes (PTX ISA, wgmma: Matrix shape)."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreDecision:
     """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
     one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
     `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
-    planned. tail: another map, if the last `tails` boxes of a tile are narrower, of as many columns as its boxes."""
+    planned. tail: another map, if the last `tails` boxes of a tile are narrower, of as many columns as its boxes.
+    turned: 1 if memory runs along the accumulator's rows; then boxes are of one block of 64 rows each."""
 
     parameter: str
     path: str
@@ -90,12 +95,21 @@ class StoreDecision:
     staging: tuple[ExchangePlan, ...] = ()
     tail: tuple[MapDecision, ...] = ()
     tails: int = 0
+    turned: int = 0
 
     def chunks(self, columns: int) -> tuple[int, ...]:
         """Columns of each box of a tile of so many."""
         narrow = self.tail[0].box[0] if self.tail else 0
         whole = (columns - self.tails * narrow) // self.chunk_columns
         return (self.chunk_columns,) * whole + (narrow,) * self.tails
+
+    def boxes(self, rows: int, columns: int) -> tuple[tuple[int, int, int], ...]:
+        """(block of 64 rows, first column, columns) of each box in which a unit's part of a tile leaves, of so many rows
+        and columns. A box that is not turned is of all its rows, and its block is 0."""
+        widths = self.chunks(columns)
+        begins = tuple(sum(widths[:number]) for number in range(len(widths)))
+        blocks = range(rows // BLOCK_ROWS if self.turned else 1)
+        return tuple((block, begin, width) for block in blocks for begin, width in zip(begins, widths, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +333,12 @@ _CLASSES: dict[str, type] = {
 
 def to_attribute(value: Any) -> Attribute:
     """Decisions as an attribute: dictionaries keyed by field, with the class's name under `class`."""
+def turned_arrays(decisions: Decisions) -> frozenset[str]:
+    """The arrays that leave in boxes along the accumulator's rows."""
+    stores = decisions.stores if isinstance(decisions, PipelineDecisions) else ()
+    return frozenset(each.parameter for each in stores if each.turned)
+
+
     if isinstance(value, int):
         return IntAttr(value)
     if isinstance(value, str):

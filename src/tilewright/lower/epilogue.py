@@ -177,11 +177,11 @@ def lower_stage_write(
     origin = text.into("b32", "add.u32", shared_base, buffer.address + op.slot.data * buffer.slot_bytes)
     origin = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, origin)
     if op.plan is not None:
-        values = (end - begin) // 2
+        values, first = (end - begin) // 2, 0 if op.block is None else op.block.data
 
         def value(number: int) -> str:
             """Of the plan's numbers, which count the chunk's values of one block of 64 rows after the other's."""
-            return mapped_value(places, lanes, fragment, number // values, begin // 2 + number % values)
+            return mapped_value(places, lanes, fragment, first + number // values, begin // 2 + number % values)
 
         stage_by_plan(Staged(text, fragment.element, value), exchange_of(op.plan), origin, thread)
         return

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
+from tilewright.ir.decisions import BLOCK_ROWS
 from tilewright.lower.nvgpu_protocol import staging_offset
 from tilewright.lower.nvgpu_text import (
     SHARED,
@@ -227,15 +228,18 @@ def write_stage_write(state: Nvgpu, op: ac.StageWriteOp) -> None:
     assert isinstance(fragment, HeldFragment)
     begin, end = op.column_begin.data, op.column_end.data
     element, element_bytes = fragment.element, _ELEMENT_BYTES[fragment.element]
-    pitch, mask = (end - begin) * element_bytes, _SWIZZLE_MASK[buffer.swizzle]
+    turned = op.block is not None
+    pitch, mask = (BLOCK_ROWS if turned else end - begin) * element_bytes, _SWIZZLE_MASK[buffer.swizzle]
     elements = buffer.slot_bytes // element_bytes
     kind = f"memref<{elements}x{element}, {WORKGROUP}>"
     offset = staging_offset(state, buffer, op.slot.data, state.index(op.unit))
     slot = text.into("staging", f"memref.view {state.shared}[{offset}][] : {SHARED} to {kind}")
     width = (end - begin) // 2
     index, vector = vector_of(width, "index"), vector_of(width, "f32")
-    for block in range(fragment.blocks):
-        rows, columns = _places(state, ("", ""), _rows_and_columns([block], range(width)))
+    for block in range(fragment.blocks) if op.block is None else (op.block.data,):
+        rows, columns = _places(state, ("", ""), _rows_and_columns([0 if turned else block], range(width)))
+        if turned:  # memory's lines are the accumulator's columns
+            rows, columns = columns, rows
         row_bytes = text.binary("row", "muli", rows, text.constant(f"dense<{pitch}>", index), index)
         within = text.binary("within", "muli", columns, text.constant(f"dense<{element_bytes}>", index), index)
         if mask:  # address bits 9:7 are xored into bits 6:4

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.ir import ac, tile
-from tilewright.ir.decisions import PipelineDecisions, StoreDecision, to_attribute
+from tilewright.ir.decisions import BLOCK_ROWS, PipelineDecisions, StoreDecision, to_attribute
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
@@ -63,7 +63,7 @@ def add_epilogue(
     sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
     arguments = program.body.block.args
     paired = frozenset(each for each in arguments if parameter_name(program, each) in d.paired_loads)
-    total = SlotCounter(sum(len(store.chunks(d.part_n)) for store in d.stores if store.path == "tma"))
+    total = SlotCounter(sum(len(store.boxes(d.unit_rows, d.part_n)) for store in d.stores if store.path == "tma"))
     for store, decision in zip(stores(program), d.stores, strict=True):
         fragment = fragment_body(
             build,
@@ -197,11 +197,11 @@ def _store_chunks(
         return op
 
     plan = d.plan_of(decision)
-    widths = decision.chunks(d.part_n)
-    for number, width in enumerate(widths):
+    boxes = decision.boxes(d.unit_rows, d.part_n)
+    for number, (block, begin, width) in enumerate(boxes):
         # The last boxes may be narrower, and have a map of their own.
-        narrow = number >= len(widths) - decision.tails
-        begin, map_ = sum(widths[:number]), decision.tail[0] if narrow else decision.map
+        narrow = number >= len(boxes) - decision.tails
+        map_ = decision.tail[0] if narrow else decision.map
         slot = counter.done % plan.stages
         counter.done += 1
         build.add(bulk_wait(unit, plan.pending, read=True))
@@ -216,6 +216,7 @@ def _store_chunks(
                     **({"plan": to_attribute(decision.staging[0])} if decision.staging else {}),
                 },
                 result_types=[staged("written")],
+                    **({"block": IntAttr(block)} if decision.turned else {}),
             )
         )
         fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
@@ -223,7 +224,10 @@ def _store_chunks(
         column = affine(build, columns, begin)
         build.add(
             ac.CopyStoreOp.create(
-                operands=[descriptors[int(narrow)], p.staging, unit, ready, column, row, *further],
+        place = [column, row]
+        if decision.turned:
+            place = [affine(build, [(row, 1)], BLOCK_ROWS * block) if block else row, column]
+                operands=[descriptors[int(narrow)], p.staging, unit, ready, *place, *further],
                 properties={"slot": IntAttr(slot), "box_bytes": IntAttr(map_.tensor_map().box_bytes)},
             )
         )

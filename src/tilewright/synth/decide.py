@@ -63,6 +63,7 @@ from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_sha
 from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
 from tilewright.synth.turned_copy import turned_copy
 from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
+from tilewright.synth.turned_store import turned_chunk, turned_store
 from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -200,7 +201,12 @@ def _decide_pipeline(
     if large.turns:
         slot_bytes = (a.loaded_extent(tile_m) + b.loaded_extent(tile_n)) * shape.depth * element_bytes
         row = turn_row(tile_n, widths, slot_bytes, target)
-    leaving = tuple(decide_store(site, store, (rows, columns), tile_m // consumers, row) for store in stores(program))
+    turned = 0 if batch else turned_chunk(program, rows, tile_n // sum_parts(tile_n, shape.split))
+    leaving = tuple(
+        (turned_store(site, store, (rows, columns), turned) if turned else None)
+        or decide_store(site, store, (rows, columns), tile_m // consumers, row)
+        for store in stores(program)
+    )
     if batch:
         leaving = tuple(
             batched_store(site, store, decision, batch)
@@ -263,7 +269,8 @@ def _fit(
     order, group = choose_tile_order(rates, (tile_m, tile_n), (tiles_m, tiles_n), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
     clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1)
-    chunks = sum(len(store.chunks(tile_n // sum_parts(tile_n, shape.split))) for store in stores if store.path == "tma")
+    unit_part = (each.rows // consumers, tile_n // sum_parts(tile_n, shape.split))
+    chunks = sum(len(store.boxes(*unit_part)) for store in stores if store.path == "tma")
     plans = (
         plan_load(a, loaded_m, depth, cluster[1], memory.stages),
         *(plan_load(each, loaded_n, depth, cluster[0], memory.stages) for each in (b, *more_b)),

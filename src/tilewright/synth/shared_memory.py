@@ -63,7 +63,7 @@ def divide_shared_memory(
     staging_bytes_each = max((store.map.tensor_map().box_bytes for store in staged), default=0)
     # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
     # a slot whose store is the newest, which a wait for all but the newest does not cover.
-    chunks = sum(len(store.chunks(tile_n)) for store in staged)
+    chunks = sum(len(store.boxes(shape.rows // consumers, tile_n)) for store in staged)
     choices = [count for count in (2, 1) if chunks % count == 0] if staged else [0]
     rows_bytes = ROWS_BYTES if any(store.along_rows for store in stores) else 0
     slots, stages = 0, 0

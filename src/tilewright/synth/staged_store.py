@@ -6,6 +6,7 @@ run and every matrix instruction are weighed by what they issue and the wavefron
 `stmatrix`, without conflicts; for 32 bits pairs of columns, of which swizzled rows of 128 bytes bring two to a bank.
 The plan is written into the store's decision, and the lowering follows it.
 
+Columns that lie one after another (`synth.turned_store`) are such a chunk too: `stmatrix` turns its matrices.
 Not handled, and left without a plan: chunks whose rows or columns are no power of two, for which the lowering has rules
 of its own; elements that no layout divides. Who checks: tests/lower/test_staged_store.py; the text's staged addresses
 are proved by `driver.address_proof`.
@@ -29,13 +30,14 @@ _SWIZZLE_SOURCE, _SWIZZLE_TARGET = 7, 4
 
 def planned(store: StoreDecision, target: Target) -> StoreDecision:
     """The decision with the plan of its staging, where there is one."""
-    columns, rows = store.map.box[:2]
+    columns, rows = store.map.box[1::-1] if store.turned else store.map.box[:2]
     element_bytes = store.map.tensor_map().element.bytes
     if store.path != "tma" or columns != store.chunk_columns or not _is_tile(rows, columns, element_bytes):
         return store
-    if store.map.swizzle != "none" and columns * element_bytes != 16 << _SWIZZLE_BITS[store.map.swizzle]:
+    line = store.map.box[0] * element_bytes
+    if store.map.swizzle != "none" and line != 16 << _SWIZZLE_BITS[store.map.swizzle]:
         return store
-    memory = staged_layout(rows, columns, element_bytes, store.map.swizzle)
+    memory = staged_layout(rows, columns, element_bytes, store.map.swizzle, turned=bool(store.turned))
     plan = plan_store(fragment_layout(rows, columns), memory, element_bytes, target)
     return replace(store, staging=(plan,)) if isinstance(plan, ExchangePlan) else store
 
@@ -57,8 +59,11 @@ def fragment_layout(rows: int, columns: int) -> LinearLayout:
     return LinearLayout(names, (("row", row_bits), ("column", column_bits)), (*register, *lane, row[4], row[5]))
 
 
-def staged_layout(rows: int, columns: int, element_bytes: int, swizzle: Swizzle) -> LinearLayout:
-    """A chunk in shared memory: offset, in elements, to row and column; rows one after another, swizzled."""
+def staged_layout(
+    rows: int, columns: int, element_bytes: int, swizzle: Swizzle, *, turned: bool = False
+) -> LinearLayout:
+    """A chunk in shared memory: offset, in elements, to row and column; rows one after another, swizzled. turned:
+    columns one after another instead."""
     row_bits, column_bits, size_bits = (each.bit_length() - 1 for each in (rows, columns, element_bytes))
     exchanged = range(_SWIZZLE_SOURCE, _SWIZZLE_SOURCE + _SWIZZLE_BITS[swizzle])
     found: list[int] = []
@@ -67,6 +72,6 @@ def staged_layout(rows: int, columns: int, element_bytes: int, swizzle: Swizzle)
         if bit + size_bits in exchanged:
             address |= 1 << bit + size_bits - _SWIZZLE_SOURCE + _SWIZZLE_TARGET
         element = address >> size_bits
-        found.append(element >> column_bits | (element & columns - 1) << row_bits)
+        found.append(element if turned else element >> column_bits | (element & columns - 1) << row_bits)
     names = (("offset", row_bits + column_bits),)
     return LinearLayout(names, (("row", row_bits), ("column", column_bits)), tuple(found))
