@@ -271,6 +271,19 @@ def test_spoiled_text_is_refuted(name: str) -> None:
     assert {finding.code for finding in verdict.findings} & codes
 
 
+@pytest.mark.parametrize("wanted", [TOGETHER, IN_TURN], ids=["together", "in turn"])
+@pytest.mark.parametrize("kept", [0, 1], ids=["all", "one"])
+def test_a_partial_sum_that_is_not_stored_is_refuted(wanted: Wanted, kept: int) -> None:
+    module, plan = lowered(wanted)
+    lines = lower_to_ptx([module], "sm_90a").splitlines()
+    stores = [number for number, line in enumerate(lines) if "st.global.v4.f32" in line]
+    dropped = stores[-1:] if kept else stores
+    text = "\n".join(line for number, line in enumerate(lines) if number not in dropped)
+    verdict = replay_plan(read(text), plan, {}, (0,))
+    assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} == {"UM102"}
+    assert "partial_sums" in verdict.findings[0].message
+
+
 @pytest.mark.parametrize("which", ["before the release", "after the acquire"])
 def test_a_missing_barrier_of_the_exchange_is_refuted(which: str) -> None:
     module, plan = lowered(TOGETHER)

@@ -104,6 +104,15 @@ class GlobalOrder:
             _report(earlier, outer, findings, narrow=narrow)
         return strong
 
+    @property
+    def met_unwritten(self) -> bool:
+        """Did the access that was entered last touch a byte that this launch had not written?"""
+        return self._accesses.met_unwritten
+
+    def never_written(self, ranges: Ranges) -> Ranges:
+        """The bytes of `ranges` that this launch has not written so far."""
+        return self._accesses.never_written(ranges)
+
     def knows(self, cluster: ClusterState, clock: VectorClock, earlier: Record) -> bool:
         """Does a warp of `cluster` whose clock this is know that an access, of any cluster, is done?"""
         if earlier.cluster == cluster.index:
@@ -156,7 +165,9 @@ class GlobalOrder:
 def words_in(addresses: list[int], ranges: Ranges) -> list[int]:
     """Those of the words at `addresses`, which ascend, of which a byte lies in `ranges`."""
     found: list[int] = []
-    for begin, end in ranges if addresses else ():
+    if not addresses or not ranges or ranges[-1][1] <= addresses[0] or ranges[0][0] >= addresses[-1] + WORD_BYTES:
+        return found
+    for begin, end in ranges:
         first = bisect_left(addresses, begin - begin % WORD_BYTES)
         found.extend(addresses[first : bisect_left(addresses, end)])
     return found

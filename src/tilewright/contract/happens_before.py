@@ -47,6 +47,7 @@ from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.grid_dependency import judge_grid
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.readings import Readings
+from tilewright.contract.unwritten import Contents, FreshBytes, left_unwritten
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineHang
 from tilewright.machine.polls import Poll
@@ -78,14 +79,17 @@ class HappensBefore:
     follows_values: the caller knows of every decision that depends on what a strong access read. unread: places of
     atomic operations whose results nobody uses (red). any_global_address: global addresses are made up, so that no two
     accesses of global memory are said to meet. polls: the loads of the text that wait for words of global memory.
+    contents: what memory holds when the launch begins; None: nothing is said of bytes that nobody wrote.
     """
 
     def __init__(
         self, launch: Launch, readings: Readings | None = None, *, follows_values: bool = False,
         unread: frozenset[Span] = frozenset(), any_global_address: bool = False,
-        polls: Mapping[Span, Poll] | None = None,
+        polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None,
     ) -> None:  # fmt: skip
-        self.state = LaunchState(launch, readings or Readings(), any_global_address=any_global_address, polls=polls)
+        self.state = LaunchState(
+            launch, readings or Readings(), any_global_address=any_global_address, polls=polls, contents=contents
+        )
         self._follows_values = follows_values
         self._unread = unread
         self._finished = False
@@ -108,6 +112,11 @@ class HappensBefore:
         """Take the next event of the run. Raises KeyError on an event of a kind that is not in `machine.event`."""
         _HANDLERS[type(event)](self.state, event)
 
+    def left_unwritten(self) -> tuple[FreshBytes, ...]:
+        """Bytes of `contents` that held nothing when the launch began, and that it has not written so far."""
+        contents = self.state.unwritten.contents
+        return () if contents is None else left_unwritten(contents, self.state.global_order.never_written)
+
     def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
         """The run hung: its cause, before what was found until then."""
         for cluster in self.state.clusters.values():
@@ -124,6 +133,7 @@ class HappensBefore:
             judge_grid(state.grid, state.readings.grid_wait, state.findings)
             programmatic = state.launch.programmatic
             state.awaited.finish(state.global_order, state.grid, state.findings, programmatic=programmatic)
+            state.unwritten.report(state.readings.unwritten_shared, state.findings)
             if not self._follows_values:
                 judge_accesses.doubt_values(state, self._unread)
         return self.findings

@@ -37,6 +37,7 @@ from tilewright.contract.run_state import (
 from tilewright.contract.shadow_memory import Record, ShadowMemory
 from tilewright.contract.strong_words import Holding
 from tilewright.contract.tensor_state import TensorOperation
+from tilewright.contract.unwritten import Contents, UnwrittenReads, takes_value
 from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import Ranges, WarpActor
 from tilewright.machine.polls import Poll
@@ -51,8 +52,9 @@ class LaunchState:
 
     def __init__(
         self, launch: Launch, readings: Readings, *, any_global_address: bool = False,
-        polls: Mapping[Span, Poll] | None = None,
+        polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None,
     ) -> None:  # fmt: skip
+        self.unwritten = UnwrittenReads(contents)
         self.any_global_address = any_global_address
         self.launch = launch
         self.readings = readings
@@ -134,7 +136,10 @@ class LaunchState:
 
         clock: what its issuer knew; views: what each of several issuers knew, of which `clock` is the common part.
         """
-        for earlier in memory.conflicts(record):
+        conflicts = memory.conflicts(record)
+        if memory.met_unwritten and space == "shared" and self.unwritten.contents and takes_value(record):
+            self.unwritten.note_shared(record, record.ranges if record.write else memory.never_written(record.ranges))
+        for earlier in conflicts:
             if record.read_only and earlier.write:
                 report_stale_read(earlier, record, self.findings)
             ordered = is_ordered(earlier, clock)
@@ -243,8 +248,11 @@ class LaunchState:
             return
         self.awaited.note(self.global_order, cluster, record, clock, told, self.findings)
         self.enter(cluster.global_memory, cluster, record, clock, "global")
-        for earlier in self.global_order.enter(cluster, record, clock, self.findings):
+        order, contents = self.global_order, self.unwritten.contents
+        for earlier in order.enter(cluster, record, clock, self.findings):
             self.note_unordered(earlier, record, "global")
+        if order.met_unwritten and contents and takes_value(record) and contents.may_lack(record.ranges):
+            self.unwritten.note_global(record, record.ranges if record.write else order.never_written(record.ranges))
 
     def check_grid(self, warp: WarpState, write: bool, span: Span) -> None:
         """A warp, or a copy of it, touches global memory: has it waited for the grids before?"""

@@ -51,6 +51,7 @@ class Readings:
     released_init: Reading = Level.ERROR
     idle_followers: Reading = Level.ERROR
     narrow_release: Reading = Level.ERROR
+    unwritten_shared: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -232,6 +233,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: conflicting weak stores race, whatever they store.",
         "The bytes hold the constant whichever store comes last; compilers let all threads of a warpgroup store.",
         ("PTX ISA 8.9 (data races)", "triton-lang/triton, warp specialization: partition states"),
+    ),
+    ContestedPoint(
+        "unwritten_shared", ("UM101",),
+        "May a kernel read shared memory that nobody has written since its CTA began?",
+        "No: the values are whatever was left there, so the kernel is not one function of its inputs.",
+        "It may, if it then throws away what it read; that can't be seen in the order of accesses: for review.",
+        ("PTX ISA 5.1.6", "derived: a proof of order says nothing of such values"),
     ),
 )  # fmt: skip
 """Every contested point, in the order of the switches."""

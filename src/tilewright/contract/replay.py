@@ -28,6 +28,7 @@ from tilewright.contract.events import Tally, differences
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.contract.retried_waits import waits_not_retried
+from tilewright.contract.unwritten import UnwrittenBuffers
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
@@ -49,11 +50,13 @@ def replay(
     step_limit: int = STEP_LIMIT,
     progress: Callable[[float], None] | None = None,
     restored: Collection[str] = (),
+    unwritten: UnwrittenBuffers | None = None,
 ) -> Verdict:
     """Judge one launch of a PTX module.
 
     buffers: bytes of every buffer that the launch names; left as the last run leaves them, while each run starts from
     what they held at the call. restored: names of those that the launch must leave as it found them.
+    unwritten: bytes that hold nothing yet; when the launch has ended, those that it left so.
     Raises TilewrightError where the text can't be run at all (an unknown instruction, a
     launch that does not fit).
     """
@@ -66,10 +69,14 @@ def replay(
         f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
         for span in waits_not_retried(module, launch.entry)
     ]
+    contents = (unwritten or UnwrittenBuffers()).placed({name: data.size for name, data in buffers.items()})
+    left = contents.fresh
     for seed in seeds:
         for name, data in before.items():
             buffers[name][...] = data
-        verdict = _judge_run(module, launch, buffers, claims, seed, readings, step_limit, progress, polls)
+        judge = HappensBefore(launch, readings, polls=polls, contents=contents)
+        verdict = _judge_run(module, launch, buffers, claims, seed, judge, step_limit, progress, polls)
+        left = judge.left_unwritten()
         if not isinstance(verdict, Refuted):
             changed = tuple(found for name in restored if (found := _unlike_before(name, before[name], buffers[name])))
             verdict = Refuted(changed) if changed else verdict
@@ -80,6 +87,8 @@ def replay(
                 doubts.extend(reason for reason in reasons if reason not in doubts)
             case Proven():
                 verdicts.append(verdict)
+    if unwritten is not None:
+        unwritten.keep(left)
     if doubts:
         return Unknown(tuple(doubts))
     assumptions = dict.fromkeys(line for verdict in verdicts for line in verdict.assumptions)
@@ -92,12 +101,11 @@ def _judge_run(
     buffers: Mapping[str, NDArray[np.uint8]],
     claims: ProtocolClaims | None,
     seed: int,
-    readings: Readings | None,
+    judge: HappensBefore,
     step_limit: int,
     progress: Callable[[float], None] | None,
     polls: Mapping[Span, Poll],
 ) -> Verdict:
-    judge = HappensBefore(launch, readings, polls=polls)
     tally = Tally()
 
     def observe(event: Event) -> None:

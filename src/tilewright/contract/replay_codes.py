@@ -245,6 +245,16 @@ REPLAY_RULES: dict[str, Rule] = {
         Rule("LV101", "claim-differs", "the text does something else than its proof says",
              "What was proven of the program must be what its text does.", "derived: the proof's claims",
              "The proof says 4 stages and the text uses 3 barriers.", "Report this: the emitted text is wrong."),
+        Rule("UM101", "shared-memory-unwritten", "shared memory is read that nobody has written",
+             "Shared memory holds nothing when a CTA begins: what is read there before it is written is whatever an "
+             "earlier CTA left.", "PTX ISA 5.1.6 (.shared)",
+             "A warp reads a row of its staging buffer that no lane has stored.",
+             "Write every byte before it is read, or read no more than was written."),
+        Rule("UM102", "buffer-unwritten", "a workspace or an output is read before anybody has written it",
+             "Neither holds anything when the first launch begins, unless the plan says that it is zeroed.",
+             "CUDA Driver API, cuMemAlloc (the memory is not cleared)",
+             "A CTA adds a partial sum that its helper never stores.",
+             "Store before the synchronization that the reader waits for, or clear the buffer before the launch."),
         *TENSOR_RULES,
     )
 }  # fmt: skip

@@ -5,6 +5,10 @@ among themselves, so its newest read stands for its older ones). Bytes with equa
 hold the numbers of granules of 16 bytes. An access that is no whole number of granules refines the memory it falls in
 to the granularity at which it is one, so that the answer is exact for every byte.
 
+Reads conflict with writes alone. So one of memory near which nothing has been written is only put aside, and entered
+once somebody writes there; that of an operand never is. Reads so entered later stand in the same order, and no write
+lies between them, so that every history is what it would have been.
+
 Not handled: whether a conflict is a race, which is the caller's question.
 Checked by: tests/contract/test_shadow_memory.py.
 """
@@ -18,11 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.span import Span
+from tilewright.contract.byte_ranges import union
 from tilewright.machine.event import Actor, Ranges, WarpActor
 
 COARSE_BYTES = 16
 SEGMENT_BYTES = 1 << 20
 _FOOTPRINTS_KEPT = 4096
+_NEAR_BYTES = 1 << 16
+"""What is written is remembered in blocks of this size, for reads that lie in none of them."""
 
 
 @dataclass(slots=True)
@@ -33,9 +40,10 @@ class Completion:
     value: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Record:
-    """One access in a history.
+    """One access in a history. Never changed, yet not frozen: one is made for every access of a run, and a frozen one
+    takes three times as long to make.
 
     agent: whose accesses are ordered among themselves; warp_track, epoch: the access of a warp, by the generic proxy;
     completion: None for such an access, else when the asynchronous access is done; issuer: the warp that started it;
@@ -99,26 +107,30 @@ class Segment:
         self.base = base
         self.granule_bytes = COARSE_BYTES
         self.numbers: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.footprints: dict[Ranges, Cells] = {}
+        self.footprints: dict[int, tuple[Ranges, Cells]] = {}
 
     def cells(self, ranges: Ranges) -> Cells:
         """Where the granules of `ranges` (which lie in this segment) stand in `numbers`."""
-        found = self.footprints.get(ranges)
-        if found is not None:
-            return found
+        if len(ranges) == 1:
+            begin, end = ranges[0][0] - self.base, ranges[0][1] - self.base
+            self._refine(begin | end)
+            self._reserve(end // self.granule_bytes)
+            return slice(begin // self.granule_bytes, end // self.granule_bytes)
+        # By identity: whoever touches the same bytes often names them by the same object, and a hash of many ranges
+        # costs as much as what it saves. The object is kept, so that its number stays its own.
+        known = self.footprints.get(id(ranges))
+        if known is not None:
+            return known[1]
         bounds = np.array(ranges, np.int64) - self.base
         self._refine(int(np.bitwise_or.reduce(bounds, axis=None)))
         bounds //= self.granule_bytes
         self._reserve(int(bounds[-1, 1]))
-        if len(ranges) == 1:
-            cells: Cells = slice(int(bounds[0, 0]), int(bounds[0, 1]))
-        else:
-            lengths = bounds[:, 1] - bounds[:, 0]
-            before = np.cumsum(lengths) - lengths
-            cells = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(bounds[:, 0] - before, lengths)
+        lengths = bounds[:, 1] - bounds[:, 0]
+        before = np.cumsum(lengths) - lengths
+        cells = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(bounds[:, 0] - before, lengths)
         if len(self.footprints) >= _FOOTPRINTS_KEPT:
             self.footprints.clear()
-        self.footprints[ranges] = cells
+        self.footprints[id(ranges)] = ranges, cells
         return cells
 
     def _refine(self, bits: int) -> None:
@@ -142,26 +154,87 @@ class ShadowMemory:
 
     readers_kept: remember no more agents' reads than this, beyond one of each of two clusters (two that are not ordered
     suffice where nobody is: whoever writes conflicts with one of them). Where a read is not remembered, the history
-    holds `FORGOTTEN` in its place.
+    holds `FORGOTTEN` in its place. met_unwritten: the access that was entered last touched a byte that nobody had
+    written before.
     """
 
-    __slots__ = ("_readers_kept", "_segments", "histories")
+    __slots__ = ("_aside", "_readers_kept", "_segments", "_written", "histories", "met_unwritten")
 
     def __init__(self, readers_kept: int | None = None) -> None:
         self.histories = Histories()
+        self.met_unwritten = False
         self._segments: dict[int, Segment] = {}
         self._readers_kept = readers_kept
+        # Stretches in which there may have been writes, disjoint and ascending; reads outside of them, in order.
+        self._written: list[tuple[int, int]] = []
+        self._aside: list[Record] = []
 
     def conflicts(self, record: Record) -> list[Record]:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
         where one of the two writes, whether or not they are ordered before it."""
         found: dict[int, Record] = {}
+        if not record.ranges:
+            self.met_unwritten = False
+            return []
+        low, high = record.ranges[0][0], record.ranges[-1][1]
+        if record.write:
+            self._note_write(low, high)
+        elif not any(low < end and begin < high for begin, end in self._written):
+            self._aside.append(record)
+            self.met_unwritten = True
+            return []
+        self.met_unwritten = False
         for segment, ranges in self._split(record.ranges):
             self._enter(segment, ranges, record, found)
         return list(found.values())
 
+    def _note_write(self, low: int, high: int) -> None:
+        """Bytes of [low, high) are about to be written: enter the reads that were put aside there."""
+        for begin, end in self._written:
+            if begin <= low and high <= end:
+                return
+        low, high = low - low % _NEAR_BYTES, high + -high % _NEAR_BYTES
+        self._enter_reads(low, high)
+        apart: list[tuple[int, int]] = []
+        for begin, end in self._written:
+            if end < low or begin > high:
+                apart.append((begin, end))
+            else:
+                low, high = min(low, begin), max(high, end)
+        self._written = sorted((*apart, (low, high)))
+
+    def _enter_reads(self, low: int, high: int) -> None:
+        """Enter the reads that were put aside and whose bytes lie around [low, high)."""
+        left: list[Record] = []
+        for record in self._aside:
+            if record.ranges[0][0] < high and low < record.ranges[-1][1]:
+                for segment, ranges in self._split(record.ranges):
+                    self._enter(segment, ranges, record, {})
+            else:
+                left.append(record)
+        self._aside = left
+
+    def never_written(self, ranges: Ranges) -> Ranges:
+        """The bytes of `ranges` that no access that was entered has written."""
+        found: list[tuple[int, int]] = []
+        for segment, part in self._split(ranges):
+            segment.cells(part)  # granules are then fine enough, and there
+            step = segment.granule_bytes
+            for begin, end in part:
+                numbers = segment.numbers[(begin - segment.base) // step : (end - segment.base) // step]
+                kinds, inverse = np.unique(numbers, return_inverse=True)
+                fresh = np.array([self.histories.table[int(kind)][0] is None for kind in kinds])[inverse]
+                edges = np.flatnonzero(np.diff(fresh, prepend=False, append=False))
+                found.extend(
+                    (begin + int(low) * step, begin + int(high) * step)
+                    for low, high in zip(edges[::2], edges[1::2], strict=True)
+                )
+        return union((tuple(found),))
+
     def touched(self, ranges: Ranges) -> list[Record]:
         """Records in the histories of `ranges`, which stay as they are."""
+        if ranges:
+            self._enter_reads(ranges[0][0], ranges[-1][1])
         found: dict[int, Record] = {}
         for segment, part in self._split(ranges):
             for number in np.unique(segment.numbers[segment.cells(part)]):
@@ -179,7 +252,9 @@ class ShadowMemory:
         if record.write:
             for number in (first,) if uniform else np.unique(numbers).tolist():
                 write, reads = table[number]
-                if write is not None:
+                if write is None:
+                    self.met_unwritten = True
+                else:
                     found[id(write)] = write
                 for read in reads:
                     found[id(read)] = read
@@ -194,7 +269,9 @@ class ShadowMemory:
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]
-        if write is not None:
+        if write is None:
+            self.met_unwritten = True
+        else:
             found[id(write)] = write
         agent = record.agent
         kept = tuple(read for read in reads if read.agent != agent)
@@ -212,11 +289,21 @@ class ShadowMemory:
         if low == high:
             yield self._segment(low), ranges
             return
-        for index in range(low, high + 1):
-            start, end = index * SEGMENT_BYTES, (index + 1) * SEGMENT_BYTES
-            part = tuple((max(a, start), min(b, end)) for a, b in ranges if a < end and b > start)
-            if part:
-                yield self._segment(index), part
+        part: list[tuple[int, int]] = []
+        index, end = low, (low + 1) * SEGMENT_BYTES
+        for start, stop in ranges:
+            if start >= end:
+                if part:
+                    yield self._segment(index), tuple(part)
+                    part = []
+                index = start // SEGMENT_BYTES
+                end = (index + 1) * SEGMENT_BYTES
+            while stop > end:
+                yield self._segment(index), (*part, (start, end))
+                part, start, index, end = [], end, index + 1, end + SEGMENT_BYTES
+            part.append((start, stop))
+        if part:
+            yield self._segment(index), tuple(part)
 
     def _segment(self, index: int) -> Segment:
         segment = self._segments.get(index)

@@ -24,6 +24,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.contract.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
+from tilewright.contract.unwritten import Contents
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
@@ -161,7 +162,10 @@ def _judge_once(
     step_limit: int,
     allows: Allows,
 ) -> LaunchJudgement:
-    judge = HappensBefore(launch, readings, follows_values=True, any_global_address=any_global_address)
+    contents = None if any_global_address else Contents()
+    judge = HappensBefore(
+        launch, readings, follows_values=True, any_global_address=any_global_address, contents=contents
+    )
     turns = _Turns()
 
     def observe(event: Event) -> None:

@@ -20,6 +20,7 @@ from tilewright.contract.awaited_words import ALL_RESIDENT, RESIDENT
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
+from tilewright.contract.unwritten import unwritten_buffers
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.ast import Module
@@ -30,8 +31,8 @@ from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
 
 
-def reprove(program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...] = (0,)) -> Verdict:
-    """Judge `ptx`, the text of the decided `program`, by running its small instance.
+def reprove(program: ModuleOp, ptx: str | Module, target: str, name: str, seeds: tuple[int, ...] = (0,)) -> Verdict:
+    """Judge `ptx`, the text of the decided `program`, perhaps already read, by running its small instance.
 
     A text that is not the small instance's but for extents is refuted.
     """
@@ -39,7 +40,7 @@ def reprove(program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[in
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     small_text = lower_to_ptx(list(modules.values()), target)
-    large = read(ptx, f"<{name}.ptx>")
+    large = read(ptx, f"<{name}.ptx>") if isinstance(ptx, str) else ptx
     small = read(small_text, f"<{name}.small.ptx>")
     difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(instance)))
     if difference:
@@ -69,10 +70,11 @@ def replay_plan(
             bits[: len(contents[buffer.name])] = contents[buffer.name]
     lines: list[str] = []
     assumptions: list[str] = []
+    unwritten = unwritten_buffers(plan)
     for launch in plan.launches:
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
-            restored=[buffer.name for buffer in plan.buffers if buffer.zeroed],
+            restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
         )  # fmt: skip
         match verdict:
             case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):

@@ -22,6 +22,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, LaunchPlan
 from tilewright.contract.happens_before import HappensBefore, Readings
+from tilewright.contract.unwritten import Contents
 from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.given_launch import LaunchFile, placed
 from tilewright.frontends.ptx.ast import Module
@@ -111,7 +112,7 @@ def run_on_machine(
         memory[name][whole.shifts[name] :] = data
     with defects_as_errors(f"{entry} in {file}"):
         polls = polls_of(inlined(module, kernel_of(module, entry)))
-    judge = HappensBefore(whole.launch, readings, polls=polls)
+    judge = HappensBefore(whole.launch, readings, polls=polls, contents=Contents())
     try:
         with defects_as_errors(f"{entry} in {file}"):
             run_launch(module, whole.launch, memory, seed=seed, observe=judge.feed, progress=progress, polls=polls)
