@@ -8,49 +8,73 @@ and the longer of that and of what the memory brings to all CTAs together makes 
 everywhere lower the clock until the board's power is kept. Longest is meant softly (a norm), since nothing overlaps
 perfectly.
 
-Parameters were fitted to 1020 times of 20 products on an H200 (`python -m bench model`), the fast ones of each product
-counting most. Rates are target facts. It predicts for inputs that lie in device memory and a clock that is not held
-down from outside. Not handled: grouped rows, several launches (operands that are written anew first), scales inside the
-loop, the help of idle CTAs with the last wave (streamed tiles count as whole ones).
+Where a multiprocessor has room for the next launch's CTAs beside this one's, they are resident, with barriers and maps
+ready, when this one ends; where it has not, a launch begins with what they would have done meanwhile.
+
+Parameters (`TimeParameters`) are target facts, fitted to 1020 times of 20 products on an H200, the fast ones of each
+product counting most (`python -m bench model --from bench/results/model.json --fit`, which also fits ten products and
+tells how well the other ten are foretold). It predicts for inputs that lie in device memory, launches that follow one
+another, and a clock that is not held down from outside. Not handled: grouped rows, several launches (operands that are
+written anew first), scales inside the loop, the help of idle CTAs with the last wave (streamed tiles count as whole
+ones).
 It checks nothing and chooses nothing by itself. Checked by: tests/synth/test_time_model.py.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.async_copy import copying_cycles
 from tilewright.targets import Target
 
-_START_CYCLES = 1515.0
-"""From the end of the launch before to the first product, and from the last store to the end."""
-_LARGE_START_CYCLES = 1930.0
-"""What a ring of a whole multiprocessor's shared memory takes to fill, besides."""
-_STORE_BYTES_PER_CYCLE = 10.5
-_SCATTERED_BYTES_PER_CYCLE = 4.6
-"""How fast a tile leaves through staging, and how fast without."""
-_TURN_CYCLES = 110.0
-"""What passing a turn of the tensor core costs, for each tile."""
-_MEETING_CYCLES = 5965.0
-"""What a rendezvous of CTAs that share the contracted axis takes, for each that takes part after the first."""
-_FETCH_SHARE = 2.19
-"""Of the L2 cache's documented rate for one multiprocessor, under the norm of a slice: neighbours' requests for the
-same lines are joined, and what fetching adds to multiplying is in the norm."""
-_LATENCY_CYCLES = 1575.0
-"""From the release of a slot to its next product, when it comes from device memory."""
-_READ_SHARE = 0.99
-"""Reading that starts and ends with each launch, over the rate of a long copy."""
-_WAVE_MISSES = 2.16
-"""How many times what a wave of tiles needs beyond compulsory reads is read again, where the inputs outgrow the L2
-cache by far."""
-_SLICE_NORM = 2.2
-_MEMORY_NORM = 2.43
-_KERNEL_NORM = 4.43
-"""Norms that say how well parts hide one another: of a slice's, of the memory's, and of the whole."""
-_FEW_COLUMNS = 35.0
-"""A wgmma of fewer columns is bound by reading the rows' operand, which does not shrink."""
+
+@dataclass(frozen=True, slots=True)
+class TimeParameters:
+    """The rows `time_model.*` of a target, in their units.
+
+    start_cycles: from the end of the launch before to the first product, and from the last store to the end.
+    alone_cycles: what that takes besides where the next launch's CTAs have no room beside this one's.
+    store_bytes_per_kilocycle, scattered_bytes_per_kilocycle: how fast a tile leaves through staging, and without.
+    turn_cycles: what passing a turn of the tensor core costs, for each tile.
+    meeting_cycles: what a rendezvous of CTAs that share the contracted axis takes, for each but the first.
+    fetch_bytes_per_kilocycle: what one multiprocessor gets from the L2 cache, under the norm of a slice: neighbours'
+    requests for the same lines are joined, and what fetching adds to multiplying is in the norm.
+    latency_cycles: from the release of a slot to its next product, when it comes from device memory.
+    read_permille: of a long copy's rate, what reading that starts and ends with each launch reaches.
+    reread_permille: how many times what a wave of tiles needs beyond compulsory reads is read again, where the inputs
+    outgrow the L2 cache by far.
+    slice_norm_permille, memory_norm_permille, kernel_norm_permille: norms that say how well parts hide one another: of
+    a slice's, of the memory's, and of the whole.
+    narrow_columns: a wgmma of fewer is bound by reading the rows' operand, which does not shrink.
+    sustained_permille: of the tensor cores' rate at the highest clock, what the board's power allows of long products.
+    """
+
+    start_cycles: float
+    alone_cycles: float
+    store_bytes_per_kilocycle: float
+    scattered_bytes_per_kilocycle: float
+    turn_cycles: float
+    meeting_cycles: float
+    fetch_bytes_per_kilocycle: float
+    latency_cycles: float
+    read_permille: float
+    reread_permille: float
+    slice_norm_permille: float
+    memory_norm_permille: float
+    kernel_norm_permille: float
+    narrow_columns: float
+    sustained_permille: float
+
+
+@cache
+def parameters_of(target: Target) -> TimeParameters:
+    """What is known of a target's device. Raises TilewrightError where nothing is."""
+    return TimeParameters(
+        **{each.name: float(target.limit(f"time_model.{each.name}")) for each in fields(TimeParameters)}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,47 +97,69 @@ class PredictedTime:
         return max(parts, key=lambda name: parts[name])
 
 
-def predicted_time(decisions: PipelineDecisions, extents: tuple[int, int, int], target: Target) -> PredictedTime:
-    """The time of a product of (rows, columns, contracted) elements as the program has them, swapped or not."""
+def predicted_time(
+    decisions: PipelineDecisions,
+    extents: tuple[int, int, int],
+    target: Target,
+    parameters: TimeParameters | None = None,
+) -> PredictedTime:
+    """The time of a product of (rows, columns, contracted) elements as the program has them, swapped or not.
+
+    parameters: others than the target's. Raises TilewrightError where the target states none.
+    """
     shape = oriented_shape(decisions, extents)
+    p = parameters or parameters_of(target)
     cycle = 1e6 / target.limit("device.clock_hertz")
     multiprocessors = target.limit("device.multiprocessors")
     kind = "bf16" if shape.element_bytes == 2 else "f8"
     operations = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
     l2_bytes = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
-    dram_bytes = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz") * _READ_SHARE
+    dram_bytes = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
 
     # One slice of one CTA.
-    multiply = 2 * decisions.tile_m * max(shape.multiplied, _FEW_COLUMNS) * decisions.tile_k / operations
-    fetch = shape.slot_bytes / (l2_bytes * _FETCH_SHARE)
-    wait = _LATENCY_CYCLES / max(1, decisions.stages - decisions.release_distance)
-    each = _norm((multiply, fetch, wait, copying_cycles(decisions, target)), _SLICE_NORM)
+    multiply = 2 * decisions.tile_m * max(shape.multiplied, p.narrow_columns) * decisions.tile_k / operations
+    fetch = 1000 * shape.slot_bytes / p.fetch_bytes_per_kilocycle
+    wait = p.latency_cycles / max(1, decisions.stages - decisions.release_distance)
+    each = _norm((multiply, fetch, wait, copying_cycles(decisions, target)), p.slice_norm_permille)
     slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
     product = slices * each
 
     # Its tiles.
-    epilogue = _epilogue_cycles(decisions, shape)
+    epilogue = _epilogue_cycles(decisions, shape, p)
     workers = max(1, decisions.ctas // decisions.split)
     waves = math.ceil(shape.tiles / workers)
     if decisions.turns:
-        loop = waves * max(product + _TURN_CYCLES, (product + epilogue) / 2) + epilogue
+        loop = waves * max(product + p.turn_cycles, (product + epilogue) / 2) + epilogue
     else:
         loop = waves * (product + epilogue)
 
     # What all of them ask of the memory.
     fetched = fetched_bytes(decisions, shape)
     l2 = fetched / (l2_bytes * multiprocessors)
-    read = (shape.compulsory_bytes + _missed_bytes(decisions, shape, workers, target)) / dram_bytes
-    memory = _norm((read, l2), _MEMORY_NORM)
+    missed = p.reread_permille / 1000 * _missed_bytes(decisions, shape, workers, target)
+    read = (shape.compulsory_bytes + missed) / (dram_bytes * p.read_permille / 1000)
+    memory = _norm((read, l2), p.memory_norm_permille)
 
     flop = 2 * shape.rows * shape.columns * shape.depth * decisions.products
     ideal = flop / (operations * multiprocessors)
     # Products that take less leave the clock higher.
-    brief = min(1.0, ideal * cycle / target.limit("device.brief_microseconds"))
-    power = ideal / (1 - (1000 - target.limit("device.sustained_permille")) / 1000 * brief)
-    start = _START_CYCLES + _LARGE_START_CYCLES * (decisions.smem_bytes / target.limit("cta.shared_bytes_max"))
-    total = start + _norm((loop, memory, power), _KERNEL_NORM)
+    brief = min(1.0, ideal * cycle / target.limit("time_model.brief_microseconds"))
+    power = ideal / (1 - (1000 - p.sustained_permille) / 1000 * brief)
+    start = p.start_cycles + (0.0 if has_room_beside(decisions, target) else p.alone_cycles)
+    total = start + _norm((loop, memory, power), p.kernel_norm_permille)
     return PredictedTime(total * cycle, start * cycle, loop * cycle, epilogue * cycle, memory * cycle, power * cycle)
+
+
+def has_room_beside(decisions: PipelineDecisions, target: Target) -> bool:
+    """Whether the multiprocessors hold two launches' CTAs at once: by shared memory, registers and threads."""
+    threads = target.limit("warpgroup.threads") * (1 + decisions.consumers)
+    shared = decisions.smem_bytes + target.limit("cta.shared_reserved_bytes")
+    held = min(
+        target.limit("multiprocessor.shared_bytes") // shared,
+        target.limit("multiprocessor.registers") // (threads * decisions.launch_registers),
+        target.limit("multiprocessor.threads_max") // threads,
+    )
+    return 2 * decisions.ctas <= held * target.limit("device.multiprocessors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,26 +228,27 @@ def least_microseconds(
     tiles = math.ceil(rows / tile_m) * math.ceil(columns / tile_n) * batch
     slices = math.ceil(depth / (tile_k * split))
     waves = math.ceil(tiles / max(1, multiprocessors // split))
-    loop = waves * slices * 2 * tile_m * max(tile_n, _FEW_COLUMNS) * tile_k / operations
+    p = parameters_of(target)
+    loop = waves * slices * 2 * tile_m * max(tile_n, p.narrow_columns) * tile_k / operations
     fetched = tiles * split * slices * (tile_m + tile_n) * tile_k * element_bytes
     l2 = fetched / (target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * multiprocessors)
-    return (_START_CYCLES + max(loop, l2)) * 1e6 / target.limit("device.clock_hertz")
+    return (p.start_cycles + max(loop, l2)) * 1e6 / target.limit("device.clock_hertz")
 
 
-def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape) -> float:
+def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape, p: TimeParameters) -> float:
     rows, columns = min(decisions.tile_m, shape.rows), min(decisions.part_n, shape.columns)
     stored = rows * columns * shape.stored_bytes
     if all(store.path == "tma" for store in decisions.stores):
-        cycles = stored / _STORE_BYTES_PER_CYCLE
+        cycles = 1000 * stored / p.store_bytes_per_kilocycle
     else:
-        cycles = stored / _SCATTERED_BYTES_PER_CYCLE
+        cycles = 1000 * stored / p.scattered_bytes_per_kilocycle
     if decisions.split > 1:
-        cycles += (decisions.split - 1) * _MEETING_CYCLES
+        cycles += (decisions.split - 1) * p.meeting_cycles
     return cycles
 
 
 def _missed_bytes(decisions: PipelineDecisions, shape: OrientedShape, workers: int, target: Target) -> float:
-    """Bytes that are read from device memory again: a wave's operands, where all inputs together outgrow the cache."""
+    """Bytes that waves of tiles need beyond compulsory reads, times the share of the inputs that is not held."""
     inputs = (shape.rows + shape.columns * decisions.products) * shape.depth * shape.element_bytes
     cache = target.limit("device.l2_bytes")
     if inputs <= cache:
@@ -211,9 +258,9 @@ def _missed_bytes(decisions: PipelineDecisions, shape: OrientedShape, workers: i
     held = along_rows * decisions.tile_m + along_columns * decisions.multiplied_columns
     waves = shape.tiles / workers
     again = max(0.0, waves * held * shape.depth * shape.element_bytes - inputs)
-    return _WAVE_MISSES * (1 - cache / inputs) * again
+    return (1 - cache / inputs) * again
 
 
-def _norm(parts: tuple[float, ...], power: float) -> float:
-    longest = max(parts)
+def _norm(parts: tuple[float, ...], permille: float) -> float:
+    longest, power = max(parts), permille / 1000
     return longest * sum((part / longest) ** power for part in parts) ** (1 / power)
