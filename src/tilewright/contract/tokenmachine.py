@@ -23,9 +23,11 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.contract.finding import Findings
+from tilewright.contract.issue_order_steps import IssueTurns
 from tilewright.contract.program import Kernel, Map, Ring, Role, reaches_peers
 from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import COPYING_THREADS, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
+from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
 from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 
@@ -96,7 +98,7 @@ class _NotRunnable(Exception):
     """The program is not of a shape that can be run; the proof has said why."""
 
 
-_Blocked = Generator[tuple[_Barrier, int, Operation], None, None]
+_Blocked = Generator[tuple[_Barrier | IssueTurns, int, Operation], None, None]
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ class _Unit:
     committed: int = 0
     items: int = 0
     running: list[tuple[int, _Slot]] = field(default_factory=list[tuple[int, _Slot]])
-    block: tuple[_Barrier, int, Operation] | None = None
+    block: tuple[_Barrier | IssueTurns, int, Operation] | None = None
     code: _Blocked | None = None
 
     def run(self, block: Block) -> _Blocked:
@@ -178,6 +180,16 @@ class _Unit:
                     yield from self._turns(op, ac.GROUP_INDICES)
                 case ac.TurnPassOp():
                     self._pass_turn(op)
+                case IssueOrderStartOp():
+                    if self.number == self.role.count - 1:
+                        machine.give_issue(self, op)
+                case IssuePassOp():
+                    machine.give_issue(self, op)
+                case IssueTakeOp():
+                    yield from self._take_issue(op)
+                case IssueOrderEndOp():
+                    if self.number == 0:
+                        yield from self._take_issue(op)
                 case _:
                     machine.inert.add(op)
 
@@ -192,6 +204,13 @@ class _Unit:
             yield from self.run(body)
             values = [self.env.get(value) for value in last.values]
         self.env.update(zip(op.outputs, values, strict=True))
+
+    def _take_issue(self, op: IssueTakeOp | IssueOrderEndOp) -> _Blocked:
+        turns = self.machine.issue_turns(self)[self.number]
+        self.machine.log(self.name, f"waits for turn {turns.taken} of issue")
+        while not turns.passes(turns.taken):
+            yield turns, turns.taken, op
+        turns.taken += 1
 
     def _turns(self, op: ac.TurnLoop | TurnStreamPartOp, indices: int) -> _Blocked:
         """Every second tile, counted from the role's first such loop on: wait for the turn, run the body; in between,
@@ -264,6 +283,7 @@ class _Machine:
     """Operations found to move nothing here; shared by the runs of a kernel, which are many and walk them all."""
     states: list[dict[str, _RingState]] = field(default_factory=list[dict[str, _RingState]])
     copies: list[_Copy] = field(default_factory=list[_Copy])
+    orders: dict[tuple[int, str], list[IssueTurns]] = field(default_factory=dict[tuple[int, str], list[IssueTurns]])
 
     def log(self, who: str, what: str) -> None:
         if self.trace is not None:
@@ -385,6 +405,21 @@ class _Machine:
         barrier, name = (state.full[stage], "full") if side == "empty" else (state.empty[stage], "empty")
         self.log(unit.name, f"arrives on {name}[{stage}] of ring {ring}" + self._in(cta))
         self.arrive(barrier, unit, op, f"{name}[{stage}]", code)
+
+    def issue_turns(self, unit: _Unit) -> list[IssueTurns]:
+        """Of each unit of a unit's role, in its CTA."""
+        found = self.orders.get((unit.cta, unit.role.name))
+        if found is None:
+            found = self.orders[unit.cta, unit.role.name] = [IssueTurns() for _ in range(unit.role.count)]
+        return found
+
+    def give_issue(self, unit: _Unit, op: IssueOrderStartOp | IssuePassOp) -> None:
+        following = (unit.number + 1) % unit.role.count
+        turns = self.issue_turns(unit)[following]
+        self.log(unit.name, f"gives unit {following} turn {turns.given} of issue")
+        if turns.is_early:
+            raise _Violation("NB002", op, f"{unit.name} gives unit {following} a turn before it has taken the last")
+        turns.given += 1
 
     def arrive(self, barrier: _Barrier, unit: _Unit, op: Operation, name: str, code: str) -> None:
         if barrier.pending == 0:

@@ -36,6 +36,7 @@ from tilewright.contract.claims import ProtocolClaims, RingClaim, RoleClaim, Sto
 from tilewright.contract.epilogue_steps import epilogue_step, finish_role
 from tilewright.contract.finding import Findings, Places, ordinal_places
 from tilewright.contract.group_steps import check_group_orders, enter_group_loop, group_step
+from tilewright.contract.issue_order_steps import issue_order_step
 from tilewright.contract.program import Kernel, Ring, read_kernel
 from tilewright.contract.promotion_steps import promotion_step
 from tilewright.contract.register_operand_steps import register_operand_step
@@ -135,6 +136,7 @@ _STEPS = (
     tensor_core_step,
     split_step,
     promotion_step,
+    issue_order_step,
     register_operand_step,
     array_step,
     epilogue_step,

@@ -244,6 +244,8 @@ class PipelineDecisions:
     """Tiles, the first ones, that are cut along the contracted axis, so that other CTAs help; see `ir.ac_stream`."""
     head_slices: int = 0
     """Slices of a streamed tile that its helper takes."""
+    ordered: int = 0
+    """1 if consumers issue the products of a slot one after the other; see `ir.ac_issue_order`."""
 
     @property
     def helpers(self) -> int:
@@ -331,14 +333,14 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def to_attribute(value: Any) -> Attribute:
-    """Decisions as an attribute: dictionaries keyed by field, with the class's name under `class`."""
 def turned_arrays(decisions: Decisions) -> frozenset[str]:
     """The arrays that leave in boxes along the accumulator's rows."""
     stores = decisions.stores if isinstance(decisions, PipelineDecisions) else ()
     return frozenset(each.parameter for each in stores if each.turned)
 
 
+def to_attribute(value: Any) -> Attribute:
+    """Decisions as an attribute: dictionaries keyed by field, with the class's name under `class`."""
     if isinstance(value, int):
         return IntAttr(value)
     if isinstance(value, str):

@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
+from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
 from tilewright.ir.ac_split import SplitPartOp
@@ -56,6 +57,7 @@ from tilewright.lower.places import (
     with_registers,
 )
 from tilewright.lower.prefetch import lower_prefetch
+from tilewright.lower.issue_order import lower_issue_order
 from tilewright.lower.promotion import lower_promotion, used_once
 from tilewright.lower.raster import order_of, raster
 from tilewright.lower.register_operand import lower_register_operand
@@ -535,6 +537,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
                 lowering.places[op.settled] = lowering.place(op.accumulator)
         case PromotedStartOp() | ScalesLoadOp() | PromoteOp() | PromotedReadOp():
             lower_promotion(lowering, op)
+        case IssueOrderStartOp() | IssueTakeOp() | IssuePassOp() | IssueOrderEndOp():
+            lower_issue_order(lowering, op)
         case VectorLoadOp() | OperandReadOp() | ComputedIssueOp():
             lower_register_operand(lowering, op)
         case AsyncCopyIssueOp() | AsyncCopyArriveOp() | AsyncCopyFenceOp() | AsyncCopyWaitOp():

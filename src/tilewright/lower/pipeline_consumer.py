@@ -9,6 +9,7 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py, test_block_scales.p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -16,6 +17,7 @@ from tilewright.ir import ac, tile
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import dots
 from tilewright.lower.build import Build, affine, counted_loop, new_role
+from tilewright.lower.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, load_ahead
 from tilewright.lower.pipeline_product import multiply, multiply_next
 from tilewright.lower.pipeline_slots import advance, release, start_cursor, wgmma_wait
@@ -36,6 +38,7 @@ def add_consumer(
     arrays: dict[str, SSAValue],
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
+    p = replace(p, order=start_issue_order(role, d, unit))
     start = start_cursor(role, p.ring, "full")
     share = split_index(role, d)
     stored = share_of_result(role, d, share)
@@ -44,6 +47,7 @@ def add_consumer(
         opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
         _consume(opened, program, d, p, unit, section, arrays, share, stored)
         carried = opened[0].results()
+    end_issue_order(role, p.order, unit)
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
         role.add(bulk_wait(unit, 0, read=True))

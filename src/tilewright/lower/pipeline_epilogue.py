@@ -19,6 +19,7 @@ from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.array_part import part_at, parts_of_batch
 from tilewright.lower.build import Build, affine
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
+from tilewright.lower.issue_order import IssueOrder
 from tilewright.lower.program import sources_of, stands_in_line
 from tilewright.lower.split_product import WHOLE_TILE, Meeting, Share
 from tilewright.lower.stream_product import PartialSums
@@ -42,6 +43,7 @@ class Pipeline:
     meeting: Meeting | None = None
     turns: SSAValue | None = None
     sums: PartialSums | None = None
+    order: IssueOrder | None = None
 
 
 def add_epilogue(
@@ -214,19 +216,19 @@ def _store_chunks(
                     "column_end": IntAttr(begin + width),
                     "slot": IntAttr(slot),
                     **({"plan": to_attribute(decision.staging[0])} if decision.staging else {}),
+                    **({"block": IntAttr(block)} if decision.turned else {}),
                 },
                 result_types=[staged("written")],
-                    **({"block": IntAttr(block)} if decision.turned else {}),
             )
         )
         fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
         ready = synchronize(fenced).results[0]
         column = affine(build, columns, begin)
-        build.add(
-            ac.CopyStoreOp.create(
         place = [column, row]
         if decision.turned:
             place = [affine(build, [(row, 1)], BLOCK_ROWS * block) if block else row, column]
+        build.add(
+            ac.CopyStoreOp.create(
                 operands=[descriptors[int(narrow)], p.staging, unit, ready, *place, *further],
                 properties={"slot": IntAttr(slot), "box_bytes": IntAttr(map_.tensor_map().box_bytes)},
             )

@@ -14,6 +14,7 @@ from tilewright.ir.ac_async_copy import AsyncCopyFenceOp
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build
+from tilewright.lower.issue_order import pass_issue, take_issue
 from tilewright.lower.pipeline_epilogue import Pipeline
 from tilewright.lower.pipeline_slots import RING, release, wait_for_slot, wgmma_wait
 from tilewright.lower.register_product import ComputedOperand, issue_computed, load_along, read_operand
@@ -31,6 +32,7 @@ def multiply(
     phase = wait_for_slot(build, p.ring, cursor, "full")
     if d.copies_by_threads:
         phase = build.value(AsyncCopyFenceOp.create(operands=[phase], result_types=[phase.type]))
+    take_issue(build, p.order)
     build.add(ac.WgmmaFenceOp.create())
     rows = d.unit_rows
     row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
@@ -59,6 +61,7 @@ def multiply(
     op = ac.WgmmaIssueOp.create(operands=operands, properties=properties, result_types=[inflight, ac.ReadingType(RING)])
     build.add(op)
     build.add(ac.WgmmaCommitOp.create())
+    pass_issue(build, p.order)
     return op.results[0], op.results[1]
 
 

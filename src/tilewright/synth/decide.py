@@ -39,6 +39,7 @@ from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
 from tilewright.synth.expression_order import choose_order
 from tilewright.synth.further_operands import further_operands
+from tilewright.synth.issue_order import choose_issue_order
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.loads_ahead import choose_loads_ahead
 from tilewright.synth.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
@@ -62,8 +63,8 @@ from tilewright.synth.tile_order import choose_tile_order
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
 from tilewright.synth.turned_copy import turned_copy
-from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
 from tilewright.synth.turned_store import turned_chunk, turned_store
+from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
 from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -284,6 +285,7 @@ def _fit(
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n * (1 + len(more_b)))
     promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)
+    ordered = choose_issue_order(1 if wanted.turns else consumers, wanted, reasons, promoted=promoted)
     # Beside a total, the partial products of a turn have registers of their own.
     accumulators = (1 + len(more_b)) * (1 + promotion[0] if promoted else 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
@@ -336,5 +338,6 @@ def _fit(
         scales_ahead=promotion[1],
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
+        ordered=int(ordered),
         turned_fill=(turned,) if turned is not None else (),
     )

@@ -30,6 +30,7 @@ class Wanted:
     is their address, where that is more than an element. accumulation: "precise" if sums are kept in float32, in two
     levels where the tensor core keeps fewer bits (see `synth.accumulation`); "fast" if by the tensor core alone.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
+    ordered: whether consumers that share a tile issue a slot's products one after the other.
     """
 
     tile: tuple[int, int] | None = None
@@ -55,3 +56,4 @@ class Wanted:
     aligned: tuple[tuple[str, int], ...] = ()
     accumulation: Literal["precise", "fast"] | None = None
     stream_k: bool | None = None
+    ordered: bool | None = None
