@@ -40,6 +40,7 @@ from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_stage_write
 from tilewright.lower.group_rows import lower_rows_store
 from tilewright.lower.group_tiles import close_tile, find_next, open_tile, start_walk
+from tilewright.lower.issue_order import lower_issue_order
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import (
     AccumulatorPlace,
@@ -57,7 +58,6 @@ from tilewright.lower.places import (
     with_registers,
 )
 from tilewright.lower.prefetch import lower_prefetch
-from tilewright.lower.issue_order import lower_issue_order
 from tilewright.lower.promotion import lower_promotion, used_once
 from tilewright.lower.raster import order_of, raster
 from tilewright.lower.register_operand import lower_register_operand

@@ -39,8 +39,8 @@ from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster
 from tilewright.synth.expression_order import choose_order
 from tilewright.synth.further_operands import further_operands
-from tilewright.synth.issue_order import choose_issue_order
 from tilewright.synth.grouped import decide_grouped
+from tilewright.synth.issue_order import choose_issue_order
 from tilewright.synth.loads_ahead import choose_loads_ahead
 from tilewright.synth.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
 from tilewright.synth.model import Rates, rates_of
