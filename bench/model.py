@@ -10,7 +10,7 @@ predicted to be fastest, and over that of the compiler's choice.
 
 `--from FILE` times nothing and needs no GPU: it predicts again, with the model as it stands, what a result file's runs
 took, and writes that file with the new predictions. `--shape M,N,K`, repeatable, takes other products than the 20:
-some that the model was not fitted to.
+some that the model was not fitted to. `--fit` fits the model's parameters to the runs of `--from` (`bench.model_fit`).
 
 The kernels' protocols are proved; the second proof, of each text on a small instance, is made with `--texts` alone,
 since it takes longer than all else. Values are compared with torch's.
@@ -33,13 +33,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.interleaved import captured, replay_milliseconds, sets_for
+from bench.model_fit import fit
+from bench.model_runs import Run, Shape, decisions_of, line_of, read_runs, summary
 from bench.record import write
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
     from tilewright.synth.wanted import Wanted
-
-Shape = tuple[int, int, int]
 
 SHAPES: tuple[Shape, ...] = (
     (1024, 1024, 1024),
@@ -80,17 +80,6 @@ class Job:
     texts: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One timed configuration. kept: what was decided, as far as it tells configurations apart."""
-
-    shape: Shape
-    chosen: bool
-    kept: dict[str, int]
-    predicted_microseconds: float
-    microseconds: float
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--configurations", type=int, default=50, help="of each product (default 50)")
     parser.add_argument("--replays", type=int, default=5, help="timed replays of each (default 5)")
@@ -99,6 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
     parser.add_argument("--shape", action="append", type=_parsed_shape, metavar="M,N,K", help="instead of the 20")
     parser.add_argument("--from", dest="stored", type=Path, help="predict the runs of this result file again")
+    parser.add_argument("--fit", action="store_true", help="fit the model's parameters to them; write nothing")
+    parser.add_argument("--held-out", type=Path, help="a result file of other products, foretold by what was fitted")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
@@ -112,6 +103,10 @@ def _parsed_shape(text: str) -> Shape:
 
 def run(arguments: argparse.Namespace) -> int:
     begin = time.perf_counter()
+    if arguments.fit:
+        if arguments.stored is None:
+            raise SystemExit("--fit takes the runs of a result file: --from FILE")
+        return fit(arguments.stored, arguments.held_out)
     if arguments.stored is not None:
         return predict_again(arguments.stored, arguments.results)
     shapes = tuple(dict.fromkeys(arguments.shape or SHAPES))
@@ -269,8 +264,7 @@ def predict_again(stored: Path, results: Path) -> int:
 
     Raises TilewrightError where a stored configuration is no longer decided.
     """
-    document = json.loads(stored.read_text(encoding="utf-8"))
-    runs = [Run(tuple(row["shape"]), row["chosen"], row["kept"], 0.0, row["microseconds"]) for row in document["rows"]]
+    document, runs = read_runs(stored)
     with ProcessPoolExecutor(os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn")) as pool:
         runs = list(pool.map(_predicted, runs, chunksize=32))
     for shape in dict.fromkeys(each.shape for each in runs):
@@ -286,114 +280,8 @@ def predict_again(stored: Path, results: Path) -> int:
 
 
 def _predicted(run: Run) -> Run:
-    from tilewright.base.element import Element
-    from tilewright.driver.kernels import matmul_kernel
-    from tilewright.frontends.tile.trace import trace
-    from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile_facts import the_program
-    from tilewright.synth.decide import decide
     from tilewright.synth.time_model import predicted_time
-    from tilewright.synth.wanted import Wanted
     from tilewright.targets import target
 
-    kept, kinds = run.kept, {each.name: Element.BF16 for each in matmul_kernel.parameters}
-    program = the_program(
-        trace(matmul_kernel, dict(zip("MNK", run.shape, strict=True)), kinds, {"b": (1, run.shape[2])})
-    )
-    wanted = Wanted(
-        tile=(kept["tile_m"], kept["tile_n"]),
-        depth=kept["tile_k"],
-        consumers=kept["consumers"],
-        swapped=bool(kept["swapped"]),
-        split=kept["split"],
-        turns=bool(kept["turns"]),
-        cluster=(kept["cluster_m"], kept["cluster_n"]),
-        release_distance=1,
-        stream_k=False,
-    )
-    decided = decide(program, target("sm_90a"), wanted)
-    assert isinstance(decided, PipelineDecisions)
-    time = predicted_time(replace(decided, **kept), run.shape, target("sm_90a"))
+    time = predicted_time(decisions_of(run), run.shape, target("sm_90a"))
     return replace(run, predicted_microseconds=round(time.microseconds, 2))
-
-
-# ---------------------------------------------------------------- how good the ranking is
-
-
-def spearman(first: Sequence[float], second: Sequence[float]) -> float:
-    """Rank correlation, equal values sharing their mean rank; NaN where one side is constant."""
-    ranks = (_ranks(first), _ranks(second))
-    middle = (len(first) + 1) / 2
-    a, b = ([rank - middle for rank in each] for each in ranks)
-    spread = (sum(x * x for x in a) * sum(y * y for y in b)) ** 0.5
-    return sum(x * y for x, y in zip(a, b, strict=True)) / spread if spread else float("nan")
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    order = sorted(range(len(values)), key=lambda index: values[index])
-    ranks = [0.0] * len(values)
-    for _, group in itertools.groupby(enumerate(order, 1), key=lambda item: values[item[1]]):
-        places = list(group)
-        mean = sum(place for place, _ in places) / len(places)
-        for _, index in places:
-            ranks[index] = mean
-    return ranks
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Of one product. first, chosen: the best time over that of the configuration predicted to be fastest, and over
-    that of the compiler's choice."""
-
-    spearman: float
-    first: float
-    chosen: float
-
-
-def score(runs: Sequence[Run]) -> Score:
-    """Runs of one product."""
-    best = min(each.microseconds for each in runs)
-    first = min(runs, key=lambda each: each.predicted_microseconds)
-    chosen = next(each for each in runs if each.chosen)
-    correlation = spearman([each.predicted_microseconds for each in runs], [each.microseconds for each in runs])
-    return Score(correlation, best / first.microseconds, best / chosen.microseconds)
-
-
-def line_of(shape: Shape, runs: Sequence[Run]) -> str:
-    """One product in words."""
-    found = score(runs)
-    best = min(runs, key=lambda each: each.microseconds)
-    first = min(runs, key=lambda each: each.predicted_microseconds)
-    return (
-        f"{shape}: {len(runs)} configurations, rank correlation {found.spearman:.3f}; best {best.microseconds} us "
-        f"({_words(best)}); predicted first {first.microseconds} us ({_words(first)}, {found.first:.3f} of the best); "
-        f"chosen {found.chosen:.3f}"
-    )
-
-
-def _words(each: Run) -> str:
-    kept = each.kept
-    marks = [
-        f"{kept['tile_m']}x{kept['tile_n']}x{kept['tile_k']}",
-        f"{kept['stages']} stages",
-        "in turn" if kept["turns"] else "",
-        "swapped" if kept["swapped"] else "",
-        f"split {kept['split']}" if kept["split"] > 1 else "",
-    ]
-    return " ".join(mark for mark in marks if mark)
-
-
-def summary(runs: Sequence[Run]) -> list[str]:
-    """The numbers over all products."""
-    shapes = list(dict.fromkeys(each.shape for each in runs))
-    scores = [score([each for each in runs if each.shape == shape]) for shape in shapes]
-    predicted, found = [each.predicted_microseconds for each in runs], [each.microseconds for each in runs]
-    errors = [abs(a / b - 1) for a, b in zip(predicted, found, strict=True)]
-    return [
-        f"rank correlation over {len(runs)} runs {spearman(predicted, found):.3f}; within one product, mean "
-        f"{statistics.mean(each.spearman for each in scores):.3f}, least {min(each.spearman for each in scores):.3f}",
-        f"predicted over measured: off by {100 * statistics.median(errors):.1f} % in the median",
-        f"first choice over the best: least {min(each.first for each in scores):.3f}, mean "
-        f"{statistics.mean(each.first for each in scores):.3f}; the compiler's choice: least "
-        f"{min(each.chosen for each in scores):.3f}, mean {statistics.mean(each.chosen for each in scores):.3f}",
-    ]

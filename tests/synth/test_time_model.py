@@ -78,7 +78,7 @@ _MEASURED = Path(__file__).parents[2] / "bench" / "results" / "model.json"
 
 def test_measured_runs_are_ranked() -> None:
     """The runs kept from an H200, with the predictions made then: the rank correlation that is claimed."""
-    from bench.model import spearman
+    from bench.model_runs import spearman
 
     rows = json.loads(_MEASURED.read_text())["rows"]
     assert len(rows) >= 200
@@ -87,7 +87,7 @@ def test_measured_runs_are_ranked() -> None:
 
 
 def test_rank_correlation_by_hand() -> None:
-    from bench.model import spearman
+    from bench.model_runs import spearman
 
     assert spearman([1, 2, 3], [10, 20, 30]) == pytest.approx(1.0)
     assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
