@@ -22,6 +22,8 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.typestate import judge
 from tilewright.driver.address_proof import OtherAddress, StagedStore, staged_stores
+from tilewright.driver.assembling import assembling, is_known_to_spill
+from tilewright.driver.collector import collector_paused
 from tilewright.driver.reproof import reprove
 from tilewright.driver.schedule_proof import settle_schedule
 from tilewright.driver.spills import spilled, without_spills
@@ -42,7 +44,7 @@ from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.runtime.assemble import Assembly, assemble
+from tilewright.runtime.assemble import Assembly
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.demanded_maps import check_demanded_maps
@@ -83,7 +85,8 @@ class Compilation:
 
     modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run
     at a small size; staged: whether what the PTX stages for bulk stores lies where their maps expect it, where the text
-    was proved; assembly: None where `assemble` was not wanted; seconds: by step, in order.
+    was proved; assembly: None where `assemble` was not wanted; seconds: by step, in order, of "assemble" what is still
+    waited for the assembler after the proofs, beside which it runs.
     """
 
     name: str
@@ -136,6 +139,7 @@ class Compilation:
         )
 
 
+@collector_paused()
 def compile_kernel(
     kernel: Kernel,
     *,
@@ -230,19 +234,26 @@ def _compile_once(
         ptx = lower_to_ptx(list(modules.values()), target)
         plan = launch_plan(lowered)
     assembly: Assembly | None = None
-    if assembled:
-        with clock.step("assemble"):
-            assembly = assemble(ptx, target, name=kernel.name)
     text_proof: Proven | None = None
     staged: tuple[StagedStore, ...] = ()
-    # A text that spills is not handed out, so there is nothing to prove of it.
-    if rerun and (assembly is None or assembly.spill_bytes == 0):
-        with clock.step("prove addresses"):
-            stores = staged_stores(read(ptx), plan.launches, turned_arrays(decisions))
-            staged = accept_addresses(stores, kernel.name)
-        with clock.step("prove text"):
-            verdict = reprove(module, ptx, target, kernel.name)
-            text_proof = accept(verdict, f"the emitted text of {kernel.name}")
+    with assembling(ptx, target, kernel.name, wanted=assembled) as pending:
+        try:
+            if rerun:
+                with clock.step("prove addresses"):
+                    text = read(ptx, f"<{kernel.name}.ptx>")
+                    staged = accept_addresses(staged_stores(text, plan.launches, turned_arrays(decisions)), kernel.name)
+                with clock.step("prove text"):
+                    verdict = reprove(module, text, target, kernel.name)
+                    text_proof = accept(verdict, f"the emitted text of {kernel.name}")
+        except TilewrightError:
+            if not is_known_to_spill(pending):
+                raise
+        if pending is not None:
+            with clock.step("assemble"):
+                assembly = pending.result()
+    if is_known_to_spill(pending):
+        # Not handed out, whatever was proved of it.
+        text_proof, staged = None, ()
     return Compilation(
         kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
         clock.seconds,
