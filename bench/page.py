@@ -6,13 +6,13 @@ versions that its file names. A suite that has no result file is named with its 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.gemm_suites import TARGETS
+from bench.page_sections import answers, choices, compile_time, provenance, read
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -81,7 +81,8 @@ The peers, each tuned on the very arrays of the race:
 | peer | what it is |
 | --- | --- |
 | torch | `torch.mm`; `torch._scaled_mm` with precise and with fast accumulation; `torch._grouped_mm` |
-| cublasLt | every algorithm that cublasLt's heuristics offer (up to 32, 64 MB of workspace) timed, the fastest kept |
+| cublasLt | every algorithm that cublasLt's heuristics offer (up to 32, 64 MB of workspace) timed, the fastest kept; \
+of odd strides, whose lists hold algorithms of seconds a call, as many as the time told beside the table allows |
 | triton | a kernel with pointers and a persistent one with tensor descriptors, over a list of configurations |
 | torch loop | grouped products only: one `torch.mm` for each group, with the counts known on the host |
 
@@ -95,7 +96,8 @@ python -m bench gemm --prepare --kernels out/kernels
 python -m bench gemm --kernels out/kernels
 ```
 
-`--shape M,N,K`, `--only WORDS`, `--peer NAME`, `--dtype`, `--turns N` and `--warm` narrow or change a run.
+`--shape M,N,K`, `--only WORDS`, `--peer NAME`, `--dtype`, `--turns N` and `--warm` narrow or change a run; a long list
+is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins.
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
 under compute-sanitizer. Its racecheck reports hazards in products whose CTAs share a contracted axis. It does so, from
 run to run, in a program of forty lines too (`python -m bench.probes.racecheck`): two CTAs exchange values by mbarriers,
@@ -145,22 +147,13 @@ def page(results: Path = RESULTS) -> str:
     parts = [_HEAD, *_overview(results)]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
-    parts += _compile(results / "compile.json")
-    parts += _soak(results)
+    parts += [*choices(results), *compile_time(results / "compile.json"), *answers(results)]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """A result file of the present form, or None."""
-    if not path.exists():
-        return None
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return document
 
 
 def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]] | None:
     """(document, summary, rows) of a file of races; None for none, or one from before races were kept."""
-    document = _read(path)
+    document = read(path)
     if document is None or not document["rows"] or "cases" not in document["rows"][0]:
         return None
     return document, document["rows"][0], document["rows"][1:]
@@ -184,23 +177,36 @@ def _overview(results: Path) -> Iterator[str]:
         )
 
 
-def _provenance(document: Mapping[str, Any]) -> str:
-    versions = document["versions"]
-    words = ", ".join(f"{name} {versions[name]}" for name in ("torch", "triton", "gpu") if name in versions)
-    return f"`{document['command']}`, {document['date']}: {words}.\n"
-
-
 def _suite(path: Path, name: str) -> Iterator[str]:
     found = _raced(path)
     if found is None:
         yield f"`python -m bench {_command(name)}`\n"
         return
     document, _, rows = found
-    yield _provenance(document)
+    yield provenance(document)
+    yield from _tuning(rows)
     yield "| case | M, N, K | us | TFLOP/s | best peer | ratio | quartiles | other peers | MHz | errors: ours, peer's |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in rows:
         yield _row(row)
+
+
+def _tuning(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """How much of cublasLt's lists was tried, where not all of it was."""
+    notes: list[dict[str, Any]] = [
+        each["notes"]
+        for row in rows
+        for name, each in row.get("contenders", {}).items()
+        if name.startswith("cublasLt") and "tuning_seconds" in each["notes"]
+    ]
+    offered, tried = sum(note["offered"] for note in notes), sum(note["tried"] for note in notes)
+    corner = sum(note["slow_on_the_corner"] for note in notes)
+    if tried < offered or corner:
+        yield (
+            f"cublasLt, tuned: {tried} of {offered} algorithms of {len(notes)} lists in "
+            f"{sum(note['tuning_seconds'] for note in notes):.0f} s; {corner} of those were far slower than others\n"
+            "on a corner of the product and not called on the whole (`bench/cublaslt.py`).\n"
+        )
 
 
 def _command(name: str) -> str:
@@ -234,46 +240,6 @@ def _error(contender: Mapping[str, Any]) -> str:
     errors = contender["errors"].values()
     words = f"{max(float(each['relative_error']) for each in errors):.1e}"
     return words if all(each["specials_agree"] for each in errors) else f"{words}, NaNs elsewhere"
-
-
-def _compile(path: Path) -> Iterator[str]:
-    yield "\n## Compile time\n"
-    document = _read(path)
-    rows = [row for row in document["rows"] if "who" in row] if document is not None else []
-    if document is None or not rows:
-        yield "`python -m bench compile`\n"
-        return
-    yield _provenance(document)
-    yield "| who | kernel | step | seconds |"
-    yield "| --- | --- | --- | --- |"
-    whole = ("all", "all but ptxas", "first call, wall", "import tilewright", "prove", "prove text", "decide", "emit")
-    for row in rows:
-        if row["step"] in whole:
-            yield f"| {row['who']} | {row['kernel']} | {row['step']} | {row['median_seconds']:.3f} |"
-
-
-def _soak(results: Path) -> Iterator[str]:
-    yield "\n## The same right answer every time\n"
-    document = _read(results / "soak.json")
-    if document is None:
-        yield "`python -m bench soak`\n"
-    else:
-        yield _provenance(document)
-        summary, *rows = document["rows"]
-        wrong = [row["case"] for row in rows if not row.get("right", True) or not row.get("identical", True)]
-        yield (
-            f"{summary['kernels']} kernels against float64 and ten times bit for bit: {len(wrong)} wrong. "
-            f"{summary['launches']} launches in random order on {summary['streams']} streams: {summary['differing']} "
-            f"differing answers, {summary['hangs']} hangs.\n"
-        )
-    document = _read(results / "sanitized_kinds.json")
-    if document is None:
-        yield "`python -m bench sanitizers --kinds`\n"
-        return
-    runs = [row for row in document["rows"] if "tool" in row]
-    complaints = [f"{row['case']} under {row['tool']}" for row in runs if row["exit"]]
-    yield _provenance(document)
-    yield f"{len(runs)} runs under compute-sanitizer; complaints: {', '.join(complaints) or 'none'}.\n"
 
 
 def main() -> int:
