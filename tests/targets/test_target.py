@@ -1,11 +1,14 @@
 """Targets: every fact has a source, derived targets answer for themselves alone, schema errors are clear."""
 
+import importlib.util
+import re
+
 import pytest
 
 from tilewright.base.error import TilewrightError
 from tilewright.targets import TARGET_NAMES, target
 from tilewright.targets.schema import UNITS, parse_table
-from tilewright.targets.target import inherit
+from tilewright.targets.target import BANK_TARGET_NAMES, inherit
 
 HEADER = '[target]\nname = "sm_1"\ntitle = "A test"\n'
 ROW = '[group.fact]\nvalue = 8\nunit = "bytes"\nsource = "PTX ISA, a section"\nsince = "PTX 8.0"\n'
@@ -20,6 +23,25 @@ def test_every_fact_has_a_source_and_a_version_or_a_probe(name: str) -> None:
         assert len(fact.source) > 10, key
         assert fact.since or fact.measured, key
         assert fact.unit in UNITS, key
+
+
+_DOCUMENTS = re.compile(
+    r"PTX ISA|CUDA (Driver API|C\+\+ Programming Guide|Occupancy Calculator)|Nsight Compute documentation|"
+    r"[Ww]hite ?paper|CDNA|AMD|LLVM|triton issues|pull request|no public document says so"
+)
+
+
+@pytest.mark.parametrize("name", BANK_TARGET_NAMES)
+def test_every_source_is_a_document_or_a_command_that_is_there(name: str) -> None:
+    """What was measured names a benchmark or probe of this repository; all else names a document."""
+    for key, fact in target(name).facts.items():
+        if fact.measured:
+            module, *rest = fact.measured.split()
+            name = f"bench.{rest[0].replace('-', '_')}" if module == "bench" else module
+            assert importlib.util.find_spec(name) is not None, (key, fact.measured)
+        else:
+            assert _DOCUMENTS.search(fact.source), (key, fact.source)
+            assert not re.search("observed|least squares|H200", fact.source), (key, fact.source)
 
 
 def test_limits_that_kernels_rely_on() -> None:
@@ -80,6 +102,7 @@ def test_a_well_formed_table_is_read() -> None:
         (HEADER + ROW.replace('"PTX ISA, a section"', '" "'), "no source"),
         (HEADER + ROW.replace('since = "PTX 8.0"\n', ""), "neither since nor measured"),
         (HEADER + ROW.replace("PTX 8.0", "recently"), "not a version"),
+        (HEADER + ROW + 'measured = "once, on an H200"\n', "no command"),
         (HEADER + ROW.replace('"bytes"', '"parsecs"'), "unknown unit 'parsecs'"),
         (HEADER + ROW.replace("value = 8\n", ""), "value is missing"),
         (HEADER + ROW.replace("value = 8", "value = true"), "value is a boolean"),

@@ -2,8 +2,8 @@
 
 A table is TOML: `[target]` (name, title, and for a derived target `inherits` and `drops`), then one table per fact,
 `[group.name]`, with `value`, `unit`, `source`, and at least one of `since` (the PTX, CUDA or ROCm version from which
-it holds) and `measured` (the probe that found it). Anything else is refused: a misspelt field would otherwise be a fact
-without a source.
+it holds) and `measured` (the command that found it, as it stands after `python -m`). Anything else is refused: a
+misspelt field would otherwise be a fact without a source, and so would a value that nobody can measure again.
 
 Not handled: whether the value is true of the hardware. Checked by tests/targets/test_target.py.
 """
@@ -39,6 +39,7 @@ UNITS = frozenset(
 _ROW_FIELDS = ("value", "unit", "source", "since", "measured")
 _TARGET_FIELDS = ("name", "title", "inherits", "drops")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_MEASURED = re.compile(r"bench( [a-z0-9-]+|\.probes\.[a-z_]+)( \S+)*\Z")
 _SINCE = re.compile(r"(PTX|CUDA|ROCm) \d+\.\d+\Z")
 
 
@@ -47,7 +48,7 @@ class Fact:
     """One hardware fact.
 
     key: `group.name`; value: in `unit`; source: document and section, or what was observed; since: version from which
-    it holds, or empty; measured: name of the probe, or empty. At least one of `since` and `measured` is present.
+    it holds, or empty; measured: the command after `python -m`, or empty. At least one of both is present.
     """
 
     key: str
@@ -116,6 +117,8 @@ def _fact(key: str, row: dict[str, object], file: str) -> Fact:
     if since and _SINCE.match(since) is None:
         raise _fault(file, key, f"since is {since!r}, not a version such as 'PTX 8.0' or 'CUDA 12.0'")
     measured = _text(row, "measured", file, key) if "measured" in row else ""
+    if measured and _MEASURED.match(measured) is None:
+        raise _fault(file, key, f"measured is {measured!r}, no command such as 'bench.probes.banks' or 'bench model'")
     if not since and not measured:
         raise _fault(file, key, "neither since nor measured")
     return Fact(key, _value(row, unit, file, key), unit, _text(row, "source", file, key), since, measured)
