@@ -155,6 +155,15 @@ def test_the_cache_keeps_room_for_what_threads_copy():
     assert choice(64, 4096, 4098, strides={"b": (1, 4098)}, stages=8).stages == 8
 
 
+def test_fewer_stages_are_of_the_same_tile():
+    """Of large products the tile that is chosen without a number of stages is not the one chosen with five."""
+    unlimited = decided({"M": 4096, "N": 4096, "K": 4098}, unmapped=None)
+    asked = decided({"M": 4096, "N": 4096, "K": 4098})
+    assert asked.copies_by_threads and unlimited.copies_by_threads
+    fixed = decided({"M": 4096, "N": 4096, "K": 4098}, tile=(asked.tile_m, asked.tile_n), turns=bool(asked.turns))
+    assert (fixed.tile_m, fixed.tile_n, fixed.stages) == (asked.tile_m, asked.tile_n, asked.stages)
+
+
 def test_workspaces_have_rows_of_whole_lines_where_that_adds_little():
     plan = choice(1024, 1024, 1025, strides={"b": (1, 1025)})
     assert plan.a.map.strides_bytes == plan.b.map.strides_bytes == (2176,)

@@ -105,7 +105,11 @@ def _with_room(decisions: PipelineDecisions, again: Decide, wanted: Wanted, targ
     cache = target.limit("multiprocessor.shared_and_l1_bytes") - largest
     if decisions.stages - too_many < _FEW_STAGES and by_threads <= cache:
         return decisions
-    return again(replace(wanted, stages=max(_LEAST_STAGES, decisions.stages - too_many)))
+    # With the number of stages fixed another tile might be chosen, into whose memory so many do not fit.
+    same = replace(
+        wanted, tile=(decisions.tile_m, decisions.tile_n), swapped=bool(decisions.swapped), turns=bool(decisions.turns)
+    )
+    return again(replace(same, stages=max(_LEAST_STAGES, decisions.stages - too_many)))
 
 
 def _microseconds(program: tile.ProgramOp, decisions: PipelineDecisions, target: Target) -> float:
