@@ -56,6 +56,20 @@ def test_compile_writes_every_stage(folder: Path, tilewright: Tilewright) -> Non
     assert not list(folder.glob(".*"))
 
 
+def test_upstream_text_of_a_product_that_would_be_split(folder: Path, tilewright: Tilewright) -> None:
+    arguments = ("compile", "program.py:matmul", "--shape", "M=128,N=4096,K=7168", "--emit", "nvgpu")
+    answer = tilewright(*arguments, "--format", "json")
+    assert answer.code == 0 and answer.document["decisions"]["split"] == 1
+    assert answer.err == (
+        "compiled without CTAs that share a contracted axis (split-K): --emit nvgpu cannot write that\n"
+    )
+    assert "gpu.func @matmul" in Path("matmul.nvgpu.mlir").read_text(encoding="utf-8")
+    refused = tilewright(
+        "compile", "program.py:matmul", "--shape", "M=4096,N=2112,K=7168", "--emit", "nvgpu", "--stream-k"
+    )
+    assert refused.code == 2 and "leave nvgpu out of --emit" in refused.err
+
+
 def test_compile_says_what_was_decided_and_proved(folder: Path, tilewright: Tilewright) -> None:
     answer = tilewright("compile", "program.py:matmul", "--shape", "M=64,N=64,K=64", "--tile", "64x64", "-o", "m.twb")
     assert answer.code == 0

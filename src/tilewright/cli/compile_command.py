@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--emit",
         default="",
         metavar="STAGES",
-        help=f"also write these stages beside the bundle, comma-separated: {', '.join(STAGES)}",
+        help=f"also write these stages beside the bundle, comma-separated: {', '.join(STAGES)}; for nvgpu nothing is "
+        "chosen that upstream's dialects cannot say",
     )
     parser.add_argument("--tile", default="", metavar="128x256", help="fix the tile instead of choosing it")
     parser.add_argument("--stages", type=int, metavar="N", help="fix the number of pipeline stages")
@@ -69,6 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
     if bundle_path.suffix != ".twb":
         # Stages are named after the bundle, and nothing that is no bundle should be written over.
         raise TilewrightError(f"--output {bundle_path} does not end in .twb", remedy="name the bundle FILE.twb")
+    if "nvgpu" in stages:
+        from tilewright.driver.upstream import writable
+
+        wanted, left_out = writable(kernel, wanted, target=arguments.target, dims=dims, dtype=dtype)
+        if left_out:
+            print(f"compiled without {' and '.join(left_out)}: --emit nvgpu cannot write that", file=sys.stderr)
     with Progress(wanted=arguments.format == "text") as progress:
         compilation = compile_kernel(
             kernel, target=arguments.target, dims=dims, dtype=dtype, wanted=wanted, progress=progress.step

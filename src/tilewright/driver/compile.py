@@ -217,7 +217,7 @@ def _compile_once(
             f"{target} is known to the checker, but nothing is compiled for it yet", remedy="use --target sm_90a"
         )
     clock = _Clock(progress)
-    kernel, wanted = _aligned(kernel, elements_of(kernel, dtype), wanted)
+    kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
     with clock.step("decide"):
@@ -260,7 +260,7 @@ def _compile_once(
     )  # fmt: skip
 
 
-def _aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:
+def aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:
     """The kernel and the wishes, told alike which arrays begin where no tensor map may: those that the caller found so,
     and those of which the author promises no more."""
     loose = {
