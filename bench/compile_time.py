@@ -3,8 +3,9 @@
     python -m bench compile [--optimum] [--cutlass INCLUDE] [--jobs N]
 
 Ours: every kernel of a list, warm, in a process of its own: each step's median, the sum of all steps without ptxas,
-ptxas alone, and the wall time of a compilation in which ptxas runs beside the proofs. With `--optimum` also the sum
-where the loop's schedule is solved to its optimum, for which ortools must be installed.
+ptxas alone, and the wall time of a compilation in which ptxas runs beside the proofs. With `--optimum` ours alone, into
+a result file of its own, and beside it the sum where the loop's schedule is solved to its optimum: that takes ortools
+and no GPU.
 Others, each cold in its cache: Triton's kernels of like shapes, from source to PTX and ptxas apart, as its own stages
 report them; torch.compile's search (`max-autotune`), whose first call compiles and times its candidates; CUTLASS's
 kernel (`peer_product.cu`) by nvcc to PTX, and that by ptxas, where its headers are named.
@@ -95,7 +96,7 @@ for m, n, k in ((4096, 4096, 4096), (16, 4096, 4096)):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=5, help="timed turns of ours (default 5)")
-    parser.add_argument("--optimum", action="store_true", help="with schedules that are optimal, too, by a solver")
+    parser.add_argument("--optimum", action="store_true", help="ours alone, with schedules that are optimal, too")
     parser.add_argument("--only", action="append", metavar="WORDS", help="kernels whose name contains these words")
     parser.add_argument("--jobs", type=int, default=1, help="of our kernels, so many at a time (default 1)")
     parser.add_argument("--cutlass", type=Path, metavar="INCLUDE", help="folder of CUTLASS's headers")
@@ -122,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         for row in pool.map(ours, work):
             rows.append(row)
             print(line(row), flush=True)
-    for row in (*searches(), *triton_rows(), *cutlass_rows(arguments.cutlass)):
+    for row in () if arguments.optimum else (*searches(), *triton_rows(), *cutlass_rows(arguments.cutlass)):
         rows.append(row)
         print(line(row), flush=True)
     code = "import time; t = time.perf_counter(); import tilewright; print(time.perf_counter() - t)"
@@ -132,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     rows.append({"who": "ours", "kernel": "import tilewright", "wall": statistics.median(seconds)})
     print(line(rows[-1]))
-    print(f"written to {write('compile', rows, arguments.results)}")
+    print(f"written to {write('compile_optimum' if arguments.optimum else 'compile', rows, arguments.results)}")
     return 0
 
 

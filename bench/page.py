@@ -147,7 +147,7 @@ def page(results: Path = RESULTS) -> str:
     parts = [_HEAD, *_overview(results)]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
-    parts += [*choices(results), *compile_time(results / "compile.json"), *answers(results)]
+    parts += [*choices(results), *compile_time(results), *answers(results)]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -14,8 +14,8 @@ def document(rows: list[dict[str, Any]]) -> str:
 
 
 def test_without_files_there_are_commands(tmp_path: Path) -> None:
-    text = "\n".join([*choices(tmp_path), *compile_time(tmp_path / "compile.json")])
-    for name in ("unmapped", "stream-k", "large-tiles --orders", "compile"):
+    text = "\n".join([*choices(tmp_path), *compile_time(tmp_path)])
+    for name in ("unmapped", "stream-k", "large-tiles --orders", "compile", "compile --optimum"):
         assert f"`python -m bench {name}`" in text
 
 
@@ -43,9 +43,8 @@ def test_compile_times_stand_with_ptxas_apart(tmp_path: Path) -> None:
         {"who": "ours", "kernel": "b", "shape": [1, 2, 3], "refused": "too | odd"},
         {"who": "triton", "kernel": "c", "apart": 0.3, "ptxas": 0.1, "wall": 0.5},
     ]  # fmt: skip
-    path = tmp_path / "compile.json"
-    path.write_text(document(rows))
-    text = "\n".join(compile_time(path))
+    (tmp_path / "compile.json").write_text(document(rows))
+    text = "\n".join(compile_time(tmp_path))
     assert "| ours | a | 1, 2, 3 | 0.100 |  |  |  |  | 0.500 | 0.600 | 0.200 | 0.700 | 3.000 |" in text
     assert "| ours | b | 1, 2, 3 | too / odd |" in text
     assert "| triton | c |  |  |  |  |  |  |  | 0.300 | 0.100 | 0.500 |  |" in text
