@@ -140,7 +140,7 @@ def compile_time(results: Path) -> Iterator[str]:
         "templates.\n"
     )
     yield from _compile_table(results / "compile.json", "compile")
-    yield "\nWith every loop's schedule solved to its optimum, on a machine without a GPU, beside the heuristic there:\n"
+    yield "\nWith each loop's schedule solved to its optimum, on a machine without a GPU, beside the heuristic there:\n"
     yield from _compile_table(results / "compile_optimum.json", "compile --optimum")
 
 
