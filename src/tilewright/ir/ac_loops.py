@@ -97,8 +97,20 @@ class TurnPassOp(IRDLOperation):
     unit = operand_def(IndexType)
 
 
+class _GroupedTiles(IRDLOperation):
+    """What loops over tiles of rows in groups have in common: the groups, and how their tiles are numbered."""
+
+    symbol = prop_def(StringAttr)
+    groups = prop_def(IntAttr)
+    rows = prop_def(IntAttr)
+    pitch = prop_def(IntAttr)
+    tile_rows = prop_def(IntAttr)
+    tiles_n = prop_def(IntAttr)
+    raster_group = prop_def(IntAttr)
+
+
 @irdl_op_definition
-class GroupTilesOp(IRDLOperation):
+class GroupTilesOp(_GroupedTiles):
     """The persistent loop over output tiles where the rows stand in groups, whose sizes are found in memory.
 
     Group g of `groups` has rows [begin, end). pitch 0: groups follow one another; begin is the end of the group before,
@@ -113,13 +125,6 @@ class GroupTilesOp(IRDLOperation):
     """
 
     name = "ac.group_tiles"
-    symbol = prop_def(StringAttr)
-    groups = prop_def(IntAttr)
-    rows = prop_def(IntAttr)
-    pitch = prop_def(IntAttr)
-    tile_rows = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
     limits = operand_def(GlobalType)
     carried = var_operand_def()
     outputs = var_result_def()
@@ -127,17 +132,10 @@ class GroupTilesOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TurnGroupTilesOp(IRDLOperation):
+class TurnGroupTilesOp(_GroupedTiles):
     """The tiles of `ac.group_tiles`, taken in turn by a role's two units as those of `ac.turn_tiles`."""
 
     name = "ac.turn_group_tiles"
-    symbol = prop_def(StringAttr)
-    groups = prop_def(IntAttr)
-    rows = prop_def(IntAttr)
-    pitch = prop_def(IntAttr)
-    tile_rows = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
-    raster_group = prop_def(IntAttr)
     skipped = prop_def(StringAttr)
     limits = operand_def(GlobalType)
     turns = operand_def(RingType)

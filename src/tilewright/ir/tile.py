@@ -11,7 +11,7 @@ tile holds past them must not count.
 
 Each op carries `place`, the author's "file:line". Text form: custom assembly, which round-trips.
 Not here: reductions other than dot, nested loops, gathers, more than three axes. What multiplies is in `tile_product`,
-whole-program rules are in `tile_rules`.
+what is computed element by element in `tile_elementwise`, whole-program rules are in `tile_rules`.
 Checked by tests/ir/test_tile_dialect.py.
 """
 
@@ -23,22 +23,19 @@ from typing import ClassVar, Literal, get_args
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    Float32Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
     SymbolNameConstraint,
-    f32,
     i64,
 )
-from xdsl.ir import Attribute, Data, Dialect, Region, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir import Dialect, Region, SSAValue
 from xdsl.irdl import (
     AnyOf,
     IRDLOperation,
     VarConstraint,
     base,
-    irdl_attr_definition,
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
@@ -51,8 +48,6 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.traits import (
     HasParent,
     IsolatedFromAbove,
@@ -63,8 +58,17 @@ from xdsl.traits import (
 )
 
 from tilewright.base.element import Element
-from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import block_axis, blocks_of, covers
+from tilewright.ir.tile_axes import block_axis, blocks_of
+from tilewright.ir.tile_elementwise import (
+    BinaryOp,
+    BroadcastOp,
+    CastOp,
+    ConstantOp,
+    FunctionAttr,
+    TransposeOp,
+    UnaryOp,
+    float32,
+)
 from tilewright.ir.tile_product import check_contraction, check_scale, product_type
 from tilewright.ir.tile_types import (
     ELEMENT_TYPES,
@@ -77,22 +81,6 @@ from tilewright.ir.tile_types import (
     tensor_type,
     value_type,
 )
-
-
-@irdl_attr_definition
-class FunctionAttr(Data[Function], SpacedOpaqueSyntaxAttribute):
-    name = "tile.function"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Function:
-        name = parser.parse_identifier("an elementwise function")
-        try:
-            return Function(name)
-        except ValueError:
-            parser.raise_error(f"no elementwise function is called {name}")
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(self.data.value)
 
 
 def _check_indices(tensor: TensorType, indices: Sequence[SSAValue], verb: str) -> None:
@@ -461,13 +449,6 @@ class StoreOp(IRDLOperation):
 # ---------------------------------------------------------------- values
 
 
-def float32(value: float) -> FloatAttr[Float32Type]:
-    """`value` rounded to float32. Raises RuleViolation if it is not finite there."""
-    if not abs(value) < 2.0**128 - 2.0**103:
-        raise RuleViolation(f"the constant {value} is not a finite float32", "use a smaller number")
-    return FloatAttr(value, f32)
-
-
 @irdl_op_definition
 class FullOp(IRDLOperation):
     """A fresh accumulator tile of one float32 value."""
@@ -489,174 +470,6 @@ class FullOp(IRDLOperation):
         result = value_type(self.result)
         if result.element_kind is not Element.F32 or not result.axis_names:
             raise RuleViolation(f"an accumulator has type {result}", "make it a float32 tile")
-
-
-@irdl_op_definition
-class ConstantOp(IRDLOperation):
-    """One float32 number, a tile without axes."""
-
-    name = "tile.constant"
-    value = prop_def(base(FloatAttr))
-    place = prop_def(StringAttr)
-    result = result_def(ValueType)
-    traits = traits_def(Pure())
-    assembly_format = "$value `at` $place attr-dict `:` type($result)"
-
-    def __init__(self, value: float, place: str) -> None:
-        super().__init__(
-            properties={"value": float32(value), "place": StringAttr(place)},
-            result_types=[ValueType.of((), Element.F32)],
-        )
-
-    def verify_(self) -> None:
-        if self.result.type != ValueType.of((), Element.F32):
-            raise RuleViolation(f"a constant has type {self.result.type}", "make it a float32 without axes")
-
-
-@irdl_op_definition
-class BroadcastOp(IRDLOperation):
-    """Repeats a tile along the axes it lacks, matching those it has by name, in any order. A number for a block of
-    elements (axis `K/128`) is repeated for each of them, where the result has the elements' axis K."""
-
-    name = "tile.broadcast"
-    operand = operand_def(ValueType)
-    place = prop_def(StringAttr)
-    result = result_def(ValueType)
-    traits = traits_def(Pure())
-    assembly_format = "$operand `at` $place attr-dict `:` type($operand) `->` type($result)"
-
-    def __init__(self, operand: SSAValue, axes: Sequence[str], place: str) -> None:
-        source = value_type(operand)
-        super().__init__(
-            operands=[operand],
-            properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(axes, source.element_kind)],
-        )
-
-    def verify_(self) -> None:
-        source, target = value_type(self.operand), value_type(self.result)
-        if source.element != target.element:
-            raise RuleViolation(f"a broadcast of {source} gives {target}", "keep the element")
-        covered = all(covers(target.axis_names, axis) for axis in source.axis_names)
-        if not covered or set(source.axis_names) == set(target.axis_names):
-            remedy = "broadcast to more axes"
-            if source.axis_names == target.axis_names[::-1] and source != target:
-                remedy = "transpose one of the tiles with .T"
-            raise RuleViolation(
-                f"a tile over {axes_text(source.axis_names)} does not broadcast to {axes_text(target.axis_names)}",
-                remedy,
-            )
-
-
-def _transposed(axes: tuple[str, ...]) -> tuple[str, ...]:
-    return (*axes[:-2], *axes[:-3:-1])
-
-
-@irdl_op_definition
-class TransposeOp(IRDLOperation):
-    """The last two axes in the other order."""
-
-    name = "tile.transpose"
-    operand = operand_def(ValueType)
-    place = prop_def(StringAttr)
-    result = result_def(ValueType)
-    traits = traits_def(Pure())
-    assembly_format = "$operand `at` $place attr-dict `:` type($operand) `->` type($result)"
-
-    def __init__(self, operand: SSAValue, place: str) -> None:
-        source = value_type(operand)
-        super().__init__(
-            operands=[operand],
-            properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(_transposed(source.axis_names), source.element_kind)],
-        )
-
-    def verify_(self) -> None:
-        source = value_type(self.operand)
-        if len(source.axis_names) < 2:
-            raise RuleViolation(
-                f"a tile over {axes_text(source.axis_names)} has no transpose", "give a tile of two or three axes"
-            )
-        if self.result.type != ValueType.of(_transposed(source.axis_names), source.element_kind):
-            raise RuleViolation(
-                f"a transpose of {source} gives {self.result.type}", "exchange the last two axes, no more"
-            )
-
-
-@irdl_op_definition
-class CastOp(IRDLOperation):
-    """Converts elements, rounding to nearest even; widening is exact."""
-
-    name = "tile.cast"
-    operand = operand_def(ValueType)
-    place = prop_def(StringAttr)
-    result = result_def(ValueType)
-    traits = traits_def(Pure())
-    assembly_format = "$operand `at` $place attr-dict `:` type($operand) `->` type($result)"
-
-    def __init__(self, operand: SSAValue, element: Element, place: str) -> None:
-        source = value_type(operand)
-        super().__init__(
-            operands=[operand],
-            properties={"place": StringAttr(place)},
-            result_types=[ValueType.of(source.axis_names, element)],
-        )
-
-    def verify_(self) -> None:
-        if value_type(self.operand).axis_names != value_type(self.result).axis_names:
-            raise RuleViolation(f"a cast of {self.operand.type} gives {self.result.type}", "keep the axes")
-
-
-@irdl_op_definition
-class UnaryOp(IRDLOperation):
-    T: ClassVar = VarConstraint("T", base(ValueType))
-    name = "tile.unary"
-    function = prop_def(FunctionAttr)
-    operand = operand_def(T)
-    place = prop_def(StringAttr)
-    result = result_def(T)
-    traits = traits_def(Pure())
-    assembly_format = "$function $operand `at` $place attr-dict `:` type($operand)"
-
-    def __init__(self, function: Function, operand: SSAValue, place: str) -> None:
-        super().__init__(
-            operands=[operand],
-            properties={"function": FunctionAttr(function), "place": StringAttr(place)},
-            result_types=[operand.type],
-        )
-
-    def verify_(self) -> None:
-        _check_elementwise(self.function.data, 1, self.result.type)
-
-
-@irdl_op_definition
-class BinaryOp(IRDLOperation):
-    T: ClassVar = VarConstraint("T", base(ValueType))
-    name = "tile.binary"
-    function = prop_def(FunctionAttr)
-    left = operand_def(T)
-    right = operand_def(T)
-    place = prop_def(StringAttr)
-    result = result_def(T)
-    traits = traits_def(Pure())
-    assembly_format = "$function $left `,` $right `at` $place attr-dict `:` type($result)"
-
-    def __init__(self, function: Function, left: SSAValue, right: SSAValue, place: str) -> None:
-        super().__init__(
-            operands=[left, right],
-            properties={"function": FunctionAttr(function), "place": StringAttr(place)},
-            result_types=[left.type],
-        )
-
-    def verify_(self) -> None:
-        _check_elementwise(self.function.data, 2, self.result.type)
-
-
-def _check_elementwise(function: Function, operands: int, result: Attribute) -> None:
-    if function.arity != operands:
-        raise RuleViolation(f"{function.value} takes {function.arity} operands, not {operands}", "mend the call")
-    if not isinstance(result, ValueType) or result.element_kind is not Element.F32:
-        raise RuleViolation(f"{function.value} works on {result}", "cast the operands to f32")
 
 
 @irdl_op_definition
