@@ -230,13 +230,18 @@ def _measure(
     m, n, k = shape.m, shape.n, shape.k
     sets = sets_for(2 * k * (m + n), warm=False)
     options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
-    b_of = lambda: torch.randn(k, n, **options) if shape.rows_of_b else torch.randn(n, k, **options).t()  # noqa: E731
+
+    def b_of() -> Any:
+        return torch.randn(k, n, **options) if shape.rows_of_b else torch.randn(n, k, **options).t()
+
     pairs = [(torch.randn(m, k, **options), b_of()) for _ in range(sets)]
     out, theirs = torch.empty(m, n, **options), torch.empty(m, n, **options)
     exact = pairs[0][0].double() @ pairs[0][1].double()
     fewest = max(2.0 * m * n * k / 7e14, 2.0 * k * (m + n) / 4e12) * 1e3
     calls = max(min(sets, 16), min(64, round(_REPLAY_MILLISECONDS / fewest)))
-    error_of = lambda found: ((found.double() - exact).norm() / exact.norm()).item()  # noqa: E731
+
+    def error_of(found: Any) -> float:
+        return float(((found.double() - exact).norm() / exact.norm()).item())
 
     def peer(index: int) -> None:
         torch.mm(*pairs[index % sets], out=theirs)

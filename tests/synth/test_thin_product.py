@@ -58,8 +58,9 @@ def test_a_long_contracted_axis_of_many_rows_is_split():
 
 @pytest.mark.parametrize("size", [16, 48, 64])
 def test_a_product_of_one_tile_is_split_as_far_as_a_cluster_goes(size: int):
-    plan = decided(size, size, 16384)
-    assert plan.split == plan.ctas == 8 and plan.tile_n // plan.split >= 8
+    plan = decided(size, size, 20480)
+    tiles = -(-size // plan.tile_n)
+    assert plan.split == HOPPER.limit("cluster.ctas_max") and plan.ctas == tiles * plan.split and plan.tile_m == 64
 
 
 @pytest.mark.parametrize("n", [4096, 7168, 12288, 13312, 22016])
@@ -101,7 +102,7 @@ def test_a_result_by_a_tensor_map_of_its_own_is_not_transposed():
 def test_any_thin_product_fits(m: int, n: int, k: int):
     plan = decided(m, n, k)
     assert plan.smem_bytes <= HOPPER.limit("cta.shared_bytes_max") and plan.stages >= 2
-    assert plan.tile_n % (8 * plan.split) == 0 and plan.ctas % plan.cluster_ctas == 0
+    assert plan.tile_n % (8 * plan.sum_parts) == 0 and plan.ctas % plan.cluster_ctas == 0
 
 
 def test_the_model_counts_bytes():

@@ -42,6 +42,7 @@ from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.issue_order import choose_issue_order
 from tilewright.synth.loads_ahead import choose_loads_ahead
+from tilewright.synth.long_sum import long_sum_shape
 from tilewright.synth.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
 from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
@@ -161,6 +162,7 @@ def _decide_pipeline(
     else:
         scaled = choose_scaled_shape(rates, question, target, wanted, reasons)
         shape = scaled or choose_tile_shape(rates, question, target, wanted, reasons)
+    shape = long_sum_shape(question, shape, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:

@@ -1,0 +1,183 @@
+"""Which tile, and how many CTAs to share its contracted axis, for a product of few tiles and a long sum?
+
+Few tiles leave multiprocessors idle, and each of the others with a long way to go; smaller ones fetch more. CTAs of a
+cluster that share a tile (`synth.split`) fetch no more together than one would, and meet once. A closed form ranks
+tiles with the number of CTAs that share each: a slice takes a norm of multiplying it, of fetching it from the L2 cache,
+and of waiting for it where the ring is short; a tile is its slices and, if it is shared, its meeting; whole waves of
+clusters make the loop, and a norm of that and of what memory brings to all CTAs together makes the product. A
+multiprocessor is left over where a cluster's do not come out even in a GPC: how many clusters of a size run at once is
+a fact of the target.
+
+Another tile is taken only for a saving that is larger than the model's error. Parameters (`SumParameters`) are target
+facts, fitted to 883 runs of 53 products on an H200 (`python -m bench long-sums --fit`).
+
+Not handled, and left as they were chosen: several products, batches, scaled products, groups of rows, 8-bit operands,
+results of more tiles than there are multiprocessors. Checked by: tests/synth/test_long_sum.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+
+from tilewright.synth.model import rates_of
+from tilewright.synth.operands import slice_depth
+from tilewright.synth.split import meeting_bytes, splits_of
+from tilewright.synth.tile_shape import TileQuestion, TileShape, loaded_columns, tile_family
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_LEAST_DEPTH = 2048
+"""Elements of the contracted axis, of the shortest sums that the model was fitted to."""
+_MOST_THIN = 1024
+"""Elements of the longer side of a result that has few rows or columns; longer ones are for `synth.thin_product`."""
+_FEW = 128
+_TILE = 128
+"""Rows and columns of tiles that make up a result, of which there are no more than multiprocessors."""
+_ROWS = ((64, 1), (128, 2), (256, 2))
+"""Rows of tiles, and the consumers that share them."""
+_COLUMNS = (16, 32, 48, 64, 96, 128, 160, 192, 256)
+_MOST_ELEMENTS = 1 << 15
+"""Of a tile."""
+_MOST_STAGES = 8
+_LEAST_STAGES = 3
+_DEEP_STAGE_BYTES = 16384
+"""A stage is deepened while it holds fewer, as for other tiles."""
+_LEAST_GAIN = 0.06
+_FITTED_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SumParameters:
+    """The rows `long_sum.*` of a target, in their units.
+
+    start_cycles: from the end of the launch before to the first product, and from the last store to the end.
+    alone_cycles: what that takes besides where the next launch's CTAs have no room beside this one's.
+    slice_cycles: of each slice, besides what it takes by the norm. latency_cycles: from the release of a slot to its
+    next product. meeting_cycles, member_cycles: of a rendezvous, and for each CTA of it after the first.
+    exchange_, fetch_, spread_bytes_per_kilocycle: what a CTA gets of accumulators in a rendezvous, of slices from the
+    L2 cache, and of slices while all do. read_permille: of a long copy's rate, under the norms.
+    narrow_columns: a wgmma of fewer is bound by reading the rows' operand.
+    slice_, memory_, kernel_norm_permille: how well parts hide one another.
+    """
+
+    start_cycles: float
+    alone_cycles: float
+    slice_cycles: float
+    latency_cycles: float
+    meeting_cycles: float
+    member_cycles: float
+    exchange_bytes_per_kilocycle: float
+    fetch_bytes_per_kilocycle: float
+    spread_bytes_per_kilocycle: float
+    read_permille: float
+    narrow_columns: float
+    slice_norm_permille: float
+    memory_norm_permille: float
+    kernel_norm_permille: float
+
+
+@cache
+def parameters_of(target: Target) -> SumParameters:
+    """What is known of a target's device. Raises TilewrightError where nothing is."""
+    return SumParameters(**{each.name: float(target.limit(f"long_sum.{each.name}")) for each in fields(SumParameters)})
+
+
+def clusters_at_once(ctas: int, target: Target) -> int:
+    """How many clusters of so many CTAs, each with a multiprocessor of its own, run at a time."""
+    multiprocessors = target.limit("device.multiprocessors")
+    return multiprocessors if ctas == 1 else min(multiprocessors // ctas, target.limit(f"device.clusters_of_{ctas}"))
+
+
+def long_sum_shape(
+    question: TileQuestion, shape: TileShape, target: Target, wanted: Wanted, reasons: list[str]
+) -> TileShape:
+    """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others."""
+    if not _is_long_sum(question, target, wanted):
+        return shape
+    p = parameters_of(target)
+    given = sum_cycles(p, question, shape, stages_of(shape, question, target), target)
+    found: dict[TileShape, float] = {}
+    for candidate in _candidates(question, target):
+        stages = stages_of(candidate, question, target)
+        if stages >= _LEAST_STAGES:
+            found[candidate] = sum_cycles(p, question, candidate, stages, target)
+    best = min(found, key=lambda each: found[each], default=shape)
+    if best == shape or found[best] > (1 - _LEAST_GAIN) * given:
+        return shape
+    reasons.append(
+        f"tile {best.rows}x{best.columns}x{best.depth}, shared by {best.split} CTAs: about {found[best]:.0f} cycles by "
+        f"the model of long sums, against {given:.0f} of {shape.rows}x{shape.columns} by {shape.split}"
+    )
+    return best
+
+
+def _is_long_sum(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
+    """Whether a product is one for this model, and nothing is fixed from outside."""
+    fixed = (
+        wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.swapped, wanted.resident,
+        wanted.stages, wanted.turns, wanted.computed, wanted.stream_k or None,
+    )  # fmt: skip
+    plain = question.products == 1 and not question.scaled_depth and not question.scaled and question.batch == 1
+    if not plain or question.element_bytes != _FITTED_BYTES or any(each is not None for each in fixed):
+        return False
+    rows, columns, depth = question.extents
+    thin = min(rows, columns) <= _FEW
+    tiles = math.ceil(rows / _TILE) * math.ceil(columns / _TILE)
+    few = max(rows, columns) <= _MOST_THIN if thin else tiles <= target.limit("device.multiprocessors")
+    return few and depth >= _LEAST_DEPTH
+
+
+def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
+    span = slice_depth(question.element_bytes)
+    for rows, columns, consumers in tile_family(target, _COLUMNS):
+        if rows * columns > _MOST_ELEMENTS or (rows, consumers) not in _ROWS:
+            continue
+        deep = (rows + columns) * span * question.element_bytes < _DEEP_STAGE_BYTES
+        for split in splits_of(target):
+            if split * span <= question.extents[2]:
+                yield TileShape(rows, columns, 2 * span if deep else span, consumers, question.orientations[0], split)
+
+
+def stages_of(shape: TileShape, question: TileQuestion, target: Target) -> int:
+    """About as many slots as there will be: what shared memory holds beside the staged tile and the meeting."""
+    slot_bytes = (shape.rows + shape.columns) * shape.depth * question.element_bytes
+    staged = shape.rows * min(shape.columns, 64) * question.stored_bytes
+    left = target.limit("cta.shared_bytes_max") - meeting_bytes(shape, target) - staged
+    return min(_MOST_STAGES, left // slot_bytes)
+
+
+def sum_cycles(p: SumParameters, question: TileQuestion, shape: TileShape, stages: int, target: Target) -> float:
+    """Estimated cycles of a launch. stages: slots of the ring."""
+    rates = rates_of(target, question.element_bytes)
+    rows, columns, depth = question.extents
+    if shape.swapped:
+        rows, columns = columns, rows
+    tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
+    slot_bytes = (shape.rows + loaded_columns(rates, question, shape)) * shape.depth * question.element_bytes
+    multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
+    fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
+    wait = p.latency_cycles / max(1, stages - 1)
+    each = _norm((multiply, fetch, wait), p.slice_norm_permille) + p.slice_cycles
+    slices = math.ceil(depth / (shape.depth * shape.split))
+    meeting = 0.0
+    if shape.split > 1:
+        exchanged = 1000 * 4 * shape.rows * shape.columns / p.exchange_bytes_per_kilocycle
+        meeting = p.meeting_cycles + p.member_cycles * (shape.split - 1) + exchanged
+    waves = math.ceil(tiles / clusters_at_once(shape.split, target))
+    loop = waves * (slices * each + meeting)
+    copied = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
+    compulsory = (rows + columns) * depth * question.element_bytes + rows * columns * question.stored_bytes
+    read = compulsory / (copied * p.read_permille / 1000)
+    spread = 1000 * tiles * shape.split * slices * slot_bytes / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
+    memory = _norm((read, spread), p.memory_norm_permille)
+    busy = 2 * min(tiles * shape.split, rates.multiprocessors) > rates.multiprocessors
+    start = p.start_cycles + (p.alone_cycles if busy else 0.0)
+    return start + _norm((loop, memory), p.kernel_norm_permille)
+
+
+def _norm(parts: tuple[float, ...], permille: float) -> float:
+    longest, power = max(parts), permille / 1000
+    return longest * sum((part / longest) ** power for part in parts) ** (1 / power)
