@@ -4,8 +4,9 @@
 
 `exchange.cu` is the smallest such program, ordered five ways: by the cluster's barrier, by mbarriers at which every
 thread arrives, or one of each warp after the warp has met, or one after the CTA's barrier, and not at all. The first
-four are right by the PTX ISA's memory model (an arrival with release at cluster scope, a wait with acquire at that scope). The
-tool says nothing for certain of a kernel whose order it reports as a hazard in a program as small as these.
+four are right by the PTX ISA's memory model (an arrival with release at cluster scope, a wait with acquire at that
+scope). The tool says nothing for certain of a kernel whose order it reports as a hazard in a program as small as these.
+Without the tool, each program is timed: what an exchange there and back takes by each order.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ ORDERS = (
     "no order: a race",
 )
 _ROUNDS = (1, 2, 8)
+_TIMED_ROUNDS = 2000
+_TIMED_RUNS = 5
 
 
 def main() -> int:
@@ -46,6 +49,9 @@ def main() -> int:
                 hazards = [_hazards([str(program), str(order), str(rounds)]) for _ in range(arguments.runs)]
                 rows.append({"order": words, "rounds": rounds, "hazards": hazards})
                 print(f"{words}, {rounds} rounds: hazards in each run {hazards}", flush=True)
+            cycles = sorted(_cycles([str(program), str(order), str(_TIMED_ROUNDS)]) for _ in range(_TIMED_RUNS))
+            rows.append({"order": words, "rounds": _TIMED_ROUNDS, "cycles_a_round": cycles})
+            print(f"{words}, without the tool: {cycles[_TIMED_RUNS // 2]} cycles a round", flush=True)
     print(f"written to {write('racecheck', rows, arguments.results, module='bench.probes.racecheck')}")
     return 0
 
@@ -58,6 +64,15 @@ def _hazards(command: list[str]) -> int:
     found = re.search(r"SUMMARY: (\d+) hazard", done.stdout)
     if found is None:
         raise SystemExit(f"racecheck said nothing: {(done.stdout + done.stderr)[-300:]}")
+    return int(found[1])
+
+
+def _cycles(command: list[str]) -> int:
+    """What one round of exchanging and reading takes, by the program itself."""
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    found = re.search(r"(\d+) cycles a round", done.stdout)
+    if found is None:
+        raise SystemExit(f"the program said nothing: {done.stdout[-300:]}")
     return int(found[1])
 
 
