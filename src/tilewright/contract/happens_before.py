@@ -10,14 +10,15 @@ say what a warp knows; an access conflicts with an earlier one if both touch a b
   phase of a load, the bulk group of a store, the wgmma group.
 
 Waits of CTAs for words of global memory are judged by `awaited_words`, given the loads that wait. Mbarriers are judged
-by `phase_ledger`; between CTAs they order memory only if both sides name the cluster's scope, and
-what is told otherwise is `hearsay`. If every synchronization is so ordered that it would be the same in any
-interleaving, and no access races, then values and control flow are the same too, and one run that ends stands for all.
+by `phase_ledger`; between CTAs they order memory only if both sides name the cluster's scope, and what is told
+otherwise is `hearsay`. Lanes of one warp are threads, too, which `lane_order` judges. If every synchronization is so
+ordered that it would be the same in any interleaving, and no access races, then values and control flow are the same
+too, and one run that ends stands for all.
 
-The subjects are in `judge_*`, which share `launch_state`. What is taken on trust, and named in `ASSUMPTIONS`: the
-lanes of a warp are ordered among themselves, except where one lane signals for all. Taken from the caller: a wait that
-fails is tried again (`retried_waits` reads that off the text), and, with `follows_values`, that nothing but waiting
-depends on which of several unordered strong writes a strong read sees; else such reads are doubted.
+The subjects are in `judge_*`, which share `launch_state`. What is taken on trust, and named in `ASSUMPTIONS`: a wait of
+one lane counts for its warp. Taken from the caller: a wait that fails is tried again (`retried_waits` reads that off
+the text), and, with `follows_values`, that nothing but waiting depends on which of several unordered strong writes a
+strong read sees; else such reads are doubted.
 Not handled: scopes of complete_tx (see `hearsay`); a fence beside a relaxed arrival, which counts as none.
 Checked by: tests/contract/test_happens_before.py, test_happens_before_rules.py, test_barrier_scopes.py.
 """
@@ -55,7 +56,7 @@ from tilewright.machine.polls import Poll
 __all__ = ["ASSUMPTIONS", "HappensBefore", "Readings"]
 
 ASSUMPTIONS = (
-    "lanes of one warp are ordered among themselves by program order and reconvergence",
+    "what one lane of a warp waits for at an mbarrier, its other lanes have waited for",
     "no value that steers control or addresses comes from a clock",
 )
 

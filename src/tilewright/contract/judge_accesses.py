@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.base.span import Span
+from tilewright.contract import lane_order
 from tilewright.contract.global_order import Publication
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.race import ALLOCATES
@@ -49,7 +50,7 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         operation = ALLOCATES
     record = Record(
         actor,
-        (warp.track, event.lanes),
+        lane_order.agent_of(warp, event),
         event.write,
         event.atomic,
         event.span,
@@ -63,6 +64,7 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         scope=event.scope,
         lane_tracks=warp.lane_tracks,
         constant=event.constant,
+        places=event.places,
         read_only=event.read_only,
     )
     if event.space == "global":
@@ -171,7 +173,7 @@ def memory_fence(state: LaunchState, event: MemoryFence) -> None:
     """fence, membar, bar.warp.sync (scope "warp") and fence.mbarrier_init."""
     cluster, warp = state.step(event.actor)
     if event.scope == "warp":
-        warp.synchronized_epoch = warp.epoch
+        lane_order.synchronize(warp, event.lanes)
         return
     if event.kind == "mbarrier_init" or event.scope in ("cluster", "gpu", "sys"):
         cluster.advance(warp.clock, ("init", warp.track), warp.epoch)

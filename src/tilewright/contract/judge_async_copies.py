@@ -49,7 +49,7 @@ def issue(state: LaunchState, event: AsyncCopyIssue) -> None:
     state.check_barrier_bytes(cluster, event.actor.cta, event.shared, event.span)
     record = Record(
         event.copy, ("cp.async", warp.track), True, False, event.span, event.shared, lanes=event.lanes,
-        completion=done, issuer=warp.actor, operation="writes (cp.async)",
+        completion=done, issuer=warp.actor, operation="writes (cp.async)", places=event.places,
     )  # fmt: skip
     state.enter(cluster.shared_memory(event.actor.cta), cluster, record, warp.clock, "shared")
 
@@ -80,6 +80,7 @@ def wait(state: LaunchState, event: AsyncCopyWait) -> None:
         thread.covered = thread.open.pop(0).ordinal
     if thread.covered > before:
         warp.advance(thread.track, thread.covered)
+        thread.waits.append((warp.epoch, thread.covered))
 
 
 def _is_done(thread: AsyncCopyThread, copy: AsyncCopyState) -> bool:

@@ -29,7 +29,7 @@ def issue(state: LaunchState, event: CopyIssue) -> None:
     cluster, warp = state.step(event.actor)
     copy = CopyState(
         event.copy, warp, cluster, event.direction, warp.clock.copy(), warp.order.copy(), event.span,
-        event.barrier_address,
+        event.barrier_address, 1 << event.lane,
     )  # fmt: skip
     state.copies[event.copy.copy] = copy
     state.roles.note(event.actor, event.direction)
@@ -180,6 +180,7 @@ def wait(state: LaunchState, event: BulkWait) -> None:
     thread.waited_after = True
     done = thread.groups - event.pending
     if done > 0:
+        thread.told.append((warp.epoch, done, event.read))
         thread.read_waited = max(thread.read_waited, done)
         warp.advance(thread.read_track, done)
         if not event.read:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.contract import lane_order
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.run_state import ClusterState, NamedState, name_of
 from tilewright.contract.vector_clock import VectorClock
@@ -23,9 +24,10 @@ def _named(cluster: ClusterState, cta: int, barrier: int) -> NamedState:
 
 
 def named_arrive(state: LaunchState, event: NamedBarrierArrive) -> None:
-    """A warp reaches bar.sync or bar.arrive; all of its lanes know each other's accesses then."""
+    """A warp reaches bar.sync, after which all of its lanes know each other's accesses, or bar.arrive."""
     cluster, warp = state.step(event.actor)
-    warp.synchronized_epoch = warp.epoch
+    if event.waits:
+        lane_order.synchronize(warp)
     barrier = _named(cluster, event.cta, event.barrier)
     twice = barrier.arrivals.get(warp.actor)
     if twice is not None and warp.order.at(barrier.track) >= barrier.generation:
@@ -79,7 +81,6 @@ def named_barrier(state: LaunchState, event: NamedBarrier) -> None:
 def cluster_arrive(state: LaunchState, event: ClusterArrive) -> None:
     """barrier.cluster.arrive."""
     cluster, warp = state.step(event.actor)
-    warp.synchronized_epoch = warp.epoch
     warp.cluster_generation = cluster.cluster_generation
     cluster.arriving_order.join(warp.order)
     if not event.relaxed:
@@ -104,11 +105,11 @@ def cluster_barrier(state: LaunchState, event: ClusterBarrier) -> None:
 def cluster_wait(state: LaunchState, event: ClusterWait) -> None:
     """barrier.cluster.wait passes."""
     cluster, warp = state.step(event.actor)
-    warp.synchronized_epoch = warp.epoch
     published = cluster.cluster_published.get(warp.cluster_generation)
     if published is None:
         state.findings.doubt(f"{event.span}: a cluster wait passes before its barrier is complete")
         return
+    lane_order.learn(warp, published[0])
     warp.clock.join(published[0])
     warp.order.join(published[1])
 

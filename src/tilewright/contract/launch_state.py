@@ -13,12 +13,13 @@ from math import prod
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
+from tilewright.contract import lane_order
 from tilewright.contract.awaited_words import AwaitedWords, Told
 from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.global_order import GlobalOrder, report_stale_read
 from tilewright.contract.grid_dependency import GridUse
 from tilewright.contract.phase_ledger import BARRIER_BYTES
-from tilewright.contract.race import ALLOCATES, describe_race, describe_unfenced
+from tilewright.contract.race import ALLOCATES, describe_lanes, describe_race, describe_unfenced
 from tilewright.contract.readings import Reading, Readings
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.roles import Roles
@@ -150,6 +151,8 @@ class LaunchState:
                 if not ordered:
                     self.note_unordered(earlier, record, space)
                 continue
+            if ordered and lane_order.lanes_conflict(cluster, earlier, record):
+                self._report_lanes(earlier, record, space)
             if not ordered and earlier.write and record.write and is_repeated(earlier, record):
                 self.findings.doubt(
                     f"{record.span}: {name_of(record.actor)} and {name_of(earlier.actor)} store to the same bytes by "
@@ -184,6 +187,18 @@ class LaunchState:
                         "proxy fence of its own",
                         record.span, earlier.span, level=level,
                     )  # fmt: skip
+
+    def _report_lanes(self, earlier: Record, record: Record, space: Space) -> None:
+        """Two lanes of one warp access the same bytes, and nothing orders them but that they run in step."""
+        level = self.readings.lanes_in_step
+        if level is None:
+            return
+        message, steps = describe_lanes(earlier, record, space)
+        if earlier.uncertain or record.uncertain:
+            if level is Level.ERROR:
+                self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
+            return
+        self.findings.report("NB106", message, record.span, earlier.span, steps, level)
 
     def _race(
         self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, heard: VectorClock | None,

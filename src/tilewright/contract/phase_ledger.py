@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
+from tilewright.contract import lane_order
 from tilewright.contract.readings import Readings
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import (
@@ -362,9 +363,11 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
     warp.order.join(barrier.before.order)
     warp.order.advance(barrier.track, barrier.phase)
     if not event.relaxed:
+        lane_order.learn(warp, barrier.before.published)
         warp.clock.join(barrier.before.published)
         peers = barrier.before.published_by_peers
         if peers is not None:
+            lane_order.learn(warp, peers)
             warp.clock.join(peers if event.scope != "cta" else cluster.hearsay.of(peers))
         warp.clock.advance(barrier.track, barrier.phase)
 

@@ -87,6 +87,21 @@ def describe_unfenced(earlier: Record, later: Record, space: Space) -> Descripti
     return "PX102" if refill else "PX101", message, steps
 
 
+def describe_lanes(earlier: Record, later: Record, space: Space) -> tuple[str, tuple[str, ...]]:
+    """Lanes of one warp make the accesses, with no synchronization of them between: the message, and a run."""
+    first, last = overlap(earlier, later)
+    where = f"{space} bytes [{first:#x}, {last:#x})"
+    warp = name_of(later.issuer or later.actor)
+    what = later.operation if later.issuer is None else f"issues {name_of(later.actor)}, which {later.operation}"
+    message = f"a lane of {warp} {what} {where}, which another lane {earlier.operation}, with no bar.warp.sync between"
+    steps = (
+        f"one lane of {warp} {earlier.operation} {where} ({earlier.span}), another has not come so far or has gone on",
+        f"nothing makes the lanes wait for each other before {later.span}",
+        f"the other lane {what} them ({later.span}), before or after",
+    )
+    return message, steps
+
+
 def _begin(earlier: Record, where: str) -> str:
     if earlier.issuer is None:
         return f"{name_of(earlier.actor)} is about to access {where} ({earlier.span})"

@@ -52,6 +52,7 @@ class Readings:
     idle_followers: Reading = Level.ERROR
     narrow_release: Reading = Level.ERROR
     unwritten_shared: Reading = Level.ERROR
+    lanes_in_step: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -240,6 +241,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: the values are whatever was left there, so the kernel is not one function of its inputs.",
         "It may, if it then throws away what it read; that can't be seen in the order of accesses: for review.",
         ("PTX ISA 5.1.6", "derived: a proof of order says nothing of such values"),
+    ),
+    ContestedPoint(
+        "lanes_in_step", ("NB106",),
+        "May a lane use memory that another lane of its warp has written, with no bar.warp.sync between?",
+        "No: lanes are threads, and neither program order nor shfl.sync or elect.sync orders memory between them.",
+        "Lanes of a converged warp are performed in order: for review.",
+        ("PTX ISA 9.7.13.2 (bar.warp.sync), 8.9", "CUDA C++ Programming Guide, independent thread scheduling"),
     ),
 )  # fmt: skip
 """Every contested point, in the order of the switches."""

@@ -203,6 +203,12 @@ REPLAY_RULES: dict[str, Rule] = {
              "A warp that has arrived uses the barrier again only once it has completed.", _NAMED,
              "bar.arrive 9, 256; bar.sync 9, 256, by the same warps.",
              "Let other warps make the first arrival, or use mbarriers."),
+        Rule("NB106", "lane-race", "lanes of one warp touch the same memory, one writes, and nothing orders them",
+             "Lanes are threads of their own: bar.warp.sync orders memory among those that take part, as wider "
+             "barriers do; converged execution, shfl.sync, vote.sync and elect.sync do not.",
+             "PTX ISA 9.7.13.2 (bar.warp.sync), 8.9",
+             "Each lane stores a row's element and loads its neighbour's, with no bar.warp.sync between.",
+             "Put bar.warp.sync between the accesses."),
         Rule("CL104", "scope-too-narrow", "synchronization between CTAs names too narrow a scope",
              "Atomic or strong accesses do not race, and a release and an acquire order memory, only if each scope "
              "includes the other thread. An mbarrier's arrivals and waits have .cta scope unless they name another.",

@@ -62,7 +62,8 @@ class Mark:
 @dataclass(slots=True)
 class BulkThread:
     """Bulk groups of one thread. read_waited: groups whose sources it knows to have been read. waits: how often it has
-    waited; waited_after: the last wait came after the last group."""
+    waited; waited_after: the last wait came after the last group; told: of each wait, the warp's event, how many groups
+    were done, and whether only read."""
 
     read_track: int
     write_track: int
@@ -72,6 +73,7 @@ class BulkThread:
     last_span: Span | None = None
     waits: int = 0
     waited_after: bool = False
+    told: list[tuple[int, int, bool]] = field(default_factory=list[tuple[int, int, bool]])
 
 
 @dataclass(slots=True)
@@ -79,7 +81,8 @@ class WarpState:
     """One warp: its clock (own epoch included) and what it has under way.
 
     budgets: its setmaxnreg. access_track and access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once
-    a lane has signalled alone; synchronized_epoch: up to which its lanes know each other's accesses. fences: at which
+    a lane has signalled alone; synchronized_epoch: up to which its lanes know each other's accesses;
+    partly_synchronized: later events at which some lanes did, and which. fences: at which
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
     its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
@@ -101,6 +104,7 @@ class WarpState:
     lane_tracks: list[int] = field(default_factory=list[int])
     access_epoch: int = 0
     synchronized_epoch: int = 0
+    partly_synchronized: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     fences: dict[Space, list[tuple[int, VectorClock]]] = field(
         default_factory=dict[Space, "list[tuple[int, VectorClock]]"]
     )
@@ -145,9 +149,9 @@ class WarpState:
 
 @dataclass(slots=True)
 class CopyState:
-    """One bulk copy. clock, order: what its issuer knew. writes: completion in each destination CTA of a load;
-    signals: the same by the CTA whose barrier is told; reads and written: completions of a store's source and
-    destination; constant: names what a store writes, if lanes of a warp issue it several times."""
+    """One bulk copy. clock, order: what its issuer knew; lanes: the one that issued it. writes: completion in each
+    destination CTA of a load; signals: the same by the CTA whose barrier is told; reads and written: completions of a
+    store's source and destination; constant: names what a store writes, if lanes of a warp issue it several times."""
 
     actor: CopyActor
     issuer: WarpState
@@ -157,6 +161,7 @@ class CopyState:
     order: VectorClock
     span: Span
     barrier_address: int | None = None
+    lanes: int = ALL_LANES
     writes: dict[int, Completion] = field(default_factory=dict[int, Completion])
     signals: dict[int, list[Completion]] = field(default_factory=dict[int, "list[Completion]"])
     constant: tuple[int, ...] = ()
@@ -179,6 +184,7 @@ class CopyState:
             issuer=self.issuer.actor,
             operation=f"{'writes' if write else 'reads'} ({self.direction})",
             by_engine=True,
+            lanes=self.lanes,
             uncertain=uncertain,
             constant=self.constant,
         )
@@ -327,8 +333,9 @@ class AsyncCopyState:
 @dataclass(slots=True)
 class AsyncCopyThread:
     """The cp.asyncs of a warp's threads: committed groups of each lane, groups that each has waited for, and the
-    copies not known to be done, in order. covered: so many copies, from the first, are done. arrivals: deferred
-    arrivals by their number, with what their issuer knew."""
+    copies not known to be done, in order. covered: so many copies, from the first, are done; waits: the warp's events
+    at which a wait told that, with the number. arrivals: deferred arrivals by their number, with what their issuer
+    knew."""
 
     track: int
     committed: dict[int, int] = field(default_factory=dict[int, int])
@@ -337,6 +344,7 @@ class AsyncCopyThread:
     open: list[AsyncCopyState] = field(default_factory=list["AsyncCopyState"])
     issued: int = 0
     covered: int = 0
+    waits: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     arrivals: dict[int, tuple[VectorClock, VectorClock, int]] = field(
         default_factory=dict[int, "tuple[VectorClock, VectorClock, int]"]
     )

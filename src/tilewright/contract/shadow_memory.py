@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.span import Span
 from tilewright.contract.byte_ranges import union
-from tilewright.machine.event import Actor, Ranges, WarpActor
+from tilewright.machine.event import Actor, Places, Ranges, WarpActor
 
 COARSE_BYTES = 16
 SEGMENT_BYTES = 1 << 20
@@ -49,8 +49,8 @@ class Record:
     completion: None for such an access, else when the asynchronous access is done; issuer: the warp that started it;
     by_engine: through the async proxy; uncertain: whether it happens depends on data; reads_value: an ordinary read, or
     atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
-    elements that each lane writes, if the text gives them; read_only: a load that takes the bytes for constant;
-    cluster: where the access was made, if clusters are told apart.
+    elements that each lane writes, if the text gives them; places: which bytes are which lane's (`Access`); cluster:
+    where the access was made, if clusters are told apart; read_only: a load that takes the bytes for constant.
     """
 
     actor: Actor
@@ -71,6 +71,7 @@ class Record:
     scope: str = ""
     lane_tracks: Sequence[int] = ()
     constant: tuple[int, ...] = ()
+    places: Places | None = None
     read_only: bool = False
     cluster: int = -1
 
@@ -158,7 +159,7 @@ class ShadowMemory:
     written before.
     """
 
-    __slots__ = ("_aside", "_readers_kept", "_segments", "_written", "histories", "met_unwritten")
+    __slots__ = ("_aside", "_aside_bounds", "_readers_kept", "_segments", "_written", "histories", "met_unwritten")
 
     def __init__(self, readers_kept: int | None = None) -> None:
         self.histories = Histories()
@@ -168,6 +169,7 @@ class ShadowMemory:
         # Stretches in which there may have been writes, disjoint and ascending; reads outside of them, in order.
         self._written: list[tuple[int, int]] = []
         self._aside: list[Record] = []
+        self._aside_bounds = (1 << 64, 0)
 
     def conflicts(self, record: Record) -> list[Record]:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
@@ -181,8 +183,11 @@ class ShadowMemory:
             self._note_write(low, high)
         elif not any(low < end and begin < high for begin, end in self._written):
             self._aside.append(record)
+            self._aside_bounds = min(low, self._aside_bounds[0]), max(high, self._aside_bounds[1])
             self.met_unwritten = True
             return []
+        else:
+            self._enter_reads(low, high)  # those of the same bytes came before this one
         self.met_unwritten = False
         for segment, ranges in self._split(record.ranges):
             self._enter(segment, ranges, record, found)
@@ -205,6 +210,8 @@ class ShadowMemory:
 
     def _enter_reads(self, low: int, high: int) -> None:
         """Enter the reads that were put aside and whose bytes lie around [low, high)."""
+        if high <= self._aside_bounds[0] or self._aside_bounds[1] <= low:
+            return
         left: list[Record] = []
         for record in self._aside:
             if record.ranges[0][0] < high and low < record.ranges[-1][1]:

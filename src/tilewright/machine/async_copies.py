@@ -24,7 +24,7 @@ from tilewright.machine import mbarrier
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Access, AsyncCopyArrive, AsyncCopyArriveIssue, AsyncCopyIssue, CopyActor
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import selector, to_bits
+from tilewright.machine.lanes import indices, selector, to_bits
 from tilewright.machine.memory import Region, merge_ranges
 from tilewright.machine.signals import store_barrier
 from tilewright.machine.state import Cta, Strand, Warp
@@ -100,7 +100,9 @@ def issue(warp: Warp, mask: int, pieces: list[LanePiece], size_bytes: int, span:
     observe = cluster.observe
     if observe is not None:
         every = np.concatenate([piece.shared_offsets for piece in pieces])
-        observe(AsyncCopyIssue(warp.actor, to_bits(mask), actor, merge_ranges(every, size_bytes), span))
+        lanes = np.concatenate([indices(piece.lanes) for piece in pieces])
+        places = every[np.argsort(lanes)], size_bytes
+        observe(AsyncCopyIssue(warp.actor, to_bits(mask), actor, merge_ranges(every, size_bytes), span, places))
 
     def land() -> None:
         for piece in pieces:

@@ -11,13 +11,20 @@ sorted, merged and disjoint. Spans point into the PTX text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.base.span import Span
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
+Places = tuple[NDArray[Any], int]
+"""Where the bytes of each lane begin, in the order of the lanes that take part, and how many bytes each has."""
+TOGETHER: Places = (np.empty(0, np.int64), 0)
+"""The lanes have all bytes together (ldmatrix, stmatrix)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,8 @@ class Access:
     data that the run could not know. modifies: an atomic operation (atom, red), whose write follows upon its read.
     constant: the elements that every lane stores, where the text gives them as constants. words: of a strong access to
     single words of 32 bits of global memory, each word's address, what it held before and what it held afterwards, in
-    the order in which lanes took effect. read_only: a load that takes the bytes for constant (`.nc`, `ldu`).
+    the order in which lanes took effect. read_only: a load that takes the bytes for constant (`.nc`, `ldu`). places:
+    which bytes are which lane's; None where one lane has them all, or that is not told.
     """
 
     actor: Actor
@@ -84,6 +92,7 @@ class Access:
     constant: tuple[int, ...] = ()
     words: tuple[tuple[int, int, int], ...] = ()
     read_only: bool = False
+    places: Places | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +300,8 @@ class ProxyFence:
 @dataclass(frozen=True, slots=True)
 class MemoryFence:
     """fence / membar, and fence.mbarrier_init (kind "mbarrier_init"). restricted_to: the state space of the objects
-    that a `.sync_restrict` fence orders, else empty."""
+    that a `.sync_restrict` fence orders, else empty. lanes: those that a bar.warp.sync (scope "warp") synchronizes, and
+    those that have exited."""
 
     actor: WarpActor
     kind: Literal["fence", "mbarrier_init"]
@@ -299,6 +309,7 @@ class MemoryFence:
     span: Span
     order: FenceOrder = "acq_rel"
     restricted_to: str = ""
+    lanes: int = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,6 +507,7 @@ class AsyncCopyIssue:
     copy: CopyActor
     shared: Ranges
     span: Span
+    places: Places | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import MemoryFence
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import WARP_SIZE, from_bits, indices, merge
+from tilewright.machine.lanes import FULL, WARP_SIZE, from_bits, indices, merge, to_bits
 from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, set_registers
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Signal
@@ -88,7 +88,8 @@ def _warp_sync(decoder: Decoder, instruction: Instruction, _modifiers: Modifiers
             return Signal.CONVERGE
         observe = warp.cta.cluster.observe
         if observe is not None:
-            observe(MemoryFence(warp.actor, "fence", "warp", instruction.span))
+            lanes = to_bits(wanted | (FULL & ~warp.live))
+            observe(MemoryFence(warp.actor, "fence", "warp", instruction.span, lanes=lanes))
         return None
 
     return Control(act)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import Access
+from tilewright.machine.event import TOGETHER, Access
 from tilewright.machine.fragment import MatrixFragment, MatrixShape, matrix_fragment
 from tilewright.machine.lanes import WARP_SIZE
 from tilewright.machine.memory import Located, locate, merge_ranges
@@ -70,7 +70,7 @@ class _Matrices:
             return
         for part in found:
             ranges = merge_ranges(part.offsets, _LINE_BYTES)
-            observe(Access(warp.actor, "shared", part.region.cta, ranges, write, "generic", self.span))
+            observe(Access(warp.actor, "shared", part.region.cta, ranges, write, "generic", self.span, places=TOGETHER))
 
 
 def _ldmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:

@@ -133,7 +133,7 @@ def report_access(
             warp.actor, space, found.cta, merge_ranges(offsets + base, size), write, "generic", span,
             order != "weak", to_bits(mask), order, scope, modifies=modifies, constant=constant,
             words=tuple((address + base, before, after) for address, before, after in words) if base else (),
-            read_only=strength.read_only,
+            read_only=strength.read_only, places=None if offsets.size == 1 else (offsets + base, size),
         )
     )  # fmt: skip
 
