@@ -10,10 +10,12 @@ import pytest
 
 from tilewright.contract import structured_proof
 from tilewright.contract.structured_proof import prove
+from tilewright.contract.structured_relevance import relevance
 from tilewright.contract.structured_run import Run
 from tilewright.contract.structured_scalar import Atoms
 from tilewright.contract.structured_ttgir import TTGIR
-from tilewright.contract.structured_walk import OPAQUE, Choice, Program, Walk, relevance
+from tilewright.contract.structured_values import OPAQUE
+from tilewright.contract.structured_walk import Choice, Program, Walk
 from tilewright.contract.structured_word import Word
 from tilewright.frontends.mlir.reader import arguments_of, read_mlir
 

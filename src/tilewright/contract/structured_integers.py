@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.contract.structured_operations import is_integer
 from tilewright.contract.structured_scalar import (
     Number,
     Scalar,
@@ -20,7 +21,8 @@ from tilewright.contract.structured_scalar import (
     remainder,
     scalar,
 )
-from tilewright.contract.structured_walk import OPAQUE, Environment, Handler, Value, Walk, bind, is_integer, lookup
+from tilewright.contract.structured_values import OPAQUE, Environment, Value, bind, lookup
+from tilewright.contract.structured_walk import Handler, Walk
 from tilewright.frontends.mlir.ast import Operation
 
 _LINEAR = frozenset({"arith.addi", "arith.subi", "arith.muli"})

@@ -22,23 +22,10 @@ from collections.abc import Callable
 from tilewright.contract.footprint import merged, operand_ranges
 from tilewright.contract.structured_grid_order import GRID_ORDER
 from tilewright.contract.structured_integers import INTEGER_HANDLERS, compare
+from tilewright.contract.structured_operations import number_token, plain_uses
 from tilewright.contract.structured_scalar import Number, Scalar, add, scalar
-from tilewright.contract.structured_walk import (
-    OPAQUE,
-    Dialects,
-    Environment,
-    Handler,
-    InFlight,
-    NotFollowed,
-    Program,
-    Value,
-    View,
-    Walk,
-    bind,
-    lookup,
-    number_token,
-    plain_uses,
-)
+from tilewright.contract.structured_values import OPAQUE, Environment, InFlight, NotFollowed, Value, View, bind, lookup
+from tilewright.contract.structured_walk import Dialects, Handler, Program, Walk
 from tilewright.contract.structured_word import GROUPS_PENDING_MAX, Barrier, Region, Step, Word
 from tilewright.frontends.mlir.ast import Argument, Operation
 from tilewright.frontends.mlir.ast import Region as Body

@@ -17,24 +17,20 @@ import re
 from math import prod
 
 from tilewright.contract.structured_integers import INTEGER_HANDLERS
+from tilewright.contract.structured_operations import attribute_number, number_token, plain_uses
 from tilewright.contract.structured_scalar import add
-from tilewright.contract.structured_walk import (
-    Dialects,
+from tilewright.contract.structured_values import (
     Environment,
-    Handler,
     InFlight,
     NotFollowed,
     View,
-    Walk,
-    attribute_number,
     bind,
     indexed,
     lookup,
-    number_token,
     part_of,
-    plain_uses,
     whole_box,
 )
+from tilewright.contract.structured_walk import Dialects, Handler, Walk
 from tilewright.contract.structured_word import GROUPS_PENDING_MAX, Barrier, Region, Step, Word
 from tilewright.frontends.mlir.ast import Operation
 from tilewright.frontends.mlir.types import shaped, split_types
@@ -141,11 +137,7 @@ def _reinterpret(walk: Walk, operation: Operation, environment: Environment) -> 
         raise NotFollowed(operation.line, f"{operation.types} has no shape that is read")
     whole = described.size_bytes == view.size_bytes and view.region.exact
     region = view.region._replace(exact=whole)
-    bind(
-        environment,
-        operation.results[0],
-        View(region, described.shape, described.element_bits, (), view.kind),
-    )
+    bind(environment, operation.results[0], View(region, described.shape, described.element_bits, (), view.kind))
 
 
 # ---------------------------------------------------------------- barriers

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
+from tilewright.contract.structured_operations import TERMINATORS, all_operations, for_parts, is_integer
+from tilewright.contract.structured_relevance import Relevance, is_known
 from tilewright.contract.structured_scalar import (
     Atoms,
     NotPeriodic,
@@ -33,8 +34,9 @@ from tilewright.contract.structured_scalar import (
     slopes,
     with_slope,
 )
-from tilewright.contract.structured_word import Box, Mark, Region, Step, Symbol, Word
-from tilewright.frontends.mlir.ast import Operation, Token
+from tilewright.contract.structured_values import OPAQUE, Environment, InFlight, NotFollowed, Value, View, bind, lookup
+from tilewright.contract.structured_word import Mark, Region, Step, Symbol, Word
+from tilewright.frontends.mlir.ast import Operation
 from tilewright.frontends.mlir.ast import Region as Body
 
 Distance = tuple[Number, Number]
@@ -42,51 +44,6 @@ Distance = tuple[Number, Number]
 
 TRIPS_MAX = 4096
 """Trips of a loop whose bounds the program fixes; beyond them the loop is not followed."""
-
-
-class NotFollowed(Exception):
-    """Something at a line is not understood. Not an error of the input: a reason for doubt."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A piece of memory as a value: region of an allocation, the shape that it is seen in, and which dimension of the
-    allocation each dimension of that shape is (empty where it is seen otherwise)."""
-
-    region: Region
-    shape: tuple[int, ...]
-    element_bits: int
-    axes: tuple[int, ...]
-    kind: str
-
-    @property
-    def size_bytes(self) -> int:
-        size = self.element_bits
-        for extent in self.shape:
-            size *= extent
-        return size // 8
-
-
-@dataclass(frozen=True, slots=True)
-class InFlight:
-    """The result of an agent's asynchronous wgmma: of which of its groups."""
-
-    group: Number
-
-
-@dataclass(frozen=True, slots=True)
-class Opaque:
-    """A value that no step depends on."""
-
-
-OPAQUE = Opaque()
-Value = Number | View | InFlight | Opaque
-Environment = dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +216,7 @@ class Walk:
 
     def other(self, operation: Operation, environment: Environment) -> None:
         """An op without a handler: its results are unknown, and tensors in flight that it uses must be done."""
-        if not _known(operation, self.program.dialects):
+        if not is_known(operation, self.program.dialects):
             raise NotFollowed(operation.line, f"what {operation.name} does to the protocol is not known")
         for use in operation.uses:
             value = environment.get(use)
@@ -403,19 +360,10 @@ class Walk:
         """Is there an op in its regions that matters to the protocol?"""
         effects = self.program.dialects.effects
         return any(
-            inner.name in effects or not _known(inner, self.program.dialects)
+            inner.name in effects or not is_known(inner, self.program.dialects)
             for region in operation.regions
             for inner in all_operations(region)
         )
-
-
-TERMINATORS = frozenset(
-    {"scf.yield", "tt.return", "ttg.warp_yield", "ttg.warp_return", "gpu.return", "func.return", "gpu.yield"}
-)
-
-
-def _known(operation: Operation, dialects: Dialects) -> bool:
-    return operation.name in dialects.handlers or operation.name in TERMINATORS or dialects.harmless(operation)
 
 
 def _sloped(
@@ -455,251 +403,3 @@ def _same_slopes(expected: tuple[Value, ...], values: tuple[Value, ...], atoms: 
                 continue
             if slopes(one) != slopes(other):
                 raise NotPeriodic("a value that a loop carries does not repeat")
-
-
-# ---------------------------------------------------------------- reading ops
-
-
-def lookup(environment: Environment, name: str, line: int) -> Value:
-    value = environment.get(name)
-    if value is None:
-        value = environment.get(f"{name}#0")
-    if value is None:
-        raise NotFollowed(line, f"%{name} is nowhere defined")
-    return value
-
-
-def bind(environment: Environment, name: str, value: Value) -> None:
-    environment[name] = value
-
-
-@lru_cache(maxsize=4096)
-def is_integer(types: str) -> bool:
-    """Does an op with these types yield an integer?"""
-    last = types.rsplit("->", 1)[-1].rsplit("to ", 1)[-1]
-    return last in ("i1", "i8", "i16", "i32", "i64", "index")
-
-
-def plain_uses(operation: Operation, until: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The values that stand outside of brackets, and those inside, up to the word `until`."""
-    return _plain_uses(operation.tokens, until)
-
-
-@lru_cache(maxsize=4096)
-def _plain_uses(tokens: tuple[Token, ...], until: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    outside: list[str] = []
-    inside: list[str] = []
-    depth = 0
-    for token in tokens:
-        if token.kind == "mark":
-            depth += (token.text in "([{<" and token.text != "") - (token.text in ")]}>" and token.text != "")
-        elif token.kind == "word" and token.text == until:
-            break
-        elif token.kind == "value":
-            (inside if depth else outside).append(token.text)
-    return tuple(outside), tuple(inside)
-
-
-def number_token(operation: Operation, ordinal: int = 0) -> int:
-    """The `ordinal`th number that is written among the op's operands."""
-    found = [token for token in operation.tokens if token.kind == "number"]
-    if ordinal >= len(found) or not found[ordinal].text.isdigit():
-        raise NotFollowed(operation.line, f"{operation.name} names no number that is read")
-    return int(found[ordinal].text)
-
-
-def attribute_number(operation: Operation, name: str) -> int:
-    """The integer of an attribute, such as `pendings = 0 : i32`."""
-    text = operation.attributes.get(name, "").split(":")[0]
-    if not text.isdigit():
-        raise NotFollowed(operation.line, f"{operation.name} has no attribute {name} that is read")
-    return int(text)
-
-
-def for_parts(
-    operation: Operation,
-) -> tuple[str, str, str, str, tuple[str, ...], tuple[str, ...]]:
-    """index, lower, upper, step, the names that the body knows carried values by, and their initial values."""
-    uses = operation.uses
-    pairs = uses[4:]
-    if "iter_args" not in (token.text for token in operation.tokens):
-        pairs = ()
-    return uses[0], uses[1], uses[2], uses[3], pairs[0::2], pairs[1::2]
-
-
-def all_operations(body: Body) -> list[Operation]:
-    """Every op of a region, nested ones included."""
-    found: list[Operation] = []
-    for operation in body.operations:
-        found.append(operation)
-        for region in operation.regions:
-            found += all_operations(region)
-    return found
-
-
-Scoped = tuple[int, str]
-"""A value's name in a scope: 0 outside of partitions, whose names are their own; in a partition, the region's id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Relevance:
-    """What has to be evaluated: ids of ops, and names of values in their scopes."""
-
-    operations: frozenset[int]
-    names: frozenset[Scoped]
-
-
-@dataclass(slots=True)
-class _Needs:
-    """Names that are needed, as they turn up. `wanted` of a multiple result asks for the whole."""
-
-    dialects: Dialects
-    hot: frozenset[str]
-    names: set[Scoped] = field(default_factory=set[Scoped])
-
-    def wanted(self, scope: int, *names: str) -> bool:
-        found = self.names
-        return any((scope, name) in found or (scope, name.split("#")[0]) in found for name in names)
-
-    def need(self, scope: int, *names: str) -> None:
-        self.names.update((scope, name) for name in names)
-
-    def of(self, scope: int, operation: Operation) -> None:
-        """Add what a chosen op needs."""
-        if operation.name in TERMINATORS:
-            return
-        if operation.name == "scf.for":
-            _, low, high, step, carried, initial = for_parts(operation)
-            self.need(scope, low, high, step)
-            yields = _yielded(operation.regions[0])
-            for place, name in enumerate(carried):
-                results = operation.results[place : place + 1]
-                if self.wanted(scope, name, *results):
-                    self.need(scope, name, *results, *initial[place : place + 1], *yields[place : place + 1])
-            return
-        inside = [region for region in operation.regions if not region.label.startswith("partition")]
-        for region in inside:
-            for name, use in zip(operation.results, _yielded(region), strict=False):
-                if self.wanted(scope, name):
-                    self.need(scope, use)
-        if operation.name == "scf.if":
-            self.need(scope, *operation.uses[:1])
-            return
-        partitions = [region for region in operation.regions if region.label.startswith("partition")]
-        for region in partitions:
-            for argument, capture in zip(region.arguments, plain_uses(operation)[1], strict=False):
-                if self.wanted(id(region), argument.name):
-                    self.need(scope, capture)
-        if not partitions:
-            only = self.dialects.operands.get(operation.name)
-            if only is None:
-                self.need(scope, *operation.uses)
-            else:
-                self.need(scope, *plain_uses(operation)[0][only], *(use for use in operation.uses if use in self.hot))
-
-
-def relevance(body: Body, dialects: Dialects) -> Relevance:
-    """The ops that have effects, and what those need."""
-    operations = _scoped_operations(body, 0)
-    chosen: set[int] = set()
-    hot = _hot_names([operation for _, operation in operations], dialects)
-    needs = _Needs(dialects, hot)
-    size = (-1, -1)
-    while size != (len(chosen), len(needs.names)):
-        size = (len(chosen), len(needs.names))
-        for scope, operation in reversed(operations):
-            if id(operation) not in chosen and (
-                operation.name in dialects.effects
-                or operation.name in TERMINATORS
-                or not _known(operation, dialects)
-                or any(id(each) in chosen for each in _inner(operation))
-                or needs.wanted(scope, *operation.results)
-                or any(use in hot for use in operation.uses)
-            ):
-                chosen.add(id(operation))
-            if id(operation) in chosen:
-                needs.of(scope, operation)
-    return Relevance(frozenset(chosen), frozenset(needs.names))
-
-
-def _scoped_operations(body: Body, scope: int) -> list[tuple[int, Operation]]:
-    found: list[tuple[int, Operation]] = []
-    for operation in body.operations:
-        found.append((scope, operation))
-        for region in operation.regions:
-            found += _scoped_operations(region, id(region) if region.label.startswith("partition") else scope)
-    return found
-
-
-def _yielded(body: Body) -> tuple[str, ...]:
-    """What a region's terminator hands over."""
-    if body.operations and body.operations[-1].name in TERMINATORS:
-        return body.operations[-1].uses
-    return ()
-
-
-def _inner(operation: Operation) -> list[Operation]:
-    """The ops inside of an op, but for terminators, which are always chosen."""
-    return [each for region in operation.regions for each in all_operations(region) if each.name not in TERMINATORS]
-
-
-def _hot_names(operations: list[Operation], dialects: Dialects) -> frozenset[str]:
-    """Values that may be results of wgmma in flight: of the ops that make them, and what loops make of those."""
-    hot: set[str] = set()
-    size = -1
-    while size != len(hot):
-        size = len(hot)
-        for operation in operations:
-            if operation.name in dialects.hot:
-                hot.update(operation.results)
-            if operation.name == "scf.for":
-                _, _, _, _, carried, initial = for_parts(operation)
-                end = operation.regions[0].operations[-1] if operation.regions[0].operations else None
-                yields = end.uses if end is not None and end.name == "scf.yield" else ()
-                for place, name in enumerate(carried):
-                    given = initial[place : place + 1] + tuple(yields[place : place + 1])
-                    if any(each in hot for each in given):
-                        hot.add(name)
-                        hot.update(operation.results[place : place + 1])
-            if operation.name == "scf.if":
-                for region in operation.regions:
-                    end = region.operations[-1] if region.operations else None
-                    if end is not None and end.name == "scf.yield":
-                        hot.update(name for name, use in zip(operation.results, end.uses, strict=False) if use in hot)
-    return frozenset(hot)
-
-
-def part_of(view: View, line: int, offsets: tuple[int, ...], extents: tuple[int, ...]) -> View:
-    """The part of a view that begins at `offsets` and has `extents`, in elements of the view's own shape."""
-    if len(offsets) != len(view.shape) or len(extents) != len(view.shape):
-        raise NotFollowed(line, "a part of memory is named by another number of dimensions than it has")
-    if not view.axes:
-        return View(view.region._replace(exact=False), extents, view.element_bits, (), view.kind)
-    box: list[tuple[int, int]] = list(view.region.box)
-    for axis, offset, extent in zip(view.axes, offsets, extents, strict=True):
-        begin = box[axis][0] + offset
-        box[axis] = (begin, begin + extent)
-    region = view.region._replace(box=tuple(box))
-    return View(region, extents, view.element_bits, view.axes, view.kind)
-
-
-@lru_cache(maxsize=4096)
-def indexed(view: View, line: int, index: int) -> View:
-    """Slot `index` along the first dimension, which is dropped. An index outside of the shape is not followed."""
-    if not view.shape or not 0 <= index < view.shape[0]:
-        raise NotFollowed(line, f"index {index} is outside of a memory of shape {view.shape}")
-    part = part_of(view, line, (index,) + (0,) * (len(view.shape) - 1), (1, *view.shape[1:]))
-    return View(part.region, part.shape[1:], part.element_bits, part.axes[1:], part.kind)
-
-
-def whole_box(shape: tuple[int, ...]) -> Box:
-    """All of an allocation."""
-    return tuple((0, extent) for extent in shape)
-
-
-def words_until(operation: Operation, mark: str) -> tuple[Token, ...]:
-    """The op's tokens before the first `mark`."""
-    for index, token in enumerate(operation.tokens):
-        if token.text == mark:
-            return operation.tokens[:index]
-    return operation.tokens

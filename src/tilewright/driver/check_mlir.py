@@ -21,7 +21,8 @@ from tilewright.contract.structured_nvgpu import NVGPU, block_threads, warpgroup
 from tilewright.contract.structured_proof import StructuredVerdict, prove
 from tilewright.contract.structured_run import Trouble
 from tilewright.contract.structured_ttgir import TTGIR
-from tilewright.contract.structured_walk import OPAQUE, Environment, Program, Walk
+from tilewright.contract.structured_values import OPAQUE, Environment
+from tilewright.contract.structured_walk import Program, Walk
 from tilewright.contract.structured_word import Word
 from tilewright.driver.judge_kernel import Judgement
 from tilewright.driver.rules import explain
