@@ -16,7 +16,7 @@ Source: PTX ISA 8.9. Checked by: tests/contract/test_strong_accesses.py, test_gr
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewright.base.span import Span
 from tilewright.contract.race import overlap
@@ -75,7 +75,7 @@ class GlobalOrder:
         """Enter an access and judge it against those of other clusters; returns unordered strong accesses of the same
         bytes, which are no races."""
         strong: list[Record] = []
-        outer = replace(record, agent=(cluster.index, record.agent), cluster=cluster.index)
+        outer = record.of_cluster(cluster.index)
         for earlier in self._conflicts(outer):
             if earlier is FORGOTTEN:
                 findings.doubt(f"{outer.span}: more agents read the bytes that this writes than are remembered")

@@ -75,11 +75,11 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
         )  # fmt: skip
 
     level = state.readings.wgmma_own_rows
-    rows = union([own for _, own in parts])
-    rest = event.shared if level is Level.ERROR else without(event.shared, rows)
+    rows = () if level is Level.ERROR else union([own for _, own in parts])
+    rest = without(event.shared, rows) if rows else event.shared
     if rest:
         state.enter(memory, cluster, record(rest), common(clocks), "shared", clocks)
-    if rows and level is not Level.ERROR:
+    if rows:
         for clock, own in parts:
             if own:
                 state.enter(memory, cluster, record(own), clock, "shared")

@@ -30,6 +30,7 @@ from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.contract.unwritten import UnwrittenBuffers
 from tilewright.frontends.ptx.ast import Module
+from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.inline import inlined
@@ -51,18 +52,21 @@ def replay(
     progress: Callable[[float], None] | None = None,
     restored: Collection[str] = (),
     unwritten: UnwrittenBuffers | None = None,
+    dropped: DroppedValues | None = None,
 ) -> Verdict:
     """Judge one launch of a PTX module.
 
     buffers: bytes of every buffer that the launch names; left as the last run leaves them, while each run starts from
     what they held at the call. restored: names of those that the launch must leave as it found them.
     unwritten: bytes that hold nothing yet; when the launch has ended, those that it left so.
+    dropped: if given, the runs do without values that decide nothing, the buffers that it names hold none, and those
+    that are left without are noted; raises ValueNeeded where that does not do.
     Raises TilewrightError where the text can't be run at all (an unknown instruction, a
     launch that does not fit).
     """
     if not seeds:
         return Unknown(("no run was asked for",))
-    before = {name: data.copy() for name, data in buffers.items()}
+    before = {name: data.copy() for name, data in buffers.items() if len(seeds) > 1 or name in restored}
     verdicts: list[Proven] = []
     polls = polls_of(inlined(module, kernel_of(module, launch.entry)))
     doubts = [
@@ -75,8 +79,10 @@ def replay(
         for name, data in before.items():
             buffers[name][...] = data
         judge = HappensBefore(launch, readings, polls=polls, contents=contents)
-        verdict = _judge_run(module, launch, buffers, claims, seed, judge, step_limit, progress, polls)
+        verdict = _judge_run(module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped)
         left = judge.left_unwritten()
+        if dropped is not None and not dropped.regions.isdisjoint(restored):
+            raise ValueNeeded("what a buffer holds that is to be left as it was")
         if not isinstance(verdict, Refuted):
             changed = tuple(found for name in restored if (found := _unlike_before(name, before[name], buffers[name])))
             verdict = Refuted(changed) if changed else verdict
@@ -105,6 +111,7 @@ def _judge_run(
     step_limit: int,
     progress: Callable[[float], None] | None,
     polls: Mapping[Span, Poll],
+    dropped: DroppedValues | None,
 ) -> Verdict:
     tally = Tally()
 
@@ -114,7 +121,15 @@ def _judge_run(
 
     try:
         report = run_launch(
-            module, launch, buffers, seed=seed, observe=observe, step_limit=step_limit, progress=progress, polls=polls
+            module,
+            launch,
+            buffers,
+            seed=seed,
+            observe=observe,
+            step_limit=step_limit,
+            progress=progress,
+            polls=polls,
+            dropped=dropped,
         )
     except MachineFault as fault:
         return Refuted((fault.diagnostic, *judge.findings))

@@ -16,7 +16,7 @@ Checked by: tests/contract/test_shadow_memory.py.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,16 @@ class Record:
     read_only: bool = False
     cluster: int = -1
 
+    def of_cluster(self, index: int) -> Record:
+        """The same access among those of all clusters, made in cluster `index`."""
+        other = object.__new__(Record)
+        for name in _FIELDS:
+            setattr(other, name, getattr(self, name))
+        other.agent, other.cluster = (index, self.agent), index
+        return other
+
+
+_FIELDS = tuple(each.name for each in fields(Record))
 
 FORGOTTEN = Record(
     WarpActor(-1, -1), None, False, False, Span("", 0, 0), ((0, 0),), operation="reads", uncertain=True,

@@ -70,12 +70,13 @@ def verify(module: ModuleOp, source: Places | None = None) -> Verdict:
     return judge(module, source)[0]
 
 
-def protocol_claims(module: ModuleOp) -> tuple[ProtocolClaims, ...]:
-    """What each kernel of a proven module promises.
+def protocol_claims(module: ModuleOp, *, boundaries: bool = True) -> tuple[ProtocolClaims, ...]:
+    """What each kernel of a proven module promises. boundaries: run its roles at boundary counts as well, which need
+    not be done again for a module that differs in extents alone from one that was proved.
 
     Raises TilewrightError, with the findings, if the module is not proven.
     """
-    verdict, claims = judge(module)
+    verdict, claims = judge(module, boundaries=boundaries)
     match verdict:
         case Proven():
             return claims
@@ -88,7 +89,9 @@ def protocol_claims(module: ModuleOp) -> tuple[ProtocolClaims, ...]:
             raise TilewrightError(f"not proven: {reasons[0]}", remedy="restructure what is not understood")
 
 
-def judge(module: ModuleOp, source: Places | None = None) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
+def judge(
+    module: ModuleOp, source: Places | None = None, *, boundaries: bool = True
+) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
     """Both of the above: the verdict, and what each kernel promises, where it is proven."""
     findings = Findings(source or ordinal_places(module))
     claims: list[ProtocolClaims] = []
@@ -96,7 +99,7 @@ def judge(module: ModuleOp, source: Places | None = None) -> tuple[Verdict, tupl
         return Unknown(tuple(findings.doubts)), ()
     for op in module.body.block.ops:
         if isinstance(op, ac.KernelOp):
-            claims.append(_judge_kernel(op, findings))
+            claims.append(_judge_kernel(op, findings, boundaries=boundaries))
         else:
             findings.doubt("is not understood in a module", op)
     if not claims:
@@ -146,7 +149,7 @@ _STEPS = (
 )
 
 
-def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
+def _judge_kernel(op: ac.KernelOp, findings: Findings, *, boundaries: bool) -> ProtocolClaims:
     kernel = read_kernel(op, findings)
     check_resources(kernel, findings)
     check_group_orders(op, findings)
@@ -157,7 +160,8 @@ def _judge_kernel(op: ac.KernelOp, findings: Findings) -> ProtocolClaims:
         summaries.append(walk.run_role())
         finish_role(walk)
     check_roles(kernel, summaries, findings)
-    run_boundary_counts(kernel, findings)
+    if boundaries:
+        run_boundary_counts(kernel, findings)
     return _claims(kernel, summaries)
 
 

@@ -21,18 +21,24 @@ from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
 from tilewright.contract.unwritten import unwritten_buffers
+from tilewright.driver.collector import collector_paused
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.small_groups import at_these_sizes, limits_of
+from tilewright.driver.small_text import read_beside
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
+from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
 
 
-def reprove(program: ModuleOp, ptx: str | Module, target: str, name: str, seeds: tuple[int, ...] = (0,)) -> Verdict:
-    """Judge `ptx`, the text of the decided `program`, perhaps already read, by running its small instance.
+def reprove(
+    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...] = (0,), *, large: Module | None = None
+) -> Verdict:
+    """Judge `ptx`, the text of the decided `program`, by running its small instance. large: what `read` made of it, if
+    that is known.
 
     A text that is not the small instance's but for extents is refuted.
     """
@@ -40,15 +46,16 @@ def reprove(program: ModuleOp, ptx: str | Module, target: str, name: str, seeds:
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     small_text = lower_to_ptx(list(modules.values()), target)
-    large = read(ptx, f"<{name}.ptx>") if isinstance(ptx, str) else ptx
-    small = read(small_text, f"<{name}.small.ptx>")
+    large = large or read(ptx, f"<{name}.ptx>")
+    small = read_beside(large, ptx, small_text, f"<{name}.small.ptx>")
     difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(instance)))
     if difference:
         finding = Diagnostic(
             "LV090", "text-is-not-the-proven-text", f"the text differs from its small instance: {difference}"
         )
         return Refuted((finding,))
-    claims = {entry: protocol_claims(module)[0] for entry, module in modules.items()}
+    # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
+    claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
     claims = at_these_sizes(instance, claims)
     return replay_plan(small, launch_plan(lowered), claims, seeds, limits_of(instance))
 
@@ -60,13 +67,36 @@ def replay_plan(
     seeds: tuple[int, ...],
     contents: Mapping[str, NDArray[np.uint8]] | None = None,
 ) -> Verdict:
-    """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`."""
+    """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`.
+
+    At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
+    only moved. Where one of them would decide something, all launches are run again with all values.
+    """
+    given = contents or {}
+    made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
+    with collector_paused():
+        try:
+            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up))
+        except ValueNeeded:
+            return _replay_plan(module, plan, claims, seeds, given, None)
+
+
+def _replay_plan(
+    module: Module,
+    plan: LaunchPlan,
+    claims: dict[str, ProtocolClaims],
+    seeds: tuple[int, ...],
+    contents: Mapping[str, NDArray[np.uint8]],
+    dropped: DroppedValues | None,
+) -> Verdict:
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
     for buffer in plan.buffers:
-        bits = random.integers(0, 1 if buffer.zeroed else 64, size=max(1, buffer.span_bytes), dtype=np.uint8)
+        size = max(1, buffer.span_bytes)
+        filled = dropped is None and not buffer.zeroed
+        bits = random.integers(0, 64, size=size, dtype=np.uint8) if filled else np.zeros(size, np.uint8)
         buffers[buffer.name] = bits
-        if contents is not None and buffer.name in contents:
+        if buffer.name in contents:
             bits[: len(contents[buffer.name])] = contents[buffer.name]
     lines: list[str] = []
     assumptions: list[str] = []
@@ -75,6 +105,7 @@ def replay_plan(
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
             restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
+            dropped=dropped,
         )  # fmt: skip
         match verdict:
             case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):

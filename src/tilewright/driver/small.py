@@ -305,6 +305,8 @@ def _kernel_difference(large: Kernel, small: Kernel, pairs: Pairs) -> str:
     if large.directives != small.directives or len(large.body) != len(small.body):
         return f"{len(large.body)} statements against {len(small.body)}"
     for one, other in zip(large.body, small.body, strict=True):
+        if one is other:
+            continue
         match one, other:
             case Label(name), Label(same):
                 if name != same:

@@ -115,17 +115,23 @@ def issue(warp: Warp, mask: int, pieces: list[LanePiece], size_bytes: int, span:
 
 def _land(cta: Cta, actor: CopyActor, piece: LanePiece, size_bytes: int, span: Span) -> None:
     observe = cta.cluster.observe
-    values = np.zeros((piece.shared_offsets.size, size_bytes), np.uint8)
+    decoder = cta.cluster.program.decoder
+    moves = decoder.dropped is None or decoder.mathematics
+    values = np.zeros((piece.shared_offsets.size, size_bytes if moves else 0), np.uint8)
     if piece.source is not None and piece.read_bytes:
-        reach = np.arange(piece.read_bytes)
-        values[:, : piece.read_bytes] = piece.source.data[piece.source_offsets[:, None] + reach]
+        if moves:
+            reach = np.arange(piece.read_bytes)
+            values[:, : piece.read_bytes] = piece.source.data[piece.source_offsets[:, None] + reach]
         if observe is not None:
             where = piece.source
             shared, base = where.cta >= 0, 0 if where.cta >= 0 else where.base
             ranges = merge_ranges(piece.source_offsets + base, piece.read_bytes)
             space = "shared" if shared else "global"
             observe(Access(actor, space, where.cta, ranges, False, "generic", span, lanes=to_bits(piece.lanes)))
-    cta.shared.data[piece.shared_offsets[:, None] + np.arange(size_bytes)] = values
+    if moves or decoder.dropped is None:
+        cta.shared.data[piece.shared_offsets[:, None] + np.arange(size_bytes)] = values
+    else:
+        decoder.dropped.drop(cta.shared)
     if observe is not None:
         ranges = merge_ranges(piece.shared_offsets, size_bytes)
         observe(Access(actor, "shared", cta.linear, ranges, True, "generic", span, lanes=to_bits(piece.lanes)))

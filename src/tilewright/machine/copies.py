@@ -64,21 +64,24 @@ def _later(issued: Issue, action: Callable[[], None]) -> None:
     issued.cluster.pending.append(run)
 
 
-def _access(issued: Issue, where: Region, ranges: Ranges, write: bool, *, atomic: bool = False) -> None:
+def _access(
+    issued: Issue, where: Region, ranges: Ranges, write: bool, *, atomic: bool = False, distance: int = 0
+) -> None:  # fmt: skip
+    """Tell of an access to `ranges` of a region, counted from `distance` bytes into it."""
     observe = issued.cluster.observe
     if observe is None or not ranges or where.space in ("const", "param"):
         return
     order: MemoryOrder = "relaxed" if atomic else "weak"
     scope = "gpu" if atomic else ""
+    if where.cta < 0 or distance:
+        distance += where.base if where.cta < 0 else 0
+        ranges = tuple((begin + distance, end + distance) for begin, end in ranges)
     if where.cta >= 0:
         event = Access(
             issued.copy, "shared", where.cta, ranges, write, "async", issued.span, atomic, order=order, scope=scope
         )
     else:
-        shifted = tuple((begin + where.base, end + where.base) for begin, end in ranges)
-        event = Access(
-            issued.copy, "global", -1, shifted, write, "async", issued.span, atomic, order=order, scope=scope
-        )
+        event = Access(issued.copy, "global", -1, ranges, write, "async", issued.span, atomic, order=order, scope=scope)
     observe(event)
 
 
@@ -113,9 +116,10 @@ class Destination:
 
 
 def _load(
-    issued: Issue, targets: list[Destination], ranges: Ranges, byte_count: int, read: Callable[[], Delivery]
+    issued: Issue, targets: list[Destination], ranges: Ranges, byte_count: int, read: Callable[[], Delivery | None]
 ) -> None:
-    """Announce a load, queue its read, then its write to each target, then the completions."""
+    """Announce a load, queue its read, then its write to each target, then the completions. What is read is None where
+    the run does without values."""
     for target in targets:
         _check_shared(target.cta, ranges, issued.span)
     destinations = tuple(target.cta.linear for target in targets)
@@ -146,10 +150,15 @@ def load_tensor(
     """A tensor copy, global to shared, of one box or column to the same offset in each target."""
     ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
 
-    def read() -> Delivery:
+    def read() -> Delivery | None:
         base = tensor_map.offset_bytes
+        if _moves_nothing(issued):
+            size = buffer.size_bytes - base
+            reached, origin = copy_engine.load_reach(tensor_map, coordinates, size, offset, mode, pixel_offsets)
+            _access(issued, buffer, reached, False, distance=base + origin)
+            return None
         box = copy_engine.load_box(tensor_map, coordinates, buffer.data[base:], offset, mode, pixel_offsets)
-        _access(issued, buffer, tuple((begin + base, end + base) for begin, end in box.global_ranges), False)
+        _access(issued, buffer, box.global_ranges, False, distance=base)
         return Delivery(box.shared_offsets, box.values)
 
     _load(issued, targets, ranges, byte_count, read)
@@ -204,15 +213,33 @@ def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_byt
         issued.cluster.unknown_copies.append(UnknownCopy(issued.copy, target.barrier_cta, target.barrier, share))
 
 
-def _deliver(issued: Issue, target: Destination, delivery: Delivery, ranges: Ranges, byte_count: int) -> None:
+def _moves_nothing(issued: Issue) -> bool:
+    """Does the run do without the values of copies?"""
+    decoder = issued.cluster.program.decoder
+    return decoder.dropped is not None and not decoder.mathematics
+
+
+def _note_dropped(issued: Issue, where: Region) -> None:
+    dropped = issued.cluster.program.decoder.dropped
+    assert dropped is not None, "values are left out only where that is noted"
+    dropped.drop(where)
+
+
+def _deliver(
+    issued: Issue, target: Destination, delivery: Delivery | None, ranges: Ranges, byte_count: int
+) -> None:  # fmt: skip
     """Queue the write to one destination, and after it the completion on its barrier."""
 
     def write() -> None:
-        shared, values = target.cta.shared, delivery.values
-        if delivery.combine is not None:
-            values = delivery.combine(shared.data[delivery.at], values)
-        shared.data[delivery.at] = values
-        _access(issued, shared, ranges, True, atomic=delivery.combine is not None)
+        shared = target.cta.shared
+        if delivery is None:
+            _note_dropped(issued, shared)
+        else:
+            values = delivery.values
+            if delivery.combine is not None:
+                values = delivery.combine(shared.data[delivery.at], values)
+            shared.data[delivery.at] = values
+        _access(issued, shared, ranges, True, atomic=delivery is not None and delivery.combine is not None)
         _later(
             issued,
             lambda: signals.complete(issued.copy, target.barrier_cta, target.barrier, byte_count, issued.span),
@@ -245,10 +272,12 @@ def store_tensor(
             if box.global_ranges and box.global_ranges[-1][1] > target.size:
                 begin, end = box.global_ranges[-1]
                 raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)
-            values = box.values if combine is None else combine(target[box.global_offsets], box.values)
-            target[box.global_offsets] = values
-            written = tuple((begin + base, end + base) for begin, end in box.global_ranges)
-            _access(issued, buffer, written, True, atomic=combine is not None)
+            if _moves_nothing(issued):
+                _note_dropped(issued, buffer)
+            else:
+                values = box.values if combine is None else combine(target[box.global_offsets], box.values)
+                target[box.global_offsets] = values
+            _access(issued, buffer, box.global_ranges, True, atomic=combine is not None, distance=base)
 
         return write
 

@@ -116,12 +116,8 @@ def load_box(
         check_offsets(tensor_map, offsets)
     placed = _placed(tensor_map, coordinates, destination_address, mode, offsets, edge_bytes=1)
     four = placed.tensor_map
-    if placed.ranges and placed.ranges[-1][1] > tensor.size:
-        raise EngineFault(
-            "MF001",
-            "global-range",
-            f"a tensor copy reads to byte {placed.ranges[-1][1]} of a tensor whose buffer has {tensor.size}",
-        )
+    if placed.ranges:
+        _check_reach(placed.ranges[-1][1], tensor.size)
     if placed.keep is None:
         values = _converted(tensor[placed.global_bytes], four.variant)
     else:
@@ -134,6 +130,42 @@ def load_box(
         global_ranges=placed.ranges,
         shared_ranges=shared_ranges(placed.row, placed.row_count, four, destination_address),
     )
+
+
+def load_reach(
+    tensor_map: TensorMap, coordinates: tuple[int, ...], tensor_bytes: int, destination_address: int,
+    mode: CopyMode = "tile", offsets: tuple[int, ...] = (),
+) -> tuple[Ranges, int]:  # fmt: skip
+    """The bytes that `load_box` reads, moving nothing: ranges, and how far beyond the tensor's base they lie.
+
+    Raises what `load_box` raises. tensor_bytes: of the buffer, from the tensor's base on.
+    """
+    if offsets and mode == "im2col":
+        check_offsets(tensor_map, offsets)
+    if mode == "tile" and tensor_map.im2col is None and len(coordinates) == tensor_map.rank:
+        box = box_of(tensor_map)
+        starts = (coordinates[0] // box.row.unit_values, *coordinates[1:])
+        if box_inside(tensor_map, box, starts):
+            _check_address(destination_address)
+            _check_coordinate(tensor_map, coordinates[0], box.row)
+            origin = sum(at * stride for at, stride in zip(starts, box.strides_bytes, strict=True))
+            _check_reach(box.global_ranges[-1][1] + origin, tensor_bytes)
+            return box.global_ranges, origin
+    placed = _placed(tensor_map, coordinates, destination_address, mode, offsets, edge_bytes=1)
+    if placed.ranges:
+        _check_reach(placed.ranges[-1][1], tensor_bytes)
+    if placed.keep is not None:
+        _fill(placed.tensor_map, 0)
+    return placed.ranges, 0
+
+
+def _check_reach(end: int, tensor_bytes: int) -> None:
+    if end > tensor_bytes:
+        raise EngineFault(
+            "MF001",
+            "global-range",
+            f"a tensor copy reads to byte {end} of a tensor whose buffer has {tensor_bytes}",
+        )
 
 
 def store_box(

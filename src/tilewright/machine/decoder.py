@@ -8,7 +8,7 @@ Checked by: tests/machine/test_instructions.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from tilewright.frontends.ptx.ast import (
     Symbol,
     Vector,
 )
+from tilewright.machine.dropped_values import DroppedValues, MovedValues
 from tilewright.machine.event import Event
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE
 from tilewright.machine.memory import PARAM_WINDOW, RANK_SHIFT
@@ -181,6 +182,10 @@ class Decoder:
         self.observe = observe
         self.strict = strict
         self.mathematics = True
+        # What a run that does without values that decide nothing leaves undone; None: the run keeps all values.
+        self.dropped: DroppedValues | None = None
+        self.moved: MovedValues | None = None
+        self.accumulators: set[int] = set()
         self.names: list[str] = ["", "_"]
         self.types: list[TypeName | None] = [None, None]
         self.slots: dict[str, int] = {"_": SINK_SLOT}
@@ -189,6 +194,8 @@ class Decoder:
         self.dynamic: list[tuple[int, WarpConstant]] = []
         self.first_constant = 0
         self._constants: dict[tuple[str, int], int] = {}
+        self._static_values: dict[int, int] = {}
+        self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._reads: set[int] = set()
         self._writes: set[int] = set()
         for declaration in kernel.registers:
@@ -210,6 +217,13 @@ class Decoder:
         """Forget the registers noted for the previous instruction."""
         self._reads.clear()
         self._writes.clear()
+        self.moved = None
+
+    def move(self, moved: Sequence[int], address: int, *, loads: bool, strong: bool = False) -> MovedValues:
+        """Note that the instruction now being decoded moves values between memory and registers."""
+        registers = tuple(slot for slot in moved if SINK_SLOT < slot < self.first_constant)
+        self.moved = MovedValues(registers, address, loads, strong, self.dropped)
+        return self.moved
 
     def touched(self) -> tuple[frozenset[int], frozenset[int]]:
         """Declared registers that the instruction now being decoded reads and writes."""
@@ -223,6 +237,14 @@ class Decoder:
         """Do not count these registers as touched by the instruction now being decoded."""
         self._reads.difference_update(slots)
         self._writes.difference_update(slots)
+
+    def zeros(self, slot: int) -> npt.NDArray[Any]:
+        """A vector of zeros of a register's type."""
+        return np.zeros(WARP_SIZE, self.type_of(slot).raw)
+
+    def interned(self, slots: tuple[int, ...]) -> tuple[int, ...]:
+        """These slots, as the same object whenever they are the same, so that comparing them costs nothing."""
+        return self._interned.setdefault(slots, slots)
 
     # Constants
 
@@ -240,14 +262,12 @@ class Decoder:
             else:
                 values = np.full(WARP_SIZE, bits, dtype)
             self.static.append((slot, values))
+            self._static_values[slot] = int(values[0]) if declared.width_bits < 128 else bits
         return slot
 
     def static_value(self, slot: int) -> int | None:
         """The value of a constant slot, or None for a register."""
-        for constant, values in self.static:
-            if constant == slot:
-                return int(values[0])
-        return None
+        return self._static_values.get(slot)
 
     def warp_constant(self, name: str, declared: TypeName, function: WarpConstant) -> int:
         """A slot filled when a warp starts."""

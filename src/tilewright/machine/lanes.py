@@ -87,6 +87,18 @@ def poison(dtype: np.dtype[Any]) -> Lanes:
     return np.full(WARP_SIZE * dtype.itemsize, 0xCC, np.uint8).view(dtype)
 
 
+def uniform_value(values: Lanes, mask: int) -> int | None:
+    """The bits that all lanes of `mask` hold, as a number; None if they differ. Integer registers only."""
+    if mask == FULL:
+        image, width = values.tobytes(), values.itemsize
+        first = image[:width]
+        return int.from_bytes(first, "little") if image == first * WARP_SIZE else None
+    if mask.bit_count() == 1:
+        return int(values[mask.bit_length() >> 3])
+    chosen = values[indices(mask)]
+    return int(chosen[0]) if (chosen == chosen[0]).all() else None
+
+
 def merge(old: Any, new: Any, mask: int) -> Lanes:
     """`new` in the lanes of `mask`, `old` elsewhere."""
     if new is UNINITIALISED:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -185,9 +186,8 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
     """
     if cta.cluster.memory.forgiving and (space == "global" or (space == "generic" and int(addresses.max()) < _WINDOWS)):
         return [Located(_ANYWHERE, addresses.view(np.int64), np.arange(addresses.size))]
-    crooked = addresses & np.uint64(size_bytes - 1) if size_bytes & (size_bytes - 1) == 0 else np.zeros(1)
-    if crooked.any():
-        address = int(addresses[np.flatnonzero(crooked)[0]])
+    if size_bytes & (size_bytes - 1) == 0 and int(np.bitwise_or.reduce(addresses)) & (size_bytes - 1):
+        address = int(addresses[np.flatnonzero(addresses & np.uint64(size_bytes - 1))[0]])
         raise MachineFault(
             "MF002",
             "misaligned-address",
@@ -195,6 +195,11 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
             span,
             "PTX ISA, Addresses as Operands: naturally aligned",
         )
+    if addresses.size:
+        where, base = _region_of(cta, space, int(addresses[0]), span)
+        offsets = (addresses - np.uint64(base)).view(np.int64)
+        if int(offsets.min()) >= 0 and int(offsets.max()) <= where.size_bytes - size_bytes:
+            return [Located(where, offsets, _first(addresses.size))]
     found: list[Located] = []
     remaining = np.arange(addresses.size)
     while remaining.size:
@@ -207,6 +212,14 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
         found.append(Located(where, offsets[inside], remaining[inside]))
         remaining = remaining[~inside]
     return found
+
+
+@lru_cache(maxsize=256)
+def _first(count: int) -> npt.NDArray[np.int64]:
+    """The numbers below `count`, not to be changed."""
+    numbers = np.arange(count)
+    numbers.setflags(write=False)
+    return numbers
 
 
 def out_of_bounds(where: Region, address: int, offset: int, size_bytes: int, span: Span | None) -> MachineFault:
@@ -272,10 +285,16 @@ def local_region(rank: int, threads: int, frame_bytes: int) -> Region:
 
 
 def merge_ranges(starts: npt.NDArray[Any], size_bytes: int) -> Ranges:
-    """The bytes [s, s + size) for every start, as sorted, merged, disjoint half-open ranges."""
-    if not starts.size:
+    """The bytes [s, s + size) for every start, as sorted, merged, disjoint half-open ranges; for the same starts again,
+    mostly the same object."""
+    return _merge_ranges(np.ascontiguousarray(starts, np.int64).tobytes(), size_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _merge_ranges(starts: bytes, size_bytes: int) -> Ranges:
+    if not starts:
         return ()
-    ordered = np.sort(starts).astype(np.int64, copy=False)
+    ordered = np.sort(np.frombuffer(starts, np.int64))
     first, last = int(ordered[0]), int(ordered[-1])
     breaks = np.flatnonzero(ordered[1:] - ordered[:-1] > size_bytes)
     if not breaks.size:

@@ -15,7 +15,7 @@ tests/machine/test_polls.py.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.base.span import Span
@@ -85,7 +85,7 @@ def polls_of(kernel: Kernel) -> dict[Span, Poll]:
             labels[item.name] = position
         else:
             position += 1
-    facts = tuple(facts_of(instruction) for instruction in flow.instructions)
+    facts = _FactsAsNeeded(flow.instructions)
     found: dict[Span, list[Poll]] = {}
     for loop in flow.loops:
         poll = _poll(flow, labels, facts, loop)
@@ -97,12 +97,29 @@ def polls_of(kernel: Kernel) -> dict[Span, Poll]:
     return {span: each[0] for span, each in found.items() if len(each) == copies[span] and len(set(each)) == 1}
 
 
+class _FactsAsNeeded:
+    """Facts of the instructions of a kernel by position, worked out when they are asked for."""
+
+    def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self._instructions = instructions
+        self._known: dict[int, Facts] = {}
+
+    def __getitem__(self, at: int) -> Facts:
+        found = self._known.get(at)
+        if found is None:
+            found = self._known[at] = facts_of(self._instructions[at])
+        return found
+
+    def __len__(self) -> int:
+        return len(self._instructions)
+
+
 def is_strong_load(item: Instruction) -> bool:
     """A load that others' stores may be waited for by: relaxed, acquire or volatile, of memory that CTAs share."""
     return item.row == "ld" and not _ORDERS.isdisjoint(item.modifiers) and _NOT_GLOBAL.isdisjoint(item.modifiers)
 
 
-def _poll(flow: Flow, labels: dict[str, int], facts: tuple[Facts, ...], loop: NaturalLoop) -> Poll | None:
+def _poll(flow: Flow, labels: dict[str, int], facts: _FactsAsNeeded, loop: NaturalLoop) -> Poll | None:
     """The poll that a loop is, if it is one."""
     positions = frozenset(flow.positions(loop.blocks))
     way = _way_through(flow, labels, loop.head, positions)
@@ -136,7 +153,7 @@ def _poll(flow: Flow, labels: dict[str, int], facts: tuple[Facts, ...], loop: Na
     return Poll(load.span, name, value, signed, taken_if if leaves_when_taken else not taken_if)
 
 
-def _is_dead(flow: Flow, facts: tuple[Facts, ...], start: int, name: str) -> bool:
+def _is_dead(flow: Flow, facts: _FactsAsNeeded, start: int, name: str) -> bool:
     """Is a register written on every way from a position before it is read?"""
     seen: set[int] = set()
     waiting = [start]

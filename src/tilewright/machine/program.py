@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.decoder import Decoder, Modifiers, unsupported
+from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.lanes import poison
 from tilewright.machine.poll_step import polling
 from tilewright.machine.polls import is_strong_load
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
+from tilewright.machine.value_slice import drop_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +50,16 @@ def decode(decoder: Decoder) -> Program:
                 decoder.labels[name] = index
             case Instruction():
                 index += 1
-    steps = [decode_one(decoder, item) for item in kernel.body if isinstance(item, Instruction)]
+    instructions = [item for item in kernel.body if isinstance(item, Instruction)]
+    steps: list[Step] = []
+    moves: list[MovedValues | None] = []
+    for item in instructions:
+        steps.append(decode_one(decoder, item))
+        moves.append(decoder.moved)
+    if decoder.dropped is not None:
+        without = drop_values(steps, instructions, moves, frozenset(decoder.accumulators), decoder.zeros)
+        decoder.mathematics = without is None
+        steps = steps if without is None else without
     steps.append(end_of(kernel))
     return assemble(decoder, steps)
 

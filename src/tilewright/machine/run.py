@@ -26,6 +26,7 @@ from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Module, Variable
 from tilewright.frontends.ptx.declaration import TYPE_BYTES
 from tilewright.machine.decoder import Decoder, Observer, Places
+from tilewright.machine.dropped_values import DroppedValues
 from tilewright.machine.grid_schedule import run_grid
 from tilewright.machine.inline import inlined
 from tilewright.machine.lanes import UNINITIALISED, WARP_SIZE, Registers
@@ -94,16 +95,20 @@ def run_launch(
     strict: bool = True,
     progress: Callable[[float], None] | None = None,
     polls: Mapping[Span, Poll] | None = None,
+    dropped: DroppedValues | None = None,
 ) -> RunReport:
     """Run one launch; `buffers` (1-D, contiguous bytes, by name) are changed in place.
 
     seed: picks one interleaving among those the ISA permits. observe: gets every `event`. step_limit: warp
     instructions. strict: touching a register of a wgmma in flight is a fault if nobody observes. progress: gets the
-    fraction of clusters done. polls: the loads that wait for words of global memory, if the caller knows them. Raises
-    MachineFault, MachineHang; TilewrightError for what the machine cannot run.
+    fraction of clusters done. polls: the loads that wait for words of global memory, if the caller knows them. dropped:
+    if given, an observed run does without values that decide nothing (`dropped_values`), leaves buffers without them,
+    and notes which. Raises MachineFault, MachineHang; TilewrightError for what the machine cannot run; ValueNeeded
+    where dropped values would decide something.
     """
     prepared = prepare(module, launch, buffers, observe=observe, strict=strict)
     prepared.decoder.polls = polls_of(prepared.kernel) if polls is None else polls
+    prepared.decoder.dropped = dropped if observe is not None else None
     program = decode(prepared.decoder)
     random = Random(seed)
     counts = Counts()

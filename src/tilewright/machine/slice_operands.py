@@ -139,7 +139,7 @@ def _effect(row: str) -> str:
 
 def facts_of(instruction: Instruction) -> Facts:
     """What an instruction reads, writes and is for. Never fails: what is not understood is of kind `unknown`."""
-    kind, space = _kind(instruction), _space(instruction)
+    kind, space = kind_of(instruction), _space(instruction)
     operands = instruction.operands
     writes: set[str] = set()
     uses: list[Use] = []
@@ -175,7 +175,8 @@ def is_volatile(register: str) -> bool:
     return register in _VOLATILE or register.startswith(("%envreg", "%pm"))
 
 
-def _kind(instruction: Instruction) -> Kind:
+def kind_of(instruction: Instruction) -> Kind:
+    """What an instruction is, for whoever asks what it may change beside its results."""
     row = instruction.row
     if row in _HINTS:
         return "hint"

@@ -130,11 +130,7 @@ def operand(
     addresses = operand_addresses(descriptor, rows, depth, width, major)
     low, high = int(addresses.min()), int(addresses.max()) + width
     if low < 0 or high > shared.size:
-        raise EngineFault(
-            "MF001",
-            "shared-range",
-            f"a wgmma operand covers bytes {low}..{high} of {shared.size} bytes of shared memory",
-        )
+        raise out_of_shared(low, high, shared.size)
     usable = shared[: shared.size // width * width]
     match width:
         case 1:
@@ -143,6 +139,15 @@ def operand(
             return exact(usable.view(np.uint16)[addresses >> 1], element)
         case _:
             return exact(usable.view(np.uint32)[addresses >> 2], element)
+
+
+def out_of_shared(low: int, high: int, size_bytes: int) -> EngineFault:
+    """The fault of an operand that covers bytes [low, high) of `size_bytes`."""
+    return EngineFault(
+        "MF001",
+        "shared-range",
+        f"a wgmma operand covers bytes {low}..{high} of {size_bytes} bytes of shared memory",
+    )
 
 
 def exact(bits: NDArray[np.unsignedinteger], element: OperandType) -> NDArray[np.float32]:

@@ -34,11 +34,23 @@ from tilewright.machine.state import Cta, Strand, Warp
 WARPS = 4
 NO_RESULT: npt.NDArray[Any] = np.zeros((0, 0), np.float32)
 """The result of an operation in a run without mathematics."""
+_NO_BITS: npt.NDArray[Any] = np.zeros(32, np.uint32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperandBytes:
+    """Shared bytes that an operation reads. parts: A's (if in shared memory) and B's; whole: the same in one; own_rows:
+    for each of the four warps, those of its 16 rows of A, none if A is in registers."""
+
+    parts: tuple[Ranges, ...]
+    whole: Ranges
+    own_rows: tuple[Ranges, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixInstruction:
-    """What the text of one wgmma fixes. Slots of registers; `a_registers` empty where A is in shared memory."""
+    """What the text of one wgmma fixes. Slots of registers; `a_registers` empty where A is in shared memory;
+    footprints: what it reads, by the descriptors of A and B that it has met."""
 
     n: int
     k: int
@@ -53,6 +65,7 @@ class MatrixInstruction:
     negate_b: bool
     saturate: bool
     span: Span
+    footprints: dict[tuple[int, int], OperandBytes] = field(default_factory=dict[tuple[int, int], "OperandBytes"])
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +106,8 @@ class WarpMatrixState:
     def chained(self, accumulator: tuple[int, ...]) -> Operation | None:
         """The latest operation in flight on exactly this accumulator."""
         for operation in reversed(self.in_flight):
-            if operation.instruction.accumulator == accumulator:
+            mine = operation.instruction.accumulator
+            if mine is accumulator or mine == accumulator:
                 return operation
         return None
 
@@ -159,10 +173,13 @@ class Warpgroup:
             self._multiply(operation)
         else:
             operation.result = NO_RESULT
+            whole, size = operand_bytes(operation).whole, self.cta.shared.size_bytes
+            if self.cta.cluster.program.decoder.dropped is not None and whole and whole[-1][1] > size:
+                raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
         observe = self.cta.cluster.observe
         if observe is not None:
             actor = TensorCoreActor(operation.number)
-            for ranges in operand_footprints(operation):
+            for ranges in operand_bytes(operation).parts:
                 observe(Access(actor, "shared", self.cta.linear, ranges, False, "async", text.span))
 
     def _multiply(self, operation: Operation) -> None:
@@ -219,25 +236,27 @@ class Warpgroup:
         return tensor_core.exact(bits, text.a_type)
 
 
-def operand_footprints(operation: Operation) -> list[Ranges]:
-    """Shared bytes that an operation reads: A's (if in shared memory) and B's."""
-    text = operation.instruction
-    found: list[Ranges] = []
-    if not text.a_registers:
-        width = tensor_core.ELEMENT_BYTES[text.a_type]
-        found.append(tensor_core.operand_ranges(operation.a_descriptor, 64, text.k, width, text.a_major))
-    width = tensor_core.ELEMENT_BYTES[text.b_type]
-    found.append(tensor_core.operand_ranges(operation.b_descriptor, text.n, text.k, width, text.b_major))
+def operand_bytes(operation: Operation) -> OperandBytes:
+    """What an operation reads of shared memory. Raises EngineFault for a descriptor that is none."""
+    text, key = operation.instruction, (operation.a_descriptor, operation.b_descriptor)
+    found = text.footprints.get(key)
+    if found is None:
+        parts: list[Ranges] = []
+        own: list[Ranges] = [(), (), (), ()]
+        if not text.a_registers:
+            width, rows = tensor_core.ELEMENT_BYTES[text.a_type], 64 // WARPS
+            parts.append(tensor_core.operand_ranges(operation.a_descriptor, 64, text.k, width, text.a_major))
+            for begin in range(0, 64, rows):
+                own[begin // rows] = tensor_core.row_ranges(
+                    operation.a_descriptor, 64, text.k, width, text.a_major, begin, begin + rows
+                )
+        width = tensor_core.ELEMENT_BYTES[text.b_type]
+        parts.append(tensor_core.operand_ranges(operation.b_descriptor, text.n, text.k, width, text.b_major))
+        found = text.footprints[key] = OperandBytes(tuple(parts), _joined(parts), tuple(own))
     return found
 
 
-def operand_bytes(operation: Operation) -> Ranges:
-    """The same bytes in one: sorted ranges, touching and overlapping ones joined."""
-    return _joined(tuple(operand_footprints(operation)))
-
-
-@lru_cache(maxsize=1024)
-def _joined(footprints: tuple[Ranges, ...]) -> Ranges:
+def _joined(footprints: list[Ranges]) -> Ranges:
     joined: list[tuple[int, int]] = []
     for begin, end in sorted({each for ranges in footprints for each in ranges}):
         if joined and begin <= joined[-1][1]:
@@ -245,18 +264,6 @@ def _joined(footprints: tuple[Ranges, ...]) -> Ranges:
         else:
             joined.append((begin, end))
     return tuple(joined)
-
-
-def own_rows(operation: Operation, index: int) -> tuple[tuple[int, int], ...]:
-    """Shared bytes of the 16 rows of A that are those of warp `index` of the warpgroup; none if A is in registers."""
-    text = operation.instruction
-    if text.a_registers:
-        return ()
-    width, rows = tensor_core.ELEMENT_BYTES[text.a_type], 64 // WARPS
-    begin = rows * (index % WARPS)
-    return tensor_core.row_ranges(
-        operation.a_descriptor, 64, text.k, width, text.a_major, begin, begin + rows
-    )  # fmt: skip
 
 
 @lru_cache(maxsize=64)
@@ -280,7 +287,7 @@ def write_back(warp: Warp, operation: Operation) -> None:
     if operation.result is NO_RESULT:
         for slot in text.accumulator:
             # A vector of its own, so that a write between wgmma.fence and the next wgmma is seen.
-            warp.r[slot] = vector = np.zeros(32, np.uint32)
+            warp.r[slot] = vector = _NO_BITS[:]
             if fenced is not None:
                 fenced[slot] = vector
         return

@@ -14,7 +14,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import MemoryFence
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import FULL, WARP_SIZE, from_bits, indices, merge, to_bits
+from tilewright.machine.lanes import FULL, WARP_SIZE, from_bits, indices, merge, to_bits, uniform_value
 from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, set_registers
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Signal
@@ -22,13 +22,12 @@ from tilewright.machine.step import Control, Signal
 
 def uniform(warp: Warp, slot: int, mask: int, what: str, instruction: Instruction) -> int:
     """The value that all lanes in `mask` hold in a slot. Raises MachineFault if they differ."""
-    values = warp.r[slot][indices(mask)]
-    first = values[0]
-    if (values != first).any():
+    value = uniform_value(warp.r[slot], mask)
+    if value is None:
         raise MachineFault(
             "MF005", "not-uniform", f"{what} of {instruction.opcode} differs between lanes", instruction.span
         )
-    return int(first)
+    return value
 
 
 def _named(waits: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:

@@ -76,12 +76,20 @@ class _Matrices:
 def _ldmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     matrices = _Matrices(decoder, instruction, modifiers, 1)
     targets = [decoder.destination(instruction, item, WORD32) for item in matrices.vector]
+    moved = decoder.move(targets, matrices.slot, loads=True)
+    nothing = np.zeros(WARP_SIZE, np.uint32)
     places, reach = matrices.fragment.places, np.arange(_LINE_BYTES)
 
     def act(warp: Warp, _mask: int) -> None:
         found = matrices.lines(warp)
+        if not moved.keeps:
+            matrices.report(warp, found, False)
+            for target in targets:
+                warp.r[target] = nothing[:]
+            return
         lines = np.empty((matrices.fragment.lines, _LINE_BYTES), np.uint8)
         for part in found:
+            moved.load(part.region)
             lines[part.chosen] = part.region.data[part.offsets[:, None] + reach]
         matrices.report(warp, found, False)
         values = lines.reshape(-1)[places].view(np.uint32)[:, :, 0]
@@ -94,10 +102,16 @@ def _ldmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
 def _stmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     matrices = _Matrices(decoder, instruction, modifiers, 0)
     sources = [decoder.source(instruction, item, WORD32) for item in matrices.vector]
+    moved = decoder.move(sources, matrices.slot, loads=False)
     places, reach = matrices.fragment.places, np.arange(_LINE_BYTES)
 
     def act(warp: Warp, _mask: int) -> None:
         found = matrices.lines(warp)
+        if not moved.keeps:
+            for part in found:
+                moved.skip_store(warp.r, part.region)
+            matrices.report(warp, found, True)
+            return
         lines = np.empty(matrices.fragment.lines * _LINE_BYTES, np.uint8)
         for source, place in zip(sources, places, strict=True):
             lines[place] = np.ascontiguousarray(warp.r[source]).view(np.uint8).reshape(WARP_SIZE, 4)

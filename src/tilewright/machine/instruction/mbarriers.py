@@ -23,7 +23,7 @@ from tilewright.machine.decoder import (
 )
 from tilewright.machine.event import BarrierInit, BarrierInvalidate, BarrierWait
 from tilewright.machine.fault import Awaited, MachineFault
-from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, indices, merge
+from tilewright.machine.lanes import FULL, SINK_SLOT, WARP_SIZE, indices, merge, uniform_value
 from tilewright.machine.memory import SHARED_WINDOW
 from tilewright.machine.state import Block, Cta, Warp
 from tilewright.machine.step import Control, Signal
@@ -47,10 +47,11 @@ class BarrierOperand:
 
     def of(self, warp: Warp, mask: int) -> dict[tuple[int, int], list[int]]:
         """Lanes by the (CTA rank, offset) of the object that they name."""
-        addresses = warp.r[self.slot][indices(mask)]
         lanes = indices(mask)
-        if (addresses == addresses[0]).all():
-            return {self._owner(warp, int(addresses[0])): [int(lane) for lane in lanes]}
+        same = uniform_value(warp.r[self.slot], mask)
+        if same is not None:
+            return {self._owner(warp, same): lanes.tolist()}
+        addresses = warp.r[self.slot][lanes]
         found: dict[tuple[int, int], list[int]] = {}
         for address, lane in zip(addresses, lanes, strict=True):
             found.setdefault(self._owner(warp, int(address)), []).append(int(lane))
@@ -238,9 +239,11 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
             values = warp.r[phase]
             for key, lanes in operand.of(warp, mask).items():
                 cta, offset = _own(warp, key, instruction)
-                for value in {int(values[lane]) for lane in lanes}:
+                same = uniform_value(values, mask)
+                for value in {int(values[lane]) for lane in lanes} if same is None else (same,):
                     holds = test(warp, cta, offset, value)
-                    result[[lane for lane in lanes if int(values[lane]) == value]] = holds
+                    chosen = lanes if same is not None else [lane for lane in lanes if int(values[lane]) == value]
+                    result[slice(None) if len(chosen) == WARP_SIZE else chosen] = holds
                     if holds:
                         passed.append((cta, offset, value))
                     else:
@@ -256,7 +259,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                     parity = value if by_parity else complete & 1
                     span = instruction.span
                     observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope))
-            warp.r[to] = result if to == SINK_SLOT else merge(warp.r[to], result, mask)
+            warp.r[to] = result if to == SINK_SLOT or mask == FULL else merge(warp.r[to], result, mask)
             if failed is None:
                 return None
             if peek:

@@ -235,6 +235,8 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         if folded is not None:
             return folded
     place = Place(decoder, instruction, space, slot, offset, element, len(slots), strength)
+    moved = decoder.move(slots, slot, loads=True, strong=strength.order != "weak")
+    nothing = tuple((target, np.zeros(WARP_SIZE, declared.raw)) for target, declared in zip(slots, types, strict=True))
     single = slots[0] if len(slots) == 1 and types[0].width_bits == element.width_bits else -1
     pairs = tuple(zip(slots, types, strict=True))
 
@@ -259,9 +261,17 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
 
     def masked(r: Registers, mask: int) -> None:
         warp: Warp = r[0]
+        if not moved.keeps:
+            for region, offsets, lanes in place.careful(r, mask):
+                chosen = of_lanes(lanes, mask)
+                report_access(warp, region, offsets, place.size_bytes, False, place.span, place.strength, chosen)
+            for target, zeros in nothing:
+                r[target] = zeros[:]
+            return
         loaded = [np.array(_old(r[target], declared)) for target, declared in pairs]
         steps = place.element_bytes
         for region, offsets, lanes in place.careful(r, mask):
+            moved.load(region)
             words = region.words[steps]
             first = offsets // steps
             for index, (_, declared) in enumerate(pairs):
@@ -324,6 +334,7 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         raise unsupported(instruction, f"{len(sources)} registers for {count} elements")
     slot, offset = decoder.address(instruction, operands[0])
     place = Place(decoder, instruction, space, slot, offset, element, count, strength)
+    moved = decoder.move(sources, slot, loads=False, strong=strength.order != "weak")
     dtype = element.raw
     narrow = tuple(decoder.type_of(source).width_bits > element.width_bits for source in sources)
     pairs = tuple(zip(sources, narrow, strict=True))
@@ -353,9 +364,19 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
 
     def masked(r: Registers, mask: int) -> None:
         warp: Warp = r[0]
+        if not moved.keeps:
+            for region, offsets, lanes in place.careful(r, mask):
+                moved.skip_store(r, region)
+                report_access(
+                    warp, region, offsets, place.size_bytes, True, place.span, place.strength, of_lanes(lanes, mask),
+                    constant=constant,
+                )  # fmt: skip
+            return
         values = [r[source].astype(dtype) for source, _ in pairs]
         steps = place.element_bytes
         for region, offsets, lanes in place.careful(r, mask):
+            if place.tells_words:
+                moved.load(region)
             words = region.words[steps]
             first = offsets // steps
             before = words[first].tolist() if place.tells_words else ()

@@ -19,12 +19,12 @@ from tilewright.machine.lanes import FULL, UNINITIALISED, poison, predicate_mask
 from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
 from tilewright.machine.warpgroup import (
+    WARPS,
     MatrixInstruction,
     Operation,
     Warpgroup,
     WarpMatrixState,
     operand_bytes,
-    own_rows,
     settle,
     write_back,
 )
@@ -143,7 +143,7 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
         k //= 8  # an operand's row is read as bytes, each of which is eight elements
     operands = list(instruction.operands)
     registers = n // 4 if accumulator_type == "f16" else n // 2
-    accumulator = _registers(decoder, instruction, operands.pop(0), registers)
+    accumulator = decoder.interned(_registers(decoder, instruction, operands.pop(0), registers))
     a_registers: tuple[int, ...] = ()
     a_slot = -1
     a_operand = operands.pop(0)
@@ -193,9 +193,9 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
         observe = warp.cta.cluster.observe
         if observe is not None:
             actor = TensorCoreActor(operation.number)
-            rows = own_rows(operation, warp.index)
-            whole = operand_bytes(operation)
-            observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, whole, instruction.span, rows))
+            read = operand_bytes(operation)
+            rows = read.own_rows[warp.index % WARPS]
+            observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, read.whole, instruction.span, rows))
 
     return Control(act, converged=True)
 
@@ -215,6 +215,8 @@ def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction
     An accumulator that was written after a fence which follows the last wait is told apart: compilers that leave SSA
     form put copies of accumulators there (CuTe DSL does), which the assembler folds away.
     """
+    if chained and not text.a_registers:
+        return  # the accumulator is passed on, and there is nothing else
     accumulator, a_registers = set(text.accumulator), set(text.a_registers)
     held = set(warp.in_flight & (a_registers if chained else accumulator | a_registers))
     reads: set[int] = set()
@@ -259,6 +261,7 @@ def _registers(decoder: Decoder, instruction: Instruction, operand: Operand, cou
     slots = tuple(decoder.destination(instruction, item, WORD32) for item in items)
     if len(set(slots)) != count or min(slots) <= 1:
         raise unsupported(instruction, "a register appears twice")
+    decoder.accumulators.update(slots)
     # These registers are watched by the operation itself, not as plain reads and writes.
     decoder.forget(slots)
     return slots

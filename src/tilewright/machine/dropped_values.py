@@ -1,0 +1,59 @@
+"""What does a run leave undone that does without values which decide nothing, and who then needs what it lacks?
+
+What went into memory undone is remembered by region. Whoever loads a value that decides from such a region ends the run
+with `ValueNeeded`, and the caller runs it again with all values. Which values decide: `value_slice`.
+Checked by: tests/machine/test_value_slice.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.machine.lanes import UNINITIALISED, Registers
+from tilewright.machine.memory import Region
+
+
+class ValueNeeded(Exception):
+    """A value that the run has dropped would decide something."""
+
+
+@dataclass(slots=True, eq=False)
+class DroppedValues:
+    """regions: names of the regions of memory that do not hold what the kernel stored there."""
+
+    regions: set[str] = field(default_factory=set[str])
+
+    def drop(self, where: Region) -> None:
+        """Bytes of `where` were to be written, and are not."""
+        self.regions.add(where.name)
+
+    def need(self, where: Region) -> None:
+        """What `where` holds is about to be read. Raises ValueNeeded if it is not what the kernel stored."""
+        if where.name in self.regions:
+            raise ValueNeeded(where.name)
+
+
+@dataclass(slots=True, eq=False)
+class MovedValues:
+    """A load or store that may do without values. moved: registers (slots) that are stored, or that a load writes;
+    address: slot; strong: its values count in any case. keeps: whether it moves values, as `drop_values` says; dropped:
+    what is told of it."""
+
+    moved: tuple[int, ...]
+    address: int
+    loads: bool
+    strong: bool
+    dropped: DroppedValues | None
+    keeps: bool = True
+
+    def load(self, where: Region) -> None:
+        """Values of `where` are about to be loaded. Raises ValueNeeded if they are not what was stored."""
+        if self.dropped is not None:
+            self.dropped.need(where)
+
+    def skip_store(self, r: Registers, where: Region) -> None:
+        """A store is left undone. Raises TypeError for a register that was never written, as the store would."""
+        assert self.dropped is not None, "stores are left undone only where that is noted"
+        if any(r[slot] is UNINITIALISED for slot in self.moved):
+            raise TypeError("uninitialised register")
+        self.dropped.drop(where)

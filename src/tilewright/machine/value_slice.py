@@ -1,0 +1,115 @@
+"""Which values of a kernel decide nothing, so that a run that wants its events need not compute them?
+
+A value decides if a branch, a guard, an address, a descriptor or an operand of a synchronization depends on it. What
+does is found backwards from those, over registers by name and without regard to order (M. Weiser, "Program Slicing").
+All else is dropped: steps that only compute such registers give zeros instead, stores and copies of them and the tensor
+cores yield their events and move nothing. The events are those of the full run, in the same order: whatever yields,
+orders or faults is executed as it is, on values that are what they would have been. A register that was never written
+stays so, and is refused where it was refused.
+
+What went into memory undone is remembered (`dropped_values`), and a load of a value that decides from there ends the
+run. Kernels with instructions that are not in the list below (`_KNOWN`), atomic ones among them, keep all values.
+
+Not handled: values that pass through shuffles (they count as deciding). Checked by:
+tests/machine/test_value_slice.py, which compares the events with those of full runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine.dropped_values import MovedValues
+from tilewright.machine.lanes import UNINITIALISED, Lanes, Registers, poison
+from tilewright.machine.slice_operands import kind_of
+from tilewright.machine.step import Plain, Step, guarded
+
+_KNOWN = frozenset({
+    "ld", "st", "ldmatrix", "stmatrix", "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
+    "cp.async", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.mbarrier.arrive",
+    "cp.async.bulk.tensor", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group",
+    "bar.sync", "bar.arrive", "barrier.sync", "barrier.arrive", "bar.warp.sync", "barrier.cluster.arrive",
+    "barrier.cluster.wait", "mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "mbarrier.arrive.expect_tx",
+    "mbarrier.expect_tx", "mbarrier.try_wait", "mbarrier.test_wait", "fence", "fence.proxy.async",
+    "fence.mbarrier_init", "membar",
+})  # fmt: skip
+"""Rows beside arithmetic, control and hints whose values are followed."""
+
+
+def drop_values(
+    steps: Sequence[Step], instructions: Sequence[Instruction], moves: Sequence[MovedValues | None],
+    accumulators: frozenset[int], zeros: Callable[[int], Lanes],
+) -> list[Step] | None:  # fmt: skip
+    """The steps without values that decide nothing; None where all values are kept: there is an instruction that is not
+    understood, or the tensor core's results decide. moves: of each step, if it is such a load or store; accumulators:
+    slots that tensor cores write; zeros: what a dropped register holds, by slot."""
+    kinds = [kind_of(each) for each in instructions]
+    for instruction, kind in zip(instructions, kinds, strict=True):
+        understood = kind in ("compute", "collective", "control", "hint") or instruction.row in _KNOWN
+        if not understood or instruction.row == "call":
+            return None
+    deciding = _deciding(steps, kinds, moves)
+    if not deciding.isdisjoint(accumulators):
+        return None
+    found: list[Step] = []
+    for step, instruction, kind, moved in zip(steps, instructions, kinds, moves, strict=True):
+        if moved is not None and not moved.strong:
+            moved.keeps = not deciding.isdisjoint(moved.moved) if moved.loads else deciding.issuperset(moved.moved)
+        droppable = kind == "compute" and instruction.row != "mov" and isinstance(step.body, Plain) and step.writes
+        found.append(_undone(step, zeros) if droppable and deciding.isdisjoint(step.writes) else step)
+    return found
+
+
+def _deciding(steps: Sequence[Step], kinds: Sequence[str], moves: Sequence[MovedValues | None]) -> frozenset[int]:
+    """Slots of registers that decide something: those that any step reads which is not dropped if only its results are,
+    and what these are computed from."""
+    makers: dict[int, list[Step]] = {}
+    waiting: list[int] = []
+    for step, kind, moved in zip(steps, kinds, moves, strict=True):
+        if step.guard >= 0:
+            waiting.append(step.guard)
+        if kind == "compute" and isinstance(step.body, Plain):
+            for slot in step.writes:
+                makers.setdefault(slot, []).append(step)
+        elif moved is None or moved.loads or moved.strong:
+            waiting.extend(step.reads)
+        else:
+            waiting.append(moved.address)
+            waiting.extend(slot for slot in step.reads if slot not in moved.moved)
+    found: set[int] = set()
+    while waiting:
+        slot = waiting.pop()
+        if slot not in found:
+            found.add(slot)
+            for step in makers.get(slot, ()):
+                waiting.extend(step.reads)
+    return frozenset(found)
+
+
+def _undone(step: Step, zeros: Callable[[int], Lanes]) -> Step:
+    """A step that gives zeros for what it would compute; where it reads what was never written, it does what it did."""
+    assert isinstance(step.body, Plain), "only plain steps are left undone"
+    reads = tuple(sorted(step.reads - {step.guard}))
+    targets = tuple((slot, zeros(slot)) for slot in sorted(step.writes))
+    original = step.body
+
+    def full(r: Registers) -> None:
+        for slot in reads:
+            if r[slot] is UNINITIALISED:
+                original.full(r)
+                return
+        for slot, nothing in targets:
+            r[slot] = nothing[:]  # an object of its own, as any written register is
+
+    def masked(r: Registers, mask: int) -> None:
+        for slot in reads:
+            if r[slot] is UNINITIALISED:
+                original.masked(r, mask)
+                return
+        for slot, nothing in targets:
+            r[slot] = nothing[:]
+
+    body = Plain(full, masked)
+    if step.guard >= 0:
+        body = guarded(body, step.guard, step.negated, tuple((slot, poison(each.dtype)) for slot, each in targets))
+    return Step(body, step.span, step.opcode, step.guard, step.negated, step.reads, step.writes)
