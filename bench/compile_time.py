@@ -51,6 +51,14 @@ KERNELS: tuple[tuple[str, Product | Case | Grouped], ...] = (
     ("bf16, groups", LAYERS[0]),
 )
 """What is compiled: what the kernel is, and the case."""
+FEW_SLOTS: tuple[tuple[str, Product], ...] = tuple(
+    (
+        f"bf16, tiles of {rows}x{columns} in {slots} slots",
+        Product("few slots", 4096, 4096, 4096, wishes=(("tile", (rows, columns)), ("stages", slots))),
+    )
+    for rows, columns, slots in ((128, 256, 3), (128, 128, 3), (128, 128, 2))
+)
+"""Of these no lower bound is met, so that the optimum takes a search."""
 STEPS = ("decide", "lower", "prove", "emit", "prove addresses", "prove text")
 """What a table tells of ours; the sum has all of them."""
 _TRITON = """
@@ -114,7 +122,8 @@ class _Work:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.optimum and find_spec("ortools") is None:
         raise SystemExit("--optimum takes a solver: install ortools, or leave it out")
-    chosen = [each for each in KERNELS if not arguments.only or any(words in each[0] for words in arguments.only)]
+    kernels = (*KERNELS, *FEW_SLOTS) if arguments.optimum else KERNELS
+    chosen = [each for each in kernels if not arguments.only or any(words in each[0] for words in arguments.only)]
     work = [_Work(words, case, arguments.turns, arguments.optimum) for words, case in chosen]
     context = multiprocessing.get_context("spawn")
     print(heading(), flush=True)
