@@ -1,8 +1,9 @@
-"""How a tile program becomes a proven, assembled program: trace, decide, lower, prove, emit, assemble, prove again.
+"""How a tile program becomes a proven, assembled program: trace, decide, lower, prove, emit, prove again and assemble.
 
-Each step is a call of the floor that owns it, timed. A program that either proof refutes, or cannot decide, is not
-handed out: it would be a fault of this compiler, and the findings say where. One whose registers spill is decided anew
-(`driver.spills`). Checked by: tests/end_to_end/test_gemm.py.
+Each step is a call of the floor that owns it, timed; the assembler is at work while the text is proved
+(`driver.assembling`). A program that either proof refutes, or cannot decide, is not handed out: it would be a fault of
+this compiler, and the findings say where. One whose registers spill is decided anew (`driver.spills`).
+Checked by: tests/end_to_end/test_gemm.py.
 """
 
 from __future__ import annotations
