@@ -96,6 +96,7 @@ copy:
     ret;
 multiply:
     mov.u32 %r9, 0;
+    shr.u32 %r14, %r0, 7;
     setp.eq.u32 %p6, %r3, %r3;
     shr.u32 %r13, %r3, 4;
     add.u32 %r13, %r13, 4096;
@@ -110,9 +111,11 @@ again:
     wgmma.commit_group.sync.aligned;
     wgmma.wait_group.sync.aligned 1;
     add.u32 %r9, %r9, 1;
+    // The warps of a warpgroup leave together: what one has seen all have.
     ld.volatile.shared.u32 %r10, [%r3+131072];
-    setp.eq.u32 %p4, %r10, 0;
-    @%p4 bra again;
+    setp.ne.u32 %p7, %r10, 0;
+    bar.red.or.pred %p4, %r14, 128, %p7;
+    @!%p4 bra again;
     wgmma.wait_group.sync.aligned 0;
     setp.ne.u32 %p5, %r0, 128;
     @!%p5 st.global.u32 [%rd3+{next_plane}], %r9;

@@ -1,12 +1,19 @@
 """How long does a decided pipeline take, in microseconds, from the end of the launch before to its own end?
 
 One closed form for every configuration: large tiles shared or taken in turn, thin products, splits, few stages. A CTA's
-slice of the contracted axis takes the longest of multiplying it, fetching it from the L2 cache, copying it by threads
-where no tensor map describes it, and waiting for it where the ring is too short to cover memory's latency; a tile is
-its slices and its epilogue, which turns hide behind the other consumer's product. Whole waves of tiles make the loop,
-and the longer of that and of what the memory brings to all CTAs together makes the kernel; tensor cores that are busy
-everywhere lower the clock until the board's power is kept. Longest is meant softly (a norm), since nothing overlaps
-perfectly.
+slice of the contracted axis takes the longest of
+
+- multiplying it, at the tensor cores' rate or at that of the shared memory that they read;
+- fetching it from the L2 cache, or copying it by threads where no tensor map describes it;
+- what the ring holds it up: a slot is free again a copy's latency and its products after it was, and latency grows
+  with what all CTAs ask of the memory meanwhile;
+
+and, where a slot is released with its own product, what the tensor cores idle between that product's end and the next.
+A tile is its slices and its epilogue, a warpgroup's share of the tile, which turns hide behind the other consumer's
+product. Whole waves of tiles make the loop, of streamed tiles their owner's part; the first slice comes before anything
+overlaps. The longer of the loop and of what the memory brings to all CTAs together makes the kernel; tensor cores that
+are busy everywhere lower the clock until the board's power is kept. Longest is meant softly (a norm), since nothing
+overlaps perfectly.
 
 Where a multiprocessor has room for the next launch's CTAs beside this one's, they are resident, with barriers and maps
 ready, when this one ends; where it has not, a launch begins with what they would have done meanwhile.
@@ -15,8 +22,7 @@ Parameters (`TimeParameters`) are target facts, fitted to 1020 times of 20 produ
 product counting most (`python -m bench model --from bench/results/model.json --fit`, which also fits ten products and
 tells how well the other ten are foretold). It predicts for inputs that lie in device memory, launches that follow one
 another, and a clock that is not held down from outside. Not handled: grouped rows, several launches (operands that are
-written anew first), scales inside the loop, the help of idle CTAs with the last wave (streamed tiles count as whole
-ones).
+written anew first), scales inside the loop, rows of a box that lie outside the array (63 of 64 cost time).
 It checks nothing and chooses nothing by itself. Checked by: tests/synth/test_time_model.py.
 """
 
@@ -37,18 +43,20 @@ class TimeParameters:
 
     start_cycles: from the end of the launch before to the first product, and from the last store to the end.
     alone_cycles: what that takes besides where the next launch's CTAs have no room beside this one's.
-    store_bytes_per_kilocycle, scattered_bytes_per_kilocycle: how fast a tile leaves through staging, and without.
+    store_bytes_per_kilocycle, scattered_bytes_per_kilocycle: how fast what a warpgroup computed leaves through staging,
+    and without.
     turn_cycles: what passing a turn of the tensor core costs, for each tile.
     meeting_cycles: what a rendezvous of CTAs that share the contracted axis takes, for each but the first.
-    fetch_bytes_per_kilocycle: what one multiprocessor gets from the L2 cache, under the norm of a slice: neighbours'
-    requests for the same lines are joined, and what fetching adds to multiplying is in the norm.
+    taken_cycles: what taking up a streamed tile that another CTA began costs its owner.
+    fetch_bytes_per_kilocycle: what one multiprocessor gets from the L2 cache: neighbours' requests for the same lines
+    are joined, and what fetching adds to multiplying is in the norm.
     latency_cycles: from the release of a slot to its next product, when it comes from device memory.
+    loaded_permille: of the time in which memory brings what all CTAs ask for at once, what is added to that.
     read_permille: of a long copy's rate, what reading that starts and ends with each launch reaches.
     reread_permille: how many times what a wave of tiles needs beyond compulsory reads is read again, where the inputs
     outgrow the L2 cache by far.
     slice_norm_permille, memory_norm_permille, kernel_norm_permille: norms that say how well parts hide one another: of
     a slice's, of the memory's, and of the whole.
-    narrow_columns: a wgmma of fewer is bound by reading the rows' operand, which does not shrink.
     sustained_permille: of the tensor cores' rate at the highest clock, what the board's power allows of long products.
     """
 
@@ -58,14 +66,15 @@ class TimeParameters:
     scattered_bytes_per_kilocycle: float
     turn_cycles: float
     meeting_cycles: float
+    taken_cycles: float
     fetch_bytes_per_kilocycle: float
     latency_cycles: float
+    loaded_permille: float
     read_permille: float
     reread_permille: float
     slice_norm_permille: float
     memory_norm_permille: float
     kernel_norm_permille: float
-    narrow_columns: float
     sustained_permille: float
 
 
@@ -116,29 +125,43 @@ def predicted_time(
     l2_bytes = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
     dram_bytes = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
 
-    # One slice of one CTA.
-    multiply = 2 * decisions.tile_m * max(shape.multiplied, p.narrow_columns) * decisions.tile_k / operations
-    fetch = 1000 * shape.slot_bytes / p.fetch_bytes_per_kilocycle
-    wait = p.latency_cycles / max(1, decisions.stages - decisions.release_distance)
-    each = _norm((multiply, fetch, wait, copying_cycles(decisions, target)), p.slice_norm_permille)
-    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
-    product = slices * each
-
-    # Its tiles.
-    epilogue = _epilogue_cycles(decisions, shape, p)
+    # What all CTAs ask of the memory.
     workers = max(1, decisions.ctas // decisions.split)
-    waves = math.ceil(shape.tiles / workers)
-    if decisions.turns:
-        loop = waves * max(product + p.turn_cycles, (product + epilogue) / 2) + epilogue
-    else:
-        loop = waves * (product + epilogue)
-
-    # What all of them ask of the memory.
     fetched = fetched_bytes(decisions, shape)
     l2 = fetched / (l2_bytes * multiprocessors)
     missed = p.reread_permille / 1000 * _missed_bytes(decisions, shape, workers, target)
     read = (shape.compulsory_bytes + missed) / (dram_bytes * p.read_permille / 1000)
     memory = _norm((read, l2), p.memory_norm_permille)
+
+    # One slice of one CTA.
+    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
+    waves = math.ceil(shape.tiles / workers)
+    loaded_rows = 0 if decisions.computed else decisions.tile_m * decisions.products
+    multiply = _multiply_cycles(
+        (decisions.tile_m, shape.multiplied, decisions.tile_k), loaded_rows, shape.element_bytes, target
+    )
+    fetch = 1000 * shape.slot_bytes / p.fetch_bytes_per_kilocycle
+    held = (1 + decisions.release_distance) * max(multiply, fetch)
+    ring = (p.latency_cycles + held) / decisions.stages + p.loaded_permille / 1000 * read / (slices * waves)
+    each = _norm((multiply, fetch, ring, copying_cycles(decisions, target)), p.slice_norm_permille)
+    if decisions.release_distance == 0:
+        each += target.limit("latency.product_cycles") + target.limit("pipeline.restart_cycles")
+
+    # The CTA with most tiles.
+    epilogue = _epilogue_cycles(decisions, shape, p)
+    taken = 0.0
+    taken_waves = float(waves)
+    if decisions.streamed:
+        taken_waves = (shape.tiles - decisions.streamed) // workers + 1 - decisions.head_slices / slices
+        taken = p.taken_cycles
+    product = slices * each
+    if decisions.turns:
+        both = (taken_waves * product + waves * epilogue) / 2
+        loop = max(taken_waves * (product + p.turn_cycles), both) + epilogue
+    else:
+        loop = taken_waves * product + waves * epilogue
+    # The first slice comes before anything overlaps.
+    loop += taken + each
 
     flop = 2 * shape.rows * shape.columns * shape.depth * decisions.products
     ideal = flop / (operations * multiprocessors)
@@ -223,21 +246,31 @@ def least_microseconds(
     """
     (tile_m, tile_n, tile_k), (rows, columns, depth) = tile, extents
     multiprocessors = target.limit("device.multiprocessors")
-    kind = "bf16" if element_bytes == 2 else "f8"
-    operations = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
     tiles = math.ceil(rows / tile_m) * math.ceil(columns / tile_n) * batch
     slices = math.ceil(depth / (tile_k * split))
     waves = math.ceil(tiles / max(1, multiprocessors // split))
-    p = parameters_of(target)
-    loop = waves * slices * 2 * tile_m * max(tile_n, p.narrow_columns) * tile_k / operations
+    loop = waves * slices * _multiply_cycles(tile, 0, element_bytes, target)
     fetched = tiles * split * slices * (tile_m + tile_n) * tile_k * element_bytes
     l2 = fetched / (target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * multiprocessors)
-    return (p.start_cycles + max(loop, l2)) * 1e6 / target.limit("device.clock_hertz")
+    return (parameters_of(target).start_cycles + max(loop, l2)) * 1e6 / target.limit("device.clock_hertz")
+
+
+def _multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes: int, target: Target) -> float:
+    """Of a slice of (rows, columns, depth). Each wgmma of 64 rows reads those and all columns from shared memory.
+
+    loaded_rows: rows of which an operand is read from there, of every product.
+    """
+    rows, columns, depth = tile
+    kind = "bf16" if element_bytes == 2 else "f8"
+    tensor = 2 * rows * columns * depth / target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
+    shared_bytes = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
+    read_bytes = (loaded_rows + rows / target.limit("wgmma.m") * columns) * depth * element_bytes
+    return max(tensor, read_bytes / shared_bytes)
 
 
 def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape, p: TimeParameters) -> float:
     rows, columns = min(decisions.tile_m, shape.rows), min(decisions.part_n, shape.columns)
-    stored = rows * columns * shape.stored_bytes
+    stored = rows * columns * shape.stored_bytes / (1 if decisions.turns else decisions.consumers)
     if all(store.path == "tma" for store in decisions.stores):
         cycles = 1000 * stored / p.store_bytes_per_kilocycle
     else:
