@@ -26,9 +26,10 @@ from itertools import pairwise, product
 from math import lcm
 
 from tilewright.contract.structured_relevance import Relevance, relevance
-from tilewright.contract.structured_run import Run, Trouble
+from tilewright.contract.structured_run import Run
 from tilewright.contract.structured_scalar import Atoms, NotPeriodic
 from tilewright.contract.structured_snapshot import snapshot
+from tilewright.contract.structured_state import Trouble
 from tilewright.contract.structured_values import NotFollowed
 from tilewright.contract.structured_walk import Choice, Dialects, Distance, Program, Stretch
 from tilewright.contract.structured_word import Mark, Symbol, Word

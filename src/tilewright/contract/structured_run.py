@@ -11,104 +11,25 @@ Checked by: tests/contract/test_structured_run.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
+from tilewright.contract.structured_accesses import conflict_code, covers, overlap
+from tilewright.contract.structured_end import explain_deadlock, judge_agent_end, judge_exit
+from tilewright.contract.structured_state import (
+    AgentState,
+    BarrierState,
+    Clock,
+    Record,
+    Track,
+    Trouble,
+    WaitRecord,
+    barrier_name,
+    join,
+    known_phases,
+)
 from tilewright.contract.structured_word import Barrier, Region, Step, Word
 
-Track = tuple[str, Hashable]
-Clock = dict[Track, int]
-
 _ENGINES = frozenset({"load", "store", "dot", "mma"})
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A rule that is broken: at a line, in conflict with another (0: none). exact: false where it may be due to memory
-    that is told apart too coarsely."""
-
-    code: str
-    message: str
-    line: int
-    other: int = 0
-    steps: tuple[str, ...] = ()
-    exact: bool = True
-
-
-@dataclass(slots=True)
-class Record:
-    """An access. kind: "thread", "load", "store", "dot", "mma", "copy"; it is done for a clock that has `value` on
-    `track`."""
-
-    region: Region
-    writes: bool
-    kind: str
-    agent: str
-    track: Track
-    value: int
-    line: int
-
-
-@dataclass(slots=True)
-class WaitRecord:
-    target: int
-    agent: str
-    time: int
-    line: int
-
-
-@dataclass(slots=True)
-class BarrierState:
-    """count: arrivals of a phase; pending: that are missing; bytes: expected and not yet brought; done: phases complete
-    since the first init, base: of those before the last init."""
-
-    count: int
-    pending: int
-    line: int
-    init: tuple[str, int]
-    done: int = 0
-    base: int = 0
-    bytes: int = 0
-    live: bool = True
-    gathering: Clock = field(default_factory=dict[Track, int])
-    released: Clock = field(default_factory=dict[Track, int])
-    waits: list[WaitRecord] = field(default_factory=list[WaitRecord])
-    users: dict[str, int] = field(default_factory=dict[str, int])
-    expect_line: int = 0
-    arrive_line: int = 0
-    load_line: int = 0
-
-
-@dataclass(slots=True)
-class AgentState:
-    word: Word
-    clock: Clock
-    position: int = 0
-    time: int = 0
-    dots: int = 0
-    stores: int = 0
-    stores_committed: int = 0
-    copies: int = 0
-    store_groups: list[int] = field(default_factory=list[int])
-    copy_groups: list[int] = field(default_factory=list[int])
-    mmas: int = 0
-    committed: int = 0
-    running: bool = False
-    done: bool = False
-    lines: dict[str, int] = field(default_factory=dict[str, int])
-    watched: list[Callable[[Run, int], None]] = field(default_factory=list["Callable[[Run, int], None]"])
-    released: bool = False
-    registers_fenced: bool = False
-    elected: Clock = field(default_factory=dict[Track, int])
-    dot_times: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    who: str = ""
-
-
-def join(clock: Clock, other: Mapping[Track, int]) -> None:
-    """Learn all that `other` knows."""
-    for track, value in other.items():
-        if clock.get(track, 0) < value:
-            clock[track] = value
 
 
 class Run:
@@ -143,9 +64,9 @@ class Run:
         if self.stopped:
             return
         if all(state.done or not state.running for state in self.agents.values()):
-            self._at_exit()
+            judge_exit(self)
         else:
-            self._deadlock()
+            explain_deadlock(self)
 
     def _advance(self, state: AgentState) -> bool:
         moved = False
@@ -160,7 +81,7 @@ class Run:
             if steps[state.position - 1].kind == "spawn":
                 return True
         state.done = True
-        self._at_end(state)
+        judge_agent_end(self, state)
         return True
 
     def report(
@@ -319,20 +240,17 @@ class Run:
 
     # ------------------------------------------------------------ mbarriers
 
-    def _name(self, barrier: Barrier) -> str:
-        return f"{barrier[0]}[{barrier[1]}]"
-
     def _live(self, state: AgentState, step: Step) -> BarrierState | None:
         """The barrier of a step, if it is there for this agent."""
         barrier = step.barrier
         assert barrier is not None
         found = self.barriers.get(barrier)
         if found is None or not found.live:
-            self.report("MB101", f"barrier {self._name(barrier)} is used and not initialised", step.line, fatal=True)
+            self.report("MB101", f"barrier {barrier_name(barrier)} is used and not initialised", step.line, fatal=True)
             return None
         agent, time = found.init
         if state.clock.get(("time", agent), 0) < time:
-            self.report("MB104", f"barrier {self._name(barrier)} may not be initialised yet", step.line, found.line)
+            self.report("MB104", f"barrier {barrier_name(barrier)} may not be initialised yet", step.line, found.line)
         return found
 
     def _init(self, state: AgentState, step: Step) -> None:
@@ -340,13 +258,13 @@ class Run:
         assert barrier is not None
         found = self.barriers.get(barrier)
         if not 1 <= step.value < 1 << 20:
-            self.report("MB201", f"barrier {self._name(barrier)} counts {step.value} arrivals", step.line, fatal=True)
+            self.report("MB201", f"barrier {barrier_name(barrier)} counts {step.value} arrivals", step.line, fatal=True)
             return
         if found is None:
             self.barriers[barrier] = BarrierState(step.value, step.value, step.line, (state.who, state.time))
             return
         if found.live:
-            message = f"barrier {self._name(barrier)} is initialised again"
+            message = f"barrier {barrier_name(barrier)} is initialised again"
             self.report("MB103", message, step.line, found.line, fatal=True)
             return
         found.count = found.pending = step.value
@@ -357,7 +275,7 @@ class Run:
         found = self._live(state, step)
         if found is None or step.barrier is None:
             return
-        name = self._name(step.barrier)
+        name = barrier_name(step.barrier)
         for agent, time in found.users.items():
             if state.clock.get(("time", agent), 0) < time:
                 self.report("MB103", f"barrier {name} is invalidated while {agent} may use it", step.line)
@@ -370,10 +288,6 @@ class Run:
         found.live = False
         found.waits, found.users = [], {}
 
-    def _known(self, state: AgentState, found: BarrierState, barrier: Barrier) -> int:
-        """How many phases the agent knows to be complete."""
-        return max(state.clock.get(("phase", barrier), 0), found.base)
-
     def _wait(self, state: AgentState, step: Step) -> bool:
         found = self._live(state, step)
         barrier = step.barrier
@@ -382,10 +296,10 @@ class Run:
         if step.value not in (0, 1):
             self.report("MB212", f"parity {step.value} is waited for", step.line, fatal=True)
             return False
-        known = self._known(state, found, barrier)
+        known = known_phases(state, found, barrier)
         target = known if (known - found.base) % 2 == step.value else known - 1
         if found.done >= target + 2:
-            message = f"barrier {self._name(barrier)} may be a phase ahead of what is waited for"
+            message = f"barrier {barrier_name(barrier)} may be a phase ahead of what is waited for"
             self.report("MB108", message, step.line, found.arrive_line, fatal=True)
             return False
         if found.done < target + 1:
@@ -407,13 +321,13 @@ class Run:
             return
         name = state.who
         found.users[name] = state.time
-        if self._known(state, found, barrier) < found.done:
+        if known_phases(state, found, barrier) < found.done:
             self._early(state, found, step, "an arrival")
             return
         count = step.value if step.kind in ("arrive", "copy_arrive") else 0 if step.kind == "expect_only" else 1
         if count > found.pending:
             message = f"{count} arrivals come where {found.pending} of {found.count} are missing"
-            self.report("MB106", f"barrier {self._name(barrier)}: {message}", step.line, found.line, fatal=True)
+            self.report("MB106", f"barrier {barrier_name(barrier)}: {message}", step.line, found.line, fatal=True)
             return
         found.pending -= count
         if step.kind.startswith("expect"):
@@ -436,7 +350,7 @@ class Run:
     def _early(self, state: AgentState, found: BarrierState, step: Step, what: str) -> None:
         """Something may count in the phase before: what explains it best?"""
         assert step.barrier is not None
-        name = self._name(step.barrier)
+        name = barrier_name(step.barrier)
         if step.kind == "load" and found.expect_line:
             message = f"barrier {name}: the phase ends before this copy, whose bytes it does not expect"
             self.report("TX101", message, step.line, found.expect_line, fatal=True)
@@ -455,7 +369,7 @@ class Run:
         found.load_line = step.line
         for region in step.regions:
             self._access(state, step, region, True, "load", ("phase", barrier), found.done + 1)
-        if self._known(state, found, barrier) < found.done:
+        if known_phases(state, found, barrier) < found.done:
             self._early(state, found, step, "a copy")
             return
         found.bytes -= step.value
@@ -468,7 +382,9 @@ class Run:
             return
         for wait in found.waits:
             if wait.target == found.done - 1 and found.gathering.get(("time", wait.agent), 0) < wait.time:
-                message = f"barrier {self._name(barrier)} may end the next phase before this wait sees the one it means"
+                message = (
+                    f"barrier {barrier_name(barrier)} may end the next phase before this wait sees the one it means"
+                )
                 self.report("MB108", message, wait.line, found.arrive_line)
         found.done += 1
         found.waits = [wait for wait in found.waits if wait.target >= found.done - 1]
@@ -487,7 +403,7 @@ class Run:
         name = state.word.agent
         kept: list[Record] = []
         for record in records:
-            touches = _overlap(record.region, region)
+            touches = overlap(record.region, region)
             if touches and (writes or record.writes) and clock.get(record.track, 0) < record.value:
                 in_order = kind == record.kind == "mma" and record.agent == name
                 if not in_order:
@@ -495,7 +411,7 @@ class Run:
             elif touches and self._lacks_fence(record, kind, clock):
                 message = f"{region.allocation}: an engine uses bytes that threads wrote, with no proxy fence"
                 self.report("PX101", message, step.line, record.line)
-            replaced = touches and _covers(region, record.region)
+            replaced = touches and covers(region, record.region)
             if replaced and (writes or (not record.writes and record.track == track)):
                 continue
             kept.append(record)
@@ -509,102 +425,9 @@ class Run:
         return clock.get(("fence", record.agent), 0) < record.value
 
     def _conflict(self, record: Record, region: Region, writes: bool, kind: str, name: str, step: Step) -> None:
-        code, words = _conflict_code(record, region, writes, kind, name, step)
+        code, words = conflict_code(record, region, writes, kind, name, step)
         message = f"{region.allocation}: {words}"
         self.report(code, message, step.line, record.line, exact=region.exact and record.region.exact)
-
-    # ------------------------------------------------------------ ends
-
-    def _at_end(self, state: AgentState) -> None:
-        """An agent is done: what it started must be done, or waited for by somebody."""
-        name = state.word.agent
-        clock = {**state.clock}
-        join(clock, state.elected)
-        if clock.get(("dot", name), 0) < state.dots:
-            self.report("WG103", "a wgmma may be in flight when its warps end", state.lines["dot"])
-        if state.stores_committed < state.stores:
-            self.report("BG101", "a store is in no committed group when its warps end", state.lines["store"])
-        elif clock.get(("read by store", name), 0) < state.stores:
-            message = "a store may still read shared memory when the warps that issued it end"
-            self.report("BG102", message, state.lines["store"])
-        if state.committed < state.mmas:
-            self.report("TC114", "no commit follows a tensor-core operation", state.lines["mma"])
-
-    def _at_exit(self) -> None:
-        """The kernel is done: nothing may be in flight, no phase half complete."""
-        last: Clock = {}
-        for state in self.agents.values():
-            join(last, state.clock)
-            join(last, state.elected)
-        for barrier, found in self.barriers.items():
-            if found.live and (found.pending != found.count or found.bytes):
-                code = "TX101" if found.pending == found.count else "MB110"
-                message = f"barrier {self._name(barrier)} is left in the middle of a phase"
-                self.report(code, message, found.expect_line or found.arrive_line)
-        for records in self.records.values():
-            for record in records:
-                if last.get(record.track, 0) >= record.value:
-                    continue
-                match record.kind:
-                    case "load":
-                        self.report("TM103", "nobody waits for this copy before the kernel ends", record.line)
-                    case "copy":
-                        self.report("BG104", "nobody waits for this cp.async before the kernel ends", record.line)
-                    case "mma":
-                        self.report("TC119", "nobody waits for the commit of this operation", record.line)
-                    case _:
-                        pass
-
-    def _deadlock(self) -> None:
-        """Nobody can move: the wait whose barrier lacks what nobody can bring explains it best."""
-        causes: list[tuple[int, str, str, int, int]] = []
-        told: list[str] = []
-        for name, state in self.agents.items():
-            if not state.running or state.done:
-                continue
-            step = state.word.steps[state.position]
-            if step.barrier is None or step.kind != "wait":
-                continue
-            found = self.barriers[step.barrier]
-            at = self._name(step.barrier)
-            told.append(f"{name} waits at line {step.line} for barrier {at}, parity {step.value}")
-            causes.append(self._cause(state, step, found))
-        code, message, line, other = "LV102", "agents wait for each other", 0, 0
-        if causes:
-            _, code, message, line, other = min(causes)
-        self.troubles.setdefault((code, line), Trouble(code, message, line, other, tuple(told)))
-
-    def _cause(self, state: AgentState, step: Step, found: BarrierState) -> tuple[int, str, str, int, int]:
-        barrier = step.barrier
-        assert barrier is not None
-        at = f"barrier {self._name(barrier)}"
-        if not found.pending and found.bytes:
-            off = f"{abs(found.bytes)} {'more' if found.bytes > 0 else 'fewer'}"
-            message = f"{at} expects {off} bytes than the phase's copies bring: the wait never ends"
-            return 0, "TX104", message, found.expect_line, step.line
-        coming = [
-            other.word.agent
-            for other in self.agents.values()
-            if not other.done and any(_signals(later, barrier) for later in other.word.steps[other.position :])
-        ]
-        missing = f"{found.pending} of {found.count} arrivals of its phase"
-        if found.bytes < 0:
-            return (
-                1,
-                "TX104",
-                f"{at} is brought bytes that nobody expects; the wait never ends",
-                found.load_line,
-                step.line,
-            )
-        if not coming:
-            return 2, "MB113", f"{at} lacks {missing}, which nobody brings: the wait never ends", step.line, found.line
-        if found.pending != found.count:
-            return 3, "MB113", f"{at} lacks {missing}: the wait never ends", step.line, found.line
-        if self._known(state, found, barrier) == found.base and step.value == 0:
-            filler = _fills_after(state)
-            message = f"the wait at {at} is for a phase that only follows what comes after it"
-            return (4 if filler else 5), "MB114", message, step.line, found.line
-        return 6, "LV102", f"the wait at {at} is for agents that wait themselves", step.line, found.arrive_line
 
 
 def _waited(groups: list[int], pending: int) -> tuple[int, list[int]]:
@@ -612,59 +435,3 @@ def _waited(groups: list[int], pending: int) -> tuple[int, list[int]]:
     if pending >= len(groups):
         return 0, groups
     return groups[len(groups) - 1 - pending], groups[len(groups) - pending :] if pending else []
-
-
-def _signals(step: Step, barrier: Barrier) -> bool:
-    return step.barrier == barrier and step.kind in ("arrive", "expect", "commit", "copy_arrive")
-
-
-def _fills_after(state: AgentState) -> bool:
-    """Is the next thing that the agent does after its wait a copy or an operation of its own?"""
-    for step in state.word.steps[state.position + 1 : state.position + 6]:
-        if step.kind in ("load", "expect", "mma", "copy"):
-            return True
-        if step.kind == "wait":
-            return False
-    return False
-
-
-def _overlap(one: Region, other: Region) -> bool:
-    return all(a[0] < b[1] and b[0] < a[1] for a, b in zip(one.box, other.box, strict=True))
-
-
-def _covers(one: Region, other: Region) -> bool:
-    """Is all of `other` in `one`?"""
-    if not one.exact and one.box != other.box:
-        return False
-    return all(a[0] <= b[0] and b[1] <= a[1] for a, b in zip(one.box, other.box, strict=True))
-
-
-def _conflict_code(record: Record, region: Region, writes: bool, kind: str, name: str, step: Step) -> tuple[str, str]:
-    """The rule that two unordered accesses break, and what happens."""
-    freed = step.kind == "free"
-    match record.kind:
-        case "load":
-            if kind == "load":
-                return "TM102", "two copies write the same bytes and nothing orders them"
-            return "MB111", "bytes of a copy are used before the phase that reports them"
-        case "dot":
-            return "WG105", "shared memory is overwritten while a wgmma may still read it"
-        case "mma" if region.tensor:
-            if freed:
-                return "TC103", "tensor memory is given up while an operation may still use it"
-            if kind == "mma" and record.agent != name:
-                return "TC118", "two agents' operations use the same tensor memory and nothing orders them"
-            return "TC107", "the result of a tensor-core operation is touched before it is complete"
-        case "mma":
-            return "TC110", "shared memory is overwritten while a tensor-core operation may still read it"
-        case "store":
-            return "BG103", "bytes of a bulk store are overwritten before it has read them"
-        case "copy":
-            return "BG105", "bytes of a cp.async are used before it is waited for"
-        case _:
-            if region.tensor:
-                return "TC118", "two agents use the same tensor memory and nothing orders them"
-            if kind == "thread":
-                return "NB101", f"{name} and {record.agent} use the same bytes and nothing orders them"
-            verb = "overwrites" if writes else "reads"
-            return "TM101", f"an engine {verb} bytes that {record.agent} may still use"

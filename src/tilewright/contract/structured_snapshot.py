@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from tilewright.contract.structured_run import Clock, Record, Run, Track
+from tilewright.contract.structured_run import Run
+from tilewright.contract.structured_state import Clock, Record, Track
 from tilewright.contract.structured_word import GROUPS_PENDING_MAX
 
 LATE = 2

@@ -19,7 +19,7 @@ from tilewright.base.span import Span
 from tilewright.contract.structured_grid_order import grid_order_doubt
 from tilewright.contract.structured_nvgpu import NVGPU, block_threads, warpgroups
 from tilewright.contract.structured_proof import StructuredVerdict, prove
-from tilewright.contract.structured_run import Trouble
+from tilewright.contract.structured_state import Trouble
 from tilewright.contract.structured_ttgir import TTGIR
 from tilewright.contract.structured_values import OPAQUE, Environment
 from tilewright.contract.structured_walk import Program, Walk
