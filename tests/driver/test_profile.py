@@ -15,10 +15,16 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, Launch, LaunchPlan
 from tilewright.driver.kernels import matmul_kernel
+from tilewright.driver.predicted import predicted_microseconds
 from tilewright.driver.profile import METRICS, find_ncu, ncu_command, profile_report, read_table, run_ncu
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile_facts import the_program
 from tilewright.report.profile import KernelProfile
 from tilewright.runtime.bundle import Bundle
+from tilewright.synth.decide import decide
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
 
 DATA = Path(__file__).parent.parent / "data" / "profile"
 
@@ -80,6 +86,23 @@ def test_predictions_stand_beside_the_counters(kernel: KernelProfile) -> None:
     assert rows["L2 to multiprocessors"].predicted == rows["L2 to multiprocessors"].measured == 512 * 64 * 384 * 128
     assert rows["registers of a thread"].predicted == rows["registers of a thread"].measured == 168
     assert rows["cycles of tensor cores"].measured == pytest.approx(0.9014 * 284_340, rel=1e-3)
+
+
+def test_the_time_that_a_compiled_program_foretells_stands_beside_the_measured_one() -> None:
+    kernel, dims = matmul_kernel, {"M": 4096, "N": 4096, "K": 4096}
+    program = the_program(trace(kernel, dims, {name: Element.BF16 for name in "abc"}, {"b": (1, 4096)}))
+    decisions = decide(program, target("sm_90a"), Wanted())
+    predicted = predicted_microseconds(program, decisions, target("sm_90a"))
+    assert isinstance(decisions, PipelineDecisions)
+    assert predicted is not None and predicted > 2 * 4096**3 / 1e15 * 1e6
+    copied = replace(decisions, a=replace(decisions.a, materialized=1))
+    assert predicted_microseconds(program, copied, target("sm_90a")) is None
+
+    bundle = bundle_of(4096, 4096, 4096)
+    bundle = replace(bundle, facts={**bundle.facts, "predicted_microseconds": predicted})
+    (found,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    (row,) = [each for each in found.compared if each.name == "time"]
+    assert (row.predicted, row.unit) == (predicted, "us") and row.measured == pytest.approx(179.328)
 
 
 def test_a_cluster_fetches_shared_operands_once() -> None:

@@ -25,6 +25,7 @@ from tilewright.contract.typestate import judge
 from tilewright.driver.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.assembling import assembling, is_known_to_spill
 from tilewright.driver.collector import collector_paused
+from tilewright.driver.predicted import predicted_microseconds
 from tilewright.driver.reproof import reprove
 from tilewright.driver.schedule_proof import settle_schedule
 from tilewright.driver.spills import spilled, without_spills
@@ -128,6 +129,9 @@ class Compilation:
             facts["assembler"] = self.assembly.version
             facts["registers"] = self.assembly.registers
             facts["spill_bytes"] = self.assembly.spill_bytes
+        predicted = predicted_microseconds(the_program(self.tile), self.decisions, target_named(self.target))
+        if predicted is not None:
+            facts["predicted_microseconds"] = predicted
         return Bundle(
             self.name,
             self.target,

@@ -329,6 +329,9 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
         return
     launch_registers = numbers["launch_registers"]
     yield Compared("registers of a thread", launch_registers, counters.get(_REGISTERS), "", "what was asked for")
+    predicted = bundle.facts.get("predicted_microseconds")
+    if isinstance(predicted, float) and _TIME in counters:
+        yield Compared("time", predicted, counters[_TIME] / 1e3, "us", "the model of launches that follow one another")
     extents = _extents(bundle)
     # Of groups the sizes are not known here; batches and several products are not what the model is of.
     if extents is None or any(decisions.get(name) for name in ("grouping", "batch", "more_b")):
