@@ -14,6 +14,8 @@ from tilewright.base.element import Element
 from tilewright.base.plan import PointerParam
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate import verify
+from tilewright.driver.compile import compile_kernel
+from tilewright.driver.kernels import matmul_kernel
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir import ac
 from tilewright.machine.run import run_launch
@@ -122,3 +124,17 @@ def resized(op: ac.BufferOp) -> None:
 )
 def test_a_buffer_that_does_not_serve_is_refused(edit):
     assert not edited(edit)
+
+
+@pytest.mark.parametrize("dims", [(257, 129, 72), (65, 33, 72)])
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+def test_words_past_the_edge_are_not_read_either(dims, element):
+    """Nobody has written them: the proof of the text refuses such a read, though nothing comes of it."""
+    compiled = compile_kernel(
+        matmul_kernel,
+        dims=dict(zip("MNK", dims, strict=True)),
+        dtype={"a": "bf16", "b": "bf16", "c": element},
+        strides={"b": (1, dims[2])},
+        assembled=False,
+    )
+    assert isinstance(compiled.text_proof, Proven)

@@ -183,14 +183,17 @@ def _store_chunk(rows: _Rows, plan: _WordPlan, block: int, begin: int, width: in
         inside = text.into("pred", "setp.gt.and.s32", left, row, end.within)
         target = constant_address(text, end.address, offset)
         if len(places) == 1:
-            word = text.into("b32", "ld.shared.b32", f"[{places[0]}+{row * _ROW_BYTES}]")
+            word = text.into("b32", "ld.shared.b32", f"[{places[0]}+{row * _ROW_BYTES}]", guard=inside)
             text.emit("st.global.b32", target, word, guard=inside)
             continue
-        low, high = (text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]") for place in places)
-        text.emit("st.global.b32", target, text.into("b32", "mov.b32", f"{{{low}, {high}}}"), guard=inside)
+        low, high = (
+            text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]", guard=inside) for place in places
+        )
+        word = text.into("b32", "mov.b32", f"{{{low}, {high}}}", guard=inside)
+        text.emit("st.global.b32", target, word, guard=inside)
         alone = text.into("pred", "setp.gt.and.s32", left, row, end.alone)
         place = _swizzled(rows, end.single_offset, row)
-        single = text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]")
+        single = text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]", guard=alone)
         text.emit("st.global.b16", constant_address(text, end.single_address, offset), single, guard=alone)
 
 
