@@ -15,6 +15,7 @@ Reported beside: each case with its plan, and the time of each of its launches a
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import statistics
 import time
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from bench import suite
+from bench.cublaslt_trials import Trials
 from bench.device_state import Sampler
 from bench.gemm_suites import Product, Wishes
 from bench.interleaved import Contender, captured, replay_milliseconds, sets_for
@@ -173,14 +175,17 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = tuple(arguments.peer or NAMES)
     if "triton" in wanted:
         _warm_triton(cases, arguments.jobs)
+    trials = Trials() if "cublasLt" in wanted else None
     sampler = Sampler()
     rows: list[dict[str, object]] = []
     begin = time.perf_counter()
     print(suite.heading(), flush=True)
     for case in cases:
-        rows.append(measure(torch, case, arguments, wanted, sampler))
+        rows.append(measure(torch, case, arguments, wanted, sampler, trials))
         print(suite.line_of(rows[-1]), flush=True)
         torch.cuda.empty_cache()
+    if trials is not None:
+        trials.close()
     return suite.finish(
         part_name("cliffs", arguments.part), "cliffs", rows, arguments.results, time.perf_counter() - begin
     )
@@ -233,9 +238,14 @@ def matrix(torch: Any, rows: int, columns: int, view: View, dtype: Any) -> Any:
 
 
 def measure(
-    torch: Any, case: Case, arguments: argparse.Namespace, wanted: Sequence[str], sampler: Sampler
+    torch: Any,
+    case: Case,
+    arguments: argparse.Namespace,
+    wanted: Sequence[str],
+    sampler: Sampler,
+    trials: Trials | None = None,
 ) -> dict[str, object]:
-    """One case's row."""
+    """One case's row. trials: where cublasLt's algorithms are called first."""
     row: dict[str, object] = {
         "case": case.name,
         "shape": [case.m, case.n, case.k],
@@ -261,6 +271,7 @@ def measure(
     peers, absent = peers_of(
         torch, product, Arrays(pairs), sets=sets, wanted=wanted,
         output=lambda: matrix(torch, m, n, case.c, dtype), seconds=arguments.tuning_seconds,
+        timer=functools.partial(trials.milliseconds, case) if trials is not None else None,
     )  # fmt: skip
     row |= suite.raced(
         torch, [ours, *peers], absent, pairs[0], lambda: pairs[0][0].double() @ pairs[0][1].double(),

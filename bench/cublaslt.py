@@ -6,11 +6,12 @@ for as its column-major transpose: cublasLt's A is our b, its B our a. Everythin
 workspace, every reduction scheme, up to 32 algorithms. Source: cuBLAS documentation, section "Using the cublasLt API";
 values of the enumerations from `cublasLt.h` of CUDA 13.
 
-Of odd strides the list holds algorithms that take thousands of times as long as its best: seconds each, and a kernel
-that runs cannot be stopped. So each is called first on a corner of the same matrices (`corner_extents`: the same
+Of odd strides the list holds algorithms that take thousands of times as long as its best, or do not return, and a
+kernel that runs cannot be stopped. So each is called first on a corner of the same matrices (`corner_extents`: the same
 pointers, rows apart and remainders, a few tiles), and one that takes far longer there than the quickest did is not
-called on the whole. Tuning may also be given a number of seconds, after which what is left of the list, in the
-heuristics' order, is not tried. What was tried, and how long that took, is in the contender's notes.
+called on the whole; and first calls may be another process's (`cublaslt_trials`). Tuning may also be given a number of
+seconds, after which what is left of the list, in the heuristics' order, is not tried. What was tried, and how long that
+took, is in the contender's notes.
 Not handled: batches, epilogues.
 """
 
@@ -45,6 +46,8 @@ CORNER_EXTENT = 256
 SLOW_CORNER = 30.0
 """An algorithm that takes so many times the quickest's time on the corner is not tried on the whole: on so few tiles
 all that are any good take about as long as a launch."""
+MOST_STOPPED = 2
+"""So many algorithms of a list that do not return are met before the rest is given up."""
 _COMPUTE_32F = 68
 _R_32F = 0
 _TYPES = {"bfloat16": 14, "float16": 2, "float32": 0, "float8_e4m3fn": 28, "float8_e5m2": 29}
@@ -61,6 +64,10 @@ _CONFIG = {"id": 0, "tile": 1, "split_k": 2, "reduction": 3, "swizzle": 4, "cust
 
 class CublasError(RuntimeError):
     """A call of cublasLt that did not succeed."""
+
+
+class DidNotReturn(CublasError):
+    """A call whose process was ended."""
 
 
 class _Algorithm(ctypes.Structure):
@@ -290,6 +297,11 @@ def _alignment(arrays: Sequence[Any]) -> int:
     return alignment
 
 
+Timer = Callable[[int, bool, float], float]
+"""Milliseconds of one call of the algorithm at a place of a list, on the whole or on the corner: the shorter of two, or
+the first where that took longer than the last argument. Raises CublasError, or DidNotReturn."""
+
+
 def best(
     torch: Any,
     pairs: Sequence[tuple[Any, Any]],
@@ -300,20 +312,22 @@ def best(
     fast_accumulation: bool = False,
     name: str = "cublasLt",
     seconds: float = math.inf,
+    timer: Timer | None = None,
 ) -> Contender:
     """The fastest of the list as a contender. Each is timed on its own, and the three fastest again in turns.
 
-    seconds: no algorithm is begun that long after the first one. Raises CublasError where none runs.
+    seconds: no algorithm is begun that long after the first one; timer: how each is called first (default: here).
+    Raises CublasError where none runs.
     """
     begin = time.perf_counter()
     plan = Plan(torch, pairs, output, scales=scales, fast_accumulation=fast_accumulation)
     offered = plan.candidates()
-    found = tried_in_order(
-        offered,
-        lambda call, hopeless: event_milliseconds(torch, call, hopeless),
-        seconds=seconds,
-        clock=time.perf_counter,
-    )
+
+    def here(place: int, whole: bool, hopeless: float) -> float:
+        candidate = offered[place]
+        return event_milliseconds(torch, candidate.call if whole else candidate.corner, hopeless)
+
+    found = tried_in_order(len(offered), timer or here, seconds=seconds, clock=time.perf_counter)
     batch = max(2, min(sets, 8))
     timed: list[tuple[float, int, Candidate]] = []
     for place in found.worthy:
@@ -338,6 +352,7 @@ def best(
         "chosen": place,
         "tried": found.tried,
         "slow_on_the_corner": found.slow_on_the_corner,
+        "stopped": found.stopped,
         "tuning_seconds": round(time.perf_counter() - begin, 2),
         "configuration": chosen.configuration,
         "library": version(),
@@ -351,47 +366,46 @@ def best(
 @dataclass(frozen=True, slots=True)
 class Tried:
     """What came of calling a list's algorithms once. worthy: places of those worth timing; tried: how many were called
-    at all; slow_on_the_corner: how many of them on the corner alone; refusals: cublasLt's words."""
+    at all; slow_on_the_corner: how many of them on the corner alone; stopped: how many did not return; refusals:
+    cublasLt's words."""
 
     worthy: tuple[int, ...]
     tried: int
     slow_on_the_corner: int
+    stopped: int
     refusals: tuple[str, ...]
 
 
-def tried_in_order(
-    offered: Sequence[Candidate],
-    milliseconds: Callable[[Callable[[int], object], float], float],
-    *,
-    seconds: float,
-    clock: Callable[[], float],
-) -> Tried:
-    """Call each of a list on the corner and then, where it was not slow there, on the whole; keep what takes little
-    longer than the best. milliseconds: times a call, at most twice, and once where it took longer than its second
-    argument; clock: in seconds. The first algorithm is tried in any case."""
+def tried_in_order(count: int, timer: Timer, *, seconds: float, clock: Callable[[], float]) -> Tried:
+    """Call each of a list of `count` on the corner and then, where it was not slow there, on the whole; keep what takes
+    little longer than the best. The first is tried in any case; after MOST_STOPPED that do not return, or after
+    `seconds` by `clock`, the rest is left out."""
     times: dict[int, float] = {}
     refusals: list[str] = []
     quickest = fastest = math.inf
-    tried = slow = 0
+    tried = slow = stopped = 0
     begin = clock()
-    for place, candidate in enumerate(offered):
-        if place and clock() - begin > seconds:
+    for place in range(count):
+        if stopped == MOST_STOPPED or (place and clock() - begin > seconds):
             break
         tried += 1
         try:
-            corner = milliseconds(candidate.corner, math.inf)
-        except CublasError:
-            # A split of the contracted axis may be too fine for so short a one.
-            corner = 0.0
-        quickest = min(quickest, corner or math.inf)
-        if corner > SLOW_CORNER * quickest:
-            slow += 1
-            continue
-        try:
-            times[place] = milliseconds(candidate.call, SLOW * fastest + LOADING_MILLISECONDS)
+            try:
+                corner = timer(place, False, math.inf)
+            except DidNotReturn:
+                raise
+            except CublasError:
+                # A split of the contracted axis may be too fine for so short a one.
+                corner = 0.0
+            quickest = min(quickest, corner or math.inf)
+            if corner > SLOW_CORNER * quickest:
+                slow += 1
+                continue
+            times[place] = timer(place, True, SLOW * fastest + LOADING_MILLISECONDS)
+            fastest = min(fastest, times[place])
+        except DidNotReturn:
+            stopped += 1
         except CublasError as error:
             refusals.append(str(error))
-            continue
-        fastest = min(fastest, times[place])
     worthy = tuple(place for place, taken in times.items() if taken <= NEAR * fastest + NEAR_MILLISECONDS)
-    return Tried(worthy, tried, slow, tuple(refusals))
+    return Tried(worthy, tried, slow, stopped, tuple(refusals))

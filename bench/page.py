@@ -200,12 +200,12 @@ def _tuning(rows: list[dict[str, Any]]) -> Iterator[str]:
         if name.startswith("cublasLt") and "tuning_seconds" in each["notes"]
     ]
     offered, tried = sum(note["offered"] for note in notes), sum(note["tried"] for note in notes)
-    corner = sum(note["slow_on_the_corner"] for note in notes)
+    corner, stopped = (sum(note.get(name, 0) for note in notes) for name in ("slow_on_the_corner", "stopped"))
     if tried < offered or corner:
         yield (
             f"cublasLt, tuned: {tried} of {offered} algorithms of {len(notes)} lists in "
             f"{sum(note['tuning_seconds'] for note in notes):.0f} s; {corner} of those were far slower than others\n"
-            "on a corner of the product and not called on the whole (`bench/cublaslt.py`).\n"
+            f"on a corner of the product and not called on the whole, {stopped} did not return (`bench/cublaslt.py`).\n"
         )
 
 

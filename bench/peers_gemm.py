@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.gemm_suites import Product
 from bench.interleaved import Contender
+
+if TYPE_CHECKING:
+    from bench.cublaslt import Timer
 
 NAMES = ("torch", "cublasLt", "triton")
 
@@ -59,13 +62,15 @@ def peers_of(
     wanted: Sequence[str] = NAMES,
     output: Callable[[], Any] | None = None,
     seconds: float = math.inf,
+    timer: Timer | None = None,
 ) -> tuple[list[Contender], list[Absent]]:
     """The peers that can run this product, each with an output of its own. output: makes one (default: dense rows);
-    seconds: how long into cublasLt's tuning algorithms of its list are still begun."""
+    seconds: how long into cublasLt's tuning algorithms of its list are still begun; timer: how they are called
+    first."""
     fresh = output or (lambda: empty_result(torch, product))
     makers: dict[str, Callable[[], list[Contender]]] = {
         "torch": lambda: _torch(torch, product, arrays, sets, fresh),
-        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets, fresh, seconds),
+        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets, fresh, seconds, timer),
         "triton": lambda: _triton(torch, product, arrays, sets, fresh),
     }
     found: list[Contender] = []
@@ -121,13 +126,19 @@ def _torch_scales(arrays: Arrays, product: Product) -> tuple[Any, Any]:
 
 
 def _cublaslt(
-    torch: Any, product: Product, arrays: Arrays, sets: int, fresh: Callable[[], Any], seconds: float
+    torch: Any,
+    product: Product,
+    arrays: Arrays,
+    sets: int,
+    fresh: Callable[[], Any],
+    seconds: float,
+    timer: Timer | None,
 ) -> list[Contender]:
     from bench.cublaslt import Scales, best
 
     output = fresh()
     if product.scaling == "none":
-        return [best(torch, arrays.pairs, output, sets=sets, seconds=seconds)]
+        return [best(torch, arrays.pairs, output, sets=sets, seconds=seconds, timer=timer)]
     a_scale = arrays.a_scale.t().contiguous() if product.scaling == "block" else arrays.a_scale
     scales = Scales(a_scale, arrays.b_scale, product.scaling)
     fast, name = product.accumulation == "fast", _accumulating("cublasLt", product)

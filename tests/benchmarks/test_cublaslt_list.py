@@ -3,49 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from bench.cublaslt import CORNER_EXTENT, Candidate, CublasError, Tried, corner_extents, tried_in_order
+from bench.cublaslt import CORNER_EXTENT, MOST_STOPPED, CublasError, DidNotReturn, Tried, corner_extents, tried_in_order
 from hypothesis import given
 from hypothesis import strategies as st
 
 Times = Sequence[tuple[float, float]]
-"""Milliseconds of each algorithm on the corner and on the whole; infinity where it is refused."""
+"""Milliseconds of each algorithm on the corner and on the whole; infinity where it is refused, NaN where it is silent."""
 
 
-def tried(times: Times, *, seconds: float = math.inf) -> tuple[Tried, list[str]]:
+def tried(times: Times, *, seconds: float = math.inf) -> tuple[Tried, list[tuple[int, bool]]]:
     """What is found, and the calls that were timed, in order. A call takes as long as it says."""
-    calls: list[str] = []
+    calls: list[tuple[int, bool]] = []
     now = 0.0
 
-    def named(words: str) -> Callable[[int], object]:
-        return lambda _: words
-
-    offered = [Candidate(named(f"whole {at}"), named(f"corner {at}"), {}) for at in range(len(times))]
-
-    def milliseconds(call: Callable[[int], object], hopeless: float) -> float:
+    def timer(place: int, whole: bool, hopeless: float) -> float:
         nonlocal now
-        words = str(call(0))
-        calls.append(words)
-        part, _, place = words.partition(" ")
-        taken = times[int(place)][part == "whole"]
+        calls.append((place, whole))
+        taken = times[place][whole]
         if math.isinf(taken):
-            raise CublasError(words)
+            raise CublasError("refused")
+        if math.isnan(taken):
+            now += 1.5
+            raise DidNotReturn("silent")
         now += (1 if taken > hopeless else 2) * taken / 1000
         return taken
 
-    return tried_in_order(offered, milliseconds, seconds=seconds, clock=lambda: now), calls
+    return tried_in_order(len(times), timer, seconds=seconds, clock=lambda: now), calls
 
 
 def test_what_is_slow_on_the_corner_is_not_called_on_the_whole() -> None:
     found, calls = tried([(0.01, 1.0), (3.0, 7000.0), (0.02, 0.9)])
-    assert found == Tried((0, 2), 3, 1, ())
-    assert "whole 1" not in calls
+    assert found == Tried((0, 2), 3, 1, 0, ())
+    assert (1, True) not in calls
 
 
 def test_what_is_far_slower_on_the_whole_is_not_timed_and_a_refusal_is_kept() -> None:
     found, _ = tried([(0.01, 4.0), (0.01, math.inf), (math.inf, 1.0), (0.01, 1.6), (0.01, 2.0)])
-    assert found == Tried((2, 3), 5, 0, ("whole 1",))
+    assert found == Tried((2, 3), 5, 0, 0, ("refused",))
+
+
+def test_after_few_that_do_not_return_the_rest_is_left_out() -> None:
+    silent = (0.01, math.nan)
+    found, calls = tried([(0.01, 1.0), silent, (math.nan, 1.0), (0.01, 0.5)])
+    assert found == Tried((0,), 3, 0, MOST_STOPPED, ()) and (3, False) not in calls
+    assert tried([silent, (0.01, 0.5)])[0] == Tried((1,), 2, 0, 1, ())
 
 
 def test_tuning_ends_in_time_and_the_first_is_tried_in_any_case() -> None:
