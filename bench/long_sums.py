@@ -91,7 +91,10 @@ _OPERATIONS_PER_CYCLE = 8192
 _FETCHED_BYTES_PER_CYCLE = 64
 _MEETING_CYCLES = 1500
 """Of the roof that ranks tiles; no parameters of the compiler."""
-_MULTIPROCESSORS = 132
+_CLUSTERS = {1: 132, 2: 66, 4: 28, 8: 14, 16: 7}
+_TEAMS = (2, 3, 4, 6, 8)
+TEAM_SHAPES = 8
+"""Configurations in which teams share tiles, for each tile of a split."""
 _REPLAY_MILLISECONDS = 0.3
 _TOLERANCE = 0.02
 
@@ -113,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replays", type=int, default=5, help="timed replays of each (default 5)")
     parser.add_argument("--one-tile", action="store_true", help="sums of one tile instead of the list")
     parser.add_argument("--chosen", action="store_true", help="the compiler's choices alone")
+    parser.add_argument("--occupancy", action="store_true", help="how many clusters of each size run at once, alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
     parser.add_argument("--from", dest="stored", type=Path, help="judge today's choices by this file's runs")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
@@ -122,6 +126,8 @@ def run(arguments: argparse.Namespace) -> int:
     begin = time.perf_counter()
     if arguments.stored is not None:
         return _judged(arguments.stored)
+    if arguments.occupancy:
+        return _occupancy()
     shapes = ONE_TILE if arguments.one_tile else SHAPES
     wishes = [(shape, each) for shape in shapes for each in _wishes(shape, 0 if arguments.chosen else arguments.tiles)]
     with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -154,28 +160,39 @@ Wish = tuple[tuple[str, Any], ...]
 def _wishes(shape: Sum, tiles: int) -> Iterator[Wish]:
     """The compiler's own choice, then of every split the tiles that are expected to be quickest."""
     yield ()
+    candidates = [(rows, columns) for rows in _ROWS for columns in _COLUMNS if rows * columns <= 32768]
     for split in SPLITS:
-        candidates = [(rows, columns) for rows in _ROWS for columns in _COLUMNS if rows * columns <= 32768]
-        candidates.sort(key=lambda tile: _roof(shape, tile, split))
+        candidates.sort(key=lambda tile: _roof(shape, tile, split, 1))
         for tile in candidates[:tiles]:
             yield (("tile", tile), ("split", split), ("swapped", False))
+    by_teams = [
+        (tile, split, teams)
+        for tile in candidates
+        for split in SPLITS[:4]
+        for teams in _TEAMS
+        if shape.k >= 128 * split * teams
+    ]
+    by_teams.sort(key=lambda each: _roof(shape, *each))
+    for tile, split, teams in by_teams[: TEAM_SHAPES * tiles]:
+        yield (("tile", tile), ("split", split), ("teams", teams), ("swapped", False))
 
 
-def _roof(shape: Sum, tile: tuple[int, int], split: int) -> float:
+def _roof(shape: Sum, tile: tuple[int, int], split: int, teams: int) -> float:
     """Cycles of the longest of multiplying and fetching, and of meeting."""
     rows, columns = tile
     tiles = math.ceil(shape.m / rows) * math.ceil(shape.n / columns)
-    waves = max(1.0, tiles * split / _MULTIPROCESSORS) if split > 1 else math.ceil(tiles / _MULTIPROCESSORS)
-    depth = math.ceil(shape.k / split)
+    waves = math.ceil(tiles * teams / _CLUSTERS[split])
+    depth = math.ceil(shape.k / (split * teams))
     multiply = 2 * rows * max(64, columns) * depth / _OPERATIONS_PER_CYCLE
     fetch = 2 * (rows + columns) * depth / _FETCHED_BYTES_PER_CYCLE
     meeting = _MEETING_CYCLES + rows * columns / 8 if split > 1 else 0
-    return waves * (max(multiply, fetch) + meeting)
+    handing = 2 * _MEETING_CYCLES + 4 * rows * columns / split * (teams - 1) / 32 if teams > 1 else 0
+    return waves * (max(multiply, fetch) + meeting) + handing
 
 
 _KEPT = (
     "tile_m", "tile_n", "tile_k", "stages", "consumers", "swapped", "split", "turns", "cluster_m", "cluster_n", "ctas",
-    "staging_slots", "launch_registers", "smem_bytes", "prefetch",
+    "staging_slots", "launch_registers", "smem_bytes", "prefetch", "teams",
 )  # fmt: skip
 
 Built = tuple["Bundle", dict[str, int], float]
@@ -279,10 +296,11 @@ def line_of(shape: Sum, runs: Sequence[Run], peer: float, peer_error: float) -> 
     """One product in words."""
     chosen = next((each for each in runs if each.chosen), None)
     best = min(runs, key=lambda each: each.microseconds)
-    splits = sorted({each.kept["split"] for each in runs})
-    of = {split: min((r for r in runs if r.kept["split"] == split), key=lambda r: r.microseconds) for split in splits}
-    bests = "; ".join(f"split {split}: {words_of(each)}" for split, each in of.items())
-    ours = f"chosen {words_of(chosen)} split {chosen.kept['split']}" if chosen else "refused"
+    by_shares: dict[tuple[int, int], Run] = {}
+    for each in sorted(runs, key=lambda run: run.microseconds):
+        by_shares.setdefault((each.kept["split"], each.kept["teams"]), each)
+    bests = "; ".join(words_of(each) for each in list(by_shares.values())[:5])
+    ours = f"chosen {words_of(chosen)}" if chosen else "refused"
     shown = chosen or best
     return (
         f"{shape}: {ours}, {best.microseconds / shown.microseconds:.3f} of the best; torch {peer} "
@@ -293,7 +311,23 @@ def line_of(shape: Sum, runs: Sequence[Run], peer: float, peer_error: float) -> 
 def words_of(each: Run) -> str:
     kept = each.kept
     tile = f"{kept['tile_m']}x{kept['tile_n']}x{kept['tile_k']}{' swapped' if kept['swapped'] else ''}"
-    return f"{each.microseconds} us (predicted {each.predicted_microseconds}) {tile}"
+    shares = f"{kept['teams']} teams of {kept['split']}" if kept["teams"] > 1 else f"split {kept['split']}"
+    return f"{each.microseconds} us {tile} {shares}"
+
+
+def _occupancy() -> int:
+    """Clusters of CTAs that take a multiprocessor each."""
+    from tilewright.driver.run import CompiledKernel
+
+    for split in SPLITS:
+        built = _build((Sum(256, 512, 32768), (("tile", (64, 128)), ("split", split), ("swapped", False))))
+        if isinstance(built, str):
+            raise SystemExit(built)
+        plan = CompiledKernel(built[0]).program.loaded()
+        (launch,) = plan.plan.launches
+        ctas = plan.resident_ctas(launch)
+        print(f"clusters of {split}: {ctas // split}, {ctas} CTAs of {launch.dynamic_smem_bytes} bytes")
+    return 0
 
 
 # ---------------------------------------------------------------- stored runs
@@ -307,11 +341,13 @@ def _judged(stored: Path) -> int:
         decided = _decided(shape, ())
         runs = row["runs"]
         best = min(each["microseconds"] for each in runs)
-        same = ("tile_m", "tile_n", "tile_k", "split", "consumers", "swapped", "turns")
+        same = ("tile_m", "tile_n", "tile_k", "split", "teams", "consumers", "swapped", "turns")
         found = [
-            each["microseconds"] for each in runs if all(each["kept"][name] == getattr(decided, name) for name in same)
+            each["microseconds"]
+            for each in runs
+            if all(each["kept"].get(name, 1) == getattr(decided, name) for name in same)
         ]
-        tile = f"{decided.tile_m}x{decided.tile_n}x{decided.tile_k} split {decided.split}"
+        tile = f"{decided.tile_m}x{decided.tile_n}x{decided.tile_k} split {decided.split}, {decided.teams} teams"
         if not found:
             print(f"{shape}: {tile} was not measured")
             continue

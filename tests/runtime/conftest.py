@@ -42,6 +42,7 @@ class RecordingDriver:
     static_shared_bytes: int = 0
     max_threads: int = 1024
     resident_ctas: int = 1
+    resident_clusters: int = 8
     fail: dict[str, Any] = field(default_factory=dict)
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     launches: list[Launched] = field(default_factory=list)
@@ -99,6 +100,9 @@ class RecordingDriver:
 
     def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: Any, threads: int, size: int) -> Sequence[Any]:
         return (self.resident_ctas,)
+
+    def do_cuOccupancyMaxActiveClusters(self, function: Any, config: Any) -> Sequence[Any]:
+        return (self.resident_clusters,)
 
     def do_cuMemAlloc(self, size_bytes: int) -> Sequence[Any]:
         memory = ctypes.create_string_buffer(size_bytes)

@@ -325,6 +325,27 @@ def test_ctas_that_wait_for_one_another_must_fit_at_once(fake: Any) -> None:
     assert fake.count("cuModuleUnload") == 1
 
 
+def test_clusters_that_wait_for_one_another_must_fit_at_once(fake: Any) -> None:
+    fake.resident_clusters = 3
+    for clusters in (3, 4):
+        launch = dataclasses.replace(PLAN.launches[1], grid=(2 * clusters, 1, 1), cluster=(2, 1, 1), resident=True)
+        plan = dataclasses.replace(PLAN, launches=(PLAN.launches[0], launch))
+        if clusters == 3:
+            load(plan)
+        else:
+            with pytest.raises(TilewrightError, match="has room for 6"):
+                load(plan)
+
+
+def test_a_large_cluster_that_the_device_cannot_hold_is_refused_at_load(fake: Any) -> None:
+    fake.resident_clusters = 0
+    launch = dataclasses.replace(PLAN.launches[0], grid=(16, 1, 1), cluster=(16, 1, 1))
+    with pytest.raises(TilewrightError, match="no room for a cluster of 16") as caught:
+        load(dataclasses.replace(PLAN, launches=(launch, PLAN.launches[1])))
+    assert "split" in caught.value.remedy
+    assert fake.count("cuModuleUnload") == 1
+
+
 def test_a_grid_whose_ctas_do_not_wait_for_one_another_may_be_larger(fake: Any) -> None:
     fake.resident_ctas = 0
     load().run(POINTERS)

@@ -23,9 +23,9 @@ from tilewright.contract.copy_starts import check_start
 from tilewright.contract.footprint import box_extent_bytes
 from tilewright.contract.program import TARGET, Buffer, integers, type_of
 from tilewright.contract.scalar_region import check_region, check_scalar, require_known
-from tilewright.contract.split_steps import stored_place
 from tilewright.contract.store_places import may_alias
 from tilewright.contract.summary import StorePlace
+from tilewright.contract.team_steps import finished_place
 from tilewright.contract.token import (
     Fragment,
     Index,
@@ -227,8 +227,8 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             size = element.bytes if element is not None else 0
             strides = tuple(stride * size for stride in integers(destination.strides))
             origin, extents = seen.placed((row, column)), seen.widened((fragment.m, fragment.n))
-            origin = stored_place(walk, op, origin, integers(destination.shape))
-            place = StorePlace(op, destination.buffer.data, origin, extents, walk.around, strides)
+            origin, around = finished_place(walk, op, origin, integers(destination.shape))
+            place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
             walk.summary.places.append(place)
 
 
@@ -567,7 +567,7 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
         walk.summary.writes_global.setdefault(tensor_map.buffer, op)
         # Outermost first, as plain stores count.
         strides = (*tensor_map.strides_bytes[::-1], tensor_map.element_bytes)
-        origin = stored_place(walk, op, coordinates[::-1], tensor_map.dims[::-1])
+        origin, around = finished_place(walk, op, coordinates[::-1], tensor_map.dims[::-1])
         walk.summary.places.append(
-            StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], walk.around, strides)
+            StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], around, strides)
         )

@@ -39,8 +39,9 @@ SPARE = "CTAs past the parts"
 """The atoms that are it modulo the number of parts of a sum, and divided by it."""
 _BYTES = 4
 """Of one float32."""
-_FURTHEST = 1 << 30
-"""Rows that a store may be moved past an array's end: coordinates are compared as 32-bit integers."""
+_FURTHEST = 1 << 29
+"""Rows by which a store may be moved past an array's end, by each of two causes: coordinates are compared as 32-bit
+integers with a sign."""
 _QUAD_COLUMNS = 8
 """Columns of the fragment whose values of one row lie in one thread's four registers."""
 
@@ -206,18 +207,27 @@ def stored_place(walk: RoleWalk, op: Operation, origin: tuple[Index, ...], shape
     extents = integers(walk.kernel.op.cluster)
     if len(extents) != 3 or _parts(walk.kernel) == walk.kernel.cluster_ctas:
         return origin
+    kept = kept_in_array(origin, shape, SPARE, -(-extents[2] // max(1, _parts(walk.kernel))))
+    if kept is None:
+        walk.findings.doubt("CTAs that get no part of a sum may store inside the array", op)
+        return origin
+    return kept
+
+
+def kept_in_array(
+    origin: tuple[Index, ...], shape: Sequence[int], atom: str, values: int
+) -> tuple[Index, ...] | None:
+    """The first coordinates of a store without an atom that moves it past the array's end whenever it is not 0; None
+    where it may not do so. shape: of the array; values: how many the atom takes."""
     kept: list[Index] = []
     moved = 0
     for index, extent in zip(origin, shape, strict=True):
-        apart = dict(index.terms).get(SPARE, 0)
+        apart = dict(index.terms).get(atom, 0)
         # Everything else only moves it further.
         forward = index.constant >= 0 and all(factor >= 0 for _, factor in index.terms)
-        moved += apart >= extent and forward and apart * extents[2] <= _FURTHEST
-        kept.append(Index(tuple(term for term in index.terms if term[0] != SPARE), index.constant))
-    if moved != 1:
-        walk.findings.doubt("CTAs that get no part of a sum may store inside the array", op)
-        return origin
-    return tuple(kept)
+        moved += apart >= extent and forward and apart * (values - 1) <= _FURTHEST
+        kept.append(Index(tuple(term for term in index.terms if term[0] != atom), index.constant))
+    return tuple(kept) if moved == 1 else None
 
 
 def meeting_claims(kernel: Kernel, summaries: Sequence[RoleSummary]) -> tuple[RingClaim, ...]:

@@ -46,6 +46,7 @@ from tilewright.contract.rings import check_roles, fill_sites
 from tilewright.contract.split_steps import meeting_claims, split_step
 from tilewright.contract.stream_steps import check_streams, stream_claim, stream_step
 from tilewright.contract.summary import RoleSummary
+from tilewright.contract.team_steps import check_teams, team_step
 from tilewright.contract.tensor_core_steps import tensor_core_step
 from tilewright.contract.tokenmachine import run_boundary_counts
 from tilewright.contract.turn_steps import take_turns, turn_claims, turn_step
@@ -146,6 +147,7 @@ _STEPS = (
     group_step,
     turn_step,
     stream_step,
+    team_step,
 )
 
 
@@ -154,6 +156,7 @@ def _judge_kernel(op: ac.KernelOp, findings: Findings, *, boundaries: bool) -> P
     check_resources(kernel, findings)
     check_group_orders(op, findings)
     check_streams(kernel, findings)
+    check_teams(kernel, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, RoleSummary(role))

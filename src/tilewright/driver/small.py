@@ -82,7 +82,7 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
 
 
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
-    deep = d.tile_k * d.split
+    deep = d.tile_k * d.shares
     whole = -(-extents[d.contracted] // deep)
     slices = min(2 * d.stages - 1, whole)
     if d.grouping:
@@ -132,6 +132,9 @@ def _reduced(extent: int, size: int, tiles: int) -> int:
     if extent <= size * tiles:
         return extent
     return size * (tiles - 1) + (extent % size or size)
+
+CTAS_OF_TEAMS = 3
+"""Clusters of an instance whose tiles teams share: two tiles' shares then fall to different ones."""
 
 
 def small_instance(module: ModuleOp) -> ModuleOp:
@@ -221,7 +224,7 @@ def _small_decisions(
         b=operand(decisions.b, columns),
         more_b=tuple(operand(item, columns) for item in decisions.more_b),
         stores=tuple(store(item) for item in decisions.stores),
-        ctas=CTAS if decisions.grouping else decisions.cluster_ctas,
+        ctas=CTAS if decisions.grouping else decisions.cluster_ctas * (CTAS_OF_TEAMS if decisions.teams > 1 else 1),
         fill_ctas=1,
         grouping=grouping,
     )
@@ -257,13 +260,16 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             found += [
                 tiles_m * tiles_n,
                 *raster_quantities(tiles_m, tiles_n, d.raster_group),
-                -(-depth // (d.tile_k * d.split)),
+                -(-depth // (d.tile_k * d.shares)),
                 *skip_quantities(-(-depth // d.tile_k), d.stages),
             ]
             found += [d.ctas // d.cluster_ctas]
             found += stream_quantities(d, -(-depth // d.tile_k))
             for axis in d.batch:
                 found.append(tiles_m * tiles_n * extents[axis])
+            if d.teams > 1:
+                slots = (d.teams - 1) * tiles_m * tiles_n * d.cluster_ctas * d.consumers
+                found += [tiles_m, tiles_n, tiles_m * tiles_n * d.teams, slots]
             for each in d.grouping:
                 groups = extents[each.axis]
                 found += [groups - 1, (groups - 1) * each.pitch + rows, each.pitch, -(-columns // d.tile_n)]
@@ -276,7 +282,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                     counts = tile_counts(each, (outer, depth))
                     found += [*counts, math.prod(counts)]
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
-            turns = -(-depth // (d.tile_k * d.split)) // d.partials
+            turns = -(-depth // (d.tile_k * d.shares)) // d.partials
             found += [turns, turns - turns % d.scaled_copies]
             found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             # A plain store compares its first column with the extent less the column's place in the tile.

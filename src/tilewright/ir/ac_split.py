@@ -13,8 +13,8 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def
 
 from tilewright.ir.ac_types import IndexType
 
-SPARE_ROWS = 1 << 26
-"""Rows past those of any array whose tiles have fewer parts than CTAs. Sixteen times as many are an int32."""
+SPARE_ROWS = 1 << 25
+"""Rows past those of any array whose tiles have fewer parts than CTAs. Thirty times as many are an int32."""
 
 
 @irdl_op_definition

@@ -35,7 +35,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 
-from tilewright.ir import ac, ac_async_copy, ac_issue_order, ac_split
+from tilewright.ir import ac, ac_async_copy, ac_issue_order, ac_split, ac_team
 
 STREAM_INDICES = 4
 """Region arguments of a loop over parts before the carried ones."""
@@ -133,6 +133,7 @@ Ac = Dialect(
         *ac_async_copy.Ac.operations,
         *(StreamPartOp, TurnStreamPartOp, PartialStoreOp, PartialAddOp),
         ac_split.SplitPartOp,
+        *ac_team.OPERATIONS,
         *ac_issue_order.OPERATIONS,
     ],
     [*ac_async_copy.Ac.attributes],

@@ -244,6 +244,8 @@ class PipelineDecisions:
     """Tiles, the first ones, that are cut along the contracted axis, so that other CTAs help; see `ir.ac_stream`."""
     head_slices: int = 0
     """Slices of a streamed tile that its helper takes."""
+    teams: int = 1
+    """Clusters that share the contracted axis of a tile, and add up through memory; see `ir.ac_team`."""
     ordered: int = 0
     """1 if consumers issue the products of a slot one after the other; see `ir.ac_issue_order`."""
 
@@ -261,6 +263,11 @@ class PipelineDecisions:
     def part_n(self) -> int:
         """Columns of a tile that one CTA stores."""
         return self.tile_n // self.sum_parts
+
+    @property
+    def shares(self) -> int:
+        """CTAs that have slices of a tile."""
+        return self.split * self.teams
 
     @property
     def sum_parts(self) -> int:

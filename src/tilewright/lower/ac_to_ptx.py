@@ -31,6 +31,7 @@ from tilewright.ir.ac_stream import (
     StreamPartOp,
     TurnStreamPartOp,
 )
+from tilewright.ir.ac_team import TeamAfterOp, TeamSumOp
 from tilewright.ir.decisions import transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.array_part import lower_part
@@ -76,6 +77,7 @@ from tilewright.lower.split_reduction import lower_cluster_reduce, lower_split_p
 from tilewright.lower.store_rows import lower_store_along_rows
 from tilewright.lower.stream_partials import lower_partial_add, lower_partial_store
 from tilewright.lower.stream_parts import close_parts, open_parts
+from tilewright.lower.team_sum import lower_team_after, lower_team_sum
 from tilewright.lower.tensor_core import lower_wgmma_issue
 from tilewright.lower.transpose import lower_transpose
 from tilewright.lower.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
@@ -545,6 +547,10 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             lower_async_copy(lowering, op)
         case ac.SplitIndexOp():
             lowering.places[op.result] = IndexPlace(text.into("b32", "mov.u32", "%cluster_ctaid.z"))
+        case TeamAfterOp():
+            lower_team_after(lowering, op)
+        case TeamSumOp():
+            lower_team_sum(lowering, op)
         case SplitPartOp():
             lower_split_part(lowering, op)
         case ac.ClusterReduceOp():

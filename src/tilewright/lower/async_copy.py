@@ -84,7 +84,7 @@ def copy_pieces(
     spans = d.tile_k // inner_box if operand.major == "K" else 1
     parts = plan.boxes // spans
     which, many = part_of_slot
-    deep = d.tile_k * d.split
+    deep = d.tile_k * d.shares
     slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
     for number in range(plan.boxes):
         span, part = divmod(number, parts)

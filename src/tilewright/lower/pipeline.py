@@ -41,7 +41,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     clusters_m, clusters_n = -(-tiles_m // d.cluster_m), -(-tiles_n // d.cluster_n)
     cluster_size = d.cluster_ctas
     clusters = d.ctas // cluster_size
-    matrices = math.prod(program.extents[axis] for axis in d.batch)
+    matrices = d.teams * math.prod(program.extents[axis] for axis in d.batch)
     all_tiles = most_group_tiles(program, d) if d.grouping else clusters_m * clusters_n * matrices
     most_tiles = -(-(all_tiles - d.streamed) // clusters)
     grid = (clusters * d.cluster_m, d.cluster_n, d.split)

@@ -25,6 +25,7 @@ from tilewright.lower.register_product import ComputedOperand, open_operand
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
 from tilewright.lower.split_product import Share, meet, share_of_result, split_index, start_meetings
 from tilewright.lower.stream_product import Section, add_partial, sections, store_partial
+from tilewright.lower.team_sum import share_in_tile, stored_by_last, sum_of_teams
 from tilewright.lower.tile_place import TilePlace, open_tiles
 from tilewright.lower.turns import pass_turn
 
@@ -45,7 +46,7 @@ def add_consumer(
     carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
     for section in sections(d):
         opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
-        _consume(opened, program, d, p, unit, section, arrays, share, stored)
+        _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
         carried = opened[0].results()
     end_issue_order(role, p.order, unit)
     if d.staging_slots:
@@ -63,10 +64,12 @@ def _consume(
     arrays: dict[str, SSAValue],
     share: SSAValue | None,
     stored: Share,
+    counts: tuple[int, int, int],
 ) -> None:
     """A tile, or a part of a streamed one: its sum, and what is made of it. share: which of the tile's slices are this
-    CTA's; stored: which part of its result."""
+    CTA's; stored: which part of its result. counts: of tiles along rows and columns."""
     outer, place, (cursor, *meetings) = opened
+    share, stored = share_in_tile(outer, d, share, place), stored_by_last(outer, d, stored, place)
     dot = dots(program)[0]
     ahead: dict[tile.LoadOp, SSAValue] = {}
     if d.promoted:
@@ -89,6 +92,7 @@ def _consume(
     else:
         if p.sums is not None and place.number is not None:
             total = add_partial(outer, p.sums, total, place.number, unit)
+        total = sum_of_teams(outer, d, p.sums, counts, total, place, unit)
         add_epilogue(outer, program, d, p, unit, place, total, arrays, stored, ahead)
     outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
 
@@ -168,8 +172,8 @@ def _promoted(
 
     def scales(where: Build, k: SSAValue | None, further: int) -> list[SSAValue]:
         """Of the slot `further` slots after the turn's first; of slot `further` where there is no turn."""
-        terms = [] if k is None else [(k, d.split * d.partials)]
-        which = affine(where, [*terms, *([(share, 1)] if share is not None else [])], further * d.split)
+        terms = [] if k is None else [(k, d.shares * d.partials)]
+        which = affine(where, [*terms, *([(share, 1)] if share is not None else [])], further * d.shares)
         return load_scales(where, program, dot, d, (row, column, which), arrays)
 
     first = [value for slot in range(d.scales_ahead) for value in scales(build, None, slot)]

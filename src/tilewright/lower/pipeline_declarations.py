@@ -26,6 +26,7 @@ from tilewright.lower.scaled_product import scale_loads
 from tilewright.lower.spill_slots import declare_spill_slots
 from tilewright.lower.split_product import declare_meeting
 from tilewright.lower.stream_product import declare_partial_sums
+from tilewright.lower.team_sum import declare_team_sums
 from tilewright.lower.tile_place import GroupRows
 from tilewright.lower.turns import declare_turns
 
@@ -146,5 +147,5 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
         tuple(more_b_maps),
         declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
         declare_turns(build, d, memory.barriers + _PAIR_BYTES * d.stages),
-        declare_partial_sums(build, program, d),
+        declare_partial_sums(build, program, d) or declare_team_sums(build, program, d),
     ), arrays

@@ -19,6 +19,7 @@ from tilewright.lower.pipeline_epilogue import Pipeline
 from tilewright.lower.pipeline_slots import RING, advance, start_cursor, wait_for_slot
 from tilewright.lower.split_product import split_index
 from tilewright.lower.stream_product import sections
+from tilewright.lower.team_sum import share_in_tile
 from tilewright.lower.tile_place import TilePlace, open_tiles
 
 
@@ -33,9 +34,10 @@ def add_producer(
         outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start], section=section)
         inner, loop, loop_op = counted_loop(outer, 0, [cursor], symbol=place.slices)
         k, position = loop.args
+        first = share_in_tile(inner, d, share, place) if place.first is None else place.first
         for slot in range(d.partials):
             # What comes before a part of a tile shifts its slices as the CTA's number shifts those of a shared one.
-            _fill(inner, program, d, p, place, (k, slot), position, share if place.first is None else place.first)
+            _fill(inner, program, d, p, place, (k, slot), position, first)
             position = advance(inner, position)
         inner.add(ac.YieldOp.create(operands=[position]))
         outer.add(ac.YieldOp.create(operands=[loop_op.outputs[0]]))
@@ -129,7 +131,7 @@ def _copies(
     for number in range(boxes):
         span, part = divmod(number, parts)
         outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
-        deep = d.tile_k * d.split
+        deep = d.tile_k * d.shares
         slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
         depth = affine(build, slices, slot * deep + span * operand.map.box[0])
         coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]

@@ -22,6 +22,7 @@ from tilewright.base.plan import (
 )
 from tilewright.ir import ac
 from tilewright.ir.ac_stream import PartialAddOp
+from tilewright.ir.ac_team import TeamSumOp
 from tilewright.lower.ac_to_ptx import the_kernel
 from tilewright.lower.lowering import integers
 from tilewright.lower.tile_to_ac import LoweredProgram
@@ -53,7 +54,7 @@ def kernel_launch(kernel: ac.KernelOp) -> Launch:
         _triple(kernel.cluster),
         kernel.dynamic_smem_bytes.data,
         programmatic,
-        any(isinstance(op, PartialAddOp) for op in kernel.walk()),
+        any(isinstance(op, PartialAddOp | TeamSumOp) for op in kernel.walk()),
     )
 
 

@@ -27,7 +27,7 @@ def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> tuple[
     return (
         -(-extents[decisions.rows] // decisions.tile_m),
         -(-extents[decisions.columns] // decisions.tile_n),
-        -(-extents[decisions.contracted] // (decisions.tile_k * decisions.split)),
+        -(-extents[decisions.contracted] // (decisions.tile_k * decisions.shares)),
     )
 
 

@@ -87,7 +87,7 @@ def load_along(build: Build, d: PipelineDecisions, operand: ComputedOperand, tur
     """The numbers along the contracted axis in one slot. turn: index of the loop; None for a tile's first slot."""
     if not operand.along:
         return []
-    terms = [] if turn is None else [(turn, d.split)]
+    terms = [] if turn is None else [(turn, d.shares)]
     slice_ = affine(build, [*terms, *([(operand.share, 1)] if operand.share is not None else [])], 0)
     kind = VectorType(IntAttr(d.tile_k))
     return [

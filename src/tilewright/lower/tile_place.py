@@ -34,7 +34,7 @@ class TilePlace:
     """A tile's first row is `row` times `row_step`; its first column `column` times tile_n. group: outermost coordinate
     of operands and results that have one for each group, or matrix of a batch; row_end: the row before which the tile
     ends, if not at its own end. slices: the symbol that is its number of slices; first: of a part of a streamed tile,
-    its first slice; number: that tile's."""
+    its first slice; number: that tile's. team: which of those that share the tile goes through it."""
 
     row: SSAValue
     row_step: int
@@ -44,6 +44,7 @@ class TilePlace:
     slices: str = "K"
     first: SSAValue | None = None
     number: SSAValue | None = None
+    team: SSAValue | None = None
 
     def outermost(self, item: OperandDecision | StoreDecision) -> list[SSAValue]:
         """Coordinates of an operand's or a result's map past its own two."""
@@ -79,9 +80,12 @@ def open_tiles(
         matrix = block.args[ac.TILE_INDICES] if d.batch else None
         return inside, TilePlace(block.args[0], d.tile_m, block.args[1], matrix), list(block.args[loop.indices :])
     if groups is None:
-        inside, block, loop = tiles_loop(build, d, counts[:2], carried, counts[2] if d.batch else None)
+        rounds = counts[2] if d.batch or d.teams > 1 else None
+        inside, block, loop = tiles_loop(build, d, counts[:2], carried, rounds)
         matrix = block.args[ac.TILE_INDICES] if d.batch else None
-        return inside, TilePlace(block.args[0], d.tile_m, block.args[1], matrix), list(block.args[loop.indices :])
+        team = block.args[ac.TILE_INDICES] if d.teams > 1 else None
+        place = TilePlace(block.args[0], d.tile_m, block.args[1], matrix, team=team)
+        return inside, place, list(block.args[loop.indices :])
     (grouping,) = d.grouping
     block = Block(arg_types=[INDEX] * ac.GROUP_INDICES + [value.type for value in carried])
     properties: dict[str, Attribute] = {

@@ -36,6 +36,7 @@ from tilewright.lower.expression_order import add_in_order
 from tilewright.lower.pipeline import pipeline_kernel
 from tilewright.lower.program import sources_of
 from tilewright.lower.stream_product import stream_workspaces
+from tilewright.lower.team_sum import team_workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,6 @@ def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> 
         kernel, workspaces = _materialize(program, decisions, fills)
         kernels.append(kernel)
         arrays += workspaces
-    arrays += stream_workspaces(program, decisions)
+    arrays += (*stream_workspaces(program, decisions), *team_workspaces(program, decisions))
     kernels.append(LoweredKernel(program.sym_name.data, pipeline_kernel(program, decisions)))
     return LoweredProgram(tuple(kernels), tuple(arrays))

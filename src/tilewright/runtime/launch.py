@@ -276,19 +276,32 @@ class LoadedPlan:
 
     def _require_room(self, launch: Launch) -> None:
         """Raises TilewrightError for a grid whose CTAs wait for one another and that does not fit on the GPU at once,
-        its own as it may be."""
-        if not launch.resident:
+        its own as it may be, and for clusters of more than portable size of which it holds none."""
+        blocks = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+        if not launch.resident and blocks <= _PORTABLE_CLUSTER_BLOCKS:
             return
-        threads = launch.block[0] * launch.block[1] * launch.block[2]
-        asked = self._cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            self._functions[launch.entry], threads, launch.dynamic_smem_bytes
-        )
-        room = int(gpu.check(asked, f"asking for the occupancy of {launch.entry}")) * self.device.sm_count
-        if launch.grid[0] * launch.grid[1] * launch.grid[2] > room:
+        room = self.resident_ctas(launch)
+        if room < blocks:
+            raise TilewrightError(
+                f"{self._describe(launch)}: {self.device.name} has no room for a cluster of {blocks}",
+                remedy=f"compile with a split of {_PORTABLE_CLUSTER_BLOCKS} at most, and no teams",
+            )
+        if launch.resident and launch.grid[0] * launch.grid[1] * launch.grid[2] > room:
             raise TilewrightError(
                 f"{self._describe(launch)}: its CTAs wait for one another, and {self.device.name} has room for {room}",
-                remedy="compile with stream_k=False, or for fewer multiprocessors",
+                remedy="compile with stream_k=False and without teams, or for fewer multiprocessors",
             )
+
+    def resident_ctas(self, launch: Launch) -> int:
+        """How many CTAs of one of the plan's launches an idle GPU holds at once, in whole clusters."""
+        blocks = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+        function = self._functions[launch.entry]
+        if blocks > 1:
+            asked = self._cuda.cuOccupancyMaxActiveClusters(function, self._config(launch, 0))
+            return blocks * int(gpu.check(asked, f"asking for the room for clusters of {launch.entry}"))
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        asked = self._cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, launch.dynamic_smem_bytes)
+        return int(gpu.check(asked, f"asking for the occupancy of {launch.entry}")) * self.device.sm_count
 
     def _allow(self) -> None:
         """Raises each function's limits to the most that the plan's launches of it ask for."""

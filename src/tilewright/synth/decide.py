@@ -260,7 +260,7 @@ def _fit(
         promoted,
         1 if wanted.turns else consumers,
         consumer,
-        math.ceil(program.extents[axes[2]] / (depth * shape.split)),
+        math.ceil(program.extents[axes[2]] / (depth * shape.shares)),
     )
     each = unit_shape(shape, bool(wanted.turns))
     needed = slots_wanted(loop, target)
@@ -271,7 +271,9 @@ def _fit(
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
     order, group = choose_tile_order(rates, (tile_m, tile_n), (tiles_m, tiles_n), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
-    clusters = math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1)
+    clusters = (
+        math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1) * shape.teams
+    )
     unit_part = (each.rows // consumers, tile_n // sum_parts(tile_n, shape.split))
     chunks = sum(len(store.boxes(*unit_part)) for store in stores if store.path == "tma")
     plans = (
@@ -282,7 +284,8 @@ def _fit(
     reasons.extend(plan_words(plan) for plan in plans)
     ctas = cluster_size * min(clusters, rates.multiprocessors // cluster_size)
     beside = shape.resident > 1 or ctas <= rates.multiprocessors // 2
-    slices = math.ceil(program.extents[axes[2]] / (depth * shape.split))
+    slices = math.ceil(program.extents[axes[2]] / (depth * shape.shares))
+    beside = beside or shape.teams > 1
     prefetch = prefetched_slices((a, b, *more_b), memory.stages, slices, wanted, beside=beside)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n * (1 + len(more_b)))
@@ -332,6 +335,7 @@ def _fit(
         batch=(batch,) if batch else (),
         paired_loads=choose_paired_loads(program, axes[:2], wanted),
         split=shape.split,
+        teams=shape.teams,
         prefetch=prefetch[0],
         prefetch_columns=prefetch[1],
         loads_ahead=choose_loads_ahead(program, axes[:2], each, accumulators, consumer),

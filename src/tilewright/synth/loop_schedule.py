@@ -64,7 +64,7 @@ class LoopShape:
 
 def shape_of(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoopShape:
     """The decided tile of one program."""
-    depth = program.extents[decisions.contracted] / (decisions.tile_k * decisions.split)
+    depth = program.extents[decisions.contracted] / (decisions.tile_k * decisions.shares)
     return LoopShape(
         (decisions.tile_m, decisions.tile_n, decisions.tile_k),
         (decisions.a.loaded_extent(decisions.tile_m), decisions.b.loaded_extent(decisions.tile_n)),

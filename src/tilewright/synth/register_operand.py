@@ -140,7 +140,7 @@ def raw_operand(
     # What is multiplied and what is computed meanwhile, two elements in a register; a slot's numbers along it.
     sets = 2 * (unit_rows // 64) * shape.depth // 4 + _vectors_along(value, contracted) * shape.depth // 4
     needed = unit_rows * shape.columns // _LANES + sets + _KEPT_REGISTERS
-    if site.program.extents[contracted] % (shape.depth * shape.split):
+    if site.program.extents[contracted] % (shape.depth * shape.shares):
         why = f"its {site.program.extents[contracted]} elements along {contracted} are no whole slots of {shape.depth}"
     elif needed > registers:
         why = f"{needed} registers of {registers} would be needed"

@@ -51,7 +51,8 @@ _TRIED: tuple[tuple[int, int, int], ...] = (
 class TileShape:
     """rows, columns: of the accumulator; depth: elements of the contracted axis in a slot; consumers: warpgroups that
     share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis;
-    resident: CTAs, of this launch or of the next that begins early, that fit a multiprocessor together."""
+    resident: CTAs, of this launch or of the next that begins early, that fit a multiprocessor together; teams: clusters
+    that share the contracted axis too, and add up through memory."""
 
     rows: int
     columns: int
@@ -60,6 +61,12 @@ class TileShape:
     swapped: bool = False
     split: int = 1
     resident: int = 1
+    teams: int = 1
+
+    @property
+    def shares(self) -> int:
+        """CTAs that have slices of a tile."""
+        return self.split * self.teams
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,7 @@ def choose_tile_shape(
             swapped,
             wanted.split or 1,
             _resident(wanted),
+            wanted.teams or 1,
         )
         for rows, columns, consumers in offered
         for swapped in orientations

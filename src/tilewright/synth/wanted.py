@@ -29,6 +29,7 @@ class Wanted:
     an operand that no tensor map describes is brought. aligned: of misaligned parameters, bytes of whose multiples one
     is their address, where that is more than an element. accumulation: "precise" if sums are kept in float32, in two
     levels where the tensor core keeps fewer bits (see `synth.accumulation`); "fast" if by the tensor core alone.
+    teams: clusters that share the contracted axis of a tile and add up through memory.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
     ordered: whether consumers that share a tile issue a slot's products one after the other.
     """
@@ -56,4 +57,5 @@ class Wanted:
     aligned: tuple[tuple[str, int], ...] = ()
     accumulation: Literal["precise", "fast"] | None = None
     stream_k: bool | None = None
+    teams: int | None = None
     ordered: bool | None = None
