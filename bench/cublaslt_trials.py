@@ -1,9 +1,10 @@
 """cublasLt's algorithms called in another process, which can be ended: some do not return.
 
-Of odd strides the lists hold such. A kernel that runs cannot be stopped but with its process. So a child builds like matrices, asks cublasLt for the same
-list, and calls what it is told to. Where it says nothing for `SILENCE_SECONDS` it is killed, and the call counts as one
-that did not return. A second child stands ready meanwhile, since a process takes seconds to load PyTorch. These times
-only choose what is worth timing in the process of the race, where it is called again.
+Of odd strides the lists hold such. A kernel that runs cannot be stopped but with its process. So a child builds like
+matrices, asks cublasLt for the same list, and calls what it is told to. Where it says nothing for `SILENCE_SECONDS` it
+is killed, and the call counts as one that did not return. A second child stands ready meanwhile, since a process takes
+seconds to load PyTorch. These times only choose what is worth timing in the process of the race, where it is called
+again.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 Times = Sequence[tuple[float, float]]
-"""Milliseconds of each algorithm on the corner and on the whole; infinity where it is refused, NaN where it is silent."""
+"""Milliseconds of each algorithm on the corner and on the whole; infinity: refused; NaN: silent."""
 
 
 def tried(times: Times, *, seconds: float = math.inf) -> tuple[Tried, list[tuple[int, bool]]]:
