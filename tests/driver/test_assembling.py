@@ -53,7 +53,7 @@ def test_a_refusal_is_raised_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
         _compile()
 
 
-def _refuse(*_: object) -> None:
+def _refuse(*_: object, **__: object) -> None:
     raise TilewrightError("the text is refuted")
 
 
