@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import multiprocessing
 import os
 import random
@@ -34,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.model_fit import fit
-from bench.model_runs import Run, Shape, decisions_of, line_of, read_runs, summary
+from bench.model_runs import Run, Shape, decisions_of, line_of, read_runs, summary, write_runs
 from bench.record import write
 
 if TYPE_CHECKING:
@@ -127,7 +126,9 @@ def run(arguments: argparse.Namespace) -> int:
     for line in summary(runs):
         print(line)
     rows: list[dict[str, object]] = [asdict(each) for each in runs]
-    print(f"written to {write('model', rows, arguments.results)} after {time.perf_counter() - begin:.0f} s")
+    path = write("model", rows, arguments.results)
+    write_runs(read_runs(path)[0], path)
+    print(f"written to {path} after {time.perf_counter() - begin:.0f} s")
     return 0
 
 
@@ -198,6 +199,7 @@ def build(job: Job) -> tuple[Bundle, dict[str, int], float] | None:
     decisions = compilation.decisions
     assert isinstance(decisions, PipelineDecisions)
     kept = {name: getattr(decisions, name) for name in _KEPT}
+    kept["direct_stores"] = int(any(store.path == "direct" for store in decisions.stores))
     return compilation.bundle(), kept, predicted_time(decisions, job.shape, target("sm_90a")).microseconds
 
 
@@ -272,9 +274,8 @@ def predict_again(stored: Path, results: Path) -> int:
     for line in summary(runs):
         print(line)
     document["rows"] = [asdict(each) for each in runs]
-    results.mkdir(parents=True, exist_ok=True)
-    path = results / "model.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path = results / stored.name
+    write_runs(document, path)
     print(f"written to {path}")
     return 0
 

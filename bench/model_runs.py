@@ -1,7 +1,7 @@
 """What is kept of timed configurations, what was decided of them, and how well their times were foretold.
 
 A run is one configuration of one product, as `python -m bench model` timed it. What was decided is decided again from
-what the run keeps; a compiler that has changed since decides the rest, such as how tiles leave, as it does now.
+what the run keeps, which is all that the model looks at; a compiler that has changed since decides the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,14 @@ def read_runs(path: Path) -> tuple[dict[str, Any], list[Run]]:
     return document, runs
 
 
+def write_runs(document: Mapping[str, Any], path: Path) -> None:
+    """Write a result file, one run a line."""
+    head = {name: value for name, value in document.items() if name != "rows"}
+    lines = ",\n".join("  " + json.dumps(row) for row in document["rows"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+
+
 def decisions_of(run: Run) -> PipelineDecisions:
     """What a run was decided to be. Raises TilewrightError where that is no longer decided."""
     from tilewright.base.element import Element
@@ -69,7 +77,10 @@ def decisions_of(run: Run) -> PipelineDecisions:
     )
     decided = decide(program, target("sm_90a"), wanted)
     assert isinstance(decided, PipelineDecisions)
-    return replace(decided, **kept)
+    known = {name: value for name, value in kept.items() if name != "direct_stores"}
+    path = "direct" if kept.get("direct_stores") else "tma"
+    stores = tuple(replace(store, path=path) for store in decided.stores) if "direct_stores" in kept else decided.stores
+    return replace(decided, **known, stores=stores)
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:

@@ -19,10 +19,11 @@ Where a multiprocessor has room for the next launch's CTAs beside this one's, th
 ready, when this one ends; where it has not, a launch begins with what they would have done meanwhile.
 
 Parameters (`TimeParameters`) are target facts, fitted to 1020 times of 20 products on an H200, the fast ones of each
-product counting most (`python -m bench model --from bench/results/model.json --fit`, which also fits ten products and
-tells how well the other ten are foretold). It predicts for inputs that lie in device memory, launches that follow one
-another, and a clock that is not held down from outside. Not handled: grouped rows, several launches (operands that are
-written anew first), scales inside the loop, rows of a box that lie outside the array (63 of 64 cost time).
+product counting most (`python -m bench model --from bench/results/model_fitted.json --fit`, which also fits ten
+products and tells how well the other ten are foretold). It predicts for inputs that lie in device memory, launches that
+follow one another, and a clock that is not held down from outside. Not handled: grouped rows, several launches
+(operands that are written anew first), scales inside the loop, rows of a box that lie outside the array (where 63 of 64
+do they cost time), clusters that multicast.
 It checks nothing and chooses nothing by itself. Checked by: tests/synth/test_time_model.py.
 """
 
@@ -126,7 +127,7 @@ def predicted_time(
     dram_bytes = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
 
     # What all CTAs ask of the memory.
-    workers = max(1, decisions.ctas // decisions.split)
+    workers = max(1, decisions.ctas // decisions.shares)
     fetched = fetched_bytes(decisions, shape)
     l2 = fetched / (l2_bytes * multiprocessors)
     missed = p.reread_permille / 1000 * _missed_bytes(decisions, shape, workers, target)
@@ -134,7 +135,7 @@ def predicted_time(
     memory = _norm((read, l2), p.memory_norm_permille)
 
     # One slice of one CTA.
-    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
+    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.shares))
     waves = math.ceil(shape.tiles / workers)
     loaded_rows = 0 if decisions.computed else decisions.tile_m * decisions.products
     multiply = _multiply_cycles(
@@ -228,8 +229,8 @@ def oriented_shape(decisions: PipelineDecisions, extents: tuple[int, int, int]) 
 
 def fetched_bytes(decisions: PipelineDecisions, shape: OrientedShape) -> int:
     """Bytes that all CTAs together fetch from the L2 cache for the product."""
-    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.split))
-    return shape.tiles * decisions.split * slices * shape.slot_bytes
+    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.shares))
+    return shape.tiles * decisions.shares * slices * shape.slot_bytes
 
 
 def least_microseconds(

@@ -32,11 +32,11 @@ from tilewright.targets import Target
 _LARGE_TILES = ((128, 256), (256, 128))
 _LEAST_STAGES = 2
 _FEW_STAGES = 4
-_PASS_MICROSECONDS = 3.0
+_PASS_MICROSECONDS = 2.0
 """What a launch before takes besides its bytes: it begins and ends, and the product waits for it."""
-_PASS_SHARE = 0.5
-"""Of the memory's rate, what it reads and writes at, and leaves the product's first reads: fitted to products of 4096
-cubed with one operand and with two copied first."""
+_PASS_SHARE = 0.75
+"""Of the memory's rate, what it reads and writes at: by hand to the times of `python -m bench unmapped`, of few rows and
+of small products; beside large products the pass takes up to twice as long."""
 
 Decide = Callable[[Wanted], PipelineDecisions]
 
