@@ -26,6 +26,7 @@ _BENCHES = {
     "large-tiles": "large_tiles",
     "long-sums": "long_sums",
     "stream-k": "stream_k",
+    "tile-family": "tile_family",
     "layouts": "layouts",
     "model": "model",
     "merge": "parts",

@@ -44,7 +44,7 @@ def run(
 ) -> int:
     """Measure every shape's variants into NAME.json. Returns 1 where an answer was wrong."""
     if arguments.shape:
-        shapes = [_shape(text) for text in arguments.shape]
+        shapes = [shape_of(text) for text in arguments.shape]
     begin = time.perf_counter()
     compiled = compile_all(shapes, wishes, rows_of_b=rows_of_b, jobs=arguments.jobs)
     print(f"{sum(map(len, compiled))} kernels compiled and proved in {time.perf_counter() - begin:.0f} s", flush=True)
@@ -66,7 +66,8 @@ def run(
     return 1 if any(row["wrong"] for row in rows) else 0
 
 
-def _shape(text: str) -> Shape:
+def shape_of(text: str) -> Shape:
+    """M,N,K of the command line."""
     m, n, k = map(int, text.split(","))
     return m, n, k
 
@@ -75,11 +76,19 @@ def compile_all(
     shapes: Sequence[Shape], wishes: Wishes, *, rows_of_b: bool, jobs: int
 ) -> list[dict[str, Bundle | str]]:
     """Of each shape its variants, proved, or the compiler's words where it refuses one."""
-    work = [(shape, wanted, rows_of_b) for shape in shapes for wanted in wishes.values()]
+    return compile_each([(shape, wishes) for shape in shapes], rows_of_b=rows_of_b, jobs=jobs)
+
+
+def compile_each(
+    variants: Sequence[tuple[Shape, Wishes]], *, rows_of_b: bool, jobs: int
+) -> list[dict[str, Bundle | str]]:
+    """As `compile_all`, each shape with variants of its own."""
+    work = [(shape, wanted, rows_of_b) for shape, wishes in variants for wanted in wishes.values()]
     # Spawned, since CUDA may not be used on both sides of a fork.
     with ProcessPoolExecutor(min(jobs, len(work)), mp_context=multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(_compiled, work))
-    return [dict(zip(wishes, found[at : at + len(wishes)], strict=True)) for at in range(0, len(found), len(wishes))]
+    bundles = iter(found)
+    return [{name: next(bundles) for name in wishes} for _, wishes in variants]
 
 
 def _compiled(work: tuple[Shape, Wanted, bool]) -> Bundle | str:

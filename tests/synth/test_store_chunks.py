@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.layout.swizzle import Swizzle
-from tilewright.synth.store_chunks import staged_row
+from tilewright.synth.store_chunks import staged_row, turned_columns
 
 _SWIZZLES = {"none": None, "32B": Swizzle(1, 4, 3), "64B": Swizzle(2, 4, 3), "128B": Swizzle(3, 4, 3)}
 widths = st.sampled_from([(2,), (4,), (2, 4), (2, 2), (1,), (1, 2)])
@@ -77,3 +77,12 @@ def test_chunks_hold_whole_groups_of_fragment_columns(columns: int, widths: tupl
     row = staged_row(columns, widths)
     assert row is None or all(length // width % 8 == 0 for width in widths for length in (row.bytes, row.tail_bytes))
     assert row is not None or widths in ((1,), (2, 4))
+
+
+def test_turned_boxes_are_few_and_of_two_lengths_at_most() -> None:
+    for columns in range(8, 257, 8):
+        boxes = turned_columns(columns)
+        assert sum(boxes) == columns and sorted(boxes, reverse=True) == list(boxes)
+        assert len(set(boxes)) <= 2 and all(each & each - 1 == 0 and 8 <= each <= 32 for each in boxes)
+    assert turned_columns(200) == (32,) * 6 + (8,)
+    assert turned_columns(12) == ()

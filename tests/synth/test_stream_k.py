@@ -46,7 +46,7 @@ def test_nothing_is_left_where_tiles_come_out_even_or_heads_would_be_too_short()
     assert left(264, 64) is None
     assert left(131, 64) is None  # one helper of 131 tiles
     assert left(100, 8) is None
-    few = left(100, 32)
+    few = left(100, 24)
     assert few is not None and few.saved_cycles == 0 and not pays(few, 232)
     many = left(100, 128)
     assert many is not None and pays(many, 232) and not pays(many, 100)

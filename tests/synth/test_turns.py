@@ -1,14 +1,40 @@
-"""When consumers may take tiles in turn, and what memory that takes."""
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""When consumers may take tiles in turn, what memory that takes, and which tile is chosen in which orientation."""
 
 import pytest
 from tests.synth.test_decide import decided, matmul
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.frontends.tile import language as tw
+from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.synth.model import rates_of
 from tilewright.synth.tile_shape import TileQuestion, TileShape, held_columns, loaded_columns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
+
+
+def pipeline(decisions: Decisions) -> PipelineDecisions:
+    assert isinstance(decisions, PipelineDecisions)
+    return decisions
+
+
+@tw.kernel
+def residual(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], x: tw.Tensor["M", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc + x[i, j]
+
+
+@tw.kernel
+def biased(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], bias: tw.Tensor["N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc + bias[j]
 
 
 def test_each_consumer_computes_whole_tiles() -> None:
@@ -61,10 +87,26 @@ def test_wishes_come_before_the_model() -> None:
 
 @pytest.mark.parametrize("extent", [1280, 1408, 1664, 1792, 1920, 2176, 2304, 2688, 3328, 3456, 3712])
 def test_boxes_across_the_columns_begin_at_lines(extent: int) -> None:
-    """Rows of B in memory are fetched from where tiles begin; a row that crosses a line is fetched from two."""
+    """Rows of B in memory are fetched from where tiles begin; a row that crosses a line is fetched from two. So tiles
+    are as wide as whole lines there, or the product is transposed: then B's lines run along blocks of 64 rows."""
     plan = decided(matmul, extent, extent, extent)
-    assert isinstance(plan, PipelineDecisions) and plan.b.major == "MN"
-    assert plan.tile_n * 2 % 128 == 0
+    assert isinstance(plan, PipelineDecisions)
+    of_b = plan.tile_m if plan.swapped else plan.tile_n
+    assert of_b * 2 % 128 == 0
+    assert plan.stores[0].path == "tma" and plan.stores[0].turned == plan.swapped
+
+
+def test_products_are_transposed_where_their_results_leave_in_bulk_alone() -> None:
+    """1536 = 8 x 192 = 16 x 96: 128 tiles, one for nearly each multiprocessor (measured the quickest)."""
+    plan = decided(matmul, 1536, 1536, 1536)
+    assert isinstance(plan, PipelineDecisions)
+    assert (plan.tile_m, plan.tile_n, plan.consumers, plan.swapped) == (192, 96, 3, 1)
+    assert not pipeline(decided(matmul, 1536, 1536, 1536, c=Element.F32)).swapped
+    assert not pipeline(decided(matmul, 1536, 1536, 1536, wanted=Wanted(swapped=False))).swapped
+    assert not pipeline(decided(matmul, 1536, 1536, 1536, wanted=Wanted(misaligned=("c",)))).swapped
+    # Another matrix would be read across its rows.
+    assert not pipeline(decided(residual, 1536, 1536, 1536)).swapped
+    assert pipeline(decided(biased, 1536, 1536, 1536)).swapped
 
 
 def test_what_is_fetched_grows_with_the_lines_and_sectors_that_boxes_cross() -> None:
@@ -79,10 +121,3 @@ def test_what_is_fetched_grows_with_the_lines_and_sectors_that_boxes_cross() -> 
     assert all(factor(columns, 8) == 1 for columns in range(96, 208, 8))
     assert factor(128, 64) == factor(192, 64) == 1
     assert 1 < factor(160, 64) == factor(96, 64) < factor(112, 64) == factor(176, 64) < factor(152, 64)
-
-
-def test_one_wave_of_few_ctas_fetches_faster_than_one_of_many() -> None:
-    """130 CTAs with tiles of 128x104 fetch more in all than 100 with 128x128, and took 7 % longer (measured)."""
-    plan = decided(matmul, 1280, 1280, 1280, strides={"b": (1, 1280)})
-    assert isinstance(plan, PipelineDecisions)
-    assert (plan.tile_m, plan.tile_n) == (128, 128)

@@ -200,9 +200,9 @@ def _store_chunks(
 
     plan = d.plan_of(decision)
     boxes = decision.boxes(d.unit_rows, d.part_n)
-    for number, (block, begin, width) in enumerate(boxes):
+    for block, begin, width in boxes:
         # The last boxes may be narrower, and have a map of their own.
-        narrow = number >= len(boxes) - decision.tails
+        narrow = width < decision.chunk_columns
         map_ = decision.tail[0] if narrow else decision.map
         slot = counter.done % plan.stages
         counter.done += 1
@@ -215,7 +215,7 @@ def _store_chunks(
                     "column_begin": IntAttr(begin),
                     "column_end": IntAttr(begin + width),
                     "slot": IntAttr(slot),
-                    **({"plan": to_attribute(decision.staging[0])} if decision.staging else {}),
+                    **({"plan": to_attribute(decision.staging[int(narrow)])} if decision.staging else {}),
                     **({"block": IntAttr(block)} if decision.turned else {}),
                 },
                 result_types=[staged("written")],

@@ -60,12 +60,13 @@ from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.stream_k import streamed
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.synth.thin_product import FEW_ROWS, is_thin, thin_shape
+from tilewright.synth.tile_estimate import turn_row
 from tilewright.synth.tile_order import choose_tile_order
 from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
 from tilewright.synth.turned_copy import turned_copy
-from tilewright.synth.turned_store import turned_chunk, turned_store
-from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, turn_row, unit_shape, with_turns
+from tilewright.synth.turned_store import is_turnable, turned_boxes, turned_store
+from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, unit_shape, with_turns
 from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -146,6 +147,8 @@ def _decide_pipeline(
     if len(products.products) > 1:
         # What the products share is A: their tiles stand side by side along the columns.
         orientations = (products.shared == "right",)
+    plain = not (batch or promoted or in_registers or dot.scales) and len(products.products) == 1
+    plain = plain and element_bytes > 1 and wanted.swapped is None
     question = TileQuestion(
         extents,
         element_bytes,
@@ -156,6 +159,7 @@ def _decide_pipeline(
         promoted,
         program.extents.get(batch, 1),
         bool(dot.scales),
+        plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
     )
     if is_thin(question, wanted):
         shape = thin_shape(question, target, reasons)
@@ -204,7 +208,7 @@ def _decide_pipeline(
     if large.turns:
         slot_bytes = (a.loaded_extent(tile_m) + b.loaded_extent(tile_n)) * shape.depth * element_bytes
         row = turn_row(tile_n, widths, slot_bytes, target)
-    turned = 0 if batch else turned_chunk(program, rows, tile_n // sum_parts(tile_n, shape.split))
+    turned = () if batch else turned_boxes(program, rows, tile_n // sum_parts(tile_n, shape.split))
     leaving = tuple(
         (turned_store(site, store, (rows, columns), turned) if turned else None)
         or decide_store(site, store, (rows, columns), tile_m // consumers, row)

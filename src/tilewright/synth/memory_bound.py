@@ -21,20 +21,32 @@ from tilewright.targets import Target
 def memory_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: Target) -> float:
     """Cycles of the device's clock for all bytes of a product whose result leaves in chunks of rows of so many bytes.
 
-    chunk_bytes: of one row of each chunk of a tile, none where rows do not leave in chunks.
+    question: with extents as the accumulator has them; chunk_bytes: of one row of each chunk of a tile, none where rows
+    do not leave in chunks. Where boxes are turned (`synth.turned_store`), a row of the result is a column of these.
     """
     rows, columns, depth = question.extents
     operands = (rows + columns * question.products) * depth * question.element_bytes
     result = rows * columns * question.stored_bytes
-    if chunk_bytes:
-        row_bytes = columns * question.stored_bytes
-        lines = meetings_inside(row_bytes, chunk_bytes, target.limit("device.line_bytes"))
-        sectors = meetings_inside(row_bytes, chunk_bytes, target.limit("device.sector_bytes"))
-        of_line, of_sector = target.limit("device.shared_line_bytes"), target.limit("device.shared_sector_bytes")
-        result += rows * (of_line * lines + of_sector * sectors)
-    rate = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
     share = target.limit("pipeline.memory_percent") / 100
-    return question.batch * (operands + result) / (share * rate)
+    written = question.batch * (operands + result) / (share * _rate(target))
+    return written + meeting_cycles(question, chunk_bytes, target) / share
+
+
+def meeting_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: Target) -> float:
+    """What lines and sectors of the result cost memory besides, of which two chunks write a part each."""
+    if not chunk_bytes:
+        return 0.0
+    rows, columns, _ = question.extents
+    row_bytes = columns * question.stored_bytes
+    lines = meetings_inside(row_bytes, chunk_bytes, target.limit("device.line_bytes"))
+    sectors = meetings_inside(row_bytes, chunk_bytes, target.limit("device.sector_bytes"))
+    of_line, of_sector = target.limit("device.shared_line_bytes"), target.limit("device.shared_sector_bytes")
+    return question.batch * rows * (of_line * lines + of_sector * sectors) / _rate(target)
+
+
+def _rate(target: Target) -> float:
+    """Bytes a cycle."""
+    return target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
 
 
 def meetings_inside(row_bytes: int, chunk_bytes: tuple[int, ...], unit_bytes: int) -> int:

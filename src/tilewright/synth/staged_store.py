@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.base.plan import Swizzle
-from tilewright.ir.decisions import StoreDecision
+from tilewright.ir.decisions import MapDecision, StoreDecision
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.layout.linear import LinearLayout
 from tilewright.synth.exchange_memory import plan_store
@@ -29,17 +29,22 @@ _SWIZZLE_SOURCE, _SWIZZLE_TARGET = 7, 4
 
 
 def planned(store: StoreDecision, target: Target) -> StoreDecision:
-    """The decision with the plan of its staging, where there is one."""
-    columns, rows = store.map.box[1::-1] if store.turned else store.map.box[:2]
-    element_bytes = store.map.tensor_map().element.bytes
-    if store.path != "tma" or columns != store.chunk_columns or not _is_tile(rows, columns, element_bytes):
-        return store
-    line = store.map.box[0] * element_bytes
-    if store.map.swizzle != "none" and line != 16 << _SWIZZLE_BITS[store.map.swizzle]:
-        return store
-    memory = staged_layout(rows, columns, element_bytes, store.map.swizzle, turned=bool(store.turned))
+    """The decision with the plans of its staging, of its boxes and of its tail's, where there are such."""
+    plans = tuple(_plan(store, one, target) for one in (store.map, *store.tail))
+    found = tuple(plan for plan in plans if plan is not None)
+    return replace(store, staging=found) if len(found) == len(plans) else store
+
+
+def _plan(store: StoreDecision, one: MapDecision, target: Target) -> ExchangePlan | None:
+    columns, rows = one.box[1::-1] if store.turned else one.box[:2]
+    element_bytes = one.tensor_map().element.bytes
+    if store.path != "tma" or not _is_tile(rows, columns, element_bytes):
+        return None
+    if one.swizzle != "none" and one.box[0] * element_bytes != 16 << _SWIZZLE_BITS[one.swizzle]:
+        return None
+    memory = staged_layout(rows, columns, element_bytes, one.swizzle, turned=bool(store.turned))
     plan = plan_store(fragment_layout(rows, columns), memory, element_bytes, target)
-    return replace(store, staging=(plan,)) if isinstance(plan, ExchangePlan) else store
+    return plan if isinstance(plan, ExchangePlan) else None
 
 
 def _is_tile(rows: int, columns: int, element_bytes: int) -> bool:

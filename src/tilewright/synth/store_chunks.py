@@ -25,6 +25,8 @@ _LONGEST_ROW_BYTES = 256
 _SECTOR_BYTES = 32
 """What rows are at least, where there is a choice (targets: device.sector_bytes)."""
 _MOST_TAILS = 8
+_TURNED_COLUMNS = (32, 16, 8)
+"""At most those of 4096 bytes: two slots of it leave as many stages as one of more."""
 _FRAGMENT_COLUMNS = 8
 """Columns that are staged together: those of which each thread holds a pair (PTX ISA, wgmma register fragments)."""
 
@@ -58,6 +60,20 @@ def staged_row(columns: int, element_bytes: Sequence[int], most_bytes: int = _LO
     if even is None or even.bytes >= _SECTOR_BYTES or len(set(element_bytes)) > 1:
         return even
     return _uneven_row(columns * element_bytes[0], _FRAGMENT_COLUMNS * element_bytes[0], most_bytes) or even
+
+
+def turned_columns(columns: int) -> tuple[int, ...]:
+    """Columns of each box whose lines are columns (`synth.turned_store`), of so many in all: powers of two as layouts
+    have it, of one length or of two, the shorter ones last, and as few as can be. Empty where there are none."""
+    found = [
+        (long,) * ((columns - tails * short) // long) + (short,) * tails
+        for long in _TURNED_COLUMNS
+        for short in _TURNED_COLUMNS
+        if short <= long
+        for tails in range(long // short)
+        if columns > tails * short and (columns - tails * short) % long == 0
+    ]
+    return min(found, key=len, default=())
 
 
 def _uneven_row(width_bytes: int, unit_bytes: int, most_bytes: int) -> StagedRow | None:

@@ -29,11 +29,11 @@ _HANDED_CYCLES = {True: 1700, False: 5000}
 the other unit's product;"""
 _HEAD_CYCLES = {True: 4200, False: 0}
 """the least that a head takes then, however short it is; and"""
-_TAKEN_CYCLES = {True: 3000, False: 8000}
-"""what taking it up costs an owner. By `turns`; fitted by hand to heads of several lengths on an H200, as
-`python -m bench stream-k` measures."""
-_WORTH_CYCLES = 6000
-"""Of a head: of products with shorter ones some gained a little by streaming, and one lost more than any of them."""
+_TAKEN_CYCLES = {True: 800, False: 8000}
+"""what taking it up costs an owner. By `turns`; from 74 products in tiles whole and streamed on an H200, as
+`python -m bench tile-family` measures."""
+_WORTH_CYCLES = {True: 3600, False: 10000}
+"""Of a head: of products with shorter ones, as many lost by streaming as gained."""
 
 
 _FITTED_BYTES = 2
@@ -104,7 +104,7 @@ def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: fl
     head = int((slices - heads * handed / slice_cycles) / (heads + 1))
     if head < least or heads * max(head * slice_cycles + handed, _HEAD_CYCLES[turns]) > slices * slice_cycles:
         return None
-    worth = head * slice_cycles >= _WORTH_CYCLES
+    worth = head * slice_cycles >= _WORTH_CYCLES[turns]
     return Stream(left, ctas, head, head * slice_cycles - _TAKEN_CYCLES[turns] if worth else 0.0)
 
 

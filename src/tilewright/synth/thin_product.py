@@ -170,7 +170,7 @@ def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, targ
     epilogue = 0.0
     if shape.split > 1:
         epilogue = _MEETING_CYCLES + 4 * shape.rows * shape.columns / _MEETING_BYTES_PER_CYCLE
-    if shape.swapped != question.orientations[0]:
+    if shape.swapped != question.orientations[0] and not question.turnable:
         stored = min(shape.rows, rows) * min(shape.columns, columns) * question.stored_bytes / shape.split
         epilogue += stored / _SCATTERED_BYTES_PER_CYCLE
     memory = (read**_CONTENTION + all_fetch**_CONTENTION) ** (1 / _CONTENTION)

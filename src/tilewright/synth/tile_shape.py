@@ -78,7 +78,8 @@ class TileQuestion:
     natural orientation first; loaded_steps: of the left and the right operand, elements by which more or less is
     loaded; products: with an operand in common, summed side by side: a tile's columns are those of each;
     scaled_depth: elements of a slot whose product is promoted by itself, 0 where none is; batch: how many such
-    products, whose tiles follow one another; scaled: whether slots are scaled by arrays when they are promoted.
+    products, whose tiles follow one another; scaled: whether slots are scaled by arrays when they are promoted;
+    turnable: whether the product may be transposed because its results leave in bulk then too (`synth.turned_store`).
     """
 
     extents: tuple[int, int, int]
@@ -90,6 +91,7 @@ class TileQuestion:
     scaled_depth: int = 0
     batch: int = 1
     scaled: bool = False
+    turnable: bool = False
 
 
 def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
@@ -152,7 +154,7 @@ def choose_tile_shape(
             tile,
             question.element_bytes,
             -(-question.stored_bytes // question.products),
-            scattered=not natural,
+            scattered=not (natural or question.turnable),
             loaded_columns=loaded,
         )
 

@@ -1,0 +1,160 @@
+"""How many cycles does a product in large tiles take, shared by consumers or taken in turn?
+
+A slice takes the longer of multiplying it and fetching it from the L2 cache; a tile is its slices and its epilogue, of
+which what nothing hides follows from the schedule of the loop over tiles (`synth.tile_loop`); whole waves of tiles make
+the loop, and the longer of that and of what memory brings and takes (`synth.memory_bound`) makes the product. Longer is
+meant a little softly. Constants are facts of the target (`pipeline.*`), fitted to measured products.
+
+Not handled: scaled products, rows in groups, clusters, a clock that falls (under long products it falls for all tiles).
+It ranks tiles; `synth.time_model` promises times. Checked by: tests/synth/test_turns.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.ir.decisions import BLOCK_ROWS
+from tilewright.synth.memory_bound import meeting_cycles, memory_cycles
+from tilewright.synth.model import Rates, slice_cycles
+from tilewright.synth.store_chunks import StagedRow, staged_row, turned_columns
+from tilewright.synth.tile_loop import TileCosts, loop_cycles
+from tilewright.synth.tile_shape import TileQuestion, TileShape, held_columns, loaded_columns
+from tilewright.targets import Target
+
+UNITS = 2
+"""Consumers that take tiles in turn."""
+UNIT_ROWS = 128
+"""Of a tile that one consumer computes alone."""
+BARRIER_BYTES = 16
+"""Of the two barriers of turns."""
+FITTED_BYTES = 2
+"""Of operands' elements, for which most was measured."""
+_SHARPNESS = 8
+"""How sharply the longer of multiplying and fetching hides the other, in a slice: a parameter of this model."""
+_WHOLE_SHARPNESS = 16
+"""The same of the loop and of memory, in the whole product."""
+_ENOUGH_STAGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TileFacts:
+    """What the estimate knows of a GPU. start_cycles: from a launch until its pipeline is full, and from its last store
+    to its end; fetch_percent: of the time in which the L2 cache's documented rate brings a slice; store_bytes: of a
+    tile that leave in a cycle; chunk_cycles: of each box of a unit, besides; meeting_percent: of the time that memory takes
+    for lines and sectors of which two boxes write a part each, that is not hidden at the end."""
+
+    start_cycles: int
+    fetch_percent: int
+    store_bytes: int
+    chunk_cycles: int
+    meeting_percent: int
+
+
+def facts_of(target: Target, element_bytes: int) -> TileFacts:
+    """The facts of a target, for operands of so many bytes an element."""
+    return TileFacts(
+        target.limit("pipeline.start_cycles"),
+        target.limit(f"pipeline.fetch_percent_of_{8 * element_bytes}_bits"),
+        target.limit("pipeline.store_bytes_per_cycle"),
+        target.limit("pipeline.chunk_cycles"),
+        target.limit("pipeline.meeting_percent"),
+    )
+
+
+def tile_cycles(
+    rates: Rates,
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+    *,
+    turns: bool,
+    facts: TileFacts | None = None,
+) -> float:
+    """Cycles of the product at the device's clock. facts: other ones than the target's."""
+    known = facts or facts_of(target, question.element_bytes)
+    oriented = _oriented(question, shape)
+    chunks = _chunk_bytes(question, shape, target, turns=turns)
+    loop = _loop_cycles(rates, question, shape, target, known, turns=turns)
+    memory = memory_cycles(oriented, chunks, target)
+    waves = math.ceil(tiles_of(question, shape) / rates.multiprocessors)
+    # Every wave's but the last one's hide behind the next one's products.
+    exposed = known.meeting_percent / 100 * meeting_cycles(oriented, chunks, target) / waves
+    longer = (loop**_WHOLE_SHARPNESS + memory**_WHOLE_SHARPNESS) ** (1 / _WHOLE_SHARPNESS)
+    return known.start_cycles + longer + exposed
+
+
+def tiles_of(question: TileQuestion, shape: TileShape) -> int:
+    """How many tiles of that shape the product has."""
+    rows, columns, _ = _oriented(question, shape).extents
+    return math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * question.batch
+
+
+def _oriented(question: TileQuestion, shape: TileShape) -> TileQuestion:
+    """The question with its extents as the accumulator has them."""
+    rows, columns, depth = question.extents
+    return replace(question, extents=(columns, rows, depth)) if shape.swapped else question
+
+
+def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, turns: bool) -> tuple[int, ...]:
+    """Of a row of each of the chunks in which a tile leaves, none where it leaves in none."""
+    widths = (question.stored_bytes,)
+    if is_turned(question, shape):
+        return (BLOCK_ROWS * question.stored_bytes,)
+    row = staged_row(shape.columns, widths)
+    if turns:
+        loaded = shape.rows + held_columns(question, shape)
+        row = turn_row(shape.columns, widths, loaded * shape.depth * question.element_bytes, target)
+    return () if row is None else row.chunks(shape.columns * question.stored_bytes)
+
+
+def _loop_cycles(
+    rates: Rates, question: TileQuestion, shape: TileShape, target: Target, facts: TileFacts, *, turns: bool
+) -> float:
+    """Of the multiprocessor with most tiles, once its pipeline is full."""
+    waves = math.ceil(tiles_of(question, shape) / rates.multiprocessors)
+    loaded = loaded_columns(rates, question, shape)
+    multiplied = (shape.rows, shape.columns * question.products, shape.depth)
+    multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
+    fetch *= facts.fetch_percent / 100
+    each = (multiply**_SHARPNESS + fetch**_SHARPNESS) ** (1 / _SHARPNESS)
+    tile = math.ceil(question.extents[2] / shape.depth) * each
+    stored = shape.rows * shape.columns * question.stored_bytes
+    epilogue = stored / facts.store_bytes + facts.chunk_cycles * _chunks(question, shape, turns=turns)
+    accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
+    costs = TileCosts(round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves)
+    return loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
+
+
+def _chunks(question: TileQuestion, shape: TileShape, *, turns: bool) -> int:
+    """How many boxes a unit stores of a tile, or how many columns where they leave in none."""
+    if is_turned(question, shape):
+        rows = shape.rows if turns else shape.rows // shape.consumers
+        return rows // BLOCK_ROWS * len(turned_columns(shape.columns))
+    row = staged_row(shape.columns, (question.stored_bytes,))
+    return len(row.chunks(shape.columns * question.stored_bytes)) if row is not None else shape.columns
+
+
+def is_turned(question: TileQuestion, shape: TileShape) -> bool:
+    """Whether the result's memory runs along the accumulator's rows, and leaves in boxes along them."""
+    return question.turnable and shape.swapped != question.orientations[0]
+
+
+def turn_row(columns: int, element_bytes: Sequence[int], slot_bytes: int, target: Target) -> StagedRow | None:
+    """The row of staged chunks that leaves room for most stages, and of those the longest: how many stores an epilogue
+    takes matters little where another product hides them. But rows of half a sector are taken only where none else
+    leaves enough stages.
+
+    slot_bytes: of one stage.
+    """
+    choices = (staged_row(columns, element_bytes, most_bytes) for most_bytes in (256, 128, 64, 32))
+    limit = target.limit("cta.shared_bytes_max") - BARRIER_BYTES
+    stage_bytes = slot_bytes + 2 * target.limit("mbarrier.bytes")
+
+    def stages(row: StagedRow) -> int:
+        return (limit - UNITS * UNIT_ROWS * row.bytes) // stage_bytes
+
+    rows = [row for row in choices if row is not None]
+    long = [row for row in rows if row.bytes >= target.limit("device.sector_bytes") and stages(row) >= _ENOUGH_STAGES]
+    return max(long or rows, key=lambda row: (stages(row), row.bytes), default=None)
