@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered_programs import Lowered, lower, random_inputs, reference, run
+from lowered_programs import Lowered, instructions, lower, random_inputs, reference, run
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate import verify
+from tilewright.driver.compile import compile_kernel
 from tilewright.synth.decide import Wanted
 
 
@@ -208,7 +209,7 @@ def test_limits_out_of_order_or_out_of_bounds_write_nothing_outside(limits: list
 @settings(max_examples=6, deadline=None)
 @given(
     st.lists(st.integers(0, 150), min_size=1, max_size=7),
-    st.sampled_from([(128, 128), (128, 192)]),
+    st.sampled_from([(128, 128), (128, 192), (64, 256)]),
     st.integers(2, 5),
 )
 def test_consumers_that_take_tiles_in_turn(sizes: list[int], tile: tuple[int, int], slices: int) -> None:
@@ -216,6 +217,19 @@ def test_consumers_that_take_tiles_in_turn(sizes: list[int], tile: tuple[int, in
     lowered = lower(consecutive, dims, dict(ENDS), wanted=Wanted(tile=tile, turns=True, stages=2))
     assert isinstance(verify(lowered.kernels[0]), Proven)
     assert_agrees(lowered, list(accumulate(sizes)))
+
+
+def test_weights_that_are_read_once_are_given_up_first() -> None:
+    """The policy is a hint alone: text with it is proved as text without."""
+    dims = {"T": 64, "G": 16, "K": 2048, "N": 2048}
+    lowered = lower(consecutive, dims, dict(ENDS))
+    assert lowered.decisions.b.read_once
+    copies = [item for item in instructions(lowered.parsed) if item.row == "cp.async.bulk.tensor"]
+    rows, *weights = ["L2::cache_hint" in item.modifiers for item in copies]
+    assert not rows and weights and all(weights)
+    assert isinstance(verify(lowered.kernels[0]), Proven)
+    done = compile_kernel(consecutive, dims=dims, dtype={"ends": "i32"}, assembled=False)
+    assert done.text_proof is not None and "evict_first" in done.ptx
 
 
 @tw.kernel

@@ -109,11 +109,27 @@ def test_groups_of_padded_arrays_keep_their_distance() -> None:
     assert decided(masked, strides=strides, T=100).grouping[0].pitch == 128
 
 
-def test_many_rows_of_little_depth_are_taken_in_turn() -> None:
+def test_many_rows_are_taken_in_turn_lower_tiles_where_sums_are_long() -> None:
+    """A lower tile wastes fewer rows at a group's end; the turns of more of them cost more where each is short."""
     assert decided(experts, T=65536, G=128, N=2048, K=768).turns
+    assert decided(experts, T=65536, G=128, N=2048, K=768).tile_m == 128
     assert not decided(experts, Wanted(turns=False), T=65536, G=128, N=2048, K=768).turns
-    assert not decided(experts, T=65536, G=128, N=2048, K=4096).turns
+    assert decided(experts, T=65536, G=128, N=2048, K=4096).turns
+    assert decided(experts, T=65536, G=128, N=2048, K=4096).tile_m == 64
     assert not decided(experts, T=65536, G=128, N=2048, K=64).turns
+
+
+def test_weights_that_hardly_two_tiles_read_are_given_up_first() -> None:
+    """Where groups have few rows, and the weights are more than the L2 cache keeps for the next launch."""
+    few, many = decided(experts, T=512, G=32, N=7168, K=2048), decided(experts, T=65536, G=32, N=7168, K=2048)
+    assert few.b.read_once and not few.a.read_once
+    assert not many.b.read_once
+    assert not decided(experts, T=16, G=4, N=1024, K=1024).b.read_once
+
+
+def test_an_order_of_issue_is_refused() -> None:
+    with pytest.raises(TilewrightError, match="in order"):
+        decided(experts, Wanted(ordered=True))
 
 
 def test_weights_without_groups_serve_all() -> None:

@@ -7,10 +7,11 @@ from tilewright.synth.issue_order import choose_issue_order
 from tilewright.synth.wanted import Wanted
 
 
-def test_promoted_products_of_several_consumers_are_ordered() -> None:
+def test_promoted_products_of_several_consumers_are_ordered_by_a_wish() -> None:
     reasons: list[str] = []
     assert choose_issue_order(2, Wanted(ordered=True), reasons, promoted=True)
     assert "in order" in reasons[0]
+    assert not choose_issue_order(2, Wanted(), reasons, promoted=True)
 
 
 @pytest.mark.parametrize(("consumers", "promoted"), [(1, True), (2, False)])

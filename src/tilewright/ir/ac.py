@@ -354,11 +354,13 @@ class CopyIssueOp(IRDLOperation):
     multicast: 1 for this CTA alone; c for all c CTAs of the cluster, where by symmetry each slot receives c such boxes
     and the token pays for all of them. coordinates: innermost first, in elements; where the
     CTAs share a box's axis, the rank times `rank_elements` is added to coordinate `rank_dimension`. elected: 1 if the
-    first thread of a warpgroup issues it for its unit (0 where absent).
+    first thread of a warpgroup issues it for its unit (0 where absent). evict_first: 1 if the L2 cache may give the
+    bytes up first, a hint (0 where absent).
     """
 
     name = "ac.tma.issue"
     elected = opt_prop_def(IntAttr)
+    evict_first = opt_prop_def(IntAttr)
     offset_bytes = prop_def(IntAttr)
     rank_offset_bytes = prop_def(IntAttr)
     rank_dimension = opt_prop_def(IntAttr)

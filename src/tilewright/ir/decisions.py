@@ -59,7 +59,8 @@ class OperandDecision:
     side: "left" or "right" in the program. buffer: the parameter it is copied from, or the workspace it is first
     materialized in. major: "K" if the contracted axis is contiguous, else "MN". outer_shift: elements added to its
     outer coordinate. piece_bytes: 0 if the copy engine brings it, by the map; else threads copy it in pieces of so many
-    bytes (`ir.ac_async_copy`), and the map only says where it lies and which boxes are copied.
+    bytes (`ir.ac_async_copy`), and the map only says where it lies and which boxes are copied. read_once: 1 if no byte
+    is expected to be read a second time, so that the L2 cache need not keep any.
     """
 
     side: str
@@ -69,6 +70,7 @@ class OperandDecision:
     map: MapDecision
     outer_shift: int
     piece_bytes: int = 0
+    read_once: int = 0
 
     def loaded_extent(self, extent: int) -> int:
         """Elements of the outer axis that boxes bring where `extent` are needed: MN-major boxes are one span wide."""
@@ -84,9 +86,8 @@ class StoreDecision:
     """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
     one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
     `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
-    planned, and to one of the tail. tail: another map, if the last `tails` boxes of a tile are narrower, of as many
-    columns as its boxes. turned: 1 if memory runs along the accumulator's rows; then boxes are
-    of one block of 64 rows each."""
+    planned. tail: another map, if the last `tails` boxes of a tile are narrower, of as many columns as its boxes.
+    turned: 1 if memory runs along the accumulator's rows; then boxes are of one block of 64 rows each."""
 
     parameter: str
     path: str
@@ -100,13 +101,13 @@ class StoreDecision:
 
     def chunks(self, columns: int) -> tuple[int, ...]:
         """Columns of each box of a tile of so many."""
-        narrow = self.tail[0].box[self.turned] if self.tail else 0
+        narrow = self.tail[0].box[0] if self.tail else 0
         whole = (columns - self.tails * narrow) // self.chunk_columns
         return (self.chunk_columns,) * whole + (narrow,) * self.tails
 
     def boxes(self, rows: int, columns: int) -> tuple[tuple[int, int, int], ...]:
-        """(block of 64 rows, first column, columns) of each box in which a unit's part of a tile leaves, of so many
-        rows and columns. A box that is not turned is of all its rows, and its block is 0."""
+        """(block of 64 rows, first column, columns) of each box in which a unit's part of a tile leaves, of so many rows
+        and columns. A box that is not turned is of all its rows, and its block is 0."""
         widths = self.chunks(columns)
         begins = tuple(sum(widths[:number]) for number in range(len(widths)))
         blocks = range(rows // BLOCK_ROWS if self.turned else 1)
@@ -163,7 +164,7 @@ class PipelineDecisions:
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot by
-    slot, slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
+    slot, slots of a turn, each with an accumulator of its own, and sets of scales that are held.
     computed: 1 if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance:
     products that a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits
     for each.

@@ -146,6 +146,7 @@ def _copies(
                     "multicast": IntAttr(peers),
                     **shared,
                     **_elected(d),
+                    **({"evict_first": IntAttr(1)} if operand.read_once else {}),
                 },
                 result_types=[ac.TransactionType(RING, IntAttr(left))],
             )

@@ -12,6 +12,9 @@ from tilewright.ir import ac
 from tilewright.lower.lowering import Lowering, slot_of
 from tilewright.lower.places import BufferPlace, CursorPlace, ParameterPlace, RingPlace, SlotPlace
 
+_WHOLE = "1.0"
+"""Share of the bytes to which a cache policy applies."""
+
 
 def ring_stages(cursor: SSAValue) -> int:
     """Stages of the ring that a cursor stands in."""
@@ -104,10 +107,13 @@ def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
     opcode = f"cp.async.bulk.tensor.{rank_words}.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     operands = [f"[{destination}]", f"[{descriptor.register}, {{{coordinates}}}]", f"[{barrier}]"]
     if op.multicast.data > 1:
-        mask = text.into("b16", "mov.u16", (1 << op.multicast.data) - 1)
-        text.emit(f"{opcode}.multicast::cluster", *operands, mask, guard=_elected(lowering, op))
-    else:
-        text.emit(opcode, *operands, guard=_elected(lowering, op))
+        opcode += ".multicast::cluster"
+        operands.append(text.into("b16", "mov.u16", (1 << op.multicast.data) - 1))
+    if op.evict_first is not None and op.evict_first.data:
+        opcode += ".L2::cache_hint"
+        # No instruction of its own: an assembler knows the policy of the whole, and puts it into a constant.
+        operands.append(text.into("b64", "createpolicy.fractional.L2::evict_first.b64", _WHOLE))
+    text.emit(opcode, *operands, guard=_elected(lowering, op))
     lowering.places[op.result] = slot
 
 

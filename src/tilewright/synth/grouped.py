@@ -42,8 +42,8 @@ from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.scaled_product import choose_promotion, fits_registers
 from tilewright.synth.spill_slots import spill_bytes
-from tilewright.synth.tile_estimate import BARRIER_BYTES
 from tilewright.synth.tile_order import refuse_tile_order
+from tilewright.synth.turns import BARRIER_BYTES
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -87,13 +87,15 @@ _SUSTAINED = 0.79
 like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
 _TILE_START_CYCLES = {1: 2300, 2: 2500}
 """By consumer warpgroups that share a tile, which begin and end it together."""
-_TURN_CYCLES = 400
-"""Where they take tiles in turn, and one begins while the other ends."""
+_TURN_CYCLES = {64: 1500, 128: 400}
+"""Where they take tiles in turn, and one begins while the other ends; by rows of a tile."""
 _OPERAND_BYTES_PER_CYCLE = 80
 """Of shared memory, what a wgmma of 256 columns reads; narrower ones read more, and lose a quarter of the excess."""
 _STORE_BYTES_PER_CYCLE = 128
 _LEAST_STAGES = 2
 _MOST_STAGES = 8
+_ROWS_SPREAD = 2
+"""Times the mean that hardly a group's rows exceed where tokens are routed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         raise _unsupported(
             program, f"groups of {grouping.ragged} without products of one left operand", "compute one product a kernel"
         )
+    if wanted.ordered:
+        raise _unsupported(program, "products in groups are not issued in order", "leave out the order of issue")
     dot, count = products.products[0], len(products.products)
     rows, columns, contracted = _axes(program, dot, grouping)
     _require_plain(program, products, grouping, columns)
@@ -148,6 +152,9 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         _all_groups(site, each.right, operand, grouping.group)
         for each, operand in zip(products.products, (b, *more_b), strict=True)
     )
+    if _read_once(sizes, tile_m, element.bytes * count, target):
+        b, *others = (replace(each, read_once=1) for each in (b, *others))
+        reasons.append("weights are read by one tile of rows each: the L2 cache is told to give them up first")
     stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
     rows_bytes = ROWS_BYTES * consumers
     turn_bytes = (BARRIER_BYTES if shape.turns else 0) + spill_bytes(consumers, target, wanted, reasons)
@@ -337,6 +344,13 @@ def _in_vectors(program: tile.ProgramOp, wanted: Wanted) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _read_once(sizes: _Sizes, tile_m: int, weight_bytes: int, target: Target) -> bool:
+    """Whether hardly a group has more rows than a tile, so that its weights are read once, and whether they are more
+    than the L2 cache holds from one launch to the next. weight_bytes: of one column's number of all products."""
+    in_all = sizes.groups * sizes.columns * sizes.depth * weight_bytes
+    return _ROWS_SPREAD * sizes.rows <= tile_m * sizes.groups and in_all > target.limit("device.l2_bytes")
+
+
 # ---------------------------------------------------------------- shape
 
 
@@ -380,7 +394,7 @@ def _tile_shape(
         excess = 64 * (64 + columns) / columns / _OPERAND_BYTES_PER_CYCLE - 1
         slice_ = max(multiply / _SUSTAINED * (1 + excess / 4), fetch)
         tile_cycles = math.ceil(sizes.depth / depth) * slice_ + store / _STORE_BYTES_PER_CYCLE
-        tile_cycles += _TURN_CYCLES if shape.turns else _TILE_START_CYCLES[consumers]
+        tile_cycles += _TURN_CYCLES[shape.rows] if shape.turns else _TILE_START_CYCLES[consumers]
         waves = _tiles(sizes, tile_m, tile_n) / rates.multiprocessors
         return (math.ceil(waves) + waves) / 2 * tile_cycles
 
