@@ -23,6 +23,7 @@ from tilewright.contract.replay import replay
 from tilewright.contract.shadow_memory import SEGMENT_BYTES, Record, ShadowMemory
 from tilewright.contract.unwritten import Contents, UnwrittenBuffers, unwritten_buffers
 from tilewright.driver.reproof import replay_plan
+from tilewright.driver.whole_results import unwritten_results
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine import event as ev
 
@@ -195,3 +196,13 @@ def test_addresses_are_those_of_the_run(size: int) -> None:
     assert not isinstance(
         replay(read(COPY, "pass.ptx"), launch, buffers, unwritten=UnwrittenBuffers({"before": ((0, size),)})), Unknown
     )
+
+
+def test_gaps_between_rows_belong_to_nobody() -> None:
+    buffer = Buffer("c", Element.BF16, (2, 3), (5, 1), "output")
+    plan = LaunchPlan((buffer,), ())
+    gaps = UnwrittenBuffers({"c": ((6, 10),)})
+    assert unwritten_results(plan, gaps, {"c"}) == ()
+    (finding,) = unwritten_results(plan, UnwrittenBuffers({"c": ((6, 11), (13, 14))}), {"c"})
+    assert finding.code == "UM103" and "2 elements of c" in finding.message and "[1, 0]" in finding.message
+    assert unwritten_results(plan, UnwrittenBuffers({"c": ((0, 16),)}), frozenset()) == ()

@@ -182,7 +182,7 @@ def _map(walk: RoleWalk, op: ac.MapOp) -> None:
     parts = 1
     if isinstance(kind, ac.FragmentType) and isinstance(accumulator, Settled):
         n = kind.n.data
-        if kind.m.data != accumulator.m or n < 1 or n % _FRAGMENT_COLUMNS or accumulator.n % n:
+        if kind.m.data != accumulator.m or n < 1 or n % _FRAGMENT_COLUMNS or accumulator.n < n or accumulator.n % n:
             walk.findings.doubt(f"maps {accumulator.m} x {accumulator.n} to {kind.m.data} x {n}", op)
         else:
             parts = accumulator.n // n

@@ -261,6 +261,10 @@ REPLAY_RULES: dict[str, Rule] = {
              "CUDA Driver API, cuMemAlloc (the memory is not cleared)",
              "A CTA adds a partial sum that its helper never stores.",
              "Store before the synchronization that the reader waits for, or clear the buffer before the launch."),
+        Rule("UM103", "result-unwritten", "an element of a result is never written",
+             "A program whose grid covers a result defines each of its elements; its text has to store them all.",
+             "derived: the program's meaning", "The last tile of each CTA is not stored.",
+             "Report this: the emitted text is wrong."),
         *TENSOR_RULES,
     )
 }  # fmt: skip

@@ -25,6 +25,7 @@ from tilewright.driver.collector import collector_paused
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.driver.small_text import read_beside
+from tilewright.driver.whole_results import unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program
@@ -57,7 +58,8 @@ def reprove(
     # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
     claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
     claims = at_these_sizes(instance, claims)
-    return replay_plan(small, launch_plan(lowered), claims, seeds, limits_of(instance))
+    whole = whole_results(the_program(instance))
+    return replay_plan(small, launch_plan(lowered), claims, seeds, limits_of(instance), whole)
 
 
 def replay_plan(
@@ -66,8 +68,10 @@ def replay_plan(
     claims: dict[str, ProtocolClaims],
     seeds: tuple[int, ...],
     contents: Mapping[str, NDArray[np.uint8]] | None = None,
+    whole: frozenset[str] = frozenset(),
 ) -> Verdict:
-    """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`.
+    """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`. whole:
+    results of which every element must be written.
 
     At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
     only moved. Where one of them would decide something, all launches are run again with all values.
@@ -76,9 +80,9 @@ def replay_plan(
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
     with collector_paused():
         try:
-            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up))
+            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up), whole)
         except ValueNeeded:
-            return _replay_plan(module, plan, claims, seeds, given, None)
+            return _replay_plan(module, plan, claims, seeds, given, None, whole)
 
 
 def _replay_plan(
@@ -88,6 +92,7 @@ def _replay_plan(
     seeds: tuple[int, ...],
     contents: Mapping[str, NDArray[np.uint8]],
     dropped: DroppedValues | None,
+    whole: frozenset[str],
 ) -> Verdict:
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
@@ -115,4 +120,5 @@ def _replay_plan(
                 assumptions.extend(verdict.assumptions)
             case Refuted() | Unknown():
                 return verdict
-    return Proven("this launch", tuple(assumptions), tuple(lines))
+    missing = unwritten_results(plan, unwritten, whole)
+    return Refuted(missing) if missing else Proven("this launch", tuple(assumptions), tuple(lines))
