@@ -42,8 +42,8 @@ _ENOUGH_STAGES = 4
 class TileFacts:
     """What the estimate knows of a GPU. start_cycles: from a launch until its pipeline is full, and from its last store
     to its end; fetch_percent: of the time in which the L2 cache's documented rate brings a slice; store_bytes: of a
-    tile that leave in a cycle; chunk_cycles: of each box of a unit, besides; meeting_percent: of the time that memory takes
-    for lines and sectors of which two boxes write a part each, that is not hidden at the end."""
+    tile that leave in a cycle; chunk_cycles: of each box of a unit, besides; meeting_percent: of the time that memory
+    takes for lines and sectors of which two boxes write a part each, what is not hidden at the end."""
 
     start_cycles: int
     fetch_percent: int
