@@ -86,8 +86,9 @@ class StoreDecision:
     """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
     one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
     `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
-    planned. tail: another map, if the last `tails` boxes of a tile are narrower, of as many columns as its boxes.
-    turned: 1 if memory runs along the accumulator's rows; then boxes are of one block of 64 rows each."""
+    planned, and to one of the tail. tail: another map, if the last `tails` boxes of a tile are narrower, of as many
+    columns as its boxes. turned: 1 if memory runs along the accumulator's rows; then boxes are
+    of one block of 64 rows each."""
 
     parameter: str
     path: str
@@ -101,13 +102,13 @@ class StoreDecision:
 
     def chunks(self, columns: int) -> tuple[int, ...]:
         """Columns of each box of a tile of so many."""
-        narrow = self.tail[0].box[0] if self.tail else 0
+        narrow = self.tail[0].box[self.turned] if self.tail else 0
         whole = (columns - self.tails * narrow) // self.chunk_columns
         return (self.chunk_columns,) * whole + (narrow,) * self.tails
 
     def boxes(self, rows: int, columns: int) -> tuple[tuple[int, int, int], ...]:
-        """(block of 64 rows, first column, columns) of each box in which a unit's part of a tile leaves, of so many rows
-        and columns. A box that is not turned is of all its rows, and its block is 0."""
+        """(block of 64 rows, first column, columns) of each box in which a unit's part of a tile leaves, of so many
+        rows and columns. A box that is not turned is of all its rows, and its block is 0."""
         widths = self.chunks(columns)
         begins = tuple(sum(widths[:number]) for number in range(len(widths)))
         blocks = range(rows // BLOCK_ROWS if self.turned else 1)

@@ -42,8 +42,8 @@ from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.scaled_product import choose_promotion, fits_registers
 from tilewright.synth.spill_slots import spill_bytes
+from tilewright.synth.tile_estimate import BARRIER_BYTES
 from tilewright.synth.tile_order import refuse_tile_order
-from tilewright.synth.turns import BARRIER_BYTES
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
