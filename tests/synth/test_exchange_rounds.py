@@ -5,6 +5,7 @@ from bench.register_layouts import register_layouts
 from tests.synth.exchange_steps import follow, holding
 
 from tilewright.ir.exchange import ExchangePlan, Stage
+from tilewright.ir.transpose import LOADED, STORED, side_layout
 from tilewright.synth.exchange import candidate_plans, plan_exchange
 from tilewright.synth.exchange_rounds import dealt, drifts
 from tilewright.targets import target
@@ -74,3 +75,16 @@ def test_warps_that_would_drift_apart_take_narrower_accesses() -> None:
         plan = plan_exchange(LAYOUTS[pair[0]], LAYOUTS[pair[1]], element_bytes, "sm_90a")
         assert isinstance(plan, ExchangePlan)
         assert not any(isinstance(step, Stage) and drifts(step, facts) for step in plan.steps)
+
+
+def test_warps_that_wait_for_memory_between_exchanges_do_not_drift() -> None:
+    """The tiles of 32 bits that transposes turn, four points at once."""
+    facts = target("sm_90a")
+    source, destination = side_layout(LOADED, 32, 4, 4), side_layout(STORED, 32, 4, 4)
+    drifting: list[bool] = []
+    for repeated in (True, False):
+        plan = plan_exchange(source, destination, 4, "sm_90a", repeated=repeated)
+        assert isinstance(plan, ExchangePlan)
+        drifting.append(any(isinstance(step, Stage) and drifts(step, facts) for step in plan.steps))
+        assert (follow(holding(source), plan, "sm_90a") == holding(destination)).all()
+    assert drifting == [False, True]

@@ -26,6 +26,7 @@ from tilewright.layout.linear import LinearLayout
 from tilewright.synth.exchange_chain import plan_of_chain
 from tilewright.synth.exchange_held import Held, Pair, extended, pair_of, shared_registers, spans
 from tilewright.synth.exchange_lanes import free_of_copies, lane_steps, rearranged, turn_steps
+from tilewright.synth.exchange_rounds import drifts
 from tilewright.synth.exchange_stage import stages
 from tilewright.targets import Target
 from tilewright.targets import target as target_by_name
@@ -37,17 +38,24 @@ _PLANS_KEPT = 1 << 12
 
 
 def plan_exchange(
-    source: LinearLayout, destination: LinearLayout, element_bytes: int, target: Target | str
+    source: LinearLayout,
+    destination: LinearLayout,
+    element_bytes: int,
+    target: Target | str,
+    *,
+    repeated: bool = True,
 ) -> ExchangePlan | NotExpressible:
     """The cheapest known plan.
 
-    source, destination: from "register", "lane" (32 places) and "warp" to the same outputs; element_bytes: 1, 2 or 4.
+    source, destination: from "register", "lane" (32 places) and "warp" to the same outputs; element_bytes: 1, 2 or 4;
+    repeated: whether warps make the exchange over and over with little between, and so may come to stand in each
+    other's way (`exchange_rounds.drifts`); where they wait for memory between, that costs nothing.
     NotExpressible: the source lacks elements, or the layouts have other numbers of warps. Raises TilewrightError for
     layouts of other inputs or tiles, other element sizes and targets without warps of 32 lanes.
     """
     _require_size(element_bytes)
     name = target if isinstance(target, str) else target.name
-    return _planned(source, destination, element_bytes, name)
+    return _planned(source, destination, element_bytes, name, repeated)
 
 
 def candidate_plans(
@@ -85,10 +93,18 @@ def _ends(plan: ExchangePlan, forwards: bool) -> list[tuple[str, int]]:
 
 @lru_cache(maxsize=_PLANS_KEPT)
 def _planned(
-    source: LinearLayout, destination: LinearLayout, element_bytes: int, target: str
+    source: LinearLayout, destination: LinearLayout, element_bytes: int, target: str, repeated: bool
 ) -> ExchangePlan | NotExpressible:
     plans = candidate_plans(source, destination, element_bytes, target)
-    return plans if isinstance(plans, NotExpressible) else plans[0]
+    if isinstance(plans, NotExpressible) or repeated:
+        return plans if isinstance(plans, NotExpressible) else plans[0]
+    facts = target_by_name(target)
+
+    def cycles(plan: ExchangePlan) -> int:
+        drifting = sum(isinstance(step, Stage) and drifts(step, facts) for step in plan.steps)
+        return plan.cost.cycles - drifting * facts.limit("exchange.drift_cycles")
+
+    return min(plans, key=lambda plan: (cycles(plan), plan.cost.issue_slots))
 
 
 def _chains(pair: Pair, element_bits: int, target: Target) -> Iterator[tuple[str, tuple[Step, ...]]]:

@@ -82,7 +82,8 @@ def turned_tiles(
         return None
     side = min(_SIDE_BYTES // widest, _MOST_SIDE)
     bare = TransposeDecision(*axes, side, *runs, _WARPS, (), 0)
-    plans = [plan_exchange(bare.loaded_layout, bare.stored_layout, size, target) for size in sizes]
+    # Between one tile and the next a warp waits for memory, so that warps do not come to stand in each other's way.
+    plans = [plan_exchange(bare.loaded_layout, bare.stored_layout, size, target, repeated=False) for size in sizes]
     found = tuple(plan for plan in plans if isinstance(plan, ExchangePlan))
     assert len(found) == len(plans), "both layouts hold every point once"
     return TransposeDecision(*axes, side, *runs, _WARPS, found, max(plan.shared_bytes for plan in found))
