@@ -114,7 +114,7 @@ def _grouped(name: str, source: random.Random) -> Grouped:
 
 
 def _streamed(name: str, source: random.Random) -> Product:
-    """Between one and two waves of tiles of 128 x 128 on 132 multiprocessors, the sums long enough to be shared."""
+    """One wave to one and a half of tiles of 128 x 128 on 132 multiprocessors, the sums long enough to be shared."""
     rows = source.randint(9, 14)
-    return Product(name, 128 * rows, 128 * source.randint(-(-150 // rows), 250 // rows), 64 * source.randint(32, 48),
+    return Product(name, 128 * rows, 128 * source.randint(-(-145 // rows), 195 // rows), 64 * source.randint(40, 64),
                    _sixteen_bits(source), wishes=_STREAMED)  # fmt: skip
