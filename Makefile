@@ -5,6 +5,8 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.lock-installed
 JOBS ?= 2
+# Most of a GPU test is compiling and proving on the host: about a minute with eight processes on sixteen cores.
+GPU_JOBS ?= 8
 BENCH ?= gemm
 
 .DEFAULT_GOAL := test
@@ -29,7 +31,7 @@ test-full: $(STAMP)
 	HYPOTHESIS_PROFILE=random $(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu"
 
 test-gpu: $(STAMP)
-	$(PYTHON) -m pytest -q -m gpu
+	$(PYTHON) -m pytest -n $(GPU_JOBS) --dist worksteal -q -m gpu
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check src tests bench
