@@ -25,20 +25,23 @@ _Contention = tuple[tuple[tuple[int, int, int], ...], ...]
 """By operation: others that occupy something that it does too, each with the operation's own time there and theirs."""
 
 
-def heuristic(problem: ModuloProblem) -> ModuloSolution | None:
+def heuristic(problem: ModuloProblem, bound: int | None = None) -> ModuloSolution | None:
     """The schedule of the shortest interval found; None where there is none up to that at which turns run one after the
-    other."""
+    other. bound: the tightest of `solve.modulo_problem.bounds`, where it is known already."""
     best: ModuloSolution | None = None
+    lower = bounds(problem)[0].interval if bound is None else bound
     for streams in _assignments(problem):
-        found = _shortest(problem, streams, best)
+        found = _shortest(problem, streams, lower, best)
         if found is not None and (best is None or found.interval < best.interval):
             best = found
     return best
 
 
-def _shortest(problem: ModuloProblem, streams: tuple[int, ...], best: ModuloSolution | None) -> ModuloSolution | None:
+def _shortest(
+    problem: ModuloProblem, streams: tuple[int, ...], bound: int, best: ModuloSolution | None
+) -> ModuloSolution | None:
     """With those streams, of intervals below the best known one: growing ones until one holds, then halving."""
-    lower = max(bounds(problem)[0].interval, _stream_bound(problem, streams))
+    lower = max(bound, _stream_bound(problem, streams))
     most = max(lower, serial_interval(problem)) if best is None else best.interval - 1
     if lower > most:
         return None

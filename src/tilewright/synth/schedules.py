@@ -90,7 +90,10 @@ def problem_of(graph: TaskGraph) -> ModuloProblem:
 def deadlocked_tasks(graph: TaskGraph) -> tuple[str, ...]:
     """Tasks of a cycle without a token, in order, with as many slots as there can be: no schedule exists. Empty where
     the graph is live."""
-    problem = problem_of(graph)
+    return _deadlocked(graph, problem_of(graph))
+
+
+def _deadlocked(graph: TaskGraph, problem: ModuloProblem) -> tuple[str, ...]:
     values = set(lifetime_arcs(problem))
     waits = [arc for arc in arcs_of(problem, most_slots(problem)) if arc not in values]
     nodes = cycle_without_token(len(graph.tasks), waits)
@@ -99,14 +102,19 @@ def deadlocked_tasks(graph: TaskGraph) -> tuple[str, ...]:
 
 def lower_bounds(graph: TaskGraph) -> tuple[Certificate, ...]:
     """What bounds the interval, the tightest first: units, issue slots, streams, the critical cycle."""
-    live(graph)
-    problem = problem_of(graph)
+    problem = _live_problem(graph)
     return tuple(_certificate(problem, bound) for bound in bounds(problem))
 
 
 def live(graph: TaskGraph) -> TaskGraph:
     """The graph. Raises TilewrightError with the cycle of tasks that wait for one another for ever, and for buffers
     that fit at no depth."""
+    _live_problem(graph)
+    return graph
+
+
+def _live_problem(graph: TaskGraph) -> ModuloProblem:
+    """The graph as numbers; raises as `live` does."""
     well_formed(graph)
     least = sum(buffer.slot_bytes * buffer.slots_min for buffer in graph.buffers)
     if least > graph.shared_bytes:
@@ -114,13 +122,13 @@ def live(graph: TaskGraph) -> TaskGraph:
             f"{graph.name}: its buffers take {least} bytes at the least, of {graph.shared_bytes}",
             remedy="use a smaller tile",
         )
-    stuck = deadlocked_tasks(graph)
+    problem = problem_of(graph)
+    stuck = _deadlocked(graph, problem)
     if stuck:
         raise TilewrightError(
             f"{graph.name} would stop for ever: {' waits for '.join(reversed((*stuck, stuck[0])))}",
             remedy="give a buffer another slot, or a dependence a distance",
         )
-    problem = problem_of(graph)
     kept = cycle_without_token(len(graph.tasks), arcs_of(problem, most_slots(problem)))
     if kept:
         raise TilewrightError(
@@ -128,7 +136,7 @@ def live(graph: TaskGraph) -> TaskGraph:
             f"more than {graph.unroll_max} turns",
             remedy="let the loop be unrolled further, or carry the value over fewer turns",
         )
-    return graph
+    return problem
 
 
 def schedule_graph(graph: TaskGraph, method: Method = "heuristic", *, seconds: float | None = None) -> Schedule:
@@ -138,10 +146,9 @@ def schedule_graph(graph: TaskGraph, method: Method = "heuristic", *, seconds: f
     """
     if method not in METHODS:
         raise TilewrightError(f"no way to schedule {method!r}", remedy=f"use {' or '.join(METHODS)}")
-    live(graph)
-    problem = problem_of(graph)
+    problem = _live_problem(graph)
     tightest = bounds(problem)[0]
-    found = heuristic(problem)
+    found = heuristic(problem, tightest.interval)
     if method == "heuristic":
         if found is None:
             raise _no_schedule(graph)
