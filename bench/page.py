@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.gemm_suites import TARGETS
+from bench.model_page import predicted_times
 from bench.page_sections import answers, choices, compile_time, provenance, read
+from bench.profiles_table import profiles
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -108,12 +110,13 @@ not. By the ISA both are ordered; the tool seems to take an arrival for a releas
 
 `tilewright profile` runs a bundle under Nsight Compute and says how many warps could issue, what the others waited for,
 how busy the tensor pipe, the L2 cache and DRAM were, where the kernel stands under its roofline, and how far off the
-model's predictions were. `python -m bench profiles` does so for a suite, with torch.mm's kernels beside.
+model's predictions were. `python -m bench profiles` does so for cases of a suite, with the kernels of any peer of the
+races beside, tuned as there; what it found of cases that win least stands [below](#what-kernels-wait-for).
 
 ```sh
 tilewright profile gemm.twb --launches 3 --keep counters.csv
 tilewright profile gemm.twb --from counters.csv --format html --output profile.html
-python -m bench profiles --suite skinny
+python -m bench profiles --suite grouped --only decoding --peer triton
 ```
 
 Times under the profiler are those of a kernel alone between passes, with caches flushed unless `--warm` is given; the
@@ -126,6 +129,8 @@ tables below are of launches in a stream, and are what counts.
 | `python -m bench model` | predicted times of decided pipelines, and whether the first choice is among the best |
 | `python -m bench large-tiles` | tiles shared by consumers, and tiles taken in turn; with `--rows-of-b`, of operands \
 whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
+| `python -m bench tile-family` | tiles of every shape near the estimate's best, in both orientations, whole and \
+streamed; with `--fit`, the estimate's facts |
 | `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
 | `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, \
 beside its [schedule](schedules.md)'s interval |
@@ -147,7 +152,8 @@ def page(results: Path = RESULTS) -> str:
     parts = [_HEAD, *_overview(results)]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
-    parts += [*choices(results), *compile_time(results), *answers(results)]
+    parts += [*choices(results), *predicted_times(results), *profiles(results)]
+    parts += [*compile_time(results), *answers(results)]
     return "\n".join(parts).rstrip() + "\n"
 
 
