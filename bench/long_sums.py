@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.interleaved import captured, replay_milliseconds, sets_for
+from bench.long_sum_fit import fit
 from bench.record import write
 
 if TYPE_CHECKING:
@@ -118,14 +119,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chosen", action="store_true", help="the compiler's choices alone")
     parser.add_argument("--occupancy", action="store_true", help="how many clusters of each size run at once, alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiling processes")
-    parser.add_argument("--from", dest="stored", type=Path, help="judge today's choices by this file's runs")
+    parser.add_argument(
+        "--from", dest="stored", type=Path, action="append", help="judge today's choices by this file's runs"
+    )
+    parser.add_argument("--fit", action="store_true", help="with --from: fit the model's parameters to those files")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     begin = time.perf_counter()
     if arguments.stored is not None:
-        return _judged(arguments.stored)
+        rows = [row for path in arguments.stored for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+        return fit(rows) if arguments.fit else _judged(rows)
     if arguments.occupancy:
         return _occupancy()
     shapes = ONE_TILE if arguments.one_tile else SHAPES
@@ -333,10 +338,10 @@ def _occupancy() -> int:
 # ---------------------------------------------------------------- stored runs
 
 
-def _judged(stored: Path) -> int:
-    """What today's choices took in a result file's runs."""
+def _judged(rows: Sequence[dict[str, Any]]) -> int:
+    """What today's choices took in result files' runs."""
     lost: list[float] = []
-    for row in json.loads(stored.read_text(encoding="utf-8"))["rows"]:
+    for row in rows:
         shape = Sum(row["m"], row["n"], row["k"], row["rows_of_b"])
         decided = _decided(shape, ())
         runs = row["runs"]

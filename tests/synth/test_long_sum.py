@@ -6,12 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.error import TilewrightError
 from tilewright.driver.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import Wanted, decide
-from tilewright.synth.long_sum import clusters_at_once, long_sum_shape, parameters_of, stages_of, sum_cycles
+from tilewright.synth.long_sum import long_sum_shape, parameters_of, stages_of, sum_cycles
+from tilewright.synth.split import clusters_at_once
 from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.targets import target
 
@@ -32,7 +34,7 @@ def decided(m: int, n: int, k: int, kind=tw.bf16, strides=None, **wanted) -> Pip
 def test_long_sums_of_few_tiles_are_shared(m, n, k, strides, kind):
     """Unshared, each sum runs along the whole contracted axis; its error grows with its length."""
     plan = decided(m, n, k, kind, strides)
-    assert plan.split > 1 and plan.streamed == 0
+    assert plan.shares > 1 and plan.streamed == 0
     assert plan.ctas <= plan.split * clusters_at_once(plan.split, HOPPER)
 
 
@@ -40,14 +42,25 @@ def test_long_sums_of_few_tiles_are_shared(m, n, k, strides, kind):
     ("m", "n", "k"), [(512, 512, 2048), (1024, 1024, 1024), (4096, 4096, 16384), (16, 14336, 4096)]
 )
 def test_short_sums_and_many_tiles_are_not(m, n, k):
-    assert decided(m, n, k).split == 1
+    assert decided(m, n, k).shares == 1
 
 
 def test_a_wish_is_not_overruled():
-    assert decided(256, 256, 16384, split=1).split == 1
+    assert decided(256, 256, 16384, split=1).shares == 1
     assert decided(256, 256, 16384, tile=(64, 8)).split == 1
     assert decided(256, 256, 16384, stages=3).stages == 3
     assert decided(256, 256, 16384, tile=(64, 32), split=16).split == 16
+    assert decided(256, 256, 16384, teams=3).teams == 3
+    for wish in ({"teams": 0}, {"teams": 9}, {"teams": 2, "cluster": (2, 1)}, {"teams": 2, "turns": True}):
+        with pytest.raises(TilewrightError) as refused:
+            decided(256, 256, 16384, **wish)
+        assert refused.value.remedy
+
+
+def test_a_grid_of_teams_fits_at_once():
+    """However many tiles there are: who waits for others runs beside them."""
+    plan = decided(4096, 4096, 1024, tile=(128, 128), teams=2, split=4)
+    assert plan.ctas == 4 * clusters_at_once(4, HOPPER)
 
 
 def test_other_products_are_left_as_they_were():

@@ -84,6 +84,7 @@ def _words(decisions: Decisions) -> str:
         return f"{decisions.ctas} CTAs of {decisions.threads} threads"
     how = "taken in turn" if decisions.turns else f"shared by {decisions.consumers}"
     split = f", split by {decisions.split}" if decisions.split > 1 else ""
+    split += f", {decisions.teams} teams" if decisions.teams > 1 else ""
     return f"tiles of {decisions.tile_m}x{decisions.tile_n}x{decisions.tile_k} {how}, {decisions.stages} stages{split}"
 
 

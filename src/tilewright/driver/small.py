@@ -84,7 +84,8 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
     deep = d.tile_k * d.shares
     whole = -(-extents[d.contracted] // deep)
-    slices = min(2 * d.stages - 1, whole)
+    # Where teams go round the tiles, one cluster has two rounds at the least.
+    slices = min(d.stages if d.teams > 1 else 2 * d.stages - 1, whole)
     if d.grouping:
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
@@ -94,6 +95,8 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
             d.contracted: _reduced(extents[d.contracted], d.tile_k, slices),
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
+    if d.teams > 1:
+        tiles = 2
     if d.turns:
         # So many that one consumer takes a turn again after the other.
         tiles = max(3, tiles)

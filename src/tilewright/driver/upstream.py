@@ -43,6 +43,12 @@ _CHOICES = (
         lambda wanted: replace(wanted, stream_k=False),
     ),
     _Choice(
+        "clusters that share a contracted axis (teams)",
+        lambda decisions: decisions.teams > 1,
+        lambda wanted: wanted.teams is not None and wanted.teams > 1,
+        lambda wanted: replace(wanted, teams=1),
+    ),
+    _Choice(
         "CTAs that share a contracted axis (split-K)",
         lambda decisions: decisions.split > 1,
         lambda wanted: wanted.split is not None and wanted.split > 1,

@@ -54,7 +54,7 @@ from tilewright.synth.scaled_product import choose_promotion
 from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
 from tilewright.synth.spill_slots import refuse_spill_slots
-from tilewright.synth.split import require_split
+from tilewright.synth.split import clusters_at_once, require_split, require_teams
 from tilewright.synth.staged_store import planned
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.stream_k import streamed
@@ -177,6 +177,7 @@ def _decide_pipeline(
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
     require_split(shape, cluster, len(products.products) == 1, target)
+    require_teams(shape, cluster, len(products.products) == 1 and not (batch or promoted or large.turns))
     if large.turns:
         require_turns(shape, cluster, not promoted, target, len(products.products))
         consumers = 1
@@ -287,6 +288,8 @@ def _fit(
     )
     reasons.extend(plan_words(plan) for plan in plans)
     ctas = cluster_size * min(clusters, rates.multiprocessors // cluster_size)
+    if shape.teams > 1:
+        ctas = cluster_size * min(clusters, clusters_at_once(cluster_size, target))
     beside = shape.resident > 1 or ctas <= rates.multiprocessors // 2
     slices = math.ceil(program.extents[axes[2]] / (depth * shape.shares))
     beside = beside or shape.teams > 1

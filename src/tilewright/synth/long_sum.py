@@ -1,12 +1,13 @@
 """Which tile, and how many CTAs to share its contracted axis, for a product of few tiles and a long sum?
 
 Few tiles leave multiprocessors idle, and each of the others with a long way to go; smaller ones fetch more. CTAs of a
-cluster that share a tile (`synth.split`) fetch no more together than one would, and meet once. A closed form ranks
-tiles with the number of CTAs that share each: a slice takes a norm of multiplying it, of fetching it from the L2 cache,
-and of waiting for it where the ring is short; a tile is its slices and, if it is shared, its meeting; whole waves of
-clusters make the loop, and a norm of that and of what memory brings to all CTAs together makes the product. A
-multiprocessor is left over where a cluster's do not come out even in a GPC: how many clusters of a size run at once is
-a fact of the target.
+cluster that share a tile (`synth.split`) fetch no more together than one would, and meet once. But a cluster is of one
+GPC, and so is what it can fetch in a time; teams of clusters (`ir.ac_team`) are of several, and hand their sums over
+through memory, which takes longer. A closed form ranks tiles with the CTAs and teams that share each: a slice takes a
+norm of multiplying it, of fetching it from the L2 cache, and of waiting for it where the ring is short; a tile is its
+slices and, if it is shared, its meeting and handing over; whole waves of clusters make the loop, and a norm of that and
+of what memory brings to all CTAs together makes the product. How many clusters of a size run at once is a fact of the
+target: multiprocessors of a GPC may be left over.
 
 Another tile is taken only for a saving that is larger than the model's error. Parameters (`SumParameters`) are target
 facts, fitted to 883 runs of 53 products on an H200 (`python -m bench long-sums --fit`).
@@ -17,14 +18,16 @@ results of more tiles than there are multiprocessors. Checked by: tests/synth/te
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
 
+from tilewright.ir.ac_split import sum_parts
 from tilewright.synth.model import rates_of
 from tilewright.synth.operands import slice_depth
-from tilewright.synth.split import meeting_bytes, splits_of
+from tilewright.synth.split import clusters_at_once, meeting_bytes, splits_of
 from tilewright.synth.tile_shape import TileQuestion, TileShape, loaded_columns, tile_family
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -39,6 +42,7 @@ _TILE = 128
 _ROWS = ((64, 1), (128, 2), (256, 2))
 """Rows of tiles, and the consumers that share them."""
 _COLUMNS = (16, 32, 48, 64, 96, 128, 160, 192, 256)
+_TEAMS = (1,)
 _MOST_ELEMENTS = 1 << 15
 """Of a tile."""
 _MOST_STAGES = 8
@@ -57,6 +61,8 @@ class SumParameters:
     alone_cycles: what that takes besides where the next launch's CTAs have no room beside this one's.
     slice_cycles: of each slice, besides what it takes by the norm. latency_cycles: from the release of a slot to its
     next product. meeting_cycles, member_cycles: of a rendezvous, and for each CTA of it after the first.
+    handing_cycles, team_cycles: of handing a sum over through memory, and for each team that does. taken_bytes_per_
+    kilocycle: what a CTA takes of such sums.
     exchange_, fetch_, spread_bytes_per_kilocycle: what a CTA gets of accumulators in a rendezvous, of slices from the
     L2 cache, and of slices while all do. read_permille: of a long copy's rate, under the norms.
     narrow_columns: a wgmma of fewer is bound by reading the rows' operand.
@@ -69,6 +75,9 @@ class SumParameters:
     latency_cycles: float
     meeting_cycles: float
     member_cycles: float
+    handing_cycles: float
+    team_cycles: float
+    taken_bytes_per_kilocycle: float
     exchange_bytes_per_kilocycle: float
     fetch_bytes_per_kilocycle: float
     spread_bytes_per_kilocycle: float
@@ -83,12 +92,6 @@ class SumParameters:
 def parameters_of(target: Target) -> SumParameters:
     """What is known of a target's device. Raises TilewrightError where nothing is."""
     return SumParameters(**{each.name: float(target.limit(f"long_sum.{each.name}")) for each in fields(SumParameters)})
-
-
-def clusters_at_once(ctas: int, target: Target) -> int:
-    """How many clusters of so many CTAs, each with a multiprocessor of its own, run at a time."""
-    multiprocessors = target.limit("device.multiprocessors")
-    return multiprocessors if ctas == 1 else min(multiprocessors // ctas, target.limit(f"device.clusters_of_{ctas}"))
 
 
 def long_sum_shape(
@@ -108,8 +111,9 @@ def long_sum_shape(
     if best == shape or found[best] > (1 - _LEAST_GAIN) * given:
         return shape
     reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}, shared by {best.split} CTAs: about {found[best]:.0f} cycles by "
-        f"the model of long sums, against {given:.0f} of {shape.rows}x{shape.columns} by {shape.split}"
+        f"tile {best.rows}x{best.columns}x{best.depth}, shared by {best.teams} x {best.split} CTAs: about "
+        f"{found[best]:.0f} cycles by the model of long sums, against {given:.0f} of {shape.rows}x{shape.columns} by "
+        f"{shape.split}"
     )
     return best
 
@@ -118,7 +122,7 @@ def _is_long_sum(question: TileQuestion, target: Target, wanted: Wanted) -> bool
     """Whether a product is one for this model, and nothing is fixed from outside."""
     fixed = (
         wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.swapped, wanted.resident,
-        wanted.stages, wanted.turns, wanted.computed, wanted.stream_k or None,
+        wanted.stages, wanted.turns, wanted.computed, wanted.teams, wanted.stream_k or None,
     )  # fmt: skip
     plain = question.products == 1 and not question.scaled_depth and not question.scaled and question.batch == 1
     if not plain or question.element_bytes != _FITTED_BYTES or any(each is not None for each in fixed):
@@ -136,9 +140,14 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
         if rows * columns > _MOST_ELEMENTS or (rows, consumers) not in _ROWS:
             continue
         deep = (rows + columns) * span * question.element_bytes < _DEEP_STAGE_BYTES
-        for split in splits_of(target):
-            if split * span <= question.extents[2]:
-                yield TileShape(rows, columns, 2 * span if deep else span, consumers, question.orientations[0], split)
+        for split, teams in itertools.product(splits_of(target), _TEAMS):
+            tiles = math.ceil(question.extents[0] / rows) * math.ceil(question.extents[1] / columns)
+            if teams > 1 and tiles * teams > clusters_at_once(split, target):
+                # Who waits for others and who is waited for are resident together.
+                continue
+            if split * teams * span <= question.extents[2]:
+                depth = 2 * span if deep else span
+                yield TileShape(rows, columns, depth, consumers, question.orientations[0], split=split, teams=teams)
 
 
 def stages_of(shape: TileShape, question: TileQuestion, target: Target) -> int:
@@ -161,21 +170,30 @@ def sum_cycles(p: SumParameters, question: TileQuestion, shape: TileShape, stage
     fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
     wait = p.latency_cycles / max(1, stages - 1)
     each = _norm((multiply, fetch, wait), p.slice_norm_permille) + p.slice_cycles
-    slices = math.ceil(depth / (shape.depth * shape.split))
+    slices = math.ceil(depth / (shape.depth * shape.shares))
     meeting = 0.0
     if shape.split > 1:
         exchanged = 1000 * 4 * shape.rows * shape.columns / p.exchange_bytes_per_kilocycle
         meeting = p.meeting_cycles + p.member_cycles * (shape.split - 1) + exchanged
-    waves = math.ceil(tiles / clusters_at_once(shape.split, target))
+    meeting += handing_cycles(p, shape.rows * shape.columns // sum_parts(shape.columns, shape.split), shape.teams)
+    waves = math.ceil(tiles * shape.teams / clusters_at_once(shape.split, target))
     loop = waves * (slices * each + meeting)
     copied = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
     compulsory = (rows + columns) * depth * question.element_bytes + rows * columns * question.stored_bytes
     read = compulsory / (copied * p.read_permille / 1000)
-    spread = 1000 * tiles * shape.split * slices * slot_bytes / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
+    spread = 1000 * tiles * shape.shares * slices * slot_bytes / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
     memory = _norm((read, spread), p.memory_norm_permille)
-    busy = 2 * min(tiles * shape.split, rates.multiprocessors) > rates.multiprocessors
+    busy = 2 * min(tiles * shape.shares, rates.multiprocessors) > rates.multiprocessors
     start = p.start_cycles + (p.alone_cycles if busy else 0.0)
     return start + _norm((loop, memory), p.kernel_norm_permille)
+
+
+def handing_cycles(p: SumParameters, values: int, teams: int) -> float:
+    """Estimated cycles in which teams hand their sums over. values: of a CTA's part."""
+    if teams == 1:
+        return 0.0
+    taken_bytes = 4 * values * (teams - 1)
+    return p.handing_cycles + p.team_cycles * (teams - 1) + 1000 * taken_bytes / p.taken_bytes_per_kilocycle
 
 
 def _norm(parts: tuple[float, ...], permille: float) -> float:

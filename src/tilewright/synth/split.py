@@ -52,6 +52,30 @@ def require_split(shape: TileShape, cluster: tuple[int, int], plain: bool, targe
         )
 
 
+MOST_TEAMS = 8
+"""Clusters that may share a tile: the finisher adds what each of the others has."""
+
+
+def require_teams(shape: TileShape, cluster: tuple[int, int], plain: bool) -> None:
+    """Raises TilewrightError where clusters cannot share a tile through memory. plain: one unscaled product of two
+    arrays, not taken in turn, of one matrix and of rows in no groups."""
+    if shape.teams == 1:
+        return
+    if not 1 < shape.teams <= MOST_TEAMS:
+        raise TilewrightError(f"{shape.teams} teams cannot share a tile", remedy=f"use 1 to {MOST_TEAMS}")
+    if not plain or cluster != (1, 1):
+        raise TilewrightError(
+            f"{shape.teams} teams cannot share a tile of this program",
+            remedy="leave the teams to the compiler, or leave out the cluster and the turns",
+        )
+
+
+def clusters_at_once(ctas: int, target: Target) -> int:
+    """How many clusters of so many CTAs, each with a multiprocessor of its own, run at a time."""
+    multiprocessors = target.limit("device.multiprocessors")
+    return multiprocessors if ctas == 1 else min(multiprocessors // ctas, target.limit(f"device.clusters_of_{ctas}"))
+
+
 def meeting_bytes(shape: TileShape, target: Target) -> int:
     """Shared memory for the parts of its columns that a CTA gets from those it shares a tile with, and two barriers."""
     if shape.split == 1:

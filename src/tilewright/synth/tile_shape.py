@@ -126,7 +126,7 @@ def choose_tile_shape(
             swapped,
             wanted.split or 1,
             _resident(wanted),
-            wanted.teams or 1,
+            1 if wanted.teams is None else wanted.teams,
         )
         for rows, columns, consumers in offered
         for swapped in orientations

@@ -35,6 +35,8 @@ from functools import cache
 
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.async_copy import copying_cycles
+from tilewright.synth.long_sum import handing_cycles
+from tilewright.synth.long_sum import parameters_of as sum_parameters_of
 from tilewright.targets import Target
 
 
@@ -47,7 +49,7 @@ class TimeParameters:
     store_bytes_per_kilocycle, scattered_bytes_per_kilocycle: how fast what a warpgroup computed leaves through staging,
     and without.
     turn_cycles: what passing a turn of the tensor core costs, for each tile.
-    meeting_cycles: what a rendezvous of CTAs that share the contracted axis takes, for each but the first.
+    meeting_cycles: what a rendezvous of two CTAs that share the contracted axis takes; of more see `synth.long_sum`.
     taken_cycles: what taking up a streamed tile that another CTA began costs its owner.
     fetch_bytes_per_kilocycle: what one multiprocessor gets from the L2 cache: neighbours' requests for the same lines
     are joined, and what fetching adds to multiplying is in the norm.
@@ -149,7 +151,7 @@ def predicted_time(
         each += target.limit("latency.product_cycles") + target.limit("pipeline.restart_cycles")
 
     # The CTA with most tiles.
-    epilogue = _epilogue_cycles(decisions, shape, p)
+    epilogue = _epilogue_cycles(decisions, shape, p, target)
     taken = 0.0
     taken_waves = float(waves)
     if decisions.streamed:
@@ -269,16 +271,19 @@ def _multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes
     return max(tensor, read_bytes / shared_bytes)
 
 
-def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape, p: TimeParameters) -> float:
+def _epilogue_cycles(
+    decisions: PipelineDecisions, shape: OrientedShape, p: TimeParameters, target: Target
+) -> float:
     rows, columns = min(decisions.tile_m, shape.rows), min(decisions.part_n, shape.columns)
     stored = rows * columns * shape.stored_bytes / (1 if decisions.turns else decisions.consumers)
     if all(store.path == "tma" for store in decisions.stores):
         cycles = 1000 * stored / p.store_bytes_per_kilocycle
     else:
         cycles = 1000 * stored / p.scattered_bytes_per_kilocycle
+    sums = sum_parameters_of(target)
     if decisions.split > 1:
-        cycles += (decisions.split - 1) * p.meeting_cycles
-    return cycles
+        cycles += p.meeting_cycles + (decisions.split - 2) * sums.member_cycles
+    return cycles + handing_cycles(sums, decisions.tile_m * decisions.part_n, decisions.teams)
 
 
 def _missed_bytes(decisions: PipelineDecisions, shape: OrientedShape, workers: int, target: Target) -> float:

@@ -1,0 +1,109 @@
+"""Fit the parameters of `synth.long_sum` to stored runs: by descent from the target's values, one or two at a time.
+
+Squares of logarithms of predicted over measured times, weighted by how near a run is to the best of its product, since
+a choice is made among those. Steps are random, from a fixed seed, and shrink; a step that does not help is taken back.
+The values are printed as rows for the target's table; nothing is written.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from tilewright.synth.long_sum import SumParameters, parameters_of, sum_cycles
+from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.targets import target
+
+_SEED = 0
+_STEPS = 600
+_FIRST_STEP = 0.15
+_LAST_STEP = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A run as the model sees it. weight: of its error."""
+
+    product: str
+    question: TileQuestion
+    shape: TileShape
+    stages: int
+    microseconds: float
+    weight: float
+
+
+def timed(rows: Sequence[Mapping[str, Any]]) -> list[Timed]:
+    """All runs of result files of `bench long-sums`."""
+    found: list[Timed] = []
+    for row in rows:
+        best = min(run["microseconds"] for run in row["runs"])
+        # Boxes of B's rows are a swizzle span wide; those along the contracted axis may end at any eight elements.
+        steps = (8, 64 if row["rows_of_b"] else 8)
+        question = TileQuestion((row["m"], row["n"], row["k"]), 2, 2, (False,), loaded_steps=steps)
+        name = f"{row['m']}, {row['n']}, {row['k']}, {row['rows_of_b']}"
+        for run in row["runs"]:
+            kept = run["kept"]
+            shape = TileShape(
+                kept["tile_m"],
+                kept["tile_n"],
+                kept["tile_k"],
+                kept["consumers"],
+                bool(kept["swapped"]),
+                kept["split"],
+                teams=kept.get("teams", 1),
+            )
+            weight = (best / run["microseconds"]) ** 2
+            found.append(Timed(name, question, shape, kept["stages"], run["microseconds"], weight))
+    return found
+
+
+def predicted(p: SumParameters, run: Timed) -> float:
+    """Microseconds."""
+    hopper = target("sm_90a")
+    return sum_cycles(p, run.question, run.shape, run.stages, hopper) * 1e6 / hopper.limit("device.clock_hertz")
+
+
+def loss(p: SumParameters, runs: Sequence[Timed]) -> float:
+    """Root of the weighted mean of squares."""
+    squares = sum(run.weight * math.log(predicted(p, run) / run.microseconds) ** 2 for run in runs)
+    return math.sqrt(squares / sum(run.weight for run in runs))
+
+
+def first_choices(p: SumParameters, runs: Sequence[Timed]) -> list[float]:
+    """Of each product the best time over that of the run that is predicted to be the quickest."""
+    ratios: list[float] = []
+    for product in dict.fromkeys(run.product for run in runs):
+        own = [run for run in runs if run.product == product]
+        first = min(own, key=lambda run: predicted(p, run))
+        ratios.append(min(run.microseconds for run in own) / first.microseconds)
+    return ratios
+
+
+def fit(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Print the values that fit, and how well they choose. Returns 0."""
+    runs = timed(rows)
+    chance = random.Random(_SEED)
+    names = [each.name for each in fields(SumParameters)]
+    found = parameters_of(target("sm_90a"))
+    least = loss(found, runs)
+    print(f"{len(runs)} runs: error {least:.4f} by the target's values")
+    for step in range(_STEPS):
+        width = _FIRST_STEP * (_LAST_STEP / _FIRST_STEP) ** (step / _STEPS)
+        tried = found
+        for name in chance.sample(names, chance.choice((1, 1, 2))):
+            tried = replace(tried, **{name: getattr(tried, name) * math.exp(chance.gauss(0, width))})
+        error = loss(tried, runs)
+        if error < least:
+            found, least = tried, error
+    for name in names:
+        print(f"{name} = {getattr(found, name):.0f}")
+    ratios = first_choices(found, runs)
+    print(
+        f"error {least:.4f}; first choice over the best: mean {statistics.mean(ratios):.3f}, least {min(ratios):.3f}, "
+        f"{sum(ratio < 0.95 for ratio in ratios)} of {len(ratios)} products below 0.95"
+    )
+    return 0
