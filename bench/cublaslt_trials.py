@@ -10,6 +10,7 @@ again.
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,16 @@ _STARTING_SECONDS = 120.0
 _BUILDING_SECONDS = 30.0
 
 
+Serve = Callable[[Connection], None]
+
+
 class Trials:
     """Children that time algorithms of a case's list; `close` ends them."""
 
-    def __init__(self) -> None:
-        self._children = [_Child(), _Child()]
+    def __init__(self, serve: Serve | None = None, silence_seconds: float = SILENCE_SECONDS) -> None:
+        """serve: what a child does with its end of a pipe (default: cublasLt's algorithms)."""
+        self._serve, self._silence_seconds = serve or serve_algorithms, silence_seconds
+        self._children = [_Child(self._serve), _Child(self._serve)]
         self._asked: Case | None = None
 
     def milliseconds(self, case: Case, place: int, whole: bool, hopeless: float) -> float:
@@ -40,10 +46,10 @@ class Trials:
             child.ask(("build", case), _BUILDING_SECONDS)
             self._asked = case
         try:
-            return child.ask(("call", place, whole, hopeless), SILENCE_SECONDS)
+            return child.ask(("call", place, whole, hopeless), self._silence_seconds)
         except DidNotReturn:
             child.end()
-            self._children = [self._children[1], _Child()]
+            self._children = [self._children[1], _Child(self._serve)]
             self._asked = None
             raise
 
@@ -56,10 +62,10 @@ class Trials:
 class _Child:
     """A process that does as it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, serve: Serve) -> None:
         context = multiprocessing.get_context("spawn")
         self._here, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there,), daemon=True)
+        self._process = context.Process(target=serve, args=(there,), daemon=True)
         self._process.start()
         self._ready = False
 
@@ -86,8 +92,8 @@ class _Child:
         self._process.join()
 
 
-def _serve(connection: Connection) -> None:
-    """Answer with a number, or with the words of a refusal."""
+def serve_algorithms(connection: Connection) -> None:
+    """A number when ready, and then in answer to each question a number, or the words of a refusal."""
     import torch
 
     from bench.cliffs import matrix
