@@ -85,6 +85,9 @@ class AwaitedWords:
         """An access of global memory, by someone who knew `clock`."""
         if not self.polls:
             return
+        poll = None if record.write else self.polls.get(record.span)
+        if not told and poll is None and not (record.write and words_in(self._addresses, record.ranges)):
+            return
         record = replace(record, cluster=cluster.index)
         for address, before, _ in told:
             if address not in self.words:
@@ -93,7 +96,6 @@ class AwaitedWords:
         if record.write:
             for address, value in self._written(record, told):
                 _check_write(order, cluster, clock, self.words[address], (address, value, record), findings)
-        poll = None if record.write else self.polls.get(record.span)
         if poll is not None:
             if not told:
                 findings.doubt(f"{record.span}: what this wait reads is not known")

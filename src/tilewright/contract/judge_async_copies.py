@@ -25,6 +25,8 @@ from tilewright.machine.event import (
     AsyncCopyWait,
 )
 
+_ALL_LANES = 32
+
 
 def _lanes(bits: int) -> list[int]:
     return [lane for lane in range(32) if bits >> lane & 1]
@@ -76,15 +78,17 @@ def wait(state: LaunchState, event: AsyncCopyWait) -> None:
         if event.everything:
             thread.everything[lane] = thread.issued
     before = thread.covered
-    while thread.open and _is_done(thread, thread.open[0]):
+    everyone = min(thread.everything.values()) if len(thread.everything) == _ALL_LANES else 0
+    while thread.open and _is_done(thread, thread.open[0], everyone):
         thread.covered = thread.open.pop(0).ordinal
     if thread.covered > before:
         warp.advance(thread.track, thread.covered)
         thread.waits.append((warp.epoch, thread.covered))
 
 
-def _is_done(thread: AsyncCopyThread, copy: AsyncCopyState) -> bool:
-    return all(
+def _is_done(thread: AsyncCopyThread, copy: AsyncCopyState, everyone: int) -> bool:
+    """Is a copy done? everyone: all lanes know this many of the warp's copies to be."""
+    return copy.ordinal <= everyone or all(
         thread.everything.get(lane, 0) >= copy.ordinal
         or copy.groups.get(lane, thread.waited.get(lane, 0)) < thread.waited.get(lane, 0)
         for lane in _lanes(copy.lanes)

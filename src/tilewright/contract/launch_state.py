@@ -140,6 +140,7 @@ class LaunchState:
         conflicts = memory.conflicts(record)
         if memory.met_unwritten and space == "shared" and self.unwritten.contents and takes_value(record):
             self.unwritten.note_shared(record, record.ranges if record.write else memory.never_written(record.ranges))
+        fences: dict[int, int] = {}
         for earlier in conflicts:
             if record.read_only and earlier.write:
                 report_stale_read(earlier, record, self.findings)
@@ -177,6 +178,15 @@ class LaunchState:
                         cluster, earlier, record, [cluster.hearsay.believed(view) for view in views or (clock,)], space
                     )
             elif record.by_engine and not earlier.by_engine:
+                done = earlier.completion
+                if done is not None and done.track >= 0 and views:
+                    # Of many copies of one warp: up to which of them all views know a fence.
+                    least = fences.get(done.track)
+                    if least is None:
+                        key = ("copy fence", space, done.track)
+                        least = fences[done.track] = min(cluster.at(view, key) for view in views)
+                    if done.value <= least:
+                        continue
                 self._check_fence(cluster, earlier, record, views or (clock,), space)
             elif earlier.by_engine and record.write and not record.by_engine:
                 level = self.readings.reuse_after_engine

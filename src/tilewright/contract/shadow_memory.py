@@ -196,7 +196,7 @@ class ShadowMemory:
             self._aside_bounds = min(low, self._aside_bounds[0]), max(high, self._aside_bounds[1])
             self.met_unwritten = True
             return []
-        else:
+        elif not any(begin <= low and high <= end for begin, end in self._written):
             self._enter_reads(low, high)  # those of the same bytes came before this one
         self.met_unwritten = False
         for segment, ranges in self._split(record.ranges):
@@ -267,7 +267,7 @@ class ShadowMemory:
         uniform = bool((numbers == first).all())
         table = self.histories.table
         if record.write:
-            for number in (first,) if uniform else np.unique(numbers).tolist():
+            for number in (first,) if uniform else sorted(set(numbers.tolist())):
                 write, reads = table[number]
                 if write is None:
                     self.met_unwritten = True
@@ -280,9 +280,9 @@ class ShadowMemory:
         if uniform:
             segment.numbers[cells] = self._with_read(first, record, found)
             return
-        distinct, inverse = np.unique(numbers, return_inverse=True)
-        renewed = [self._with_read(int(number), record, found) for number in distinct.tolist()]
-        segment.numbers[cells] = np.array(renewed, np.int32)[inverse]
+        each = numbers.tolist()
+        renewed = {number: self._with_read(number, record, found) for number in sorted(set(each))}
+        segment.numbers[cells] = [renewed[number] for number in each]
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]

@@ -4,6 +4,8 @@ The instance keeps every decision (tile, stages, roles, paths, swizzles), every 
 by its tile, and reduces the extents. Along the contracted axis 2 stages - 1 slices are left, so that every slot is
 refilled and both the loop and the first slice of the second tile cross the ring's end; where the program has fewer
 slices, as many tiles as there are stages are left instead, which takes the first slice through every slot it can reach.
+So many tiles one of two CTAs (or clusters) takes, where the program has several; the other takes one less, so that what
+each begins with and how far it steps on shows.
 
 Since the lowering turns extents into immediates only, the small text is the large one but for immediates, and each
 pair that differs must be a pair of the same quantity: an extent, a number of tiles, a bound. `same_but_for_extents`
@@ -13,7 +15,7 @@ Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_
 left to trust: that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares
 of a curve (`ir.tile_order`) whose side is more than 4, which the small instance computes but does not choose
 (tests/lower/test_raster.py enumerates it). Checked by:
-tests/driver/test_small_batch.py, test_small_groups.py, test_small_streams.py; tests/end_to_end/test_mutations_text.py.
+tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py; tests/end_to_end/test_mutations_text.py.
 """
 
 from __future__ import annotations
@@ -103,6 +105,9 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     if d.streamed:
         stream = small_stream(d, _tiles(d, extents), whole)
         tiles, slices = stream.tiles, stream.slices
+    elif d.teams == 1 and _clusters(d) > 1:
+        # As many for one of two clusters.
+        tiles = 2 * tiles - 1
     for axis in d.batch:
         tiles = -(-tiles // min(extents[axis], _MATRICES))
     most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))
@@ -112,7 +117,11 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         down = min(tiles, most_down)
         across = -(-tiles // down)
     else:
-        across = min(tiles, most_across)
+        # As few as there can be, and of these as many across as there can be.
+        across = min(
+            range(min(tiles, most_across), 0, -1),
+            key=lambda each: (-(-tiles // each) > most_down, each * -(-tiles // each)),
+        )
         down = -(-tiles // across)
     if d.tile_order != "grouped" and d.raster_group <= _SQUARES_MOST:
         # So that tiles inside of a square are taken too.
@@ -182,7 +191,7 @@ def small_instance(module: ModuleOp) -> ModuleOp:
     decisions = decisions_of(program.attributes["decisions"])
     match decisions:
         case ElementwiseDecisions():
-            program.attributes["decisions"] = to_attribute(replace(decisions, ctas=1))
+            program.attributes["decisions"] = to_attribute(replace(decisions, ctas=min(decisions.ctas, CTAS)))
         case PipelineDecisions():
             small = _small_decisions(decisions, extents, group_strides)
             if decisions.streamed:
@@ -227,10 +236,15 @@ def _small_decisions(
         b=operand(decisions.b, columns),
         more_b=tuple(operand(item, columns) for item in decisions.more_b),
         stores=tuple(store(item) for item in decisions.stores),
-        ctas=CTAS if decisions.grouping else decisions.cluster_ctas * (CTAS_OF_TEAMS if decisions.teams > 1 else 1),
-        fill_ctas=1,
+        ctas=CTAS if decisions.grouping else decisions.cluster_ctas * _clusters(decisions),
+        fill_ctas=min(decisions.fill_ctas, CTAS),
         grouping=grouping,
     )
+
+
+def _clusters(d: PipelineDecisions) -> int:
+    """Of the instance of a program without groups and streams."""
+    return CTAS_OF_TEAMS if d.teams > 1 else min(CTAS, d.ctas // d.cluster_ctas)
 
 
 # ---------------------------------------------------------------- comparison of texts

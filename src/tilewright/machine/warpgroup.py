@@ -241,19 +241,28 @@ def operand_bytes(operation: Operation) -> OperandBytes:
     text, key = operation.instruction, (operation.a_descriptor, operation.b_descriptor)
     found = text.footprints.get(key)
     if found is None:
-        parts: list[Ranges] = []
-        own: list[Ranges] = [(), (), (), ()]
-        if not text.a_registers:
-            width, rows = tensor_core.ELEMENT_BYTES[text.a_type], 64 // WARPS
-            parts.append(tensor_core.operand_ranges(operation.a_descriptor, 64, text.k, width, text.a_major))
-            for begin in range(0, 64, rows):
-                own[begin // rows] = tensor_core.row_ranges(
-                    operation.a_descriptor, 64, text.k, width, text.a_major, begin, begin + rows
-                )
-        width = tensor_core.ELEMENT_BYTES[text.b_type]
-        parts.append(tensor_core.operand_ranges(operation.b_descriptor, text.n, text.k, width, text.b_major))
-        found = text.footprints[key] = OperandBytes(tuple(parts), _joined(parts), tuple(own))
+        a_descriptor = None if text.a_registers else operation.a_descriptor
+        found = text.footprints[key] = _operand_bytes(
+            a_descriptor, operation.b_descriptor, text.n, text.k, text.a_type, text.b_type, text.a_major, text.b_major
+        )
     return found
+
+
+@lru_cache(maxsize=4096)
+def _operand_bytes(
+    a_descriptor: int | None, b_descriptor: int, n: int, k: int, a_type: Any, b_type: Any, a_major: Any, b_major: Any
+) -> OperandBytes:
+    """The same for two descriptors, of A None where it is in registers: alike for all instructions of one kind."""
+    parts: list[Ranges] = []
+    own: list[Ranges] = [(), (), (), ()]
+    if a_descriptor is not None:
+        width, rows = tensor_core.ELEMENT_BYTES[a_type], 64 // WARPS
+        parts.append(tensor_core.operand_ranges(a_descriptor, 64, k, width, a_major))
+        for begin in range(0, 64, rows):
+            own[begin // rows] = tensor_core.row_ranges(a_descriptor, 64, k, width, a_major, begin, begin + rows)
+    width = tensor_core.ELEMENT_BYTES[b_type]
+    parts.append(tensor_core.operand_ranges(b_descriptor, n, k, width, b_major))
+    return OperandBytes(tuple(parts), _joined(parts), tuple(own))
 
 
 def _joined(footprints: list[Ranges]) -> Ranges:

@@ -68,8 +68,9 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     def partial_pieces(warp: Warp, mask: int, source: Lanes, shared_offsets: Lanes, read: Lanes) -> list[LanePiece]:
         lanes = indices(mask)
         pieces: list[LanePiece] = []
-        for amount in np.unique(read).tolist():
-            chosen = np.flatnonzero(read == amount)
+        same = bool((read == read[0]).all())
+        for amount in (int(read[0]),) if same else np.unique(read).tolist():
+            chosen = np.arange(read.size) if same else np.flatnonzero(read == amount)
             if amount == 0:
                 # Nothing is read, so the source address may be anything.
                 empty = np.zeros(0, np.int64)
