@@ -352,7 +352,7 @@ def best(
         "chosen": place,
         "tried": found.tried,
         "slow_on_the_corner": found.slow_on_the_corner,
-        "stopped": found.stopped,
+        "stopped": [offered[place].configuration for place in found.stopped],
         "tuning_seconds": round(time.perf_counter() - begin, 2),
         "configuration": chosen.configuration,
         "library": version(),
@@ -366,13 +366,13 @@ def best(
 @dataclass(frozen=True, slots=True)
 class Tried:
     """What came of calling a list's algorithms once. worthy: places of those worth timing; tried: how many were called
-    at all; slow_on_the_corner: how many of them on the corner alone; stopped: how many did not return; refusals:
-    cublasLt's words."""
+    at all; slow_on_the_corner: how many of them on the corner alone; stopped: places of those that did not return;
+    refusals: cublasLt's words."""
 
     worthy: tuple[int, ...]
     tried: int
     slow_on_the_corner: int
-    stopped: int
+    stopped: tuple[int, ...]
     refusals: tuple[str, ...]
 
 
@@ -383,10 +383,11 @@ def tried_in_order(count: int, timer: Timer, *, seconds: float, clock: Callable[
     times: dict[int, float] = {}
     refusals: list[str] = []
     quickest = fastest = math.inf
-    tried = slow = stopped = 0
+    stopped: list[int] = []
+    tried = slow = 0
     begin = clock()
     for place in range(count):
-        if stopped == MOST_STOPPED or (place and clock() - begin > seconds):
+        if len(stopped) == MOST_STOPPED or (place and clock() - begin > seconds):
             break
         tried += 1
         try:
@@ -404,8 +405,8 @@ def tried_in_order(count: int, timer: Timer, *, seconds: float, clock: Callable[
             times[place] = timer(place, True, SLOW * fastest + LOADING_MILLISECONDS)
             fastest = min(fastest, times[place])
         except DidNotReturn:
-            stopped += 1
+            stopped.append(place)
         except CublasError as error:
             refusals.append(str(error))
     worthy = tuple(place for place, taken in times.items() if taken <= NEAR * fastest + NEAR_MILLISECONDS)
-    return Tried(worthy, tried, slow, stopped, tuple(refusals))
+    return Tried(worthy, tried, slow, tuple(stopped), tuple(refusals))

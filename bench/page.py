@@ -206,7 +206,7 @@ def _tuning(rows: list[dict[str, Any]]) -> Iterator[str]:
         if name.startswith("cublasLt") and "tuning_seconds" in each["notes"]
     ]
     offered, tried = sum(note["offered"] for note in notes), sum(note["tried"] for note in notes)
-    corner, stopped = (sum(note.get(name, 0) for note in notes) for name in ("slow_on_the_corner", "stopped"))
+    corner, stopped = sum(note["slow_on_the_corner"] for note in notes), sum(len(note["stopped"]) for note in notes)
     if tried < offered or corner:
         yield (
             f"cublasLt, tuned: {tried} of {offered} algorithms of {len(notes)} lists in "
