@@ -4,8 +4,8 @@ All contenders of all cases are built, tuned and run in one process under Nsight
 (`bench.profiles_process`): same arrays, same tuning, one set of inputs; caches are flushed before each of the
 profiler's passes unless `--warm` is given. A line says: time, clock, how busy the tensor pipe was, eligible warps,
 issue slots skipped, L2 and DRAM traffic, the largest stalls; for ours, how far each of the model's predictions was off.
-Of several kernels times and traffic are added and shares are weighed by time. The result file has all readings, which
-is what a model is fitted to. Needs Nsight Compute, PyTorch and a GPU.
+Of several kernels times and traffic are added and shares are weighed by time. The result file has all readings of the
+first few, which is what a model is fitted to. Needs Nsight Compute, PyTorch and a GPU.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from bench.record import write
 _STALL = "smsp__average_warps_issue_stalled_"
 _TIME = "gpu__time_duration.sum"
 _DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+_FETCHED = "l1tex__m_xbar2l1tex_read_bytes.sum"
+"""What multiprocessors got from the L2 cache; what a multicast brings counts for each that gets it."""
 _SHOWN = {
     "megahertz": ("smsp__cycles_elapsed.avg.per_second", 1e-6),
     "tensor_percent": ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 1.0),
@@ -38,6 +40,8 @@ _SHOWN = {
 }
 """Counters that are weighed by time, and factors to their units."""
 _PEERS = ("torch", "cublasLt", "triton", "torch loop")
+_KEPT_KERNELS = 4
+"""Of which all counters are kept, of each contender."""
 _LIMIT_SECONDS = 900.0
 
 
@@ -78,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             **summary(found, request.launches),
             "kernels": [name for name, _ in found],
         }
-        row["counters"] = [dict(counters) for _, counters in found]
+        row["counters"] = [dict(counters) for _, counters in found[:_KEPT_KERNELS]]
         off = ""
         if each.who == "ours":
             program = load_prepared(by_name[each.case], arguments.kernels)
@@ -149,13 +153,17 @@ def summary(found: Sequence[tuple[str, Mapping[str, float]]], launches: int = 1)
     def weighed(name: str) -> float:
         return sum(at * counters.get(name, 0.0) for at, (_, counters) in zip(times, found, strict=True)) / whole
 
-    dram = sum(counters.get(name, 0.0) for _, counters in found for name in _DRAM)
+    def added(*names: str) -> float:
+        return sum(counters.get(name, 0.0) for _, counters in found for name in names)
+
+    dram = added(*_DRAM)
     names = {name for _, counters in found for name in counters if name.startswith(_STALL) and "selected" not in name}
     stalls = {name.removeprefix(_STALL).removesuffix("_per_issue_active.ratio"): weighed(name) for name in names}
     largest = sorted(stalls.items(), key=lambda item: -item[1])
     return {
         "microseconds": round(whole / 1e3 / launches, 2),
         **{name: round(weighed(counter) * factor, 2) for name, (counter, factor) in _SHOWN.items()},
+        "multiprocessor_megabytes": round(added(_FETCHED) / 1e6 / launches, 1),
         "dram_megabytes": round(dram / 1e6 / launches, 1),
         "dram_terabytes_per_second": round(dram / whole / 1e3, 2),
         "stalls": {name.replace("_", " "): round(warps, 2) for name, warps in largest[:6]},
@@ -178,6 +186,7 @@ def line_of(row: Mapping[str, Any]) -> str:
     return (
         f"{row['case'][-44:]:>44} {row['who'][:10]:>10} {len(row['kernels']):3} kernels {row['microseconds']:9.1f} us "
         f"{row['megahertz']:5.0f} MHz  tensor {row['tensor_percent']:4.1f} %  eligible {row['eligible_warps']:.2f}  "
-        f"skipped {row['skipped_percent']:4.1f} %  L2 {row['l2_percent']:4.1f} %  DRAM {row['dram_megabytes']:8.1f} MB "
+        f"skipped {row['skipped_percent']:4.1f} %  L2 {row['l2_percent']:4.1f} %, "
+        f"{row['multiprocessor_megabytes']:8.1f} MB  DRAM {row['dram_megabytes']:8.1f} MB "
         f"at {row['dram_terabytes_per_second']:.2f} TB/s  {stalls}"
     )

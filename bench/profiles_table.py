@@ -18,6 +18,16 @@ Tensor pipe and L2 are shares of the peak, over the whole launch; skipped are is
 the stalls are warps of a scheduler, on the average, that wait for that reason each time one issues. Most of them are
 meant to wait: a producer for room in its ring, the warps of a consumer for their product. Times are those under the
 profiler, each kernel alone; of several kernels times are added and shares weighed by them.
+
+What the tables say of them:
+
+- **Many rows** (Llama 4 Scout; blocks of 8 bits with K 16384) run at the power cap. In the grouped case our tensor pipe
+  is busier than the peers' and the clock lower, and the multiprocessors fetch 1.6 times Triton's bytes from the L2
+  cache: tiles of 64 rows fill up groups with fewer rows to spare, and read weights more often. Of 8 bits the cache is
+  asked for more, too: cublasLt's kernel is for clusters of two CTAs, of which one fetches what both get.
+- **Few rows a group** (Qwen3, DeepSeek's down, Mixtral decoding): ours and Triton's both read device memory at what a
+  plain copy reaches (`python -m bench.probes.device`). What is left between them is bytes that are read twice, and how
+  launches begin and end.
 """
 
 
@@ -31,8 +41,8 @@ def profiles(results: Path) -> Iterator[str]:
     for path in found:
         document = json.loads(path.read_text(encoding="utf-8"))
         yield f"`{document['command']}`, {document['date']}: {document['versions'].get('gpu', '')}.\n"
-        yield "| case | whose | us | MHz | tensor pipe | skipped | L2 | DRAM | stalls |"
-        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        yield "| case | whose | us | MHz | tensor pipe | skipped | L2 | from L2 | DRAM | stalls |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         yield from (_line(row) for row in document["rows"])
         yield ""
         yield from _compared(document["rows"])
@@ -45,6 +55,7 @@ def _line(row: Mapping[str, Any]) -> str:
     return (
         f"| {row['case']} | {whose} | {row['microseconds']:.1f} | {row['megahertz']:.0f} | "
         f"{row['tensor_percent']:.0f} % | {row['skipped_percent']:.0f} % | {row['l2_percent']:.0f} % | "
+        f"{row['multiprocessor_megabytes']:.0f} MB | "
         f"{row['dram_megabytes']:.0f} MB, {row['dram_terabytes_per_second']:.2f} TB/s | {stalls} |"
     )
 

@@ -49,5 +49,7 @@ def test_a_table_of_ncu_is_cut_at_its_markers_and_summed_up(tmp_path: Path) -> N
     row = {"case": "a: 1, 2, 3", "who": "ours", "kernels": ["x"], "compared": [], **one}
     (tmp_path / "profiles-skinny.json").write_text(json.dumps({**HEAD, "rows": [row]}))
     text = "\n".join(profiles(tmp_path))
-    assert "| a: 1, 2, 3 | ours | 13.3 | 1679 | 4 % | 86 % | 55 % | 34 MB, 2.58 TB/s | long scoreboard 4.7" in text
+    assert (
+        "| a: 1, 2, 3 | ours | 13.3 | 1679 | 4 % | 86 % | 55 % | 76 MB | 34 MB, 2.58 TB/s | long scoreboard 4.7" in text
+    )
     assert not list(profiles(tmp_path / "nothing"))
