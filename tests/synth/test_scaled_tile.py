@@ -1,6 +1,8 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Which tiles scaled products get, and that wishes come before the model."""
 
+from dataclasses import replace
+
 import pytest
 
 import tilewright.frontends.tile.language as tw
@@ -66,3 +68,14 @@ def test_more_work_takes_longer():
     shape = TileShape(128, 128, 128, 2)
     cycles = [scaled_cycles(RATES, question(m, 4096, k), shape) for m, k in ((128, 1024), (128, 4096), (4096, 4096))]
     assert cycles == sorted(cycles)
+
+
+def test_what_scales_cost_beside_overlapping_slots_is_counted():
+    """Tiles whose slots overlap win where nothing is loaded beside them; the model's parameters say by how much."""
+    extents = (4096, 28672, 4096)
+    plain = TileQuestion(extents, 1, 2, (False,), (1, 1), 1, 128)
+    scaled = replace(plain, scaled=True)
+    overlapping = TileShape(128, 128, 128, 2, False)
+    assert scaled_cycles(RATES, plain, overlapping) < scaled_cycles(RATES, scaled, overlapping)
+    alone = TileShape(192, 128, 128, 3, False)
+    assert scaled_cycles(RATES, plain, alone) == scaled_cycles(RATES, scaled, alone)

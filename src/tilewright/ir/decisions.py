@@ -165,7 +165,7 @@ class PipelineDecisions:
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot by
-    slot, slots of a turn, each with an accumulator of its own, and sets of scales that are held.
+    slot, slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
     computed: 1 if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance:
     products that a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits
     for each.

@@ -87,8 +87,8 @@ _SUSTAINED = 0.79
 like those below: fitted to 60 kernels of `python -m bench grouped` on an H200 (680 TFLOP/s executed, at most)."""
 _TILE_START_CYCLES = {1: 2300, 2: 2500}
 """By consumer warpgroups that share a tile, which begin and end it together."""
-_TURN_CYCLES = {64: 1500, 128: 400}
-"""Where they take tiles in turn, and one begins while the other ends; by rows of a tile."""
+_TURN_CYCLES = {64: 2000, 128: 400}
+"""Where they take tiles in turn, and one begins while the other ends; by rows of a tile: low ones also fetch more."""
 _OPERAND_BYTES_PER_CYCLE = 80
 """Of shared memory, what a wgmma of 256 columns reads; narrower ones read more, and lose a quarter of the excess."""
 _STORE_BYTES_PER_CYCLE = 128

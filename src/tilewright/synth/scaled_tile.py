@@ -39,21 +39,32 @@ _LEAST_SLICES = 4
 @dataclass(frozen=True, slots=True)
 class _Parameters:
     """Cycles: until an empty pipeline is full and for its end (`start`); of a slot besides its product (`slot`), and
-    for each register of its accumulator, alone (`register`) or where two slots overlap (`paired`); of a rendezvous
-    (`meeting`). Bytes a cycle at which a result leaves (`store`), and partial sums are exchanged (`exchange`). fetch:
-    of a slot's time at the L2 cache's rate."""
+    for each register of its accumulator, alone (`register`) or where two slots overlap (`paired`, and `paired_scaled`
+    where their scales are loaded beside); of a rendezvous (`meeting`). Bytes a cycle at which a result leaves
+    (`store`), and partial sums are exchanged (`exchange`). fetch: of a slot's time at the L2 cache's rate."""
 
     start: float
     slot: float
     register: float
     paired: float
+    paired_scaled: float
     meeting: float
     store: float
     exchange: float
     fetch: float
 
 
-_FITTED = _Parameters(start=4000, slot=40, register=3.1, paired=2.5, meeting=1500, store=24, exchange=10, fetch=1.1)
+_FITTED = _Parameters(
+    start=4000,
+    slot=40,
+    register=3.1,
+    paired=2.0,
+    paired_scaled=2.5,
+    meeting=1500,
+    store=24,
+    exchange=10,
+    fetch=1.1,
+)
 
 
 def choose_scaled_shape(
@@ -97,7 +108,8 @@ def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _P
     accumulators = shape.rows * shape.columns // (128 * shape.consumers)
     # Of an even number of slots two overlap, where registers hold three accumulators.
     overlaps = slices % 2 == 0 and accumulators <= _PAIRED_ACCUMULATORS and shape.consumers <= _PAIR
-    each = by.paired if overlaps else by.register
+    paired = by.paired_scaled if question.scaled else by.paired
+    each = paired if overlaps else by.register
     slot = max(multiply + by.slot + each * accumulators, by.fetch * fetch)
     epilogue = shape.rows * shape.columns * question.stored_bytes / by.store / shape.split
     if shape.split > 1:
