@@ -86,7 +86,8 @@ def store_along_rows(
     )
     lanes = Lanes(text, *lane_offsets(text, thread))
     chunk = _ROW_BYTES // element_bytes
-    plan = _WordPlan.of(rows)
+    whole, last = divmod(fragment.accumulator.n, chunk)
+    plans = {width: _WordPlan.of(rows, width) for width in (chunk if whole else 0, last) if width}
     for block in range(len(fragment.accumulator.blocks)):
         for begin in range(0, fragment.accumulator.n, chunk):
             end = min(begin + chunk, fragment.accumulator.n)
@@ -99,7 +100,7 @@ def store_along_rows(
             else:
                 stage_pairs(staging, block)
             text.emit("bar.warp.sync", -1)
-            _store_chunk(rows, plan, block, begin, end - begin)
+            _store_chunk(rows, plans[end - begin], block, begin, end - begin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +115,24 @@ class _Class:
 @dataclass(frozen=True, slots=True)
 class _WordPlan:
     """classes: of even and odd rows, one where the pitch makes them the same. places: shared-memory addresses of this
-    lane's word by row modulo 8: one register, or two where its elements may lie apart."""
+    lane's word by row modulo 8: one register, or two where its elements may lie apart. Lanes past the chunk's width,
+    which store nothing, read its last element again: what lies beyond is not written. (Loads under the stores'
+    predicates would be waited for one by one.)"""
 
     classes: tuple[_Class, ...]
     places: tuple[tuple[str, ...], ...]
 
     @staticmethod
-    def of(rows: _Rows) -> _WordPlan:
-        text = rows.text
-        if ELEMENT_BYTES[rows.element] == 4:
-            offset = text.into("b32", "shl.b32", rows.lane, 2)
+    def of(rows: _Rows, width: int) -> _WordPlan:
+        """width: elements of a chunk."""
+        text, element_bytes = rows.text, ELEMENT_BYTES[rows.element]
+        most = (width - 1) * element_bytes
+
+        def bounded(offset: str) -> str:
+            return text.into("b32", "min.u32", offset, most) if width * element_bytes < _ROW_BYTES else offset
+
+        if element_bytes == 4:
+            offset = bounded(text.into("b32", "shl.b32", rows.lane, 2))
             places = tuple((_swizzled(rows, offset, number),) for number in range(_SWIZZLE_ROWS))
             return _WordPlan((_Class(rows.lane, ""),), places)
         word = text.into("b32", "cvt.u32.u64", rows.first)
@@ -137,9 +146,9 @@ class _WordPlan:
             element = text.into("b32", "mad.lo.u32", rows.lane, 2, odd)
             low = text.into("b32", "shl.b32", element, 1)
             # The last lane's second element may be one past the chunk, and is not stored then.
-            high = text.into("b32", "min.u32", text.into("b32", "add.u32", low, 2), _ROW_BYTES - 2)
+            high = text.into("b32", "min.u32", text.into("b32", "add.u32", low, 2), most)
             classes.append(_Class(element, odd))
-            offsets.append((low, high))
+            offsets.append((bounded(low), high))
         places = tuple(
             tuple(_swizzled(rows, offset, number) for offset in offsets[number % len(offsets)])
             for number in range(_SWIZZLE_ROWS)
@@ -183,17 +192,14 @@ def _store_chunk(rows: _Rows, plan: _WordPlan, block: int, begin: int, width: in
         inside = text.into("pred", "setp.gt.and.s32", left, row, end.within)
         target = constant_address(text, end.address, offset)
         if len(places) == 1:
-            word = text.into("b32", "ld.shared.b32", f"[{places[0]}+{row * _ROW_BYTES}]", guard=inside)
+            word = text.into("b32", "ld.shared.b32", f"[{places[0]}+{row * _ROW_BYTES}]")
             text.emit("st.global.b32", target, word, guard=inside)
             continue
-        low, high = (
-            text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]", guard=inside) for place in places
-        )
-        word = text.into("b32", "mov.b32", f"{{{low}, {high}}}", guard=inside)
-        text.emit("st.global.b32", target, word, guard=inside)
+        low, high = (text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]") for place in places)
+        text.emit("st.global.b32", target, text.into("b32", "mov.b32", f"{{{low}, {high}}}"), guard=inside)
         alone = text.into("pred", "setp.gt.and.s32", left, row, end.alone)
         place = _swizzled(rows, end.single_offset, row)
-        single = text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]", guard=alone)
+        single = text.into("b16", "ld.shared.b16", f"[{place}+{row * _ROW_BYTES}]")
         text.emit("st.global.b16", constant_address(text, end.single_address, offset), single, guard=alone)
 
 
