@@ -53,11 +53,10 @@ class Text:
         tail = f" {', '.join(str(operand) for operand in operands)}" if operands else ""
         self.lines.append(f"\t{prefix}{opcode}{tail};")
 
-    def into(self, kind: str, opcode: str, *operands: str | int, guard: str = "") -> str:
-        """One instruction with a fresh destination of type `kind`, which is returned; under a guard, it must not be
-        read where that is false."""
+    def into(self, kind: str, opcode: str, *operands: str | int) -> str:
+        """One instruction with a fresh destination of type `kind`, which is returned."""
         destination = self.register(kind)
-        self.emit(opcode, destination, *operands, guard=guard)
+        self.emit(opcode, destination, *operands)
         return destination
 
     def declarations(self) -> list[str]:
