@@ -151,10 +151,15 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         runs, peer, error = _measure(torch, shape, made, arguments.replays)
         print(line_of(shape, runs, peer, error), flush=True)
-        rows.append({**asdict(shape), "torch": peer, "torch_error": error, "runs": [asdict(each) for each in runs]})
+        rows.append({**asdict(shape), "torch": peer, "torch_error": error, "runs": [_row(each) for each in runs]})
     name = "one_tile_sums" if arguments.one_tile else "long_sums"
     print(f"written to {write(name, rows, arguments.results)} after {time.perf_counter() - begin:.0f} s")
     return 0
+
+
+def _row(run: Run) -> dict[str, object]:
+    """A run beside others of one product."""
+    return {name: value for name, value in asdict(run).items() if name != "shape"}
 
 
 # ---------------------------------------------------------------- configurations

@@ -44,7 +44,10 @@ def moved_rows(rows: int):
         after = the(module, TeamAfterOp).after
         for op in [use.operation for use in after.uses]:
             op.properties["coefficients"] = int_array(
-                [rows if value is after else item.data for value, item in zip(op.operands_, op.coefficients, strict=True)]
+                [
+                    rows if value is after else item.data
+                    for value, item in zip(op.operands_, op.coefficients, strict=True)
+                ]
             )
 
     return edit

@@ -92,13 +92,16 @@ def test_as_emitted_the_small_instance_is_proven(small):
         pytest.param(lambda text: without_line(text, "st.release.gpu"), id="a flag that nobody sets"),
         pytest.param(lambda text: text.replace(str(SPARE_ROWS), "0"), id="teams that all store"),
         pytest.param(
-            lambda text: without_line(text[: text.index("st.release.gpu")], "bar.sync", number=-1)
-            + text[text.index("st.release.gpu") :],
+            lambda text: (
+                without_line(text[: text.index("st.release.gpu")], "bar.sync", number=-1)
+                + text[text.index("st.release.gpu") :]
+            ),
             id="no meeting before the flag",
         ),
         pytest.param(
-            lambda text: text[: text.rindex("ld.acquire.gpu")]
-            + without_line(text[text.rindex("ld.acquire.gpu") :], "bar.sync"),
+            lambda text: (
+                text[: text.rindex("ld.acquire.gpu")] + without_line(text[text.rindex("ld.acquire.gpu") :], "bar.sync")
+            ),
             id="no meeting after the flag",
         ),
     ],

@@ -274,6 +274,7 @@ def check_limits(plan, extents):
     assert plan.tile_m // plan.consumers % 64 == 0 and plan.tile_n % 8 == 0 and plan.tile_n <= 256
     clusters = math.ceil(extents[plan.rows] / (plan.tile_m * plan.cluster_m))
     clusters *= math.ceil(extents[plan.columns] / (plan.tile_n * plan.cluster_n))
+    clusters *= plan.teams
     cluster = plan.cluster_ctas
     assert plan.ctas % cluster == 0 and 1 <= plan.ctas // cluster <= clusters
     assert plan.ctas <= HOPPER.limit("device.multiprocessors")

@@ -1,4 +1,3 @@
-
 """Few tiles of long sums: when the contracted axis is shared, by how many CTAs, and what is left as it was."""
 
 import pytest

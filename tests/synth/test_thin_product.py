@@ -57,10 +57,11 @@ def test_a_long_contracted_axis_of_many_rows_is_split():
 
 
 @pytest.mark.parametrize("size", [16, 48, 64])
-def test_a_product_of_one_tile_is_split_as_far_as_a_cluster_goes(size: int):
+def test_a_product_of_one_tile_is_shared_by_teams_of_several_gpcs(size: int):
     plan = decided(size, size, 20480)
     tiles = -(-size // plan.tile_n)
-    assert plan.split == HOPPER.limit("cluster.ctas_max") and plan.ctas == tiles * plan.split and plan.tile_m == 64
+    assert plan.teams >= 4 and plan.ctas == tiles * plan.shares >= 24 and plan.tile_m == 64
+    assert plan.split <= HOPPER.limit("cluster.ctas_max_portable")
 
 
 @pytest.mark.parametrize("n", [4096, 7168, 12288, 13312, 22016])

@@ -214,9 +214,7 @@ def stored_place(walk: RoleWalk, op: Operation, origin: tuple[Index, ...], shape
     return kept
 
 
-def kept_in_array(
-    origin: tuple[Index, ...], shape: Sequence[int], atom: str, values: int
-) -> tuple[Index, ...] | None:
+def kept_in_array(origin: tuple[Index, ...], shape: Sequence[int], atom: str, values: int) -> tuple[Index, ...] | None:
     """The first coordinates of a store without an atom that moves it past the array's end whenever it is not 0; None
     where it may not do so. shape: of the array; values: how many the atom takes."""
     kept: list[Index] = []

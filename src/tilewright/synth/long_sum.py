@@ -10,7 +10,7 @@ of what memory brings to all CTAs together makes the product. How many clusters 
 target: multiprocessors of a GPC may be left over.
 
 Another tile is taken only for a saving that is larger than the model's error. Parameters (`SumParameters`) are target
-facts, fitted to 883 runs of 53 products on an H200 (`python -m bench long-sums --fit`).
+facts, fitted to the choices among 2213 runs of 53 products on an H200 (`python -m bench long-sums --from FILE --fit`).
 
 Not handled, and left as they were chosen: several products, batches, scaled products, groups of rows, 8-bit operands,
 results of more tiles than there are multiprocessors. Checked by: tests/synth/test_long_sum.py.
@@ -42,14 +42,18 @@ _TILE = 128
 _ROWS = ((64, 1), (128, 2), (256, 2))
 """Rows of tiles, and the consumers that share them."""
 _COLUMNS = (16, 32, 48, 64, 96, 128, 160, 192, 256)
-_TEAMS = (1,)
-_MOST_ELEMENTS = 1 << 15
+_TEAMS = (1, 2, 3, 4, 6, 8)
+_MOST_SHARES = 48
+"""CTAs that share a tile; more were slower for every sum of the list (measured)."""
+_MOST_ELEMENTS = 128 * 192
 """Of a tile."""
 _MOST_STAGES = 8
 _LEAST_STAGES = 3
 _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer, as for other tiles."""
-_LEAST_GAIN = 0.06
+_LEAST_GAIN = {False: 0.08, True: 0.02}
+"""For which another shape is taken than the one that was chosen, by whether that is shared already: sums that nobody
+shares are measured in larger numbers, and this model adds nothing to what is known of them."""
 _FITTED_BYTES = 2
 
 
@@ -108,7 +112,7 @@ def long_sum_shape(
         if stages >= _LEAST_STAGES:
             found[candidate] = sum_cycles(p, question, candidate, stages, target)
     best = min(found, key=lambda each: found[each], default=shape)
-    if best == shape or found[best] > (1 - _LEAST_GAIN) * given:
+    if best == shape or found[best] > (1 - _LEAST_GAIN[shape.split > 1]) * given:
         return shape
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}, shared by {best.teams} x {best.split} CTAs: about "
@@ -140,12 +144,14 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
         if rows * columns > _MOST_ELEMENTS or (rows, consumers) not in _ROWS:
             continue
         deep = (rows + columns) * span * question.element_bytes < _DEEP_STAGE_BYTES
-        for split, teams in itertools.product(splits_of(target), _TEAMS):
+        # Larger clusters are not portable, and no quicker than teams of smaller ones.
+        portable = [split for split in splits_of(target) if split <= target.limit("cluster.ctas_max_portable")]
+        for split, teams in itertools.product(portable, _TEAMS):
             tiles = math.ceil(question.extents[0] / rows) * math.ceil(question.extents[1] / columns)
             if teams > 1 and tiles * teams > clusters_at_once(split, target):
                 # Who waits for others and who is waited for are resident together.
                 continue
-            if split * teams * span <= question.extents[2]:
+            if split * teams <= _MOST_SHARES and split * teams * span <= question.extents[2]:
                 depth = 2 * span if deep else span
                 yield TileShape(rows, columns, depth, consumers, question.orientations[0], split=split, teams=teams)
 
