@@ -271,9 +271,7 @@ def _multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes
     return max(tensor, read_bytes / shared_bytes)
 
 
-def _epilogue_cycles(
-    decisions: PipelineDecisions, shape: OrientedShape, p: TimeParameters, target: Target
-) -> float:
+def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape, p: TimeParameters, target: Target) -> float:
     rows, columns = min(decisions.tile_m, shape.rows), min(decisions.part_n, shape.columns)
     stored = rows * columns * shape.stored_bytes / (1 if decisions.turns else decisions.consumers)
     if all(store.path == "tma" for store in decisions.stores):
