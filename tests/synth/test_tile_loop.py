@@ -14,7 +14,7 @@ from tilewright.targets import target
 
 TARGET = target("sm_90a")
 TAIL = TARGET.limit("latency.product_cycles")
-TURN = TARGET.limit("pipeline.turn_cycles")
+TURN = TARGET.limit("pipeline.turn_cycles_of_16_bits")
 
 
 @settings(max_examples=40, deadline=None)

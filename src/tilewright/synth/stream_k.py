@@ -30,8 +30,17 @@ the other unit's product;"""
 _HEAD_CYCLES = {True: 4200, False: 0}
 """the least that a head takes then, however short it is; and"""
 _TAKEN_CYCLES = {True: 800, False: 8000}
-"""what taking it up costs an owner. By `turns`; from 74 products in tiles whole and streamed on an H200, as
+"""what taking it up costs an owner. By `turns`; from about 200 pairs of the same tile whole and streamed on an H200, as
 `python -m bench tile-family` measures."""
+_EXPOSED_CYCLES = 3000
+"""What it costs besides where few whole tiles follow, behind which handing over would hide:"""
+_HIDING_WAVES = 3
+"""less than so many waves in all."""
+_MOST_HEADS = 10
+"""Of a helper: with more of them nothing was measured."""
+_LEAST_TURNED_COLUMNS = 144
+"""Of tiles whose results leave turned: most narrower ones lost by streaming, up to a tenth (measured there; why is not
+known)."""
 _WORTH_CYCLES = {True: 3600, False: 10000}
 """Of a head: of products with shorter ones, as many lost by streaming as gained."""
 
@@ -70,7 +79,9 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
             why = obstacle or f"{tiles} tiles of {slices} slices leave nothing to {rates.multiprocessors} CTAs"
             raise TilewrightError(f"no tiles are streamed: {why}", remedy="leave stream_k out, or ask for another tile")
         return d
-    if wanted.stream_k is None and not (pays(stream, tiles) and element_bytes == _FITTED_BYTES):
+    narrow = any(store.turned for store in d.stores) and d.tile_n < _LEAST_TURNED_COLUMNS
+    fitted = element_bytes == _FITTED_BYTES and not narrow
+    if wanted.stream_k is None and not (pays(stream, tiles) and fitted):
         return d
     helpers = stream.ctas - stream.tiles
     reason = (
@@ -104,14 +115,16 @@ def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: fl
     head = int((slices - heads * handed / slice_cycles) / (heads + 1))
     if head < least or heads * max(head * slice_cycles + handed, _HEAD_CYCLES[turns]) > slices * slice_cycles:
         return None
-    worth = head * slice_cycles >= _WORTH_CYCLES[turns]
-    return Stream(left, ctas, head, head * slice_cycles - _TAKEN_CYCLES[turns] if worth else 0.0)
+    worth = head * slice_cycles >= _WORTH_CYCLES[turns] and heads <= _MOST_HEADS
+    taken = _TAKEN_CYCLES[turns] + (_EXPOSED_CYCLES if tiles < _HIDING_WAVES * ctas else 0)
+    return Stream(left, ctas, head, head * slice_cycles - taken if worth else 0.0)
 
 
 def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
     """Cycles that a product in tiles of this shape is expected to save by streaming, 0 where it would not stream."""
     plain = question.products == 1 and question.batch == 1 and not question.scaled_depth and shape.split == 1
-    if not plain or question.element_bytes != _FITTED_BYTES:
+    narrow = shape.swapped != question.orientations[0] and shape.columns < _LEAST_TURNED_COLUMNS
+    if not plain or narrow or question.element_bytes != _FITTED_BYTES:
         return 0.0
     rows, columns, depth = question.extents
     if shape.swapped:

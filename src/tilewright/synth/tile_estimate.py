@@ -34,7 +34,7 @@ FITTED_BYTES = 2
 _SHARPNESS = 8
 """How sharply the longer of multiplying and fetching hides the other, in a slice: a parameter of this model."""
 _WHOLE_SHARPNESS = 16
-"""The same of the loop and of memory, in the whole product."""
+"""The same of the loop and of memory, in the whole product; and in slices of 8-bit operands, as those were fitted."""
 _ENOUGH_STAGES = 4
 
 
@@ -43,23 +43,27 @@ class TileFacts:
     """What the estimate knows of a GPU. start_cycles: from a launch until its pipeline is full, and from its last store
     to its end; fetch_percent: of the time in which the L2 cache's documented rate brings a slice; store_bytes: of a
     tile that leave in a cycle; chunk_cycles: of each box of a unit, besides; meeting_percent: of the time that memory
-    takes for lines and sectors of which two boxes write a part each, what is not hidden at the end."""
+    takes for lines and sectors of which two boxes write a part each, what is not hidden at the end; turn_cycles: from
+    the last product of one consumer to the first of the other, where they take whole tiles in turn."""
 
     start_cycles: int
     fetch_percent: int
     store_bytes: int
     chunk_cycles: int
     meeting_percent: int
+    turn_cycles: int
 
 
 def facts_of(target: Target, element_bytes: int) -> TileFacts:
     """The facts of a target, for operands of so many bytes an element."""
+    kind = f"of_{8 * element_bytes}_bits"
     return TileFacts(
         target.limit("pipeline.start_cycles"),
-        target.limit(f"pipeline.fetch_percent_of_{8 * element_bytes}_bits"),
-        target.limit("pipeline.store_bytes_per_cycle"),
-        target.limit("pipeline.chunk_cycles"),
+        target.limit(f"pipeline.fetch_percent_{kind}"),
+        target.limit(f"pipeline.store_bytes_per_cycle_{kind}"),
+        target.limit(f"pipeline.chunk_cycles_{kind}"),
         target.limit("pipeline.meeting_percent"),
+        target.limit(f"pipeline.turn_cycles_{kind}"),
     )
 
 
@@ -70,13 +74,15 @@ def tile_cycles(
     target: Target,
     *,
     turns: bool,
+    saved: float = 0.0,
     facts: TileFacts | None = None,
 ) -> float:
-    """Cycles of the product at the device's clock. facts: other ones than the target's."""
+    """Cycles of the product at the device's clock. saved: cycles of the loop that idle CTAs take over; facts: others
+    than the target's."""
     known = facts or facts_of(target, question.element_bytes)
     oriented = _oriented(question, shape)
     chunks = _chunk_bytes(question, shape, target, turns=turns)
-    loop = _loop_cycles(rates, question, shape, target, known, turns=turns)
+    loop = _loop_cycles(rates, question, shape, target, known, turns=turns) - saved
     memory = memory_cycles(oriented, chunks, target)
     waves = math.ceil(tiles_of(question, shape) / rates.multiprocessors)
     # Every wave's but the last one's hide behind the next one's products.
@@ -118,12 +124,15 @@ def _loop_cycles(
     multiplied = (shape.rows, shape.columns * question.products, shape.depth)
     multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
     fetch *= facts.fetch_percent / 100
-    each = (multiply**_SHARPNESS + fetch**_SHARPNESS) ** (1 / _SHARPNESS)
+    sharp = _SHARPNESS if question.element_bytes == FITTED_BYTES else _WHOLE_SHARPNESS
+    each = (multiply**sharp + fetch**sharp) ** (1 / sharp)
     tile = math.ceil(question.extents[2] / shape.depth) * each
     stored = shape.rows * shape.columns * question.stored_bytes
     epilogue = stored / facts.store_bytes + facts.chunk_cycles * _chunks(question, shape, turns=turns)
     accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
-    costs = TileCosts(round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves)
+    costs = TileCosts(
+        round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves, facts.turn_cycles
+    )
     return loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
 
 

@@ -6,7 +6,7 @@ stores while the next one multiplies, and passes on the right to multiply once i
 costs either way is the interval over its tiles, from the same scheduler that orders the tasks inside a tile: with
 products of W cycles and an epilogue of E it finds W + E, and the longer of W and (W + E) / 2, each with what signals
 cost. `synth.turns` compares tiles by it. What passing the right to multiply costs is more than a signal: until the
-other one's first product is in the tensor cores (`pipeline.turn_cycles`, a fact of the target).
+other one's first product is in the tensor cores (`pipeline.turn_cycles_of_16_bits`, a fact of the target).
 
 A whole tile's accumulators must fit one consumer to be taken in turn. Not handled: what the copy engine does during an
 epilogue (it runs ahead, as far as the ring has slots). Checked by: tests/synth/test_tile_loop.py.
@@ -29,7 +29,8 @@ _STORE_PATH = "store path"
 @dataclass(frozen=True, slots=True)
 class TileCosts:
     """products_cycles: in which the tensor cores are busy with one tile; epilogue_cycles: of one tile, by whoever
-    stores it. accumulators: registers a thread, if one consumer has a whole tile. tiles: of one CTA."""
+    stores it. accumulators: registers a thread, if one consumer has a whole tile. tiles: of one CTA; turn_cycles: that
+    passing the right to multiply takes, where it is not the target's of 16 bits."""
 
     products_cycles: int
     epilogue_cycles: int
@@ -37,6 +38,7 @@ class TileCosts:
     consumers: int
     consumer_registers: int
     tiles: int
+    turn_cycles: int | None = None
 
 
 def tile_loop(name: str, costs: TileCosts, target: Target, assignment: Assignment) -> TaskGraph:
@@ -44,7 +46,8 @@ def tile_loop(name: str, costs: TileCosts, target: Target, assignment: Assignmen
     if min(costs.products_cycles, costs.consumers, costs.tiles) < 1 or costs.epilogue_cycles < 0:
         raise TilewrightError(f"{name}: a tile without products, consumers or turns", remedy="give 1 or more of each")
     rates = task_rates(target)
-    channel = replace(rates.channel, signal_cycles=target.limit("pipeline.turn_cycles"))
+    turn = target.limit("pipeline.turn_cycles_of_16_bits") if costs.turn_cycles is None else costs.turn_cycles
+    channel = replace(rates.channel, signal_cycles=turn)
     together = assignment == "cooperative"
     warpgroup = target.limit("warpgroup.threads")
     names = ("consumers",) if together else tuple(f"consumer {number}" for number in range(costs.consumers))

@@ -127,9 +127,10 @@ def _best(
             break
         cycles = tile_cycles(rates, question, tile.shape, target, turns=tile.turns)
         saved = expected_saving(rates, question, tile.shape, turns=tile.turns) if streams else 0.0
+        with_help = tile_cycles(rates, question, tile.shape, target, turns=tile.turns, saved=saved) if saved else cycles
         order = -tile.shape.columns
         whole = min(whole or (math.inf, 0, tile), (cycles, order, tile), key=lambda each: each[:2])
-        best = min(best or (math.inf, 0, tile), (cycles - saved, order, tile), key=lambda each: each[:2])
+        best = min(best or (math.inf, 0, tile), (with_help, order, tile), key=lambda each: each[:2])
     assert whole is not None and best is not None
     return (best[2], best[0]) if best[0] < (1 - _LEAST_STREAMED_GAIN) * whole[0] else (whole[2], whole[0])
 
