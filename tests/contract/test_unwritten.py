@@ -21,7 +21,7 @@ from tilewright.contract.happens_before import HappensBefore
 from tilewright.contract.readings import tolerant
 from tilewright.contract.replay import replay
 from tilewright.contract.shadow_memory import SEGMENT_BYTES, Record, ShadowMemory
-from tilewright.contract.unwritten import Contents, UnwrittenBuffers, unwritten_buffers
+from tilewright.contract.unwritten import Contents, FreshBytes, UnwrittenBuffers, unwritten_buffers
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.whole_results import unwritten_results
 from tilewright.frontends.ptx.reader import read
@@ -62,6 +62,14 @@ def test_never_written_is_exact_for_every_byte(
     ranges = merged(asked)
     found = {byte for begin, end in memory.never_written(ranges) for byte in range(begin, end)}
     assert found == {byte for begin, end in ranges for byte in range(begin, end)} - written
+
+
+@settings(max_examples=60, deadline=None)
+@given(RANGES, RANGES)
+def test_fresh_bytes_are_met_exactly(fresh: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
+    held, ranges = merged(fresh), merged(asked)
+    both = any(begin < stop and start < end for begin, end in held for start, stop in ranges)
+    assert Contents((FreshBytes("w", 0, held),)).may_lack(ranges) == both
 
 
 # ---------------------------------------------------------------- shared memory

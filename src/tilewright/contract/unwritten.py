@@ -18,8 +18,10 @@ Checked by: tests/contract/test_unwritten.py.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import LaunchPlan
@@ -33,13 +35,27 @@ from tilewright.machine.event import Ranges
 from tilewright.machine.memory import GlobalMemory, VirtualBuffer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FreshBytes:
     """Bytes of a buffer that hold nothing when a launch begins: machine addresses, and where the buffer begins."""
 
     buffer: str
     base: int
     ranges: Ranges
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [end for _, end in self.ranges]
+
+    def meet(self, ranges: Ranges) -> bool:
+        """Is any byte of `ranges`, which are not empty, among these?"""
+        if ranges[0][0] >= self._ends[-1] or ranges[-1][1] <= self.ranges[0][0]:
+            return False
+        for begin, end in ranges:
+            at = bisect_right(self._ends, begin)
+            if at < len(self.ranges) and self.ranges[at][0] < end:
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +65,8 @@ class Contents:
     fresh: tuple[FreshBytes, ...] = ()
 
     def may_lack(self, ranges: Ranges) -> bool:
-        """Is any byte of `ranges`, which are global and not empty, near to fresh ones?"""
-        low, high = ranges[0][0], ranges[-1][1]
-        return any(each.ranges[0][0] < high and low < each.ranges[-1][1] for each in self.fresh)
+        """Did any byte of `ranges`, which are global and not empty, hold nothing when the launch began?"""
+        return any(each.meet(ranges) for each in self.fresh)
 
 
 @dataclass(slots=True)
