@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gemm_suites import TARGETS
+from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
 from bench.page_sections import answers, choices, compile_time, provenance, read
 from bench.profiles_table import profiles
@@ -103,8 +104,11 @@ is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins.
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
 under compute-sanitizer. Its racecheck reports hazards in products whose CTAs share a contracted axis. It does so, from
 run to run, in a program of forty lines too (`python -m bench.probes.racecheck`): two CTAs exchange values by mbarriers,
-and where one thread arrives for all after the CTA's barrier it tells of hazards, where every thread arrives it does
-not. By the ISA both are ordered; the tool seems to take an arrival for a release of the arriving thread alone.
+and where one thread arrives for all after the CTA's barrier, or one of each warp after the warp has met, it tells of
+hazards; where every thread arrives it does not. By the ISA all are ordered; the tool seems to take an arrival for a
+release of the arriving thread alone. The kernels go on as they are: between two CTAs an exchange takes about as long
+either way (the probe prints the cycles of each), but of eight CTAs every thread would arrive eight times, and each
+barrier count 1024 arrivals instead of eight.
 
 ## What a kernel waits for
 
@@ -132,6 +136,8 @@ whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
 | `python -m bench tile-family` | tiles of every shape near the estimate's best, in both orientations, whole and \
 streamed; with `--fit`, the estimate's facts |
 | `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
+| `python -m bench long-sums` | few tiles of long sums: how many CTAs and teams share each; with `--one-tile`, \
+sums of one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
 | `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, \
 beside its [schedule](schedules.md)'s interval |
 | `python -m bench computed` | operands computed in registers and in a workspace, and which is chosen |
@@ -152,7 +158,7 @@ def page(results: Path = RESULTS) -> str:
     parts = [_HEAD, *_overview(results)]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
-    parts += [*choices(results), *predicted_times(results), *profiles(results)]
+    parts += [*choices(results), *long_sums(results), *predicted_times(results), *profiles(results)]
     parts += [*compile_time(results), *answers(results)]
     return "\n".join(parts).rstrip() + "\n"
 
