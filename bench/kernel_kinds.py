@@ -30,6 +30,8 @@ class Computed:
 
 Kind = Product | Case | Grouped | Computed
 _THREADS: Wishes = (("unmapped", "threads"),)
+_TEAMS: Wishes = (("tile", (64, 48)), ("split", 4), ("teams", 3), ("swapped", False))
+_SIXTEEN: Wishes = (("tile", (64, 40)), ("split", 16), ("swapped", False))
 _STREAMED: Wishes = (("tile", (128, 128)), ("stream_k", True))
 
 KINDS: tuple[Kind, ...] = (
@@ -38,6 +40,8 @@ KINDS: tuple[Kind, ...] = (
     Product("many tiles, row-major weights", 768, 1024, 448, "f16", transposed=False),
     Product("cut off at every edge", 520, 776, 200),
     Product("long sum, few tiles", 256, 256, 16384),
+    Product("long sums by teams of clusters", 130, 90, 4100, transposed=False, wishes=_TEAMS),
+    Product("long sum by sixteen CTAs", 40, 40, 4096, "f16", wishes=_SIXTEEN),
     Product("one row", 1, 1024, 2048),
     Product("sixteen rows", 16, 1024, 2048, "f16"),
     Product("eighty rows", 80, 2048, 1024),
