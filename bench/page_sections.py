@@ -140,7 +140,10 @@ def compile_time(results: Path) -> Iterator[str]:
         "templates.\n"
     )
     yield from _compile_table(results / "compile.json", "compile")
-    yield "\nWith each loop's schedule solved to its optimum, on a machine without a GPU, beside the heuristic there:\n"
+    yield (
+        "\nWith each loop's schedule solved to its optimum, on a busy machine of two cores without a GPU, beside the\n"
+        "heuristic there:\n"
+    )
     yield from _compile_table(results / "compile_optimum.json", "compile --optimum")
 
 
