@@ -83,10 +83,12 @@ def choose_promotion(
 ) -> tuple[int, int]:
     """(slots of a turn of the loop, slots whose scales are loaded ahead) of a product that is promoted slot by slot.
 
-    Two slots a turn, each with an accumulator of its own, let the tensor core go on while the threads promote; scales
-    two slots ahead give their loads the time of two products. Each where a consumer's registers hold it, and two slots
-    only of an even number of them. axes: rows and columns of the accumulator; part: how many of each a consumer
-    computes of a tile; slices: slots of a tile; registers: of the consumer's threads.
+    Two slots a turn, each with an accumulator of its own, let the tensor core go on while the threads promote. An
+    assembler multiplies scales with one another as early as they can be there, between a turn's products: if their
+    loads are on their way then, the second product waits for them. So they are loaded two turns before, four slots.
+    Each where a consumer's registers hold it, and two slots only of an even number of them. axes: rows and columns of
+    the accumulator; part: how many of each a consumer computes of a tile; slices: slots of a tile; registers: of the
+    consumer's threads.
     """
     rows, columns = part
     accumulator = rows * columns // 128
@@ -99,7 +101,7 @@ def choose_promotion(
         numbers += down * across
     left = registers - _KEPT_REGISTERS - 2 * accumulator
     if slices % 2 == 0 and accumulator + 2 * numbers <= left:
-        return 2, 2
+        return 2, 4 if accumulator + 4 * numbers <= left else 2
     return 1, 2 if numbers <= _MOST_NUMBERS and 2 * numbers <= left + _KEPT_REGISTERS - _LEAST_KEPT else 1
 
 
