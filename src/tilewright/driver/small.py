@@ -15,7 +15,8 @@ Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_
 left to trust: that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares
 of a curve (`ir.tile_order`) whose side is more than 4, which the small instance computes but does not choose
 (tests/lower/test_raster.py enumerates it). Checked by:
-tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py; tests/end_to_end/test_mutations_text.py.
+tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py;
+tests/end_to_end/test_mutations_text.py.
 """
 
 from __future__ import annotations
