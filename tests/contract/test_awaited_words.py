@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from event_stream import at
 from judged_stream import APART, PEER, W, ends
 from test_strong_accesses import WORD, data, strong
@@ -64,6 +65,16 @@ def test_a_word_overwritten_before_it_was_seen() -> None:
     assert judged(events)[0] == {"CL106"}
     again = [write(W[0], 0, 1, 11), look(PEER[0], 1), write(W[0], 1, 1, 12)]
     assert any("in place of another write" in doubt for doubt in judged(again)[1])
+
+
+def test_lanes_that_wait_know_of_one_another_by_synchronization_alone() -> None:
+    wait = replace(look(PEER[0], 1), lanes=0b11, places=(np.array([ADDRESS, ADDRESS]), 4))
+    back = replace(write(PEER[0], 1, 0, 21), lanes=0b1)
+    one = replace(wait, lanes=0b1, places=None)
+    together = ev.MemoryFence(PEER[0], "fence", "warp", at(20))
+    for seen, doubted in (([wait], True), ([wait, together], False), ([one], False)):
+        _, doubts = judged([write(W[0], 0, 1, 11), *seen, back])
+        assert any("other lanes" in doubt for doubt in doubts) == doubted
 
 
 def test_a_word_that_others_have_written_before() -> None:

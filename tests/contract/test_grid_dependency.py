@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from event_stream import at
-from judged_stream import W, codes, ends, levels, sync
+from judged_stream import ONE, W, codes, ends, levels, sync
 
 from tilewright.base.diagnostic import Level
 from tilewright.contract.readings import strict, tolerant
@@ -32,6 +34,12 @@ def test_dependents_let_go_without_a_wait() -> None:
     assert codes([READ, *ends(W[0])]) == set()
     assert codes([LAUNCH, *ends(W[0])]) == set()
     assert codes([WAIT, LAUNCH, READ, *ends(W[0])]) == set()
+
+
+def test_a_launch_that_may_begin_early_waits() -> None:
+    early = replace(ONE, programmatic=True)
+    assert codes([READ, *ends(W[0])], early) == {"GD102"}
+    assert codes([WAIT, READ, *ends(W[0])], early) == set() == codes(ends(W[0]), early)
 
 
 def test_copies_count_for_their_issuer() -> None:

@@ -1,10 +1,12 @@
 """Teams of CTAs that share a tile and add up through memory: proved, proved as text, equal to the reference."""
 
+import re
+
 import pytest
 from lowered_programs import assert_close, gemm, lower, matmul, matmul_bias_relu, random_inputs, run
 
 from tilewright.base.element import Element
-from tilewright.base.verdict import Proven
+from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate import protocol_claims, verify
 from tilewright.driver.address_proof import OtherAddress, staged_stores
 from tilewright.driver.reproof import replay_plan, reprove
@@ -110,3 +112,18 @@ def test_a_weaker_exchange_is_not_proven(small, spoil):
     spoiled = spoil(small[0])
     assert spoiled != small[0]
     assert not isinstance(replayed(small, spoiled), Proven)
+
+
+def test_a_second_tile_that_begins_at_another_slot_is_in_the_small_instance():
+    """A first product of each tile that took slot 0's barrier would be right for a CTA's first tile alone."""
+    lowered = gemm(64, 32, 64 * 2 * 8, tile=(64, 16), teams=2, depth=64, stages=3, swapped=False)
+    instance = lower_program(the_program(small_instance(lowered.module)))
+    text = lower_to_ptx([kernel.module for kernel in instance.kernels], "sm_90a")
+    taken = launch_plan(instance), {k.name: protocol_claims(k.module)[0] for k in instance.kernels}
+    first = re.compile(r"(mad\.lo\.u32 %r\d+, %r\d+), 8,(?=[^:]*?add\.u32[^:]*?\nwait_\d+:)")
+    places = list(first.finditer(text))
+    assert len(places) >= 3  # the producer's, and a consumer's of the first and of the other slices
+    assert isinstance(replay_plan(read(text), *taken, (0,)), Proven)
+    for place in places:
+        spoiled = text[: place.start()] + place.group(1) + ", 0," + text[place.end() :]
+        assert isinstance(replay_plan(read(spoiled), *taken, (0,)), Refuted), place.group()

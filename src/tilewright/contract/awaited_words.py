@@ -6,6 +6,7 @@ run, and of each wait, on what was written as the n-th:
 
 - what it accepted earlier was overwritten before the wait began, as far as the waiter knows. So it cannot see that;
 - whoever writes the word next knows that the wait is over. So nothing else can be there, and the wait cannot miss it.
+  Lanes of one warp that wait are threads: one knows of another only by a synchronization (`lane_order`).
 
 With that a wait is like one on a phase of an mbarrier: it ends, in every interleaving, by the n-th write, and learns
 what that released. A look that the word did not satisfy teaches nothing, though it may have read a release.
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
+from tilewright.contract import lane_order
 from tilewright.contract.global_order import WORD_BYTES, GlobalOrder, words_in
 from tilewright.contract.grid_dependency import GridUse
 from tilewright.contract.replay_codes import RunFindings
@@ -200,6 +202,11 @@ def _check_write(
             _doubt_unordered(word.unordered, findings)
     for poll, wait in word.accepted:
         if order.knows(cluster, clock, wait):
+            if wait.cluster == cluster.index and lane_order.lanes_conflict(cluster, wait, record):
+                findings.doubt(
+                    f"{record.span}: other lanes of {name_of(wait.actor)} may not have seen what they wait for "
+                    f"({wait.span}) when one writes the word"
+                )
             continue
         waiter = name_of(wait.actor)
         if value is None or poll.accepts(value):

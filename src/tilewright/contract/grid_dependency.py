@@ -2,7 +2,8 @@
 
 One kernel does not show which bytes those grids write, so what is touched too early is reported at the level of a
 contested point, and stays among the assumptions of a proof otherwise. Only griddepcontrol.wait makes results visible;
-a kernel that lets dependents begin early and never waits may run before the grid before it has ended.
+a kernel that never waits may run before the grid before it has ended, if it is launched so or lets dependents begin
+early itself.
 Source: PTX ISA 9.7.13.13 (griddepcontrol). Checked by: tests/contract/test_grid_dependency.py.
 """
 
@@ -32,8 +33,8 @@ class GridUse:
             self.early[span] = write
 
 
-def judge_grid(use: GridUse, level: Level | None, findings: RunFindings) -> None:
-    """Judge a launch that has ended."""
+def judge_grid(use: GridUse, level: Level | None, findings: RunFindings, *, programmatic: bool = False) -> None:
+    """Judge a launch that has ended. programmatic: the grids before may let it begin before they have ended."""
     if level is None:
         return
     if use.waits:
@@ -52,12 +53,13 @@ def judge_grid(use: GridUse, level: Level | None, findings: RunFindings) -> None
                 ),
                 level,
             )
-    elif use.launches and use.early:
+    elif use.early and (use.launches or programmatic):
+        begun = "lets dependent grids begin" if use.launches else "may begin before the grids before it have ended"
         findings.report(
             "GD102",
-            "the kernel lets dependent grids begin and never waits for the grids before it",
-            use.launches[0],
-            next(iter(use.early)),
+            f"the kernel {begun} and never waits for the grids before it",
+            use.launches[0] if use.launches else next(iter(use.early)),
+            next(iter(use.early)) if use.launches else None,
             (
                 "the grid before lets this one begin early",
                 f"this kernel touches global memory ({next(iter(use.early))}) with no griddepcontrol.wait before it",

@@ -131,8 +131,8 @@ class HappensBefore:
             state = self.state
             for cluster in state.clusters.values():
                 check_exit(cluster, state.readings, state.findings)
-            judge_grid(state.grid, state.readings.grid_wait, state.findings)
             programmatic = state.launch.programmatic
+            judge_grid(state.grid, state.readings.grid_wait, state.findings, programmatic=programmatic)
             state.awaited.finish(state.global_order, state.grid, state.findings, programmatic=programmatic)
             state.unwritten.report(state.readings.unwritten_shared, state.findings)
             if not self._follows_values:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.awaited_words import ALL_RESIDENT, RESIDENT
 from tilewright.contract.claims import ProtocolClaims
+from tilewright.contract.readings import Readings
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
 from tilewright.contract.unwritten import unwritten_buffers
@@ -33,6 +34,9 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
+
+_READINGS = Readings(grid_wait=Level.ERROR)
+"""Text of this compiler waits for the grids before it touches global memory; nothing is assumed of them."""
 
 
 def reprove(
@@ -110,7 +114,7 @@ def _replay_plan(
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
             restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
-            dropped=dropped,
+            dropped=dropped, readings=_READINGS,
         )  # fmt: skip
         match verdict:
             case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):

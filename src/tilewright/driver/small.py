@@ -87,8 +87,8 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
     deep = d.tile_k * d.shares
     whole = -(-extents[d.contracted] // deep)
-    # Where teams go round the tiles, one cluster has two rounds at the least.
-    slices = min(d.stages if d.teams > 1 else 2 * d.stages - 1, whole)
+    # Where teams go round the tiles, one cluster has two rounds at the least, of which the second begins at a later slot.
+    slices = min(d.stages + 1 if d.teams > 1 else 2 * d.stages - 1, whole)
     if d.grouping:
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
@@ -145,6 +145,7 @@ def _reduced(extent: int, size: int, tiles: int) -> int:
     if extent <= size * tiles:
         return extent
     return size * (tiles - 1) + (extent % size or size)
+
 
 CTAS_OF_TEAMS = 3
 """Clusters of an instance whose tiles teams share: two tiles' shares then fall to different ones."""
