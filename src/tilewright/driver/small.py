@@ -87,7 +87,7 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
     deep = d.tile_k * d.shares
     whole = -(-extents[d.contracted] // deep)
-    # Where teams go round the tiles, one cluster has two rounds at the least, of which the second begins at a later slot.
+    # Where teams go round the tiles, one cluster has two rounds at the least; the second begins at another slot.
     slices = min(d.stages + 1 if d.teams > 1 else 2 * d.stages - 1, whole)
     if d.grouping:
         return {
