@@ -1,5 +1,8 @@
 """The page's table of long sums: for each product of the list the best time unshared, shared by a cluster's CTAs, and
-shared by teams of clusters, beside torch.mm's in the same run."""
+shared by teams of clusters, beside torch.mm's in the same run.
+
+Checked by: tests/benchmarks/test_page.py.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ def long_sums(results: Path) -> Iterator[str]:
         yield provenance(document)
         yield (
             "Microseconds of the fastest tile of those timed, bf16, where each is summed by one CTA, by CTAs of a\n"
-            "cluster and by teams of clusters; and of torch.mm. Relative errors are of the fastest and of torch.\n"
+            "cluster and by teams of clusters; and of torch.mm. The fastest is named with its teams x CTAs of each.\n"
+            "Relative errors are of the fastest and of torch.\n"
             f"`python -m bench long-sums --from bench/results/{name}.json` tells what the compiler takes of these.\n"
         )
         yield f"| M, N, K | {' | '.join(_KINDS)} | the fastest | torch.mm | ratio | errors |"

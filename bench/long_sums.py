@@ -128,6 +128,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     begin = time.perf_counter()
+    if arguments.fit and arguments.stored is None:
+        raise SystemExit("--fit takes the runs of result files: --from FILE")
     if arguments.stored is not None:
         rows = [row for path in arguments.stored for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
         return fit(rows) if arguments.fit else _judged(rows)

@@ -28,7 +28,7 @@ def provenance(document: Mapping[str, Any]) -> str:
     """The command, the date, and the versions that figures depend on."""
     versions = document["versions"]
     words = ", ".join(f"{name} {versions[name]}" for name in ("torch", "triton", "gpu") if name in versions)
-    return f"`{document['command']}`, {document['date']}: {words}.\n"
+    return f"`{document['command']}`, {document['date']}{': ' if words else ''}{words}.\n"
 
 
 def choices(results: Path) -> Iterator[str]:

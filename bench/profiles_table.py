@@ -24,7 +24,8 @@ What the tables say of them:
 - **Many rows** (Llama 4 Scout; blocks of 8 bits with K 16384) run at the power cap. In the grouped case our tensor pipe
   is busier than the peers' and the clock lower, and the multiprocessors fetch 1.6 times Triton's bytes from the L2
   cache: tiles of 64 rows fill up groups with fewer rows to spare, and read weights more often. Of 8 bits the cache is
-  asked for more, too: cublasLt's kernel is for clusters of two CTAs, of which one fetches what both get.
+  busier with ours, too, though multiprocessors get as many bytes: cublasLt's kernel is for clusters of two CTAs, of
+  which one fetches what both get.
 - **Few rows a group** (Qwen3, DeepSeek's down, Mixtral decoding): ours and Triton's both read device memory at what a
   plain copy reaches (`python -m bench.probes.device`). What is left between them is bytes that are read twice, and how
   launches begin and end.

@@ -18,9 +18,10 @@ def choose_cluster(
 ) -> tuple[int, int]:
     """CTAs of a cluster along rows and columns. One, unless asked for: see the reason it gives.
 
-    Sharing gains nothing where it was measured (`python -m bench clusters` on an H200: within 1 % for squares of 2048
-    to 16384): the caches join requests of neighbouring multiprocessors for the same lines by themselves, so that a
-    multicast reads no fewer sectors of the L2 cache, while a slot is free only when both CTAs have released it.
+    Sharing loses where it was measured (`python -m bench clusters` on an H200: of squares of 2048 to 8192 in tiles of
+    128x256, pairs reach 0.67 to 0.88 of the speed of single CTAs). A slot is free only when both CTAs have released it,
+    and neighbouring multiprocessors' requests for the same lines are joined on their way to the L2 cache anyhow. Which
+    of the two weighs how much was not taken apart.
     """
     if wanted.cluster is not None:
         if wanted.cluster not in _CLUSTERS:

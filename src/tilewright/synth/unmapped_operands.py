@@ -35,8 +35,8 @@ _FEW_STAGES = 4
 _PASS_MICROSECONDS = 2.0
 """What a launch before takes besides its bytes: it begins and ends, and the product waits for it."""
 _PASS_SHARE = 0.75
-"""Of the memory's rate, what it reads and writes at: by hand to the times of `python -m bench unmapped`, of few rows and
-of small products; beside large products the pass takes up to twice as long."""
+"""Of the memory's rate, what it reads and writes at: by hand to the times of `python -m bench unmapped`, of few rows
+and of small products; beside large products the pass takes up to twice as long."""
 
 Decide = Callable[[Wanted], PipelineDecisions]
 
