@@ -280,7 +280,8 @@ MUTATIONS = (
     Mutation(
         "store of the other slot",
         ("BG103",),
-        rewrite_above(r"add\.u32 %r\d+, %r1, (?P<n>\d+);", number(plus(8192)), STORE),
+        # Two slots of boxes of 64 x 32 elements of 16 bits.
+        rewrite_above(r"add\.u32 %r\d+, %r1, (?P<n>\d+);", number(plus(4096)), STORE),
         ("bias-gelu", "cluster-2x1"),
     ),
     Mutation(
