@@ -1,7 +1,8 @@
 """Large tiles shared by consumers and taken by them in turn, each against torch.mm beside it, on random data.
 
-What the parameters of `synth.turns` are fitted to, and, with rows of B in memory, those of `synth.tile_shape`; or, with
-`--orders`, the orders in which tiles are taken (`synth.tile_order`). How it is measured: `bench.wished`.
+What memory takes for large results (`synth.memory_bound`) is fitted to, and, with rows of B in memory, what boxes that
+cut those rows cost (`synth.tile_shape`); or, with `--orders`, the orders in which tiles are taken (`synth.tile_order`).
+The estimate of tiles itself is fitted to the runs of `tile_family`. How it is measured: `bench.wished`.
 """
 
 from __future__ import annotations

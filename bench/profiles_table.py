@@ -1,7 +1,7 @@
 """The profiles of result files as a table of docs/benchmarks.md: what ours and its peers waited for, case by case.
 
 Rows are those of `python -m bench profiles`; every file of the folder is shown in full. Checked by:
-tests/benchmarks/test_profiles.py.
+tests/benchmarks/test_predicted_times.py.
 """
 
 from __future__ import annotations

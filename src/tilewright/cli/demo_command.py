@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   tilewright demo
-  tilewright demo --report /tmp/demo.html
+  tilewright demo --report demo.html
   tilewright demo --format json
 
 Runs on a GPU of compute capability 9.0 where there is one, else on the CPU machine (under a minute either way).

@@ -4,7 +4,7 @@ Three stores answer in turn: calls like this one but for addresses (`runtime.rep
 these shapes, strides, elements and alignments (here), and compiled programs in memory and on disk (`ready`, `cache`).
 
 Not handled: memory that grows with the number of different shapes is given back at the end of the process alone.
-Checked by: tests/driver/test_kernels.py, tests/driver/test_specialised.py.
+Checked by: tests/driver/test_kernels.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ whole fragments of columns: of more CTAs than a tile has parts, some store nothi
 Clusters of more than eight CTAs are not portable: a device may have no multiprocessors that can hold one. How many it
 holds at a time is a fact of the target.
 
-Not handled: splits across clusters, products of several accumulators, of rows in groups.
+How many clusters share it too, as teams, is chosen by `long_sum`; what they may share is said here.
+
+Not handled: products of several accumulators, of rows in groups.
 Checked by: tests/synth/test_thin_product.py, tests/lower/test_split_product.py,
 and by `contract` on the lowered kernel.
 """
