@@ -96,6 +96,8 @@ OUTCOMES = [index < 40 for index in COUNTS]
             [index // 5 & 1 for index in COUNTS],
         ),
         ("div.u32 %r3, %r1, 2; and.b32 %r2, %r3, 1;", [index // 2 & 1 for index in COUNTS]),
+        ("bfe.u32 %r2, %r1, 1, 1;", [index >> 1 & 1 for index in COUNTS]),
+        ("bfe.s32 %r2, %r1, 1, 2;", [(index >> 1 & 3 ^ 2) - 2 & 0xFFFFFFFF for index in COUNTS]),
     ],
 )
 def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) -> None:
@@ -112,6 +114,7 @@ def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) 
         ("xor.b32 %r2, %r1, 4;", "no rule"),
         ("and.b32 %r2, %r1, 1023;", "masked by 0x3ff"),
         ("div.u32 %r2, %r1, 1000;", "divided by 1000"),
+        ("bfe.u32 %r2, %r1, 6, 2;", "bits below 8"),
         ("setp.eq.s32 %p2, %r1, 1000;", "before they met"),
         ("setp.gt.s32 %p2, %r1, %r9;", "was not seen"),
     ],

@@ -13,6 +13,7 @@ compares them with the assumption after it:
 - sums and differences gain the sum and difference; products with what the loop does not write, and left shifts, too;
 - a product with a reciprocal, as compilers divide by constants, gains what the quotient gains;
 - `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
+- bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing;
 - a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
   That change must have been seen in the run (it is how loops end and how pipelines stop to fetch).
@@ -202,6 +203,8 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
             return 0
         case "and", [gain, 0]:
             return _masked(gain, _fixed(item.operands[2], "a mask"))
+        case "bfe", [gain, 0, 0]:
+            return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
         case _:
             raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
 
@@ -249,6 +252,15 @@ def _masked(gain: Gain, mask: int) -> Gain:
     if low & (low + 1) or gain % (low + 1):
         raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
     return gain
+
+
+def _field(gain: Gain, position: int, length: int) -> Gain:
+    """Bits `position` to `position + length` - 1 return with a gain of a multiple of the bit above (PTX ISA, bfe: only
+    the low 8 bits of both numbers count)."""
+    above = (position & 0xFF) + (length & 0xFF)
+    if gain % (1 << above):
+        raise _Inexact(f"bits below {above} are taken from a counter that gains {gain} a period")
+    return 0
 
 
 def _fixed(operand: Operand, what: str) -> int:
