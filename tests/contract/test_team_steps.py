@@ -1,7 +1,7 @@
 """Teams that add up through memory: proven as they are lowered; with what that rests on taken away, not."""
 
 import pytest
-from lowered_programs import gemm
+from tests.lower.lowered_programs import gemm
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tilewright.base.verdict import Proven, Unknown

@@ -29,13 +29,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Block, Operation
 
 from tilewright.base.element import Element
 from tilewright.contract.claims import StreamClaim
+from tilewright.contract.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import TARGET, Kernel, integers
+from tilewright.contract.program import Kernel, integers
 from tilewright.contract.summary import RoleSummary, StorePlace
 from tilewright.contract.token import Settled, describe
 from tilewright.contract.walk import RoleWalk
@@ -195,43 +195,17 @@ def _exchange(walk: RoleWalk, op: _Exchange, part: str) -> Settled | None:
     elif op.slot is not loop.body.block.args[_SLOT]:
         doubt("in another slot than that of the loop's tile", op)
     slots = 1 if isinstance(loop, TurnStreamPartOp) else role.count
-    first = op.first_barrier.data
-    if first < 1 or first + role.count > TARGET.limit("cta.named_barriers"):
-        walk.report("NB001", op, f"barriers {first} to {first + role.count - 1} for {role.count} units")
-    if walk.recording:
-        for unit in range(role.count):
-            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
-    # A barrier of the unit: what its first thread knows of bulk stores, all threads know after it.
-    walk.state.bulk_unit = walk.state.bulk_issuer
-    walk.state.fenced = False
+    meet_as_units(walk, op, op.first_barrier.data)
     streamed = loop.streamed.data if isinstance(loop, _Part) else 0
     if isinstance(accumulator, Settled):
         values = accumulator.m * accumulator.n
-        _check_array(walk, op, op.partials, Element.F32, (streamed * slots, values))
-        _check_array(walk, op, op.flags, Element.U32, (streamed * slots,))
+        both = (PartialStoreOp, PartialAddOp)
+        check_exchange_array(walk, op, op.partials, Element.F32, (streamed * slots, values), both)
+        check_exchange_array(walk, op, op.flags, Element.U32, (streamed * slots,), both)
         return accumulator
     if accumulator is not None:
         walk.report("WG003", op, f"exchanges {describe(accumulator)}")
     return None
-
-
-def _check_array(walk: RoleWalk, op: _Exchange, value: SSAValue, element: Element, shape: tuple[int, ...]) -> None:
-    """An array of the exchange: a slot for each tile and unit that has rows of its own, used by nothing else."""
-    array = walk.global_of(op, value)
-    if array is None:
-        return
-    found = integers(array.shape)
-    strides = (shape[1], 1) if len(shape) == 2 else (1,)
-    if found != shape or integers(array.strides) != strides or array.result.type.element.data != element.value:
-        walk.findings.doubt(f"{array.buffer.data} is no array of {element.value} of shape {shape}", op)
-    for use in value.uses:
-        if not isinstance(use.operation, _Exchange):
-            walk.findings.doubt(f"uses {array.buffer.data}, by which CTAs exchange partial sums", use.operation)
-    for other in walk.kernel.op.walk():
-        if other is not array and isinstance(other, IRDLOperation):
-            name = getattr(other, "buffer", None)
-            if isinstance(other, ac.GlobalOp | ac.TensorMapOp) and name == array.buffer:
-                walk.findings.doubt(f"sees {array.buffer.data}, by which CTAs exchange partial sums", other)
 
 
 # ---------------------------------------------------------------- stores of results

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Operation
 
 from tilewright.base.element import Element
+from tilewright.contract.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import TARGET, Kernel, integers
+from tilewright.contract.program import Kernel, integers
 from tilewright.contract.split_steps import kept_in_array, stored_place
 from tilewright.contract.stream_steps import ASSUMPTION
 from tilewright.contract.token import Index, Settled, describe
@@ -111,42 +111,17 @@ def _sum(walk: RoleWalk, op: TeamSumOp) -> None:
         doubt("in a cluster whose CTAs take different tiles", op)
     if any(use.operation is not op for use in op.accumulator.uses):
         doubt("what a team has summed is used besides, without what the others have", op)
-    first = op.first_barrier.data
-    if first < 1 or first + role.count > TARGET.limit("cta.named_barriers"):
-        walk.report("NB001", op, f"barriers {first} to {first + role.count - 1} for {role.count} units")
-    if walk.recording:
-        for unit in range(role.count):
-            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
-    # A barrier of the unit: what its first thread knows of bulk stores, all threads know after it.
-    walk.state.bulk_unit = walk.state.bulk_issuer
-    walk.state.fenced = False
+    meet_as_units(walk, op, op.first_barrier.data)
     if not isinstance(accumulator, Settled):
         if accumulator is not None:
             walk.report("WG003", op, f"exchanges {describe(accumulator)}")
         walk.give(op, op.sum, None)
         return
     slots = (teams - 1) * op.tiles_m.data * op.tiles_n.data * walk.kernel.cluster_ctas * role.count
-    _check_array(walk, op, op.partials, Element.F32, (slots, accumulator.m * accumulator.n))
-    _check_array(walk, op, op.flags, Element.U32, (slots,))
+    values = accumulator.m * accumulator.n
+    check_exchange_array(walk, op, op.partials, Element.F32, (slots, values), (TeamSumOp,))
+    check_exchange_array(walk, op, op.flags, Element.U32, (slots,), (TeamSumOp,))
     walk.give(op, op.sum, accumulator)
-
-
-def _check_array(walk: RoleWalk, op: TeamSumOp, value: SSAValue, element: Element, shape: tuple[int, ...]) -> None:
-    """An array of the exchange: the slots, used by nothing else."""
-    array = walk.global_of(op, value)
-    if array is None:
-        return
-    strides = (shape[1], 1) if len(shape) == 2 else (1,)
-    found = (integers(array.shape), integers(array.strides), array.result.type.element.data)
-    if found != (shape, strides, element.value):
-        walk.findings.doubt(f"{array.buffer.data} is no array of {element.value} of shape {shape}", op)
-    if any(use.operation is not op for use in value.uses):
-        walk.findings.doubt(f"{array.buffer.data}, by which teams hand over sums, is used besides", op)
-    for other in walk.kernel.op.walk():
-        if other is not array and isinstance(other, IRDLOperation):
-            name = getattr(other, "buffer", None)
-            if isinstance(other, ac.GlobalOp | ac.TensorMapOp) and name == array.buffer:
-                walk.findings.doubt(f"sees {array.buffer.data}, by which teams hand over sums", other)
 
 
 def finished_place(
