@@ -34,8 +34,9 @@ def test_the_instance_has_two_helpers_one_of_two_tiles_and_whole_tiles() -> None
     assert (large.ctas, large.streamed, large.helpers) == (132, 1024 % 132, 132 - 1024 % 132)
     assert (small.ctas, small.streamed, small.helpers) == (5, 3, 2)
     slices = -(-extents["K"] // 64)
-    # Four slices of a head and five CTAs: a tail has as many slices as there is nothing else of.
-    assert (small.head_slices, slices - small.head_slices) == (4, 6) and extents["K"] % 64 == 72 % 64
+    # Four slots, and five CTAs: a head is no whole rounds, a tail more than one, and nothing else is as many.
+    assert (small.head_slices, slices - small.head_slices) == (6, 7) and extents["K"] % 64 == 72 % 64
+    assert small.head_slices % small.stages and small.stages < slices - small.head_slices
     # Each CTA has a whole tile, and the first has two, as all have several in the program.
     assert (extents["M"] // 128) * (extents["N"] // 128) == small.streamed + small.ctas + 1
     # Both kinds of CTA fill every slot of the ring again.
