@@ -25,7 +25,12 @@ MOST_SETS = 64
 REPLAY_MILLISECONDS = 0.6
 """A replay is made of as many calls as take about this long, so that the events' resolution does not show."""
 MOST_CALLS = 256
-_WARM_MILLISECONDS = 60.0
+WARM_MILLISECONDS = 60.0
+MOST_WARM_MILLISECONDS = 480.0
+STEADY = 0.01
+"""Contenders run untimed for so long at the least, and on until a round's mean time changes by less than this part from
+one such stretch to the next, or for as long at the most: a GPU that was idle comes to its power cap only after a while,
+and who is fastest may depend on the clock."""
 SLOW = 6.0
 """A candidate of a peer's tuning whose first call takes so many times the best, and a load, is not called again."""
 NEAR = 1.5
@@ -165,15 +170,30 @@ def race(torch: Any, contenders: Sequence[Contender], *, sets: int, turns: int, 
     names = list(graphs)
     times: dict[str, list[float]] = {name: [] for name in names}
     sampler = sampler or Sampler()
-    spent = 0.0
-    while spent < _WARM_MILLISECONDS:
-        spent += sum(replay_milliseconds(torch, graphs[name]) for name in names)
+    warmed = warm_up(lambda: sum(replay_milliseconds(torch, graphs[name]) for name in names))
     with sampler:
         for turn in range(turns):
             for place in range(len(names)):
                 name = names[(turn + place) % len(names)]
                 times[name].append(1000 * replay_milliseconds(torch, graphs[name]) / batch)
-    return Race(times, kernels, batch, sets, sampler.summary())
+    return Race(times, kernels, batch, sets, {**sampler.summary(), "warm_milliseconds": round(warmed)})
+
+
+def warm_up(round_milliseconds: Callable[[], float]) -> float:
+    """Run rounds until their times are steady; the milliseconds that took. round_milliseconds: runs all contenders
+    once and says how long that was."""
+    before, spent = math.inf, 0.0
+    while spent < MOST_WARM_MILLISECONDS:
+        stretch, rounds = 0.0, 0
+        while stretch < WARM_MILLISECONDS:
+            stretch += round_milliseconds()
+            rounds += 1
+        spent += stretch
+        mean = stretch / rounds
+        if abs(mean / before - 1) < STEADY:
+            break
+        before = mean
+    return spent
 
 
 def kernel_names(graph: Any) -> list[str]:

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 from bench.gemm_suites import SUITES, fp8, gemm, skinny
-from bench.interleaved import COLD_BYTES, MOST_CALLS, Contender, Race, calls_for, quartiles, sets_for
+from bench.interleaved import (
+    COLD_BYTES,
+    MOST_CALLS,
+    MOST_WARM_MILLISECONDS,
+    WARM_MILLISECONDS,
+    Contender,
+    Race,
+    calls_for,
+    quartiles,
+    sets_for,
+    warm_up,
+)
 from bench.kernel_kinds import random_products
 from bench.moe_shapes import CASES, counts
 from bench.ratio_plot import plot
@@ -115,3 +126,15 @@ def test_of_several_processes_the_median_row_is_kept_with_all_ratios() -> None:
 def test_a_command_is_repeated_without_its_own_options() -> None:
     line = ["gemm", "--processes", "3", "--turns", "5", "--results=x", "--warm"]
     assert without_option(line, "--processes", "--results") == ["gemm", "--turns", "5", "--warm"]
+
+
+def test_contenders_run_untimed_until_their_times_are_steady():
+    assert warm_up(lambda: 1.0) == 2 * WARM_MILLISECONDS
+
+    clock = iter([1.0] * 60 + [1.2] * 50 + [1.3] * 1000)
+    spent = warm_up(lambda: next(clock))
+    assert 3 * WARM_MILLISECONDS < spent < 6 * WARM_MILLISECONDS
+
+    drift = iter(range(1, 10**6))
+    spent = warm_up(lambda: 1.02 ** next(drift))
+    assert MOST_WARM_MILLISECONDS <= spent < 3 * MOST_WARM_MILLISECONDS
