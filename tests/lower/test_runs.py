@@ -62,7 +62,9 @@ def test_strided_sources_are_read_element_by_element(stride):
     source = np.zeros(1 + (FILL_ROWS - 1) * stride[0] + 18 * stride[1], ml_dtypes.bfloat16)
     np.lib.stride_tricks.as_strided(source, a.shape, (2 * stride[0], 2 * stride[1]))[...] = a
     result = filled(lowered, source.view(np.uint8), 0).copy().view(ml_dtypes.bfloat16)
-    inner = result if lowered.decisions.a.major == "K" else result.T
+    operands = lowered.decisions.a, lowered.decisions.b
+    (major,) = (operand.major for operand in operands if operand.buffer == "left_operand")
+    inner = result if major == "K" else result.T
     np.testing.assert_array_equal(inner[:FILL_ROWS, :19].astype(np.float32), 2 * a.astype(np.float32) + 1)
 
 
