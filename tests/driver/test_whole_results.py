@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.lower.lowered_programs import Lowered, lower, matmul
+from tests.lower.lowered_programs import Lowered, lower, lower_decided, matmul
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
-from tilewright.driver.kernels import grouped_kernel
+from tilewright.driver.kernels import grouped_kernel, masked_kernel
 from tilewright.driver.reproof import replay_plan
-from tilewright.driver.whole_results import whole_results
+from tilewright.driver.small import small_instance
+from tilewright.driver.small_groups import limits_of
+from tilewright.driver.whole_results import results_in_groups, whole_results
 from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import Wanted
@@ -58,3 +61,19 @@ def test_every_cta_takes_tiles_of_its_own() -> None:
     text = re.sub(r"mov\.u32 (%r\d+), %ctaid\.x;", r"mov.u32 \1, 0;", lowered.ptx)
     assert text != lowered.ptx
     assert isinstance(judged(lowered, text), Refuted)
+
+
+@pytest.mark.parametrize("kernel", [grouped_kernel("none", False), masked_kernel("none")], ids=["in a row", "apart"])
+def test_each_row_of_the_groups_is_written(kernel: Kernel) -> None:
+    extents = {"T": 160, "M": 160, "G": 3, "K": 64, "N": 64}
+    dims = {axis: size for axis, size in extents.items() if axis in kernel.axes}
+    kinds = {each.name: Element.S32 if each.element is Element.S32 else Element.BF16 for each in kernel.parameters}
+    decided = lower(kernel, dims, kinds, None, Wanted(tile=(64, 64)))
+    instance = small_instance(decided.module)
+    small, limits = lower_decided(instance, decided.decisions), limits_of(instance)
+    kept = results_in_groups(the_program(instance), limits)
+    assert kept.keys() == {"y"} and not kept["y"].all()
+    assert isinstance(replay_plan(read(small.ptx), small.plan, {}, (0,), limits, frozenset(), kept), Proven)
+    store = next(line for line in small.ptx.splitlines() if "st.global" in line or "2d.global.shared" in line)
+    verdict = replay_plan(read(small.ptx.replace(store, "", 1)), small.plan, {}, (0,), limits, frozenset(), kept)
+    assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} == {"UM103"}

@@ -26,7 +26,7 @@ from tilewright.driver.collector import collector_paused
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.driver.small_text import read_beside
-from tilewright.driver.whole_results import unwritten_results, whole_results
+from tilewright.driver.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program
@@ -62,8 +62,9 @@ def reprove(
     # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
     claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
     claims = at_these_sizes(instance, claims)
-    whole = whole_results(the_program(instance))
-    return replay_plan(small, launch_plan(lowered), claims, seeds, limits_of(instance), whole)
+    limits = limits_of(instance)
+    whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
+    return replay_plan(small, launch_plan(lowered), claims, seeds, limits, whole, kept)
 
 
 def replay_plan(
@@ -73,9 +74,10 @@ def replay_plan(
     seeds: tuple[int, ...],
     contents: Mapping[str, NDArray[np.uint8]] | None = None,
     whole: frozenset[str] = frozenset(),
+    kept: Mapping[str, NDArray[np.bool_]] | None = None,
 ) -> Verdict:
     """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`. whole:
-    results of which every element must be written.
+    results of which every element must be written; kept: those of which some must be, and which.
 
     At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
     only moved. Where one of them would decide something, all launches are run again with all values.
@@ -84,9 +86,9 @@ def replay_plan(
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
     with collector_paused():
         try:
-            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up), whole)
+            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up), whole, kept or {})
         except ValueNeeded:
-            return _replay_plan(module, plan, claims, seeds, given, None, whole)
+            return _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {})
 
 
 def _replay_plan(
@@ -97,6 +99,7 @@ def _replay_plan(
     contents: Mapping[str, NDArray[np.uint8]],
     dropped: DroppedValues | None,
     whole: frozenset[str],
+    kept: Mapping[str, NDArray[np.bool_]],
 ) -> Verdict:
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
@@ -124,5 +127,5 @@ def _replay_plan(
                 assumptions.extend(verdict.assumptions)
             case Refuted() | Unknown():
                 return verdict
-    missing = unwritten_results(plan, unwritten, whole)
+    missing = unwritten_results(plan, unwritten, whole | kept.keys(), kept)
     return Refuted(missing) if missing else Proven("this launch", tuple(assumptions), tuple(lines))

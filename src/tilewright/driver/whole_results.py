@@ -5,15 +5,18 @@ defines every element, since the grid's tiles cover their axes. What a run of th
 is a tile that no CTA took, a row or a box that nobody stored, or one that was stored elsewhere. Together with the
 judge's rule that no two CTAs write the same bytes unordered, each element is then written by whom it belongs to, once.
 
-Not handled (nothing is asked then): stores displaced within the result, groups of rows whose bounds are data.
+Where rows stand in groups, the elements are those of the groups' rows, which the sizes of the run say.
+
+Not handled (nothing is asked then): stores displaced within the result.
 Checked by: tests/driver/test_whole_results.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Buffer, LaunchPlan
@@ -21,6 +24,7 @@ from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.contract.unwritten import UnwrittenBuffers
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import access_of, grid_axes, grouping, stores
+from tilewright.ir.tile_types import tensor_type
 
 _CODE = "UM103"
 
@@ -38,14 +42,43 @@ def whole_results(program: tile.ProgramOp) -> frozenset[str]:
     )
 
 
-def unwritten_results(plan: LaunchPlan, left: UnwrittenBuffers, names: Collection[str]) -> tuple[Diagnostic, ...]:
-    """A finding for each of the results `names` of which the plan's launches have left elements unwritten."""
+def results_in_groups(
+    program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint8]]
+) -> dict[str, NDArray[np.bool_]]:  # fmt: skip
+    """Of a program whose rows stand in groups, the results of which it stores every element of the groups' rows, with
+    which these are, to be broadcast to the result's shape. contents: bytes of the array of sizes, by its name."""
+    groups = grouping(program)
+    if groups is None or groups.bounds not in contents:
+        return {}
+    bounds = contents[groups.bounds].view(np.int32)
+    axes = {*grid_axes(program), groups.ragged}
+    kept: dict[str, NDArray[np.bool_]] = {}
+    for store in stores(program):
+        at, shape = access_of(store), tensor_type(store.tensor).extents
+        if any(at.offsets) or not axes.issuperset(at.axes) or len(set(at.axes)) != len(at.axes):
+            continue
+        if groups.ragged in at.axes:
+            where = at.axes.index(groups.ragged)
+            rows = np.arange(shape[where]).reshape([-1 if axis == where else 1 for axis in range(len(shape))])
+            if groups.group in at.axes:
+                place = at.axes.index(groups.group)
+                kept[at.tensor] = rows < bounds.reshape([-1 if axis == place else 1 for axis in range(len(shape))])
+            else:
+                kept[at.tensor] = rows < bounds[-1]
+    return kept
+
+
+def unwritten_results(
+    plan: LaunchPlan, left: UnwrittenBuffers, names: Collection[str], kept: Mapping[str, NDArray[np.bool_]]
+) -> tuple[Diagnostic, ...]:
+    """A finding for each of the results `names` of which the plan's launches have left elements unwritten. kept: those
+    that count, where not all do."""
     rule = REPLAY_RULES[_CODE]
     found: list[Diagnostic] = []
     for buffer in plan.buffers:
         if buffer.name not in names or buffer.name not in left.ranges:
             continue
-        missing = _missing_elements(buffer, left)
+        missing = _missing_elements(buffer, left, kept.get(buffer.name, np.array(True)))
         if missing.size:
             first = tuple(int(index) for index in np.unravel_index(int(missing[0]), buffer.shape))
             message = f"{missing.size} elements of {buffer.name} are never written; the first is {list(first)}"
@@ -53,7 +86,9 @@ def unwritten_results(plan: LaunchPlan, left: UnwrittenBuffers, names: Collectio
     return tuple(found)
 
 
-def _missing_elements(buffer: Buffer, left: UnwrittenBuffers) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def _missing_elements(
+    buffer: Buffer, left: UnwrittenBuffers, kept: NDArray[np.bool_]
+) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Numbers, in row-major order, of the elements of which a byte is left unwritten."""
     unwritten = np.zeros(buffer.span_bytes, np.bool_)
     for begin, end in left.ranges[buffer.name]:
@@ -61,4 +96,4 @@ def _missing_elements(buffer: Buffer, left: UnwrittenBuffers) -> np.ndarray[tupl
     size = buffer.element.bytes
     strides = tuple(stride * size for stride in buffer.strides)
     elements = np.lib.stride_tricks.as_strided(unwritten, (*buffer.shape, size), (*strides, 1), writeable=False)
-    return np.flatnonzero(elements.any(axis=-1))
+    return np.flatnonzero(elements.any(axis=-1) & kept)
