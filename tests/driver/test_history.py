@@ -16,9 +16,9 @@ from tilewright.synth.decide import Wanted
 
 @pytest.fixture(scope="module")
 def compilation() -> Compilation:
-    # So deep that the small instance crosses the ring's end within a tile.
+    # So deep that the small instance crosses the ring's end within a tile, which one CTA sums alone.
     dims = {"M": 256, "N": 1024, "K": 4096}
-    return compile_kernel(matmul_kernel, dims=dims, assembled=False, rerun=False)
+    return compile_kernel(matmul_kernel, dims=dims, wanted=Wanted(split=1, teams=1), assembled=False, rerun=False)
 
 
 @pytest.fixture(scope="module")
