@@ -156,7 +156,7 @@ class PipelineDecisions:
     more_b: right operands of further products with the same A: their tiles stand behind b's in a slot, their plans
     behind b's in async_plans, and their accumulators' columns behind those of the first.
     rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
-    the transposed product, so that the output's contiguous axis runs along its columns. async_plans: those of a, of b,
+    the transposed product. async_plans: those of a, of b,
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
     along rows; 0 where there are none. programmatic: 1 if the kernel is launched while the one before it still runs,
     sets itself up, waits for it, and lets the next one do the same. loads_ahead: parameters whose vectors the epilogue

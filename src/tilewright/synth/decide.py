@@ -1,11 +1,11 @@
 """What kernel a tile program becomes: every choice, with its reason, written on the program as its `decisions`.
 
 Order of choice: tile shape with its orientation (the output's contiguous axis runs along the accumulator's columns
-unless rows are few), by a closed form for the kind of product; whether consumers take whole tiles in turn; the cluster;
-operand paths (a legal tensor map, else copies by threads or a workspace with padded rows); stages, staging and
-registers by what the target's shared memory and register file hold; the schedule of the loop, with how late slots are
-released; last, which tiles idle CTAs help with. Each step is one function of plain values in a module of its own, and
-may be replaced alone.
+unless rows are few or tiles come out better), by a closed form for the kind of product; whether consumers take whole
+tiles in turn; the cluster; operand paths (a legal tensor map, else copies by threads or a workspace with padded rows);
+stages, staging and registers by what the target's shared memory and register file hold; the schedule of the loop, with
+how late slots are released; last, which tiles idle CTAs help with. Each step is one function of plain values in a
+module of its own, and may be replaced alone.
 
 Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
 rows in groups (`synth.grouped`); programs without a dot. What the language has beyond is refused at the author's line
@@ -161,7 +161,8 @@ def _decide_pipeline(
         bool(dot.scales),
         plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
     )
-    if is_thin(question, wanted):
+    thin = is_thin(question, wanted)
+    if thin:
         shape = thin_shape(question, target, reasons)
     else:
         scaled = choose_scaled_shape(rates, question, target, wanted, reasons)
@@ -172,7 +173,8 @@ def _decide_pipeline(
     if shape.swapped:
         rows, columns = columns, rows
         sides = (sides[1], sides[0])
-        why = f"the output is contiguous along {columns}" if natural else f"{columns} are few"
+        few = f"{columns} are few" if thin else "its tiles come out better"
+        why = f"the output is contiguous along {columns}" if natural else few
         reasons.append(f"transposed product: {why}")
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
