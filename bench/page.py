@@ -147,6 +147,8 @@ beside its [schedule](schedules.md)'s interval |
 | `python -m bench registers --speeds` | registers that wait in shared memory beside narrower tiles; many operands in \
 order beside all loads first |
 | `python -m bench.probes.latencies` | the times of a schedule's tasks |
+| `python -m bench.probes.cp_async` | how fast a multiprocessor takes copies by threads, by the size of the pieces |
+| `python -m bench.probes.device` | the rate of a plain copy in device memory, and what the driver says of the GPU |
 | `python -m bench conversions` | [exchanges](layouts.md) between register layouts, beside Triton's |
 
 `python -m bench schedules` needs no GPU: it holds the heuristic scheduler against the optimum. Neither does `python -m
