@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ def write(name: str, rows: list[dict[str, object]], folder: Path, *, module: str
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     document = {
-        "command": " ".join(["python -m", module, *without_option(sys.argv[1:], *_SAYS_NOTHING)]),
+        "command": f"python -m {shlex.join([module, *without_option(sys.argv[1:], *_SAYS_NOTHING)])}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "versions": versions(),
         "rows": rows,
