@@ -13,8 +13,9 @@ checks that on the parsed texts, so a lowering that strays from the rule is caug
 
 Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`. What is
 left to trust: that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares
-of a curve (`ir.tile_order`) whose side is more than 4, which the small instance computes but does not choose
-(tests/lower/test_raster.py enumerates it). Checked by:
+of a curve (`ir.tile_order`) whose side is more than 4, and of bands of tiles after the first, which the small instance
+computes but does not choose (tests/lower/test_raster.py enumerates it). Which tiles and slices are loaded is a matter
+of values: a producer that took another CTA's, as many, would pass. Checked by:
 tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py;
 tests/end_to_end/test_mutations_text.py.
 """
