@@ -568,6 +568,4 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
         # Outermost first, as plain stores count.
         strides = (*tensor_map.strides_bytes[::-1], tensor_map.element_bytes)
         origin, around = finished_place(walk, op, coordinates[::-1], tensor_map.dims[::-1])
-        walk.summary.places.append(
-            StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], around, strides)
-        )
+        walk.summary.places.append(StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], around, strides))
