@@ -118,6 +118,10 @@ class HappensBefore:
         contents = self.state.unwritten.contents
         return () if contents is None else left_unwritten(contents, self.state.global_order.never_written)
 
+    def let_go(self) -> None:
+        """Nothing more is asked of what was judged: it is freed."""
+        self.state.let_go()
+
     def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
         """The run hung: its cause, before what was found until then."""
         for cluster in self.state.clusters.values():

@@ -121,6 +121,19 @@ class LaunchState:
                     self.commits.pop(number, None)
                 for copy in cluster.async_copies:
                     self.async_copies.pop(copy.actor.copy, None)
+                cluster.let_go()
+
+    def let_go(self) -> None:
+        """All has been judged: what the clusters did no longer names them, so that it is freed without a search."""
+        for cluster in self.clusters.values():
+            cluster.let_go()
+        self.clusters.clear()
+        self.copies.clear()
+        self.async_copies.clear()
+        self.operations.clear()
+        self.tensor_operations.clear()
+        self.commits.clear()
+        self._current = None
 
     def step(self, actor: WarpActor) -> tuple[ClusterState, WarpState]:
         """A warp's next event begins."""

@@ -81,6 +81,7 @@ def replay(
         judge = HappensBefore(launch, readings, polls=polls, contents=contents)
         verdict = _judge_run(module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped)
         left = judge.left_unwritten()
+        judge.let_go()
         if dropped is not None and not dropped.regions.isdisjoint(restored):
             raise ValueNeeded("what a buffer holds that is to be left as it was")
         if not isinstance(verdict, Refuted):

@@ -393,6 +393,17 @@ class ClusterState:
         self.commits: list[int] = []
         self.async_copies: list[AsyncCopyState] = []
 
+    def let_go(self) -> None:
+        """The cluster has been judged to its end: what it did no longer names it, so that all is freed without a
+        search for circles."""
+        self.copies.clear()
+        self.async_copies.clear()
+        self.commits.clear()
+        self.tensor.operations.clear()
+        for group in self.warpgroups.values():
+            group.operations.clear()
+        self.warps.clear()
+
     def warp(self, actor: WarpActor) -> WarpState:
         """The state of a warp, which begins with its first event."""
         state = self.warps.get(actor)

@@ -16,7 +16,7 @@ Checked by: tests/contract/test_shadow_memory.py.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,14 +77,12 @@ class Record:
 
     def of_cluster(self, index: int) -> Record:
         """The same access among those of all clusters, made in cluster `index`."""
-        other = object.__new__(Record)
-        for name in _FIELDS:
-            setattr(other, name, getattr(self, name))
-        other.agent, other.cluster = (index, self.agent), index
-        return other
+        return Record(
+            self.actor, (index, self.agent), self.write, self.atomic, self.span, self.ranges, self.warp_track,
+            self.epoch, self.lanes, self.completion, self.issuer, self.operation, self.by_engine, self.uncertain,
+            self.reads_value, self.scope, self.lane_tracks, self.constant, self.places, self.read_only, index,
+        )  # fmt: skip
 
-
-_FIELDS = tuple(each.name for each in fields(Record))
 
 FORGOTTEN = Record(
     WarpActor(-1, -1), None, False, False, Span("", 0, 0), ((0, 0),), operation="reads", uncertain=True,

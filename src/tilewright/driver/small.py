@@ -2,8 +2,9 @@
 
 The instance keeps every decision (tile, stages, roles, paths, swizzles), every stride and the remainder of each extent
 by its tile, and reduces the extents. Along the contracted axis 2 stages - 1 slices are left, so that every slot is
-refilled and both the loop and the first slice of the second tile cross the ring's end; where the program has fewer
-slices, as many tiles as there are stages are left instead, which takes the first slice through every slot it can reach.
+refilled and both the loop and the first slice of the second tile cross the ring's end (of the third, where consumers
+take turns and fewer slices do for that); where the program has fewer slices, as many tiles as there are stages are left
+instead, which takes the first slice through every slot it can reach.
 So many tiles one of two CTAs (or clusters) takes, where the program has several; the other takes one less, so that what
 each begins with and how far it steps on shows.
 
@@ -102,8 +103,12 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     if d.teams > 1:
         tiles = 2
     if d.turns:
-        # So many that one consumer takes a turn again after the other.
+        # So many that one consumer takes a turn again after the other. If it is its third tile whose first slice stands
+        # at the ring's end, the tiles can be shorter.
         tiles = max(3, tiles)
+        if tiles == 3 and not d.streamed:
+            shorter = (count for count in range(d.stages + 1, slices) if 2 * count % d.stages == d.stages - 1)
+            slices = next(shorter, slices)
     if d.streamed:
         stream = small_stream(d, _tiles(d, extents), whole)
         tiles, slices = stream.tiles, stream.slices
@@ -119,10 +124,16 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         down = min(tiles, most_down)
         across = -(-tiles // down)
     else:
-        # As few as there can be, and of these as many across as there can be.
+        # As few as there can be, and of these as many across as there can be; where both operands are computed, those
+        # with the shortest sides.
+        both = d.a.materialized and d.b.materialized
         across = min(
             range(min(tiles, most_across), 0, -1),
-            key=lambda each: (-(-tiles // each) > most_down, each * -(-tiles // each)),
+            key=lambda each: (
+                -(-tiles // each) > most_down,
+                each * -(-tiles // each),
+                both and each * d.tile_n * d.cluster_n + -(-tiles // each) * d.tile_m * d.cluster_m,
+            ),
         )
         down = -(-tiles // across)
     if d.tile_order != "grouped" and d.raster_group <= _SQUARES_MOST:

@@ -99,9 +99,12 @@ def issue(warp: Warp, mask: int, pieces: list[LanePiece], size_bytes: int, span:
     state.copies.append(copy)
     observe = cluster.observe
     if observe is not None:
-        every = np.concatenate([piece.shared_offsets for piece in pieces])
-        lanes = np.concatenate([indices(piece.lanes) for piece in pieces])
-        places = every[np.argsort(lanes)], size_bytes
+        every = pieces[0].shared_offsets
+        if len(pieces) > 1:
+            every = np.concatenate([piece.shared_offsets for piece in pieces])
+            lanes = np.concatenate([indices(piece.lanes) for piece in pieces])
+            every = every[np.argsort(lanes)]
+        places = every, size_bytes
         observe(AsyncCopyIssue(warp.actor, to_bits(mask), actor, merge_ranges(every, size_bytes), span, places))
 
     def land() -> None:
@@ -117,18 +120,17 @@ def _land(cta: Cta, actor: CopyActor, piece: LanePiece, size_bytes: int, span: S
     observe = cta.cluster.observe
     decoder = cta.cluster.program.decoder
     moves = decoder.dropped is None or decoder.mathematics
-    values = np.zeros((piece.shared_offsets.size, size_bytes if moves else 0), np.uint8)
-    if piece.source is not None and piece.read_bytes:
-        if moves:
+    if piece.source is not None and piece.read_bytes and observe is not None:
+        where = piece.source
+        shared, base = where.cta >= 0, 0 if where.cta >= 0 else where.base
+        ranges = merge_ranges(piece.source_offsets + base, piece.read_bytes)
+        space = "shared" if shared else "global"
+        observe(Access(actor, space, where.cta, ranges, False, "generic", span, lanes=to_bits(piece.lanes)))
+    if moves or decoder.dropped is None:
+        values = np.zeros((piece.shared_offsets.size, size_bytes), np.uint8)
+        if piece.source is not None and piece.read_bytes:
             reach = np.arange(piece.read_bytes)
             values[:, : piece.read_bytes] = piece.source.data[piece.source_offsets[:, None] + reach]
-        if observe is not None:
-            where = piece.source
-            shared, base = where.cta >= 0, 0 if where.cta >= 0 else where.base
-            ranges = merge_ranges(piece.source_offsets + base, piece.read_bytes)
-            space = "shared" if shared else "global"
-            observe(Access(actor, space, where.cta, ranges, False, "generic", span, lanes=to_bits(piece.lanes)))
-    if moves or decoder.dropped is None:
         cta.shared.data[piece.shared_offsets[:, None] + np.arange(size_bytes)] = values
     else:
         decoder.dropped.drop(cta.shared)
@@ -138,13 +140,21 @@ def _land(cta: Cta, actor: CopyActor, piece: LanePiece, size_bytes: int, span: S
 
 
 def _landed(warp: Warp, state: AsyncCopies) -> None:
-    ready = [each for each in state.deferred if all(copy.landed for copy in each.copies)]
+    ready = [each for each in state.deferred if _has_landed(each)]
     if ready:
         state.deferred = [each for each in state.deferred if each not in ready]
         for each in ready:
             warp.cta.cluster.pending.append(each.arrive)
     if state.waiters:
         warp.cta.cluster.wake(state.waiters)
+
+
+def _has_landed(arrival: DeferredArrival) -> bool:
+    """Have all copies of a deferred arrival landed? Those at the end that have are not looked at again."""
+    copies = arrival.copies
+    while copies and copies[-1].landed:
+        copies.pop()
+    return not copies
 
 
 def commit(warp: Warp, mask: int) -> None:

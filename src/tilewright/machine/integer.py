@@ -59,11 +59,15 @@ def multiply_wide(kind: IntegerKind, a: Bits, b: Bits) -> Bits:
 
 def divide_integer(kind: IntegerKind, a: Bits, b: Bits) -> Bits:
     """`div.{kind}`: truncated towards zero. By zero: all bits set."""
+    if kind[0] == "u" and b.all():
+        return a // b
     return _quotient_and_remainder(kind, a, b)[0]
 
 
 def remainder_integer(kind: IntegerKind, a: Bits, b: Bits) -> Bits:
     """`rem.{kind}`: of the truncated quotient, with the dividend's sign. By zero: all bits set."""
+    if kind[0] == "u" and b.all():
+        return a % b
     return _quotient_and_remainder(kind, a, b)[1]
 
 

@@ -129,6 +129,7 @@ def run_launch(
         nonlocal done
         leave_unknown(cluster)
         unknown.extend(cluster.unknown_phases)
+        cluster.let_go()
         done += 1
         if progress is not None:
             progress(done / len(order))

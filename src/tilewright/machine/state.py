@@ -261,6 +261,17 @@ class Cluster:
         self.unknown_phases: list[UnknownPhase] = []
         self.work_to_take: list[tuple[int, int, int]] = []
 
+    def let_go(self) -> None:
+        """The cluster has ended: its parts no longer know of each other, so that they are freed without a search."""
+        for cta in self.ctas:
+            for warp in cta.warps:
+                warp.r.clear()
+                warp.group = warp.wgmma = None
+            cta.warps.clear()
+            cta.named.clear()
+        self.ctas.clear()
+        self.cluster_arrivals.clear()
+
     def wake(self, waiters: list[tuple[Warp, Strand]]) -> None:
         """Let blocked strands run again; the list is emptied."""
         for warp, strand in waiters:

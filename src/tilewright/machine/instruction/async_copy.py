@@ -69,7 +69,7 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
         lanes = indices(mask)
         pieces: list[LanePiece] = []
         same = bool((read == read[0]).all())
-        for amount in (int(read[0]),) if same else np.unique(read).tolist():
+        for amount in (int(read[0]),) if same else sorted(set(read.tolist())):
             chosen = np.arange(read.size) if same else np.flatnonzero(read == amount)
             if amount == 0:
                 # Nothing is read, so the source address may be anything.
@@ -78,8 +78,12 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
                 continue
             if not warp.cta.cluster.memory.forgiving:
                 _check_alignment(source[chosen], size_bytes, instruction)
-            for part in locate(warp.cta, "global", source[chosen], 1, instruction.span):
-                _check_end(warp, source[chosen][part.chosen], amount, instruction)
+            found = locate(warp.cta, "global", source if same else source[chosen], 1, instruction.span)
+            for part in found:
+                if int(part.offsets.max()) + amount > part.region.size_bytes:
+                    _check_end(warp, source[chosen][part.chosen], amount, instruction)
+                if same and len(found) == 1:
+                    return [LanePiece(part.region, part.offsets, shared_offsets, amount, mask)]
                 at = chosen[part.chosen]
                 members = of_lanes(lanes[at], mask)
                 pieces.append(LanePiece(part.region, part.offsets, shared_offsets[at], amount, members))
@@ -88,9 +92,12 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     def act(warp: Warp, mask: int) -> None:
         lanes = indices(mask)
         shared = warp.r[to_slot][lanes].astype(np.uint64) + np.uint64(to_offset & 0xFFFF_FFFF_FFFF_FFFF)
-        shared_offsets = np.empty(lanes.size, np.int64)
-        for part in locate(warp.cta, "shared::cta", shared, size_bytes, instruction.span):
-            shared_offsets[part.chosen] = part.offsets
+        parts = locate(warp.cta, "shared::cta", shared, size_bytes, instruction.span)
+        shared_offsets = parts[0].offsets
+        if len(parts) > 1:
+            shared_offsets = np.empty(lanes.size, np.int64)
+            for part in parts:
+                shared_offsets[part.chosen] = part.offsets
         source = warp.r[from_slot][lanes].astype(np.uint64) + np.uint64(from_offset & 0xFFFF_FFFF_FFFF_FFFF)
         if size_slot < 0 and ignore_slot < 0:
             pieces = [
@@ -106,8 +113,8 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
 
 
 def _check_alignment(addresses: Lanes, size_bytes: int, instruction: Instruction) -> None:
-    crooked = addresses[addresses & np.uint64(size_bytes - 1) != 0]
-    if crooked.size:
+    if int(np.bitwise_or.reduce(addresses)) & (size_bytes - 1):
+        crooked = addresses[addresses & np.uint64(size_bytes - 1) != 0]
         raise MachineFault(
             "MF002", "misaligned-address",
             f"address {int(crooked[0]):#x} is not a multiple of the access size, {size_bytes} bytes",
