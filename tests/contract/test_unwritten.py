@@ -210,7 +210,7 @@ def test_gaps_between_rows_belong_to_nobody() -> None:
     buffer = Buffer("c", Element.BF16, (2, 3), (5, 1), "output")
     plan = LaunchPlan((buffer,), ())
     gaps = UnwrittenBuffers({"c": ((6, 10),)})
-    assert unwritten_results(plan, gaps, {"c"}) == ()
-    (finding,) = unwritten_results(plan, UnwrittenBuffers({"c": ((6, 11), (13, 14))}), {"c"})
+    assert unwritten_results(plan, gaps, {"c"}, {}) == ()
+    (finding,) = unwritten_results(plan, UnwrittenBuffers({"c": ((6, 11), (13, 14))}), {"c"}, {})
     assert finding.code == "UM103" and "2 elements of c" in finding.message and "[1, 0]" in finding.message
-    assert unwritten_results(plan, UnwrittenBuffers({"c": ((0, 16),)}), frozenset()) == ()
+    assert unwritten_results(plan, UnwrittenBuffers({"c": ((0, 16),)}), frozenset(), {}) == ()
