@@ -23,6 +23,7 @@ from tilewright.contract.copy_starts import check_start
 from tilewright.contract.footprint import box_extent_bytes
 from tilewright.contract.program import TARGET, Buffer, integers, type_of
 from tilewright.contract.scalar_region import check_region, check_scalar, require_known
+from tilewright.contract.staged_places import Chunk, check_places
 from tilewright.contract.store_places import may_alias
 from tilewright.contract.summary import StorePlace
 from tilewright.contract.team_steps import finished_place
@@ -406,9 +407,11 @@ def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
             f"stages {written} bytes in a slot of {buffer.slot_bytes} of buffer {buffer.name}",
             against=buffer.op,
         )
+    chunk = Chunk(rows, end - begin, element.bytes, buffer.swizzle, turned=op.block is not None)
+    check_places(walk, op, buffer, chunk)
     _require_free(walk, op, slot)
     state.staged |= {slot}
-    walk.give(op, op.result, Staged(buffer.name, op.slot.data, "written", written, fragment.element))
+    walk.give(op, op.result, Staged(buffer.name, op.slot.data, "written", written, fragment.element, chunk.line))
 
 
 def _require_free(walk: RoleWalk, op: ac.StageWriteOp, slot: tuple[str, int]) -> None:
@@ -551,6 +554,8 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
         )
     elif box_extent_bytes(tensor_map) > buffer.slot_bytes:
         walk.report("TX004", op, f"a box of {box_extent_bytes(tensor_map)} bytes in a slot of {buffer.slot_bytes}")
+    elif tensor_map.box[0] != token.line:
+        walk.findings.doubt(f"stores lines of {tensor_map.box[0]} elements where {token.line} lie together", op)
     if tensor_map.swizzle != buffer.swizzle:
         walk.report(
             "AL005", op, f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}"

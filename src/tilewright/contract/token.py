@@ -123,13 +123,15 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Bytes of a staging slot, elements of type `element`. state: "written", "fenced" or "ready"."""
+    """Bytes of a staging slot, elements of type `element`. state: "written", "fenced" or "ready"; line: elements that
+    lie together."""
 
     buffer: str
     slot: int
     state: str
     bytes: int
     element: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
