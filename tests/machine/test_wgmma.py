@@ -237,3 +237,19 @@ def test_bits_that_agree_are_counted() -> None:
         )
     bits_a, bits_b = (np.unpackbits(each.view(np.uint8), axis=1).astype(np.int64) for each in (a, b))
     assert np.array_equal(run(text, a, b).view(np.int32), 2 * (bits_a @ bits_b.T))
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+@pytest.mark.parametrize("guard", ["", "@%p1 ", "@!%p1 "])
+def test_reading_an_accumulator_before_the_next_product_without_a_fence(
+    operands: Operands, fenced: bool, guard: str
+) -> None:
+    """After the wait the registers are the thread's, and its reads count until a fence; where the guard fails, none."""
+    read = f"setp.eq.u32 %p1, 0, 0;\n{guard}add.f32 %f40, %f3, %f3;\n" + (FENCE if fenced else "")
+    again = f"{WAIT}\n{read}\n{product('%rd6', '1')}, 0, 0;\nwgmma.commit_group.sync.aligned;\n{WAIT}"
+    text = KERNEL.replace(WAIT, again)
+    events: list[Event] = []
+    run(text, *operands, observe=events.append)
+    found = {event.register for event in events if isinstance(event, RegisterHazard)}
+    assert all(event.after_fence and not event.write for event in events if isinstance(event, RegisterHazard))
+    assert found == (set[str]() if fenced or "!" in guard else {"%f3"})

@@ -137,8 +137,7 @@ def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
         if level is not None and not state.findings.knows("WG106", event.span, None, level):
             state.findings.report(
                 "WG106",
-                f"{name_of(warp.actor)} {verb} {event.register} between wgmma.fence and the wgmma that accumulates in "
-                "it",
+                f"{name_of(warp.actor)} {verb} {event.register} between wgmma.fence and the wgmma that uses it",
                 event.span,
                 None,
                 (

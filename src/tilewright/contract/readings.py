@@ -179,10 +179,11 @@ POINTS: tuple[ContestedPoint, ...] = (
     ),
     ContestedPoint(
         "wgmma_fence_last", ("WG106",),
-        "May accumulators be written between wgmma.fence and the first wgmma?",
+        "May accumulators be written, or read, between wgmma.fence and the wgmma?",
         "No: wgmma.fence comes after every ordinary access of the registers.",
         "The assembler orders register moves before the wgmma; compilers let them sink below the fence.",
-        ("PTX ISA 9.7.15.7.1", "CuTe DSL, persistent GEMM: accumulators are zeroed below the fence"),
+        ("PTX ISA 9.7.15.7.1", "CuTe DSL, persistent GEMM: accumulators are zeroed below the fence",
+         "CuTe DSL, fp8 GEMM with two accumulators: one fence before a loop that promotes them"),
     ),
     ContestedPoint(
         "arrive_twice", ("NB105",),

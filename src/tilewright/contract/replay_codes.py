@@ -128,7 +128,7 @@ REPLAY_RULES: dict[str, Rule] = {
              "Operands may be overwritten after wait_group covers the wgmma, by whoever learnt of that.", _WGMMA,
              "A slot is released before wait_group covers the wgmma that reads it.",
              "Wait for the wgmma, then arrive on the empty barrier."),
-        Rule("WG106", "register-after-fence", "an accumulator is written between wgmma.fence and the wgmma",
+        Rule("WG106", "register-after-fence", "a register is touched between wgmma.fence and the wgmma that uses it",
              "wgmma.fence orders ordinary register accesses before it, not after it, with the wgmma.", _WGMMA,
              "wgmma.fence, mov of zero into the accumulators, wgmma.",
              "Put wgmma.fence after the last access of the registers."),

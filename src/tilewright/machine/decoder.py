@@ -186,6 +186,7 @@ class Decoder:
         self.dropped: DroppedValues | None = None
         self.moved: MovedValues | None = None
         self.accumulators: set[int] = set()
+        self.wgmma_registers: set[int] = set()  # accumulators and fragments of A
         self.names: list[str] = ["", "_"]
         self.types: list[TypeName | None] = [None, None]
         self.slots: dict[str, int] = {"_": SINK_SLOT}

@@ -270,8 +270,9 @@ class WgmmaWait:
 class RegisterHazard:
     """An accumulator (or A) register of a wgmma still in flight was read or written by another instruction.
 
-    after_fence: an accumulator was written between the last wgmma.fence, which follows the last wait, and the wgmma;
-    compilers put copies there that the assembler folds away, though the ISA wants the fence after every access.
+    after_fence: a register was read between the last wgmma.fence and the wgmma, or an accumulator was written there and
+    the fence follows the last wait: compilers put copies there that the assembler folds away, though the ISA wants the
+    fence after every access.
     """
 
     actor: WarpActor

@@ -11,6 +11,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.dropped_values import MovedValues
+from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.lanes import poison
 from tilewright.machine.poll_step import polling
@@ -60,6 +61,7 @@ def decode(decoder: Decoder) -> Program:
         without = drop_values(steps, instructions, moves, frozenset(decoder.accumulators), decoder.zeros)
         decoder.mathematics = without is None
         steps = steps if without is None else without
+    steps = with_reads_seen(decoder, steps, range(len(steps)))
     steps.append(end_of(kernel))
     return assemble(decoder, steps)
 

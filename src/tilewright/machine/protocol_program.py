@@ -22,6 +22,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction, Label
 from tilewright.machine.decoder import Decoder
+from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Registers
 from tilewright.machine.program import Program, assemble, decode_one, end_of
 from tilewright.machine.slice import Slice
@@ -120,7 +121,7 @@ def assemble_slice(
             steps.append(_latch(instructions[position], position, on_back_edge))
             position_of.append(position)
     steps.append(end_of(decoder.kernel))
-    program = assemble(decoder, steps)
+    program = assemble(decoder, with_reads_seen(decoder, steps, (*position_of, len(instructions))))
     _fill_registers(decoder, sliced, slots)
     return Assembly(program, (*position_of, len(instructions)), taint, astray, doubts)
 

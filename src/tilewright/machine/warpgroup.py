@@ -7,9 +7,9 @@ without going through registers. Source: PTX ISA, Asynchronous Warpgroup Level M
 
 Registers. Between issue and wait the accumulator and A registers belong to the operation (`Warp.in_flight`). A
 `wgmma.fence` remembers the register file; since registers are never changed in place, an accumulator or A register
-that is no longer the same vector at issue was written since the fence.
+that is no longer the same vector at issue was written since the fence. What was read since is noted by `fenced_reads`.
 
-Not handled: reads of registers between a fence and an issue. Checked by: tests/machine/test_wgmma.py.
+Checked by: tests/machine/test_wgmma.py.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class WarpMatrixState:
         self.in_flight: list[Operation] = []
         self.fenced: Registers | None = None
         self.fresh_fence = False
+        self.reads: set[int] = set()  # of these operations' registers, since the last fence
         self.waiters: list[tuple[Warp, Strand]] = []
 
     def operation_of(self, slot: int) -> int:

@@ -50,6 +50,7 @@ def _fence(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
         _group(warp, instruction)
         warp.wgmma.fenced = list(warp.r)
         warp.wgmma.fresh_fence = True
+        warp.wgmma.reads.clear()
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(WgmmaFence(warp.actor, instruction.span))
@@ -210,10 +211,11 @@ def _define(warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...]) ->
 
 
 def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction, chained: bool) -> None:
-    """Report registers that another operation still holds, or that were written since the last wgmma.fence.
+    """Report registers that another operation still holds, or that were touched since the last wgmma.fence.
 
-    An accumulator that was written after a fence which follows the last wait is told apart: compilers that leave SSA
-    form put copies of accumulators there (CuTe DSL does), which the assembler folds away.
+    A register that was only read since the last fence is told apart, and so is an accumulator that was written after a
+    fence which follows the last wait: compilers that leave SSA form put copies of accumulators there (CuTe DSL does),
+    which the assembler folds away, and some fence but once before a loop that reads accumulators.
     """
     if chained and not text.a_registers:
         return  # the accumulator is passed on, and there is nothing else
@@ -235,6 +237,9 @@ def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction
         report_register_hazard(warp, text.span, set(), late, after_fence=True)
     if unfenced - held - late:
         report_register_hazard(warp, text.span, set(), unfenced - held - late)
+    read = (watched & state.reads) - held - unfenced if state.reads else set[int]()
+    if read:
+        report_register_hazard(warp, text.span, read, set(), after_fence=True)
 
 
 def _check_types(
@@ -262,6 +267,7 @@ def _registers(decoder: Decoder, instruction: Instruction, operand: Operand, cou
     if len(set(slots)) != count or min(slots) <= 1:
         raise unsupported(instruction, "a register appears twice")
     decoder.accumulators.update(slots)
+    decoder.wgmma_registers.update(slots)
     # These registers are watched by the operation itself, not as plain reads and writes.
     decoder.forget(slots)
     return slots
