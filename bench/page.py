@@ -26,8 +26,7 @@ _SUITES = (
         "gemm",
         "Large products",
         "Squares from 1024 to 16384 and twelve shapes of language models, bf16. In this run races did not yet wait\n"
-        "for times to settle: square 4096 began at full clock, where its tiles, chosen for the power cap, are slower\n"
-        "than others', and met the cap on the way, as its quartiles show.",
+        "for times to settle: square 4096 ran at another clock than larger products, and its quartiles lie far apart.",
     ),
     ("skinny", "Few rows", "1 to 128 rows times weights of public models, bf16."),
     ("cliffs", "Cliffs", "Operands that no tensor map describes: odd extents, strides and bases."),
@@ -70,7 +69,8 @@ This page is made from `bench/results` by `python -m bench.page`; every table na
   command says. A ratio is taken turn by turn, between neighbours in time; its median and quartiles are given. Above 1,
   ours is faster.
 - **Settled first.** All run untimed until a round's time no longer drifts: a GPU that was idle comes to its power cap
-  only after a while, and who is fastest may depend on the clock.
+  only after a while, and who is fastest may depend on the clock. Result files that have no `warm_milliseconds` are
+  older than this, and of races that were warmed up for 60 ms.
 - **Random data.** Inputs are standard normal. On zeros a GPU under its power cap runs faster, for everybody.
 - **Cold by default.** Calls rotate through input sets that together exceed twice the L2 cache. `--warm` takes one set.
 - **The GPU as it is.** No clock is set. Clock, power and temperature are sampled every 5 ms while the turns run, and
