@@ -14,12 +14,10 @@ Source of the instructions: PTX ISA, cp.async, wgmma. `cp_async.warp_instruction
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+from bench.probes.command import run_probe
 from bench.probes.timed_kernels import TimedKernel, counted
 from tilewright.runtime import device as gpu
 
@@ -197,15 +195,5 @@ def measure() -> dict[str, dict[str, float]]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.probes.cp_async", description="Rates of cp.async.")
-    parser.add_argument("-o", "--output", type=Path, help="write them as JSON")
-    arguments = parser.parse_args()
-    found = measure()
-    if arguments.output is not None:
-        arguments.output.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_probe("cp_async", "Rates of cp.async.", measure))

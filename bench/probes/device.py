@@ -11,11 +11,9 @@ Source: CUDA Driver API, CUdevice_attribute. The rows of `[device.*]` that say s
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from pathlib import Path
 
+from bench.probes.command import run_probe
 from tilewright.runtime import device as gpu
 
 _COPY_BYTES = 1 << 30
@@ -52,20 +50,10 @@ def measure() -> dict[str, int | str]:
         gpu.free(source)
         gpu.free(into)
     found["dram_bytes_per_second"] = round(2 * _COPIES * _COPY_BYTES / (least / 1000))
+    for name, value in found.items():
+        print(f"{name:24} {value}")
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.probes.device", description="Attributes, and a copy's rate.")
-    parser.add_argument("-o", "--output", type=Path, help="write them as JSON")
-    arguments = parser.parse_args()
-    found = measure()
-    for name, value in found.items():
-        print(f"{name:24} {value}")
-    if arguments.output is not None:
-        arguments.output.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_probe("device", "Attributes, and a copy's rate.", measure))

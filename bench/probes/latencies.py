@@ -19,13 +19,11 @@ Source of the instructions: PTX ISA, mbarrier, bar, cp.async.bulk, wgmma. The ro
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
+from bench.probes.command import run_probe
 from bench.probes.timed_kernels import TimedKernel, counted
 from tilewright.runtime import device as gpu
 
@@ -259,15 +257,5 @@ def measure() -> dict[str, float]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.probes.latencies", description="Cycles of waits.")
-    parser.add_argument("-o", "--output", type=Path, help="write them as JSON")
-    arguments = parser.parse_args()
-    found = measure()
-    if arguments.output is not None:
-        arguments.output.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_probe("latencies", "Cycles of waits.", measure))
