@@ -2,10 +2,11 @@
 
     python -m bench.probes.racecheck [--runs N] [--results FOLDER]
 
-`exchange.cu` is the smallest such program, ordered five ways: by the cluster's barrier, by mbarriers at which every
-thread arrives, or one of each warp after the warp has met, or one after the CTA's barrier, and not at all. The first
-four are right by the PTX ISA's memory model (an arrival with release at cluster scope, a wait with acquire at that
-scope). The tool says nothing for certain of a kernel whose order it reports as a hazard in a program as small as these.
+`exchange.cu` is the smallest such program, ordered seven ways: by the cluster's barrier, by mbarriers at which every
+thread arrives, or one of each warp after the warp has met, or one after the CTA's barrier, by stores that count their
+bytes at an mbarrier (st.async) with either way back, and not at all. The first six are right by the PTX ISA's memory
+model (an arrival with release at cluster scope, a wait with acquire at that scope; of the stores, the completion).
+The tool says nothing for certain of a kernel whose order it reports as a hazard in a program as small as these.
 Without the tool, each program is timed: what an exchange there and back takes by each order.
 """
 
@@ -25,6 +26,8 @@ ORDERS = (
     "mbarriers, every thread arrives",
     "mbarriers, one thread of each warp arrives after the warp has met",
     "mbarriers, one thread arrives",
+    "stores that count their bytes at an mbarrier, every thread arrives on the way back",
+    "stores that count their bytes at an mbarrier, one thread arrives on the way back",
     "no order: a race",
 )
 _ROUNDS = (1, 2, 8)
