@@ -9,24 +9,27 @@ How it is measured: `bench.suite`. Kernels are compiled first, into bundles in t
     python -m bench cliffs --prepare --kernels out/cliffs     # needs no GPU
     python -m bench cliffs --kernels out/cliffs
 
-Reported beside: each case with its plan, and the time of each of its launches alone.
+Some of cublasLt's algorithms for odd strides do not return, so a case is measured by a process that can be ended
+(`bench.endable`). Reported beside: each case with its plan, and the time of each of its launches alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
+import importlib
 import multiprocessing
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from typing import Any, Literal, cast
 
 from bench import suite
-from bench.cublaslt_trials import Trials
+from bench.cublaslt import Watch
 from bench.device_state import Sampler
+from bench.endable import READY, Calling, Endable
 from bench.gemm_suites import Product, Wishes
 from bench.interleaved import Contender, captured, replay_milliseconds, sets_for
 from bench.parts import add_part_argument, part_name, share
@@ -169,23 +172,18 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.processes > 1:
         return suite.repeat(part_name("cliffs", arguments.part), "cliffs", arguments)
-    import torch
-
-    torch.manual_seed(0)
-    wanted = tuple(arguments.peer or NAMES)
-    if "triton" in wanted:
+    if "triton" in (arguments.peer or NAMES):
         _warm_triton(cases, arguments.jobs)
-    trials = Trials() if "cublasLt" in wanted else None
-    sampler = Sampler()
     rows: list[dict[str, object]] = []
     begin = time.perf_counter()
     print(suite.heading(), flush=True)
-    for case in cases:
-        rows.append(measure(torch, case, arguments, wanted, sampler, trials))
-        print(suite.line_of(rows[-1]), flush=True)
-        torch.cuda.empty_cache()
-    if trials is not None:
-        trials.close()
+    process = Endable(serve, arguments)
+    try:
+        for case in cases:
+            rows.append(process.measured(case))
+            print(suite.line_of(rows[-1]), flush=True)
+    finally:
+        process.close()
     return suite.finish(
         part_name("cliffs", arguments.part), "cliffs", rows, arguments.results, time.perf_counter() - begin
     )
@@ -237,15 +235,35 @@ def matrix(torch: Any, rows: int, columns: int, view: View, dtype: Any) -> Any:
     return torch.as_strided(storage, (rows, columns), strides, view.offset)
 
 
+def serve(connection: Connection, arguments: argparse.Namespace) -> None:
+    """Measure what the connection asks for, as `bench.endable` says. The places are those of cublasLt's list."""
+    torch: Any = importlib.import_module("torch")
+    warm = torch.ones(256, 256, device="cuda", dtype=torch.bfloat16)
+    torch.mm(warm, warm)
+    sampler = Sampler()
+    torch.cuda.synchronize()
+    connection.send(READY)
+    while True:
+        try:
+            case, stopped = connection.recv()
+        except EOFError:
+            return
+        torch.manual_seed(0)
+        calling = Watch(stopped, lambda place, seconds: connection.send(Calling(place, seconds)))
+        row = measure(torch, case, arguments, tuple(arguments.peer or NAMES), sampler, calling)
+        torch.cuda.empty_cache()
+        connection.send(row)
+
+
 def measure(
     torch: Any,
     case: Case,
     arguments: argparse.Namespace,
     wanted: Sequence[str],
     sampler: Sampler,
-    trials: Trials | None = None,
+    watch: Watch,
 ) -> dict[str, object]:
-    """One case's row. trials: where cublasLt's algorithms are called first."""
+    """One case's row. watch: told of cublasLt's calls."""
     row: dict[str, object] = {
         "case": case.name,
         "shape": [case.m, case.n, case.k],
@@ -271,7 +289,7 @@ def measure(
     peers, absent = peers_of(
         torch, product, Arrays(pairs), sets=sets, wanted=wanted,
         output=lambda: matrix(torch, m, n, case.c, dtype), seconds=arguments.tuning_seconds,
-        timer=functools.partial(trials.milliseconds, case) if trials is not None else None,
+        watch=watch,
     )  # fmt: skip
     row |= suite.raced(
         torch, [ours, *peers], absent, pairs[0], lambda: pairs[0][0].double() @ pairs[0][1].double(),

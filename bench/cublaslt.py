@@ -9,9 +9,9 @@ values of the enumerations from `cublasLt.h` of CUDA 13.
 Of odd strides the list holds algorithms that take thousands of times as long as its best, or do not return, and a
 kernel that runs cannot be stopped. So each is called first on a corner of the same matrices (`corner_extents`: the same
 pointers, rows apart and remainders, a few tiles), and one that takes far longer there than the quickest did is not
-called on the whole; and first calls may be another process's (`cublaslt_trials`). Tuning may also be given a number of
-seconds, after which what is left of the list, in the heuristics' order, is not tried. What was tried, and how long that
-took, is in the contender's notes.
+called on the whole. Before each is called, whoever can end this process may be told (`Watch`). Tuning may also be given
+a number of seconds, after which what is left of the list, in the heuristics' order, is not tried. What was tried, and
+how long that took, is in the contender's notes.
 Not handled: batches, epilogues.
 """
 
@@ -48,6 +48,10 @@ SLOW_CORNER = 30.0
 all that are any good take about as long as a launch."""
 MOST_STOPPED = 2
 """So many algorithms of a list that do not return are met before the rest is given up."""
+CALL_SECONDS = 2.0
+"""The longest that an algorithm's first calls may take, loading it included."""
+RACE_SECONDS = 40.0
+"""The longest that the chosen one's race may take, with the tuning of other peers before it and comparisons after."""
 _COMPUTE_32F = 68
 _R_32F = 0
 _TYPES = {"bfloat16": 14, "float16": 2, "float32": 0, "float8_e4m3fn": 28, "float8_e5m2": 29}
@@ -67,7 +71,17 @@ class CublasError(RuntimeError):
 
 
 class DidNotReturn(CublasError):
-    """A call whose process was ended."""
+    """An algorithm that is known not to return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who can end this process. stopped: places of algorithms for which it was ended before, not to be called again;
+    calling: told, before an algorithm is called, its place and the longest that it, and what follows, may take; and
+    None, where cublasLt is not called from then on."""
+
+    stopped: frozenset[int]
+    calling: Callable[[int | None, float], object]
 
 
 class _Algorithm(ctypes.Structure):
@@ -312,25 +326,33 @@ def best(
     fast_accumulation: bool = False,
     name: str = "cublasLt",
     seconds: float = math.inf,
-    timer: Timer | None = None,
+    watch: Watch | None = None,
 ) -> Contender:
     """The fastest of the list as a contender. Each is timed on its own, and the three fastest again in turns.
 
-    seconds: no algorithm is begun that long after the first one; timer: how each is called first (default: here).
-    Raises CublasError where none runs.
+    seconds: no algorithm is begun that long after the first one; watch: told of every call. Raises CublasError where
+    none runs.
     """
     begin = time.perf_counter()
+    watch = watch or Watch(frozenset(), lambda place, seconds: None)
+    if len(watch.stopped) > MOST_STOPPED:
+        raise CublasError(f"{len(watch.stopped)} algorithms of cublasLt's list did not return")
     plan = Plan(torch, pairs, output, scales=scales, fast_accumulation=fast_accumulation)
     offered = plan.candidates()
 
-    def here(place: int, whole: bool, hopeless: float) -> float:
+    def timer(place: int, whole: bool, hopeless: float) -> float:
+        if place in watch.stopped:
+            raise DidNotReturn(f"algorithm {place} did not return")
+        watch.calling(place, CALL_SECONDS)
         candidate = offered[place]
         return event_milliseconds(torch, candidate.call if whole else candidate.corner, hopeless)
 
-    found = tried_in_order(len(offered), timer or here, seconds=seconds, clock=time.perf_counter)
+    found = tried_in_order(len(offered), timer, seconds=seconds, clock=time.perf_counter)
     batch = max(2, min(sets, 8))
     timed: list[tuple[float, int, Candidate]] = []
     for place in found.worthy:
+        # Some return when called alone, and do not when called in a row.
+        watch.calling(place, CALL_SECONDS)
         graph = captured(torch, offered[place].call, batch)
         milliseconds = min(replay_milliseconds(torch, graph) for _ in range(3)) / batch
         timed.append((milliseconds, place, offered[place]))
@@ -339,10 +361,15 @@ def best(
     timed.sort(key=lambda entry: entry[:2])
     finalists = timed[:3]
     batch = calls_for(finalists[0][0], sets)
-    graphs = [captured(torch, candidate.call, batch) for _, _, candidate in finalists]
+    graphs: list[Any] = []
+    for _, place, candidate in finalists:
+        watch.calling(place, CALL_SECONDS)
+        graphs.append(captured(torch, candidate.call, batch))
+        torch.cuda.synchronize()
     seen: list[list[float]] = [[] for _ in finalists]
     for _ in range(5):
-        for times, graph in zip(seen, graphs, strict=True):
+        for times, graph, (_, place, _) in zip(seen, graphs, finalists, strict=True):
+            watch.calling(place, CALL_SECONDS)
             times.append(replay_milliseconds(torch, graph) / batch)
     _, (_, place, chosen) = min(
         ((sorted(times)[2], entry) for times, entry in zip(seen, finalists, strict=True)), key=lambda pair: pair[0]
@@ -360,6 +387,7 @@ def best(
     }
     if fast_accumulation:
         notes["accumulation"] = "fast"
+    watch.calling(place, RACE_SECONDS)
     return Contender(name, chosen.call, output, notes)
 
 

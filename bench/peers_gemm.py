@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench.cublaslt import RACE_SECONDS, Watch
 from bench.gemm_suites import Product
 from bench.interleaved import Contender
-
-if TYPE_CHECKING:
-    from bench.cublaslt import Timer
 
 NAMES = ("torch", "cublasLt", "triton")
 
@@ -62,15 +60,14 @@ def peers_of(
     wanted: Sequence[str] = NAMES,
     output: Callable[[], Any] | None = None,
     seconds: float = math.inf,
-    timer: Timer | None = None,
+    watch: Watch | None = None,
 ) -> tuple[list[Contender], list[Absent]]:
     """The peers that can run this product, each with an output of its own. output: makes one (default: dense rows);
-    seconds: how long into cublasLt's tuning algorithms of its list are still begun; timer: how they are called
-    first."""
+    seconds: how long into cublasLt's tuning algorithms of its list are still begun; watch: told of their calls."""
     fresh = output or (lambda: empty_result(torch, product))
     makers: dict[str, Callable[[], list[Contender]]] = {
         "torch": lambda: _torch(torch, product, arrays, sets, fresh),
-        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets, fresh, seconds, timer),
+        "cublasLt": lambda: _cublaslt(torch, product, arrays, sets, fresh, seconds, watch),
         "triton": lambda: _triton(torch, product, arrays, sets, fresh),
     }
     found: list[Contender] = []
@@ -80,6 +77,8 @@ def peers_of(
             found += makers[name]()
         except (ValueError, RuntimeError, NotImplementedError, ImportError) as error:
             absent.append(Absent(name, str(error).splitlines()[0] if str(error) else type(error).__name__))
+            if watch is not None:
+                watch.calling(None, RACE_SECONDS)
     return found, absent
 
 
@@ -132,13 +131,13 @@ def _cublaslt(
     sets: int,
     fresh: Callable[[], Any],
     seconds: float,
-    timer: Timer | None,
+    watch: Watch | None,
 ) -> list[Contender]:
     from bench.cublaslt import Scales, best
 
     output = fresh()
     if product.scaling == "none":
-        return [best(torch, arrays.pairs, output, sets=sets, seconds=seconds, timer=timer)]
+        return [best(torch, arrays.pairs, output, sets=sets, seconds=seconds, watch=watch)]
     a_scale = arrays.a_scale.t().contiguous() if product.scaling == "block" else arrays.a_scale
     scales = Scales(a_scale, arrays.b_scale, product.scaling)
     fast, name = product.accumulation == "fast", _accumulating("cublasLt", product)
