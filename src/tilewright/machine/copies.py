@@ -20,7 +20,7 @@ from tilewright.machine import copy_engine, signals
 from tilewright.machine.box import merged
 from tilewright.machine.copy_engine import CopyMode
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, CopyActor, CopyIssue, MemoryOrder, Ranges
+from tilewright.machine.event import Access, BoxPlace, CopyActor, CopyIssue, MemoryOrder, Ranges
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.memory import POISON, Region, out_of_bounds
 from tilewright.machine.state import BulkCopyState, BulkGroups, Cluster, Cta, Warp
@@ -87,7 +87,7 @@ def _access(
 
 def _issued(
     issued: Issue, load: bool, destinations: tuple[int, ...], ranges: Ranges, byte_count: int, barrier: int | None,
-    barrier_ctas: tuple[int, ...] = (),
+    barrier_ctas: tuple[int, ...] = (), box: BoxPlace | None = None,
 ) -> None:  # fmt: skip
     observe = issued.cluster.observe
     if observe is not None:
@@ -95,7 +95,7 @@ def _issued(
             CopyIssue(
                 issued.warp.actor, issued.lane, issued.copy, "load" if load else "store", destinations, ranges,
                 byte_count, barrier, issued.span, issued.tensor_map,
-                () if barrier_ctas == destinations else barrier_ctas,
+                () if barrier_ctas == destinations else barrier_ctas, box,
             )
         )  # fmt: skip
 
@@ -116,15 +116,16 @@ class Destination:
 
 
 def _load(
-    issued: Issue, targets: list[Destination], ranges: Ranges, byte_count: int, read: Callable[[], Delivery | None]
-) -> None:
+    issued: Issue, targets: list[Destination], ranges: Ranges, byte_count: int, read: Callable[[], Delivery | None],
+    box: BoxPlace | None = None,
+) -> None:  # fmt: skip
     """Announce a load, queue its read, then its write to each target, then the completions. What is read is None where
     the run does without values."""
     for target in targets:
         _check_shared(target.cta, ranges, issued.span)
     destinations = tuple(target.cta.linear for target in targets)
     told = tuple(target.barrier_cta.linear for target in targets)
-    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told)
+    _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told, box)
 
     def act() -> None:
         delivery = read()
@@ -161,7 +162,16 @@ def load_tensor(
         _access(issued, buffer, box.global_ranges, False, distance=base)
         return Delivery(box.shared_offsets, box.values)
 
-    _load(issued, targets, ranges, byte_count, read)
+    _load(issued, targets, ranges, byte_count, read, _place(tensor_map, buffer, coordinates, offset, mode))
+
+
+def _place(
+    tensor_map: TensorMap, buffer: Region, coordinates: tuple[int, ...], offset: int, mode: CopyMode
+) -> BoxPlace | None:
+    """What is told of the box, where it is one and its values are moved as they are."""
+    if mode != "tile" or tensor_map.im2col is not None or tensor_map.variant != "none":
+        return None
+    return BoxPlace(tensor_map, buffer.name, coordinates, offset)
 
 
 def load_bytes(
@@ -281,7 +291,8 @@ def store_tensor(
 
         return write
 
-    _store(issued, ranges, byte_count, read)
+    place = None if combine is not None else _place(tensor_map, buffer, coordinates, offset, mode)
+    _store(issued, ranges, byte_count, read, place)
 
 
 def store_bytes(
@@ -324,11 +335,13 @@ def store_unknown(issued: Issue, offset: int, box_bytes: int | None) -> None:
     _store(issued, ranges, box_bytes or 0, read)
 
 
-def _store(issued: Issue, ranges: Ranges, byte_count: int, read: Callable[[], Callable[[], None]]) -> None:
+def _store(
+    issued: Issue, ranges: Ranges, byte_count: int, read: Callable[[], Callable[[], None]], box: BoxPlace | None = None
+) -> None:
     """Announce a store in its thread's bulk group, queue its read of shared memory, then the write that it returns."""
     cta = issued.warp.cta
     _check_shared(cta, ranges, issued.span)
-    _issued(issued, False, (cta.linear,), ranges, byte_count, None)
+    _issued(issued, False, (cta.linear,), ranges, byte_count, None, box=box)
     state = _join_group(issued)
 
     def first() -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 
 Range = tuple[int, int]
@@ -181,6 +182,17 @@ class BarrierWait:
     scope: str = "cluster"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BoxPlace:
+    """The box that a tensor copy moves: its map, the buffer (`base.plan`), coordinates of its first element (innermost
+    first, signed), and the shared byte offset where it begins."""
+
+    tensor_map: TensorMap
+    buffer: str
+    coordinates: tuple[int, ...]
+    address: int
+
+
 @dataclass(frozen=True, slots=True)
 class CopyIssue:
     """A bulk copy issued by one thread.
@@ -192,7 +204,8 @@ class CopyIssue:
     destinations: the CTAs whose shared memory it writes (multicast) or, for a store, the one it reads.
     bytes: what one destination's barrier will be told. barrier_ctas: the CTAs of the barriers that are told, one for
     each destination; empty where each is the destination's own. tensor_map: machine address of a tensor map that lies
-    in global memory, which the copy reads through the tensormap proxy (None for one among the parameters).
+    in global memory, which the copy reads through the tensormap proxy (None for one among the parameters). box: of a
+    tensor copy of tile mode, which moves values as they are; None for any other.
     """
 
     actor: WarpActor
@@ -206,6 +219,7 @@ class CopyIssue:
     span: Span
     tensor_map: int | None = None
     barrier_ctas: tuple[int, ...] = ()
+    box: BoxPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +251,23 @@ class WgmmaFence:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedMatrix:
+    """An operand of a wgmma in shared memory, by its descriptor (`machine.tensor_core`). rows: along M or N; depth:
+    along K, in elements; major: "k" or "mn"."""
+
+    descriptor: int
+    rows: int
+    depth: int
+    element_bytes: int
+    major: Literal["k", "mn"]
+
+
+@dataclass(frozen=True, slots=True)
 class WgmmaIssue:
     """One wgmma.mma_async, issued by one of its four warps: there are four events for each operation. accumulator: the
     register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand
-    registers, if any; own_rows: those bytes of A, if in shared memory, whose rows are this warp's 16 of the 64."""
+    registers, if any; own_rows: those bytes of A, if in shared memory, whose rows are this warp's 16 of the 64.
+    matrices: A, None where it is in registers, and B; accumulates: it adds to what the accumulator holds."""
 
     actor: WarpActor
     operation: TensorCoreActor
@@ -249,6 +276,8 @@ class WgmmaIssue:
     shared: Ranges
     span: Span
     own_rows: Ranges = ()
+    matrices: tuple[SharedMatrix | None, SharedMatrix] | None = None
+    accumulates: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine import tensor_core
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, Ranges, TensorCoreActor
+from tilewright.machine.event import Access, Ranges, SharedMatrix, TensorCoreActor
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.fragment import accumulator_coordinates, operand_coordinates
 from tilewright.machine.lanes import Registers
@@ -40,11 +40,13 @@ _NO_BITS: npt.NDArray[Any] = np.zeros(32, np.uint32)
 @dataclass(frozen=True, slots=True, eq=False)
 class OperandBytes:
     """Shared bytes that an operation reads. parts: A's (if in shared memory) and B's; whole: the same in one; own_rows:
-    for each of the four warps, those of its 16 rows of A, none if A is in registers."""
+    for each of the four warps, those of its 16 rows of A, none if A is in registers. matrices: A, None if it is in
+    registers, and B."""
 
     parts: tuple[Ranges, ...]
     whole: Ranges
     own_rows: tuple[Ranges, ...]
+    matrices: tuple[SharedMatrix | None, SharedMatrix]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,14 +258,17 @@ def _operand_bytes(
     """The same for two descriptors, of A None where it is in registers: alike for all instructions of one kind."""
     parts: list[Ranges] = []
     own: list[Ranges] = [(), (), (), ()]
+    a: SharedMatrix | None = None
     if a_descriptor is not None:
         width, rows = tensor_core.ELEMENT_BYTES[a_type], 64 // WARPS
         parts.append(tensor_core.operand_ranges(a_descriptor, 64, k, width, a_major))
         for begin in range(0, 64, rows):
             own[begin // rows] = tensor_core.row_ranges(a_descriptor, 64, k, width, a_major, begin, begin + rows)
+        a = SharedMatrix(a_descriptor, 64, k, width, a_major)
     width = tensor_core.ELEMENT_BYTES[b_type]
     parts.append(tensor_core.operand_ranges(b_descriptor, n, k, width, b_major))
-    return OperandBytes(tuple(parts), _joined(parts), tuple(own))
+    b = SharedMatrix(b_descriptor, n, k, width, b_major)
+    return OperandBytes(tuple(parts), _joined(parts), tuple(own), (a, b))
 
 
 def _joined(footprints: list[Ranges]) -> Ranges:

@@ -196,7 +196,12 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             actor = TensorCoreActor(operation.number)
             read = operand_bytes(operation)
             rows = read.own_rows[warp.index % WARPS]
-            observe(WgmmaIssue(warp.actor, actor, accumulator_names, a_names, read.whole, instruction.span, rows))
+            observe(
+                WgmmaIssue(
+                    warp.actor, actor, accumulator_names, a_names, read.whole, instruction.span, rows, read.matrices,
+                    scale,
+                )
+            )  # fmt: skip
 
     return Control(act, converged=True)
 
