@@ -6,12 +6,15 @@ For several tiles, products are compiled with 2, 3, ... slots, one tile to a mul
 long that all but the turns is lost in it, each with every release distance that is possible. A turn's time, interleaved
 over all variants on random data in one process, is told beside the scheduled interval, both relative to the fewest of
 their tile: the clock of a GPU under load is not known well enough for more. What the schedule says is enough should be
-where the measured time stops falling.
+where the measured time stops falling. `--from FILE` times nothing and needs no GPU: it tells how far the distances that
+the compiler chooses today are from the best of that file's times.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -24,6 +27,7 @@ from bench.record import write
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
+    from tilewright.synth.wanted import Wanted
 
 _DEPTH, _SLICE = 16384, 64
 _TILES = (
@@ -60,10 +64,13 @@ class Variant:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=15, help="timed turns of each variant (default 15)")
     parser.add_argument("--tile", action="append", metavar="ROWSxCOLUMNSxCONSUMERS", help="a tile (default: eight)")
+    parser.add_argument("--from", dest="stored", type=Path, help="today's distances by the times of this result file")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the result file")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.stored:
+        return judge_again(arguments.stored)
     import torch
 
     torch.manual_seed(0)
@@ -100,6 +107,23 @@ class _Built:
     bundle: Bundle
 
 
+def _extents(tile: tuple[int, int, int]) -> dict[str, int]:
+    rows, columns = (count * extent for count, extent in zip(_GRID, tile, strict=False))
+    return {"M": rows, "N": columns, "K": _DEPTH}
+
+
+def _wish(tile: tuple[int, int, int], slots: int, distance: int | None) -> Wanted:
+    """distance: None for the compiler's choice."""
+    from tilewright.synth.wanted import Wanted
+
+    # Of two consumers that take tiles in turn, one has the only tile.
+    turns = tile[2] == 1 and tile[0] == _ROWS_IN_TURN
+    return Wanted(
+        tile[:2], slots, (1, 1), consumers=2 if turns else tile[2], depth=_SLICE, swapped=False, split=1, turns=turns,
+        release_distance=distance,
+    )  # fmt: skip
+
+
 def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | None:
     """None for more slots than there is memory, and for a distance that they do not allow."""
     from tilewright.base.error import TilewrightError
@@ -107,22 +131,11 @@ def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | No
     from tilewright.driver.kernels import matmul_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.synth.loop_schedule import LoopShape, schedule_of, slots_wanted
-    from tilewright.synth.wanted import Wanted
     from tilewright.targets import target
 
-    rows, columns = (count * extent for count, extent in zip(_GRID, tile, strict=False))
-    # Of two consumers that take tiles in turn, one has the only tile.
-    turns = tile[2] == 1 and tile[0] == _ROWS_IN_TURN
-    wish = Wanted(
-        tile[:2], slots, (1, 1), consumers=2 if turns else tile[2], depth=_SLICE, swapped=False, split=1, turns=turns,
-        release_distance=distance,
-    )  # fmt: skip
     try:
         compilation = compile_kernel(
-            matmul_kernel,
-            dims={"M": rows, "N": columns, "K": _DEPTH},
-            strides={"b": (1, _DEPTH)},
-            wanted=wish,
+            matmul_kernel, dims=_extents(tile), strides={"b": (1, _DEPTH)}, wanted=_wish(tile, slots, distance)
         )
     except TilewrightError:
         return None
@@ -143,7 +156,8 @@ def measure(torch: Any, tile: tuple[int, int, int], repeats: int) -> list[Varian
     variants = [(tile, slots, distance) for slots in _STAGES for distance in range(MOST + 1)]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         built = [each for each in pool.map(_build, *zip(*variants, strict=True)) if each is not None]
-    rows, columns = (count * extent for count, extent in zip(_GRID, tile, strict=False))
+    extents = _extents(tile)
+    rows, columns = extents["M"], extents["N"]
     options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
     a, b = torch.randn(rows, _DEPTH, **options), torch.randn(columns, _DEPTH, **options).t()
     out, wanted = torch.empty(rows, columns, **options), torch.mm(a, b)
@@ -170,3 +184,49 @@ def measure(torch: Any, tile: tuple[int, int, int], repeats: int) -> list[Varian
         )
         for each, values in zip(built, times, strict=True)
     ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- stored times
+
+
+def judge_again(path: Path) -> int:
+    """Print, for every tile and ring of a result file, how far its chosen distance is behind the best."""
+    times: dict[tuple[tuple[int, int, int], int], dict[int, float]] = {}
+    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        rows, columns, consumers = row["tile"]
+        times.setdefault(((rows, columns, consumers), row["slots"]), {})[row["distance"]] = row["nanoseconds"]
+    behind: list[float] = []
+    one_late: list[float] = []
+    for (tile, slots), found in times.items():
+        distance = chosen_distance(tile, slots)
+        best = min(found.values())
+        behind.append(found[distance] / best)
+        one_late.append(found.get(1, best) / best)
+        print(f"{tile}, {slots} slots: {distance} late, {behind[-1] - 1:.1%} behind the best")
+    print(
+        f"{len(behind)} rings: what is chosen is {_geometric(behind) - 1:.2%} behind the best in the geometric mean, "
+        f"{max(behind) - 1:.1%} at the most; one product late throughout {_geometric(one_late) - 1:.1%}"
+    )
+    return 0
+
+
+def chosen_distance(tile: tuple[int, int, int], slots: int) -> int:
+    """How many products late the compiler of today releases the slots of such a ring. Raises TilewrightError where it
+    takes none of them."""
+    from tilewright.base.element import Element
+    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.frontends.tile.trace import trace
+    from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.ir.tile_facts import the_program
+    from tilewright.synth.decide import decide
+    from tilewright.targets import target
+
+    kinds = {each.name: Element.BF16 for each in matmul_kernel.parameters}
+    program = the_program(trace(matmul_kernel, _extents(tile), kinds, {"b": (1, _DEPTH)}))
+    decisions = decide(program, target("sm_90a"), _wish(tile, slots, None))
+    assert isinstance(decisions, PipelineDecisions)
+    return decisions.release_distance
+
+
+def _geometric(ratios: list[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, ratios)))

@@ -42,8 +42,8 @@ made none more than 1.1 % faster, and some of few rows 3 to 6 % slower."""
 _LEAST_GAIN, _LEAST_GAIN_ALONE = 0.03, 0.06
 """For which a schedule with another release distance is preferred, with several consumers and with one: less is within
 what the graph leaves out, such as the clock, which rises where the tensor cores wait. Over the 40 tiles and rings of
-`python -m bench slots` the distances so chosen are within 0.4 % of the best in the geometric mean, where one product
-late throughout is 12.5 % behind."""
+`python -m bench slots` the distances so chosen are within 0.3 % of the best in the geometric mean, where one product
+late throughout is 12.5 % behind (`python -m bench slots --from bench/results/slots.json`)."""
 
 
 @dataclass(frozen=True, slots=True)
