@@ -7,10 +7,9 @@ Source: PTX ISA, bar. Checked by: tests/contract/test_stream_steps.py, test_team
 from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation
 
 from tilewright.base.element import Element
-from tilewright.contract.program import TARGET, integers
+from tilewright.contract.program import TARGET, integers, operations_of
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
@@ -36,11 +35,9 @@ def check_exchange_array(
     for use in value.uses:
         if not isinstance(use.operation, exchanges):
             walk.findings.doubt(f"uses {name}, by which CTAs exchange partial sums", use.operation)
-    for other in walk.kernel.op.walk():
-        if other is not array and isinstance(other, IRDLOperation):
-            seen = getattr(other, "buffer", None)
-            if isinstance(other, ac.GlobalOp | ac.TensorMapOp) and seen == array.buffer:
-                walk.findings.doubt(f"sees {name}, by which CTAs exchange partial sums", other)
+    for other in (*operations_of(walk.kernel, ac.GlobalOp), *operations_of(walk.kernel, ac.TensorMapOp)):
+        if other is not array and other.buffer == array.buffer:
+            walk.findings.doubt(f"sees {name}, by which CTAs exchange partial sums", other)
 
 
 def meet_as_units(walk: RoleWalk, op: Operation, first_barrier: int) -> None:

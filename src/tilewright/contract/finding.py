@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -23,8 +24,12 @@ Places = Callable[[Operation], Span]
 
 def ordinal_places(module: ModuleOp) -> Places:
     """Places by ordinal: the module is line 1 of file `<module>`, its first operation line 2, and so on."""
-    ordinals = {operation: number for number, operation in enumerate(module.walk(), start=1)}
-    return lambda operation: Span("<module>", ordinals.get(operation, 1), text=operation.name)
+
+    @lru_cache(maxsize=1)
+    def ordinals() -> dict[Operation, int]:
+        return {operation: number for number, operation in enumerate(module.walk(), start=1)}
+
+    return lambda operation: Span("<module>", ordinals().get(operation, 1), text=operation.name)
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element, parse_element
 from tilewright.contract.epilogue_steps import require_own_places, require_rows, take_fragment
 from tilewright.contract.finding import Findings
+from tilewright.contract.group_blocks import check_stored_blocks
 from tilewright.contract.program import integers
 from tilewright.contract.summary import GroupLoop, StorePlace
 from tilewright.contract.walk import RoleWalk
@@ -69,9 +70,10 @@ def enter_group_loop(walk: RoleWalk, op: ac.GroupLoop, atoms: tuple[str, ...]) -
 def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
     """All roles must go through the tiles of groups in one order, which one array decides."""
     orders: dict[str, tuple[object, ...]] = {}
-    for tiles in op.walk():
-        plain = isinstance(tiles, ac.TilesOp | ac.TurnTilesOp)
-        if plain and any(isinstance(other, ac.GroupLoop) for other in op.walk()):
+    operations = list(op.walk())
+    groups = any(isinstance(other, ac.GroupLoop) for other in operations)
+    for tiles in operations:
+        if groups and isinstance(tiles, ac.TilesOp | ac.TurnTilesOp):
             findings.doubt("goes through tiles of a matrix where another loop goes through tiles of groups", tiles)
         if not isinstance(tiles, ac.GroupLoop):
             continue
@@ -90,6 +92,7 @@ def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
 def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
     fragment, destination = take_fragment(walk, op, op.fragment), walk.global_of(op, op.destination)
     row, column, end = walk.indices(op, [op.row, op.column, op.row_end])
+    check_stored_blocks(walk, op, row)
     require_rows(walk, op, (op.buffer, op.unit))
     if destination is None:
         return

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import cast, get_args
+from typing import TypeVar, cast, get_args
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -142,6 +142,23 @@ class Kernel:
     declared: Mapping[SSAValue, Ring | Buffer | Map | ac.GlobalOp]
     exit_sync: Operation | None
     op: ac.KernelOp
+    by_class: Mapping[type[Operation], tuple[Operation, ...]]
+
+
+_Kind = TypeVar("_Kind", bound=Operation)
+
+
+def operations_of(kernel: Kernel, kind: type[_Kind]) -> tuple[_Kind, ...]:
+    """The kernel's operations of one class, wherever they stand, in order. Many rules ask, for each of many operations;
+    a walk over the kernel for each would take most of a proof's time."""
+    return cast("tuple[_Kind, ...]", kernel.by_class.get(kind, ()))
+
+
+def _by_class(op: ac.KernelOp) -> dict[type[Operation], tuple[Operation, ...]]:
+    found: dict[type[Operation], list[Operation]] = {}
+    for inner in op.walk():
+        found.setdefault(type(inner), []).append(inner)
+    return {kind: tuple(each) for kind, each in found.items()}
 
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
@@ -290,6 +307,7 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
         declared=declared,
         exit_sync=last if roles and isinstance(last, ac.ClusterSyncOp) else None,
         op=op,
+        by_class=_by_class(op),
     )
 
 

@@ -25,7 +25,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.claims import RingClaim
 from tilewright.contract.polynomial import Polynomial
-from tilewright.contract.program import TARGET, Kernel, Ring, integers, type_of
+from tilewright.contract.program import TARGET, Kernel, Ring, integers, operations_of, type_of
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.token import Cursor, Index, Settled, describe
 from tilewright.contract.walk import RoleWalk
@@ -192,7 +192,7 @@ def _parts(kernel: Kernel) -> int:
     """Of every tile's sum: as many as CTAs of the cluster, unless an operation says that there are fewer; 0, which fits
     no sum, where operations disagree or say that there are more."""
     ctas = kernel.cluster_ctas
-    stated = {op.parts.data for op in kernel.op.walk() if isinstance(op, SplitPartOp)}
+    stated = {op.parts.data for op in operations_of(kernel, SplitPartOp)}
     if not stated:
         return ctas
     return next(iter(stated)) if len(stated) == 1 and all(0 < each <= ctas for each in stated) else 0

@@ -29,7 +29,7 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element
 from tilewright.contract.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import Kernel, integers
+from tilewright.contract.program import Kernel, integers, operations_of
 from tilewright.contract.split_steps import kept_in_array, stored_place
 from tilewright.contract.stream_steps import ASSUMPTION
 from tilewright.contract.token import Index, Settled, describe
@@ -44,8 +44,8 @@ AFTER = "teams after "
 
 def check_teams(kernel: Kernel, findings: Findings) -> None:
     """Doubt what goes round tiles otherwise than as teams do."""
-    sums = [op for op in kernel.op.walk() if isinstance(op, TeamSumOp)]
-    afters = [op for op in kernel.op.walk() if isinstance(op, TeamAfterOp)]
+    sums = operations_of(kernel, TeamSumOp)
+    afters = operations_of(kernel, TeamAfterOp)
     if not sums and not afters:
         return
     first = (sums or afters)[0]
@@ -129,7 +129,7 @@ def finished_place(
 ) -> tuple[tuple[Index, ...], tuple[str, ...]]:
     """The first coordinates of a store, and the loops around it, of CTAs and teams that store inside the array; others'
     stores lie past its end and need not be told apart. shape: of the array, in the order of the coordinates."""
-    sums = [each for each in walk.kernel.op.walk() if isinstance(each, TeamSumOp)]
+    sums = operations_of(walk.kernel, TeamSumOp)
     if not sums:
         return stored_place(walk, op, origin, shape), walk.around
     atoms = [atom for atom in walk.around if any(AFTER + atom in dict(index.terms) for index in origin)]

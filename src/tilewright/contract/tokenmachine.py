@@ -483,12 +483,13 @@ class _Machine:
     def _finish(self, units: Sequence[_Unit]) -> None:
         while self.copies:
             self.land()
+        turning = {role.name for role in self.kernel.roles if _takes_turns(role)}
         for cta, states in enumerate(self.states):
             for name, state in states.items():
                 readers = [unit for unit in units if unit.cta == cta and unit.name in state.reads]
-                counts = {state.reads[unit.name] for unit in readers if not _takes_turns(unit.role)}
-                if any(_takes_turns(unit.role) for unit in readers):
-                    counts.add(sum(state.reads[unit.name] for unit in readers if _takes_turns(unit.role)))
+                counts = {state.reads[unit.name] for unit in readers if unit.role.name not in turning}
+                if any(unit.role.name in turning for unit in readers):
+                    counts.add(sum(state.reads[unit.name] for unit in readers if unit.role.name in turning))
                 counts = counts or {0}
                 if counts != {state.fills}:
                     self.log("CTA", f"ends; {state.fills} slots of ring {name} were filled and {max(counts)} read")
@@ -508,8 +509,9 @@ def _takes_turns(role: Role) -> bool:
 def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     """Values of the symbols to run at, smallest first."""
     stages = max((ring.stages for ring in kernel.rings.values()), default=1)
-    outer = {op.symbol.data for op in kernel.op.walk() if isinstance(op, _OverTiles)}
-    parts = {op.slices.data for op in kernel.op.walk() if isinstance(op, StreamPartOp | TurnStreamPartOp)}
+    operations = list(kernel.op.walk())
+    outer = {op.symbol.data for op in operations if isinstance(op, _OverTiles)}
+    parts = {op.slices.data for op in operations if isinstance(op, StreamPartOp | TurnStreamPartOp)}
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:

@@ -112,17 +112,19 @@ def _slots(op: Turns) -> str:
 
 def _enter(walk: RoleWalk, op: Turns) -> None:
     doubt = walk.findings.doubt
-    loops = [other for other in walk.role.op.walk() if isinstance(other, Turns)]
+    operations = list(walk.role.op.walk())
+    loops = [other for other in operations if isinstance(other, Turns)]
+    inside_loops = {inner for loop in loops for inner in loop.walk()}
     parts = [other for other in loops if isinstance(other, TurnStreamPartOp)]
     if walk.role.unit != "warpgroup128" or walk.role.count != UNITS:
         doubt(f"tiles are taken in turn by {walk.role.count} units of {walk.role.unit}, not two warpgroups", op)
     if walk.around or op.parent_op() is not walk.role.op:
         doubt("a loop over tiles in turn inside another loop", op)
     _check_barriers(walk, op)
-    for other in walk.role.op.walk():
+    for other in operations:
         if isinstance(other, Turns) and other is not op and (not parts or other.turns is not op.turns):
             doubt("a second loop over tiles in turn in one role", other)
-        inside = any(each.is_ancestor(other) for each in loops)
+        inside = other in inside_loops
         if isinstance(other, _ON_RINGS) and not inside:
             doubt("works on a ring outside the loop in which units take turns", other)
         if isinstance(other, ac.TilesOp | ac.GroupTilesOp | ac.ClusterReduceOp | ac.SplitIndexOp) and inside:
