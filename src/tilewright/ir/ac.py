@@ -415,10 +415,13 @@ class WgmmaIssueOp(IRDLOperation):
 
     No accumulator operand means that the first step overwrites (scale-d 0). A's rows for warpgroup w begin at
     `a_instance_bytes * w`. Strides in bytes: leading and stride offsets of the matrix descriptors, the advance
-    from one 16-deep step to the next, and from one 64-row block to the next.
+    from one 16-deep step to the next, and from one 64-row block to the next. within_group: 1 if blocks that begin at or
+    past the end of the group, whose tiles the loop around goes through, may be left out; what stands for them in the
+    accumulator is then anything.
     """
 
     name = "ac.wgmma.issue"
+    within_group = opt_prop_def(IntAttr)
     m = prop_def(IntAttr)
     n = prop_def(IntAttr)
     steps = prop_def(IntAttr)
@@ -483,9 +486,10 @@ class ClusterReduceOp(IRDLOperation):
     The ring has one slot, and so has the buffer that it guards: room for the parts of this CTA's columns from each CTA,
     or from the other one of two (`ac_split.contributions`).
     Each unit waits until its cursor's slot is empty in every CTA, that is, until all units of the cluster have released
-    this CTA's empty barrier; writes every part into the buffer of the CTA that it belongs to; its threads meet on named
-    barrier `first_barrier` + unit, and one arrives on the full barrier of every CTA; it waits for its own CTA's full
-    barrier, reads and sums, meets again, and arrives on the empty barrier of every CTA. Writes are released, and waits
+    this CTA's empty barrier; announces on its own CTA's full barrier what will come for it, which is the arrival that
+    this barrier counts; writes every part into the buffer of the CTA that it belongs to, whose full barrier counts the
+    bytes; waits for its own CTA's full barrier, reads and sums; its threads meet on named barrier `first_barrier` +
+    unit, and one arrives on the empty barrier of every CTA. Writes and arrivals are released, and waits
     acquire, at cluster scope. Every unit of the role in every CTA of the cluster takes part.
     """
 

@@ -22,6 +22,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
+    BLOCK_ROWS,
     ROWS_BYTES,
     RUN_BYTES,
     GroupDecision,
@@ -168,6 +169,8 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     tiles = _tiles(sizes, tile_m, tile_n)
     part, slices = (tile_m // consumers, tile_n * count), math.ceil(sizes.depth / depth)
     promotion = choose_promotion(dot, (rows, columns), part, slices, consumer) if promoted else (1, 1)
+    # Where the tensor core promotes slot by slot, what a block left out would add is not known to be a number.
+    ends_blocks = int(tile_m > BLOCK_ROWS and not promoted)
     return PipelineDecisions(
         rows,
         columns,
@@ -204,7 +207,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         spill_slots=wanted.spill_slots,
         partials=promotion[0],
         promoted=int(promoted),
-        grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted)),),
+        grouping=(GroupDecision(grouping.group, grouping.bounds, pitch, _in_vectors(program, wanted), ends_blocks),),
     )
 
 
