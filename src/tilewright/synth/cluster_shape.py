@@ -5,6 +5,9 @@ Checked by: tests/synth/test_decide.py.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from tilewright.base.error import TilewrightError
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.tile_shape import TileShape
@@ -35,3 +38,16 @@ def choose_cluster(
         "requests for the same lines are joined without multicast"
     )
     return (1, 1)
+
+
+def taken_by_clusters(
+    rates: Rates, tile: tuple[int, int], tiles: tuple[int, int], cluster: tuple[int, int]
+) -> tuple[Rates, tuple[int, int], tuple[int, int]]:
+    """What the order of tiles is chosen by where a cluster's CTAs take neighbouring tiles: how many clusters there are,
+    how large what a cluster takes is, and how many times the result holds that.
+
+    tile: rows, columns; tiles: how many of them along each.
+    """
+    (m, n), clusters = cluster, rates.multiprocessors // (cluster[0] * cluster[1])
+    each = replace(rates, multiprocessors=clusters)
+    return each, (m * tile[0], n * tile[1]), (math.ceil(tiles[0] / m), math.ceil(tiles[1] / n))

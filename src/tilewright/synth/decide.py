@@ -36,7 +36,7 @@ from tilewright.synth.accumulation import promoted_depth, require_promotable
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
-from tilewright.synth.cluster_shape import choose_cluster
+from tilewright.synth.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.expression_order import choose_order
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
@@ -276,7 +276,7 @@ def _fit(
     memory = with_turns(memory, bool(wanted.turns), target)
     tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
     tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
-    order, group = choose_tile_order(rates, (tile_m, tile_n), (tiles_m, tiles_n), wanted)
+    order, group = choose_tile_order(*taken_by_clusters(rates, (tile_m, tile_n), (tiles_m, tiles_n), cluster), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
     clusters = (
         math.ceil(tiles_m / cluster[0]) * math.ceil(tiles_n / cluster[1]) * program.extents.get(batch, 1) * shape.teams
