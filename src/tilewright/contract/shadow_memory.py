@@ -95,12 +95,14 @@ History = tuple[Record | None, tuple[Record, ...]]
 
 @dataclass(slots=True)
 class Histories:
-    """Histories by number; 0 is the empty one."""
+    """Histories by number; 0 is the empty one. unwritten: by number, 1 where there is no write."""
 
     table: list[History] = field(default_factory=lambda: [(None, ())])
+    unwritten: bytearray = field(default_factory=lambda: bytearray(b"\x01"))
 
     def add(self, history: History) -> int:
         self.table.append(history)
+        self.unwritten.append(history[0] is None)
         return len(self.table) - 1
 
 
@@ -232,13 +234,12 @@ class ShadowMemory:
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
         found: list[tuple[int, int]] = []
+        unwritten = np.frombuffer(bytes(self.histories.unwritten), np.bool_)
         for segment, part in self._split(ranges):
             segment.cells(part)  # granules are then fine enough, and there
             step = segment.granule_bytes
             for begin, end in part:
-                numbers = segment.numbers[(begin - segment.base) // step : (end - segment.base) // step]
-                kinds, inverse = np.unique(numbers, return_inverse=True)
-                fresh = np.array([self.histories.table[int(kind)][0] is None for kind in kinds])[inverse]
+                fresh = unwritten[segment.numbers[(begin - segment.base) // step : (end - segment.base) // step]]
                 edges = np.flatnonzero(np.diff(fresh, prepend=False, append=False))
                 found.extend(
                     (begin + int(low) * step, begin + int(high) * step)
@@ -278,9 +279,11 @@ class ShadowMemory:
         if uniform:
             segment.numbers[cells] = self._with_read(first, record, found)
             return
-        each = numbers.tolist()
-        renewed = {number: self._with_read(number, record, found) for number in sorted(set(each))}
-        segment.numbers[cells] = [renewed[number] for number in each]
+        kinds = sorted(set(numbers.tolist()))
+        renewed = np.zeros(kinds[-1] + 1, np.int32)
+        for number in kinds:
+            renewed[number] = self._with_read(number, record, found)
+        segment.numbers[cells] = renewed[numbers]
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]

@@ -157,13 +157,14 @@ def _of_kernel(module: Module, kernel: Kernel, launch: Launch, turned: frozenset
     if not stores:
         return []
     found: list[StagedStore] = []
-    reading: _Reading | None = None
+    reading = _reading(forms)
     begin = 0
     for at in stores:
         name = ""
         verdict: AddressVerdict
         try:
-            reading = reading or _Reading(forms, active_threads(forms), _accumulators(forms.text))
+            if isinstance(reading, str):
+                raise _Undecided(reading)
             name, described = _map_of(kernel, launch, forms.text, items[at])
             verdict = _judge(reading, launch, described.map, begin, at, turned=described.buffer in turned)
         except _Undecided as error:
@@ -171,6 +172,14 @@ def _of_kernel(module: Module, kernel: Kernel, launch: Launch, turned: frozenset
         found.append(StagedStore(launch.entry, name, items[at].span, verdict))
         begin = at + 1
     return found
+
+
+def _reading(forms: ThreadForms) -> _Reading | str:
+    """The kernel, or why it can't be read."""
+    try:
+        return _Reading(forms, active_threads(forms), _accumulators(forms.text))
+    except _Undecided as error:
+        return str(error)
 
 
 def _is_bulk_store(item: Instruction) -> bool:
