@@ -16,7 +16,6 @@ Some of cublasLt's algorithms for odd strides do not return, so a case is measur
 from __future__ import annotations
 
 import argparse
-import importlib
 import multiprocessing
 import statistics
 import time
@@ -27,9 +26,9 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal, cast
 
 from bench import suite
-from bench.cublaslt import Watch
+from bench.cublaslt import Calling, Watch
 from bench.device_state import Sampler
-from bench.endable import READY, Calling, Endable
+from bench.endable import answer
 from bench.gemm_suites import Product, Wishes
 from bench.interleaved import Contender, captured, replay_milliseconds, sets_for
 from bench.parts import add_part_argument, part_name, share
@@ -174,16 +173,8 @@ def run(arguments: argparse.Namespace) -> int:
         return suite.repeat(part_name("cliffs", arguments.part), "cliffs", arguments)
     if "triton" in (arguments.peer or NAMES):
         _warm_triton(cases, arguments.jobs)
-    rows: list[dict[str, object]] = []
     begin = time.perf_counter()
-    print(suite.heading(), flush=True)
-    process = Endable(serve, arguments)
-    try:
-        for case in cases:
-            rows.append(process.measured(case))
-            print(suite.line_of(rows[-1]), flush=True)
-    finally:
-        process.close()
+    rows = suite.rows_of(cases, serve, arguments)
     return suite.finish(
         part_name("cliffs", arguments.part), "cliffs", rows, arguments.results, time.perf_counter() - begin
     )
@@ -237,22 +228,12 @@ def matrix(torch: Any, rows: int, columns: int, view: View, dtype: Any) -> Any:
 
 def serve(connection: Connection, arguments: argparse.Namespace) -> None:
     """Measure what the connection asks for, as `bench.endable` says. The places are those of cublasLt's list."""
-    torch: Any = importlib.import_module("torch")
-    warm = torch.ones(256, 256, device="cuda", dtype=torch.bfloat16)
-    torch.mm(warm, warm)
-    sampler = Sampler()
-    torch.cuda.synchronize()
-    connection.send(READY)
-    while True:
-        try:
-            case, stopped = connection.recv()
-        except EOFError:
-            return
-        torch.manual_seed(0)
-        calling = Watch(stopped, lambda place, seconds: connection.send(Calling(place, seconds)))
-        row = measure(torch, case, arguments, tuple(arguments.peer or NAMES), sampler, calling)
-        torch.cuda.empty_cache()
-        connection.send(row)
+    torch, sampler = suite.made_ready(), Sampler()
+
+    def measured(case: Case, stopped: frozenset[int], calling: Calling) -> dict[str, object]:
+        return measure(torch, case, arguments, tuple(arguments.peer or NAMES), sampler, Watch(stopped, calling))
+
+    answer(connection, measured)
 
 
 def measure(
@@ -264,6 +245,7 @@ def measure(
     watch: Watch,
 ) -> dict[str, object]:
     """One case's row. watch: told of cublasLt's calls."""
+    torch.cuda.empty_cache()
     row: dict[str, object] = {
         "case": case.name,
         "shape": [case.m, case.n, case.k],

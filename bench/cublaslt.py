@@ -6,12 +6,12 @@ for as its column-major transpose: cublasLt's A is our b, its B our a. Everythin
 workspace, every reduction scheme, up to 32 algorithms. Source: cuBLAS documentation, section "Using the cublasLt API";
 values of the enumerations from `cublasLt.h` of CUDA 13.
 
-Of odd strides the list holds algorithms that take thousands of times as long as its best, or do not return, and a
-kernel that runs cannot be stopped. So each is called first on a corner of the same matrices (`corner_extents`: the same
-pointers, rows apart and remainders, a few tiles), and one that takes far longer there than the quickest did is not
-called on the whole. Before each is called, whoever can end this process may be told (`Watch`). Tuning may also be given
-a number of seconds, after which what is left of the list, in the heuristics' order, is not tried. What was tried, and
-how long that took, is in the contender's notes.
+The lists hold algorithms that, of odd strides, take thousands of times as long as the best, and some that do not
+return; and a kernel that runs cannot be stopped. So each is called first on a corner of the same matrices
+(`corner_extents`: the same pointers, rows apart and remainders, a few tiles), and one that takes far longer there than
+the quickest did is not called on the whole. Before each is called, whoever can end this process may be told (`Watch`).
+Tuning may also be given a number of seconds, after which what is left of the list, in the heuristics' order, is not
+tried. What was tried, and how long that took, is in the contender's notes.
 Not handled: batches, epilogues.
 """
 
@@ -74,14 +74,17 @@ class DidNotReturn(CublasError):
     """An algorithm that is known not to return."""
 
 
+Calling = Callable[[int | None, float], object]
+"""Told, before an algorithm is called, its place and the longest that it, and what follows, may take; and None, where
+cublasLt is not called from then on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who can end this process. stopped: places of algorithms for which it was ended before, not to be called again;
-    calling: told, before an algorithm is called, its place and the longest that it, and what follows, may take; and
-    None, where cublasLt is not called from then on."""
+    """Who can end this process. stopped: places of algorithms for which it was ended before, not to be called again."""
 
     stopped: frozenset[int]
-    calling: Callable[[int | None, float], object]
+    calling: Calling
 
 
 class _Algorithm(ctypes.Structure):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-READY = "ready"
+_READY = "ready"
 _STARTING_SECONDS = 120.0
 _BUILDING_SECONDS = 60.0
 _SPARES = 2
@@ -29,8 +29,22 @@ class Calling:
 
 
 Serve = Callable[[Connection, Any], None]
-"""What a process does with its end of a pipe, and what it was given: it sends READY; then, for each (case, places to
-leave out) that it receives, any number of `Calling` and at last a row, a dictionary."""
+"""What a process does with its end of a pipe, and what it was given: it makes itself ready and calls `answer`."""
+
+
+Measure = Callable[[Any, frozenset[int], Callable[[int | None, float], object]], dict[str, Any]]
+"""Of (a case, places to leave out, what to tell before something is called that may not return): the row."""
+
+
+def answer(connection: Connection, measure: Measure) -> None:
+    """Say that this process is ready, and measure what it is asked for until nobody asks any more."""
+    connection.send(_READY)
+    while True:
+        try:
+            case, stopped = connection.recv()
+        except EOFError:
+            return
+        connection.send(measure(case, stopped, lambda place, seconds: connection.send(Calling(place, seconds))))
 
 
 class Endable:

@@ -143,7 +143,8 @@ def _cublaslt(
     fast, name = product.accumulation == "fast", _accumulating("cublasLt", product)
     return [
         best(
-            torch, arrays.pairs, output, sets=sets, scales=scales, fast_accumulation=fast, name=name, seconds=seconds
+            torch, arrays.pairs, output, sets=sets, scales=scales, fast_accumulation=fast, name=name, seconds=seconds,
+            watch=watch,
         )
     ]  # fmt: skip
 

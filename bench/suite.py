@@ -1,7 +1,8 @@
 """Products measured against every peer: `python -m bench gemm`, `skinny`, `fp8` and TritonBench's lists.
 
-One process; for each product every implementation is built and tuned on the very arrays, timed in turns with the
-others (`bench.interleaved`), and compared with float64 on random, large and NaN-carrying inputs (`bench.accuracy`).
+One process, which is ended and begun again where an algorithm of cublasLt's does not return (`bench.endable`); for each
+product every implementation is built and tuned on the very arrays, timed in turns with the others
+(`bench.interleaved`), and compared with float64 on random, large and NaN-carrying inputs (`bench.accuracy`).
 A row says: times, ratios to each peer with quartiles, the best peer, errors, the kernels in each graph by name, clock,
 power and temperature. Nothing is dropped: a product that the compiler refuses is a row with its words.
 
@@ -12,6 +13,7 @@ power and temperature. Nothing is dropped: a product that the compiler refuses i
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
@@ -19,11 +21,14 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
 from bench.accuracy import KINDS, errors_of, fill
+from bench.cublaslt import Calling, Watch
 from bench.device_state import Sampler
+from bench.endable import Endable, Serve, answer
 from bench.gemm_suites import SUITES, TARGETS, Dtype, Product
 from bench.interleaved import Contender, Race, race, sets_for
 from bench.parts import add_part_argument, part_name, share
@@ -87,22 +92,46 @@ def run(arguments: argparse.Namespace) -> int:
     name = part_name(arguments.suite + ("-warm" if arguments.warm else ""), arguments.part)
     if arguments.processes > 1:
         return repeat(name, arguments.suite, arguments)
-    import torch
-
-    torch.manual_seed(0)
-    wanted = tuple(arguments.peer or NAMES)
-    if "triton" in wanted:
+    if "triton" in (arguments.peer or NAMES):
         _precompile_triton(arguments, products)
-    sampler = Sampler()
-    rows: list[dict[str, object]] = []
     begin = time.perf_counter()
-    print(heading(), flush=True)
-    for product in products:
-        row = measure(torch, product, arguments, wanted, sampler)
-        rows.append(row)
-        print(line_of(row), flush=True)
-        torch.cuda.empty_cache()
+    rows = rows_of(products, serve, arguments)
     return finish(name, arguments.suite, rows, arguments.results, time.perf_counter() - begin)
+
+
+def rows_of(cases: Sequence[object], serve: Serve, arguments: argparse.Namespace) -> list[dict[str, object]]:
+    """A row of each case, printed as they come, from a process that measures."""
+    rows: list[dict[str, object]] = []
+    print(heading(), flush=True)
+    process = Endable(serve, arguments)
+    try:
+        for case in cases:
+            rows.append(process.measured(case))
+            print(line_of(rows[-1]), flush=True)
+    finally:
+        process.close()
+    return rows
+
+
+def made_ready() -> Any:
+    """PyTorch, loaded, with its library of products."""
+    torch: Any = importlib.import_module("torch")
+    torch.manual_seed(0)
+    warm = torch.ones(256, 256, device="cuda", dtype=torch.bfloat16)
+    torch.mm(warm, warm)
+    torch.cuda.synchronize()
+    return torch
+
+
+def serve(connection: Connection, arguments: argparse.Namespace) -> None:
+    """Measure what the connection asks for, as `bench.endable` says. The places are those of cublasLt's list."""
+    torch, sampler = made_ready(), Sampler()
+
+    def measured(product: Product, stopped: frozenset[int], calling: Calling) -> dict[str, object]:
+        wanted = tuple(arguments.peer or NAMES)
+        return measure(torch, product, arguments, wanted, sampler, Watch(stopped, calling))
+
+    answer(connection, measured)
 
 
 def _precompile_triton(arguments: argparse.Namespace, products: Sequence[Product]) -> None:
@@ -190,9 +219,15 @@ def our_inputs(product: Product, arrays: Arrays, place: int) -> tuple[Any, ...]:
 
 
 def measure(
-    torch: Any, product: Product, arguments: argparse.Namespace, wanted: Sequence[str], sampler: Sampler
+    torch: Any,
+    product: Product,
+    arguments: argparse.Namespace,
+    wanted: Sequence[str],
+    sampler: Sampler,
+    watch: Watch | None = None,
 ) -> dict[str, object]:
-    """One product's row."""
+    """One product's row. watch: told of cublasLt's calls."""
+    torch.cuda.empty_cache()
     size = 2 if product.scaling == "none" else 1
     sets = sets_for(size * (product.m * product.k + product.k * product.n), warm=arguments.warm)
     arrays = arrays_of(torch, product, sets)
@@ -205,7 +240,7 @@ def measure(
         "b": "(N, K) row-major" if product.transposed else "(K, N) row-major",
     }
     ours = ours_of(torch, product, arrays, arguments.kernels, sets)
-    contenders, absent = peers_of(torch, product, arrays, sets=sets, wanted=wanted)
+    contenders, absent = peers_of(torch, product, arrays, sets=sets, wanted=wanted, watch=watch)
     exact: Callable[[], Any] = lambda: exact_product(torch, product, arrays)  # noqa: E731
     matrices = arrays.pairs[0]
     if isinstance(ours, Refused):

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import Any
 
 import pytest
-from bench.endable import READY, Calling, Endable
+from bench.endable import Endable, answer
 
 SILENT, ENDS, LAST = 1, 2, 4
 
 
 def serve(connection: Connection, given: object) -> None:
     """Calls the places 0 to 4 in order; a case is what becomes of some of them."""
-    connection.send(READY)
-    while True:
-        case, stopped = connection.recv()
+
+    def measure(case: str, stopped: frozenset[int], calling: Callable[[int | None, float], object]) -> dict[str, Any]:
         if case == "ends before":
-            return
+            sys.exit(0)
         called = [place for place in range(LAST + 1) if place not in stopped]
         for place in called:
-            connection.send(Calling(place, 0.5))
+            calling(place, 0.5)
             if case == "hard" and place == SILENT:
                 time.sleep(60)
             if case == "hard" and place == ENDS:
-                return
-        connection.send({"case": case, "given": given, "called": called})
+                sys.exit(0)
+        return {"case": case, "given": given, "called": called}
+
+    answer(connection, measure)
 
 
 def test_processes_are_ended_and_replaced() -> None:
