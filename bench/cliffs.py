@@ -275,7 +275,7 @@ def measure(
     )  # fmt: skip
     row |= suite.raced(
         torch, [ours, *peers], absent, pairs[0], lambda: pairs[0][0].double() @ pairs[0][1].double(),
-        product.operations, sets, arguments, sampler,
+        product.operations, sets, arguments, sampler, watch,
     )  # fmt: skip
     batch = int(cast("int", row["calls"]))
     row["launch_microseconds"] = {

@@ -50,8 +50,10 @@ MOST_STOPPED = 2
 """So many algorithms of a list that do not return are met before the rest is given up."""
 CALL_SECONDS = 2.0
 """The longest that an algorithm's first calls may take, loading it included."""
+FIRST_SECONDS = 10.0
+"""The longest that a contender's first calls in a race may take."""
 RACE_SECONDS = 40.0
-"""The longest that the chosen one's race may take, with the tuning of other peers before it and comparisons after."""
+"""The longest that the tuning of other peers may take, and a race's turns, and comparisons of answers."""
 _COMPUTE_32F = 68
 _R_32F = 0
 _TYPES = {"bfloat16": 14, "float16": 2, "float32": 0, "float8_e4m3fn": 28, "float8_e5m2": 29}
@@ -390,7 +392,7 @@ def best(
     }
     if fast_accumulation:
         notes["accumulation"] = "fast"
-    watch.calling(place, RACE_SECONDS)
+    watch.calling(None, RACE_SECONDS)
     return Contender(name, chosen.call, output, notes)
 
 

@@ -161,11 +161,27 @@ def calls_for(milliseconds: float, sets: int) -> int:
     return min(MOST_CALLS, max(sets, -(-wanted // sets) * sets))
 
 
-def race(torch: Any, contenders: Sequence[Contender], *, sets: int, turns: int, sampler: Sampler | None = None) -> Race:
-    """Time all contenders in turns. Every graph has the same number of calls over the same input sets."""
-    fastest = min(single_milliseconds(torch, each.call, sets) for each in contenders)
-    batch = calls_for(fastest, sets)
-    graphs = {each.name: captured(torch, each.call, batch, keep=True) for each in contenders}
+def race(
+    torch: Any,
+    contenders: Sequence[Contender],
+    *,
+    sets: int,
+    turns: int,
+    sampler: Sampler | None = None,
+    calling: Callable[[Contender], object] = lambda contender: None,
+) -> Race:
+    """Time all contenders in turns. Every graph has the same number of calls over the same input sets. calling: told of
+    each contender before its first calls, and before a graph of it runs first."""
+    singles: list[float] = []
+    for each in contenders:
+        calling(each)
+        singles.append(single_milliseconds(torch, each.call, sets))
+    batch = calls_for(min(singles), sets)
+    graphs: dict[str, Any] = {}
+    for each in contenders:
+        calling(each)
+        graphs[each.name] = captured(torch, each.call, batch, keep=True)
+        torch.cuda.synchronize()
     kernels = {name: list(dict.fromkeys(kernel_names(graph))) for name, graph in graphs.items()}
     names = list(graphs)
     times: dict[str, list[float]] = {name: [] for name in names}

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bench.accuracy import KINDS, errors_of, fill
-from bench.cublaslt import Calling, Watch
+from bench.cublaslt import FIRST_SECONDS, RACE_SECONDS, Calling, Watch
 from bench.device_state import Sampler
 from bench.endable import Endable, Serve, answer
 from bench.gemm_suites import SUITES, TARGETS, Dtype, Product
@@ -247,7 +247,7 @@ def measure(
         row["refused"] = ours.message
     else:
         contenders = [ours, *contenders]
-    return row | raced(torch, contenders, absent, matrices, exact, product.operations, sets, arguments, sampler)
+    return row | raced(torch, contenders, absent, matrices, exact, product.operations, sets, arguments, sampler, watch)
 
 
 def raced(
@@ -260,11 +260,21 @@ def raced(
     sets: int,
     arguments: argparse.Namespace,
     sampler: Sampler,
+    watch: Watch | None = None,
 ) -> dict[str, object]:
-    """Times, ratios and errors of contenders, ours first (if it is there), as a part of a row."""
+    """Times, ratios and errors of contenders, ours first (if it is there), as a part of a row. watch: told of
+    cublasLt's calls."""
     if not contenders:
         return {"absent": {each.name: each.why for each in absent}}
-    result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler)
+
+    def calling(contender: Contender) -> None:
+        if watch is not None:
+            place = cast("int", contender.notes["chosen"]) if contender.name.startswith("cublasLt") else None
+            watch.calling(place, FIRST_SECONDS)
+
+    result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler, calling=calling)
+    if watch is not None:
+        watch.calling(None, RACE_SECONDS)
     errors = {} if arguments.no_accuracy else errors_of(torch, contenders, matrices, exact, KINDS)
     return summarised(result, contenders, absent, errors, operations)
 
