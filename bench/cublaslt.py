@@ -21,7 +21,7 @@ import ctypes
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from typing import Any
 
 from bench.interleaved import (
     LOADING_MILLISECONDS,
+    LONG_MILLISECONDS,
     NEAR,
     NEAR_MILLISECONDS,
     SLOW,
@@ -355,11 +356,13 @@ def best(
     found = tried_in_order(len(offered), timer, seconds=seconds, clock=time.perf_counter)
     batch = max(2, min(sets, 8))
     timed: list[tuple[float, int, Candidate]] = []
-    for place in found.worthy:
-        # Some return when called alone, and do not when called in a row.
-        watch.calling(place, CALL_SECONDS)
-        graph = captured(torch, offered[place].call, batch)
-        milliseconds = min(replay_milliseconds(torch, graph) for _ in range(3)) / batch
+    for place, once in found.worthy.items():
+        milliseconds = once
+        if once < LONG_MILLISECONDS:
+            # Some return when called alone, and do not when called in a row.
+            watch.calling(place, CALL_SECONDS)
+            graph = captured(torch, offered[place].call, batch)
+            milliseconds = min(replay_milliseconds(torch, graph) for _ in range(3)) / batch
         timed.append((milliseconds, place, offered[place]))
     if not timed:
         raise CublasError(f"cublasLt offers no algorithm that runs: {sorted(set(found.refusals))}")
@@ -398,11 +401,11 @@ def best(
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of calling a list's algorithms once. worthy: places of those worth timing; tried: how many were called
-    at all; slow_on_the_corner: how many of them on the corner alone; stopped: places of those that did not return;
-    refusals: cublasLt's words."""
+    """What came of calling a list's algorithms once. worthy: milliseconds of those worth timing, by place; tried: how
+    many were called at all; slow_on_the_corner: how many of them on the corner alone; stopped: places of those that did
+    not return; refusals: cublasLt's words."""
 
-    worthy: tuple[int, ...]
+    worthy: Mapping[int, float]
     tried: int
     slow_on_the_corner: int
     stopped: tuple[int, ...]
@@ -441,5 +444,5 @@ def tried_in_order(count: int, timer: Timer, *, seconds: float, clock: Callable[
             stopped.append(place)
         except CublasError as error:
             refusals.append(str(error))
-    worthy = tuple(place for place, taken in times.items() if taken <= NEAR * fastest + NEAR_MILLISECONDS)
+    worthy = {place: taken for place, taken in times.items() if taken <= NEAR * fastest + NEAR_MILLISECONDS}
     return Tried(worthy, tried, slow, tuple(stopped), tuple(refusals))

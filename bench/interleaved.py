@@ -37,6 +37,8 @@ NEAR = 1.5
 NEAR_MILLISECONDS = 0.2
 """Of a peer's tuning are timed those whose single call takes at most so many times the best's and, for launching, so
 much longer."""
+LONG_MILLISECONDS = 4.0
+"""In a peer's tuning, calls that take so long are compared by single ones, launched by the host."""
 LOADING_MILLISECONDS = 50.0
 """What a first call may take beside its kernel: loading it."""
 

@@ -35,27 +35,27 @@ def tried(times: Times, *, seconds: float = math.inf) -> tuple[Tried, list[tuple
 
 def test_what_is_slow_on_the_corner_is_not_called_on_the_whole() -> None:
     found, calls = tried([(0.01, 1.0), (3.0, 7000.0), (0.02, 0.9)])
-    assert found == Tried((0, 2), 3, 1, (), ())
+    assert found == Tried({0: 1.0, 2: 0.9}, 3, 1, (), ())
     assert (1, True) not in calls
 
 
 def test_what_is_far_slower_on_the_whole_is_not_timed_and_a_refusal_is_kept() -> None:
     found, _ = tried([(0.01, 4.0), (0.01, math.inf), (math.inf, 1.0), (0.01, 1.6), (0.01, 2.0)])
-    assert found == Tried((2, 3), 5, 0, (), ("refused",))
+    assert found == Tried({2: 1.0, 3: 1.6}, 5, 0, (), ("refused",))
 
 
 def test_after_few_that_do_not_return_the_rest_is_left_out() -> None:
     silent = (0.01, math.nan)
     found, calls = tried([(0.01, 1.0), silent, (math.nan, 1.0), (0.01, 0.5)])
-    assert found == Tried((0,), 3, 0, (1, 2), ()) and (3, False) not in calls
-    assert tried([silent, (0.01, 0.5)])[0] == Tried((1,), 2, 0, (0,), ())
+    assert found == Tried({0: 1.0}, 3, 0, (1, 2), ()) and (3, False) not in calls
+    assert tried([silent, (0.01, 0.5)])[0] == Tried({1: 0.5}, 2, 0, (0,), ())
 
 
 def test_tuning_ends_in_time_and_the_first_is_tried_in_any_case() -> None:
     times = [(0.01, 100.0)] * 32
     found, _ = tried(times, seconds=1.0)
     assert found.tried == len(found.worthy) == 5
-    assert tried(times, seconds=0.0)[0].worthy == (0,)
+    assert tried(times, seconds=0.0)[0].worthy == {0: 100.0}
 
 
 @given(*[st.integers(1, 1 << 17)] * 3)
