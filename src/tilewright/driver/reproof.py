@@ -2,12 +2,14 @@
 events.
 
 The seam for foreign PTX: `contract.replay` judges any text; here it is given the claims of the typestate proof
-besides. What is run is a small instance of the same decisions, whose text is shown to be the large one but for extents.
+besides. What is run is a small instance of the same decisions, whose text is shown to be the large one but for extents;
+where a kernel copies operands first, each of the two kernels is run in an instance of its own (`small_copies`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from tilewright.contract.typestate import protocol_claims
 from tilewright.contract.unwritten import unwritten_buffers
 from tilewright.driver.collector import collector_paused
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
+from tilewright.driver.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
 from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.driver.small_text import read_beside
 from tilewright.driver.whole_results import results_in_groups, unwritten_results, whole_results
@@ -32,7 +35,7 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
-from tilewright.lower.tile_to_ac import lower_program
+from tilewright.lower.tile_to_ac import lower_copies, lower_program
 from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
 
 _READINGS = Readings(grid_wait=Level.ERROR)
@@ -47,24 +50,62 @@ def reprove(
 
     A text that is not the small instance's but for extents is refuted.
     """
-    instance = small_instance(program)
+    large = large or read(ptx, f"<{name}.ptx>")
+    if not copies_apart(the_program(program)):
+        return _judge_instance(program, small_instance(program), large, ptx, target, name, seeds)
+    copied = _judge_copies(program, copies_instance(program), large, target, name, seeds)
+    if not isinstance(copied, Proven):
+        return copied
+    product = _judge_instance(program, small_instance(program), large, ptx, target, name, seeds)
+    if not isinstance(product, Proven):
+        return product
+    assumptions = tuple(dict.fromkeys((*copied.assumptions, *product.assumptions)))
+    return Proven(product.scope, assumptions, (*copied.claims, *product.claims))
+
+
+def _judge_instance(
+    program: ModuleOp, instance: ModuleOp, large: Module, ptx: str, target: str, name: str, seeds: tuple[int, ...]
+) -> Verdict:
+    """Of the product, or of the only kernel; what copies its operands first, if something does, has done so."""
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     small_text = lower_to_ptx(list(modules.values()), target)
-    large = large or read(ptx, f"<{name}.ptx>")
     small = read_beside(large, ptx, small_text, f"<{name}.small.ptx>")
     difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(instance)))
     if difference:
-        finding = Diagnostic(
-            "LV090", "text-is-not-the-proven-text", f"the text differs from its small instance: {difference}"
-        )
-        return Refuted((finding,))
+        return _another_text(difference)
+    plan, held = launch_plan(lowered), frozenset[str]()
+    if copies_apart(the_program(instance)):
+        copying, product = plan.launches
+        plan, held = replace(plan, launches=(product,)), copied_workspaces(the_program(instance))
+        del modules[copying.entry]
     # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
     claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
     claims = at_these_sizes(instance, claims)
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
-    return replay_plan(small, launch_plan(lowered), claims, seeds, limits, whole, kept)
+    return replay_plan(small, plan, claims, seeds, limits, whole, kept, held)
+
+
+def _judge_copies(
+    program: ModuleOp, instance: ModuleOp, large: Module, target: str, name: str, seeds: tuple[int, ...]
+) -> Verdict:
+    """Of the kernel that copies operands first: it must write every element of its workspaces."""
+    lowered = lower_copies(the_program(instance))
+    plan = launch_plan(lowered)
+    (kernel,), (launch,) = lowered.kernels, plan.launches
+    small = read(lower_to_ptx([kernel.module], target), f"<{name}.copies.ptx>")
+    copying = replace(large, kernels=tuple(each for each in large.kernels if each.name == launch.entry))
+    difference = same_but_for_extents(copying, small, immediate_pairs(the_program(program), the_program(instance)))
+    if difference:
+        return _another_text(difference)
+    claims = {launch.entry: protocol_claims(kernel.module, boundaries=False)[0]}
+    return replay_plan(small, plan, claims, seeds, whole=copied_workspaces(the_program(instance)))
+
+
+def _another_text(difference: str) -> Refuted:
+    message = f"the text differs from its small instance: {difference}"
+    return Refuted((Diagnostic("LV090", "text-is-not-the-proven-text", message),))
 
 
 def replay_plan(
@@ -75,9 +116,11 @@ def replay_plan(
     contents: Mapping[str, NDArray[np.uint8]] | None = None,
     whole: frozenset[str] = frozenset(),
     kept: Mapping[str, NDArray[np.bool_]] | None = None,
+    held: frozenset[str] = frozenset(),
 ) -> Verdict:
     """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`. whole:
-    results of which every element must be written; kept: those of which some must be, and which.
+    results of which every element must be written; kept: those of which some must be, and which; held: workspaces of
+    which every element has been written when the first launch begins.
 
     At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
     only moved. Where one of them would decide something, all launches are run again with all values.
@@ -86,9 +129,9 @@ def replay_plan(
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
     with collector_paused():
         try:
-            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up), whole, kept or {})
+            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up), whole, kept or {}, held)
         except ValueNeeded:
-            return _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {})
+            return _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held)
 
 
 def _replay_plan(
@@ -100,6 +143,7 @@ def _replay_plan(
     dropped: DroppedValues | None,
     whole: frozenset[str],
     kept: Mapping[str, NDArray[np.bool_]],
+    held: frozenset[str],
 ) -> Verdict:
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
@@ -113,6 +157,7 @@ def _replay_plan(
     lines: list[str] = []
     assumptions: list[str] = []
     unwritten = unwritten_buffers(plan)
+    unwritten.ranges |= {buffer.name: outside_elements(buffer) for buffer in plan.buffers if buffer.name in held}
     for launch in plan.launches:
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,

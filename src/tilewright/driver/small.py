@@ -12,7 +12,8 @@ Since the lowering turns extents into immediates only, the small text is the lar
 pair that differs must be a pair of the same quantity: an extent, a number of tiles, a bound. `same_but_for_extents`
 checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
 
-Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`. What is
+Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`; the kernel
+that copies operands first has an instance of its own (`small_copies`). What is
 left to trust: that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares
 of a curve (`ir.tile_order`) whose side is more than 4, and of bands of tiles after the first, which the small instance
 computes but does not choose (tests/lower/test_raster.py enumerates it). Which tiles and slices are loaded is a matter
@@ -80,7 +81,7 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
                 axes = grid_axes(program)
                 found = {axis: min(extent, 2) for axis, extent in extents.items()}
                 for at, tiles in ((each.stored_axis, each.warps // 2 + 1), (each.loaded_axis, 2)):
-                    found[axes[at]] = _reduced(extents[axes[at]], each.side, tiles)
+                    found[axes[at]] = reduced_extent(extents[axes[at]], each.side, tiles)
             return found
         case PipelineDecisions():
             return extents | _pipeline_extents(decisions, extents)
@@ -96,8 +97,8 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
             d.rows: min(extents[d.rows], small_rows(d.tile_m)),
             # Consumers that take turns take two each, in each of two CTAs.
-            d.columns: _reduced(extents[d.columns], d.tile_n, 2 if d.turns or slices < 2 * d.stages - 1 else 1),
-            d.contracted: _reduced(extents[d.contracted], d.tile_k, slices),
+            d.columns: reduced_extent(extents[d.columns], d.tile_n, 2 if d.turns or slices < 2 * d.stages - 1 else 1),
+            d.contracted: reduced_extent(extents[d.contracted], d.tile_k, slices),
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
     if d.teams > 1:
@@ -141,10 +142,12 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))
     return {
         **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
-        d.rows: _reduced(extents[d.rows], d.tile_m, down * d.cluster_m),
-        d.columns: _reduced(extents[d.columns], d.tile_n, across * d.cluster_n),
+        d.rows: reduced_extent(extents[d.rows], d.tile_m, down * d.cluster_m),
+        d.columns: reduced_extent(extents[d.columns], d.tile_n, across * d.cluster_n),
         # As many copies of the loop's body are left over as in the large text.
-        d.contracted: _reduced(extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)),
+        d.contracted: reduced_extent(
+            extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)
+        ),
     }
 
 
@@ -152,8 +155,8 @@ def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
     return -(-extents[d.rows] // d.tile_m) * -(-extents[d.columns] // d.tile_n)
 
 
-def _reduced(extent: int, size: int, tiles: int) -> int:
-    """At most `tiles` tiles of `size`, the last one as full as the original's last one."""
+def reduced_extent(extent: int, size: int, tiles: int) -> int:
+    """At most `tiles` tiles of `size`, the last one as full as the one that `extent` ends with."""
     if extent <= size * tiles:
         return extent
     return size * (tiles - 1) + (extent % size or size)
@@ -163,11 +166,12 @@ CTAS_OF_TEAMS = 3
 """Clusters of an instance whose tiles teams share: two tiles' shares then fall to different ones."""
 
 
-def small_instance(module: ModuleOp) -> ModuleOp:
-    """A copy of a decided program with small extents and the same decisions."""
+def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> ModuleOp:
+    """A copy of a decided program with small extents and the same decisions. found: the extents, if they are not those
+    of `small_extents`."""
     copy = module.clone()
     program = the_program(copy)
-    found = small_extents(program)
+    found = found or small_extents(program)
     extents = {axis: derived_extent(axis, found) for axis in found}
     program.properties["axes"] = DictionaryAttr({axis: IntegerAttr(size, i64) for axis, size in extents.items()})
     before = decisions_of(program.attributes["decisions"])

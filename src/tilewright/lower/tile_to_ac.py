@@ -169,24 +169,34 @@ def _workspace(program: tile.ProgramOp, fill: _Fill) -> Buffer:
     return Buffer(operand.buffer, element, (*operand.map.dims[2:], *shape), (*strides, 1), "workspace")
 
 
-def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:
-    kernels: list[LoweredKernel] = []
-    arrays = list(buffers(program))
+def lower_copies(program: tile.ProgramOp) -> LoweredProgram:
+    """Of a decided program with dot, the kernel that copies operands first, if there is one, and its arrays."""
+    decisions = decisions_of(program.attributes["decisions"])
+    assert isinstance(decisions, PipelineDecisions), "only operands of a dot are copied first"
+    fills = _fills(program, decisions)
+    if not fills:
+        return LoweredProgram((), buffers(program))
+    kernel, workspaces = _materialize(program, decisions, fills)
+    return LoweredProgram((kernel,), (*buffers(program), *workspaces))
+
+
+def _fills(program: tile.ProgramOp, decisions: PipelineDecisions) -> list[_Fill]:
     products = dots(program)
     operands = [(decisions.a, products[0], decisions.rows)]
     operands += [
         (operand, dot, decisions.columns)
         for operand, dot in zip((decisions.b, *decisions.more_b), products, strict=True)
     ]
-    fills = [
+    return [
         _Fill(operand, dot.left if operand.side == "left" else dot.right, (outer, decisions.contracted))
         for operand, dot, outer in operands
         if operand.materialized
     ]
-    if fills:
-        kernel, workspaces = _materialize(program, decisions, fills)
-        kernels.append(kernel)
-        arrays += workspaces
+
+
+def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:
+    copies = lower_copies(program)
+    kernels, arrays = list(copies.kernels), list(copies.buffers)
     arrays += (*stream_workspaces(program, decisions), *team_workspaces(program, decisions))
     kernels.append(LoweredKernel(program.sym_name.data, pipeline_kernel(program, decisions)))
     return LoweredProgram(tuple(kernels), tuple(arrays))
