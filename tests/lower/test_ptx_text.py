@@ -35,7 +35,7 @@ def test_head_and_registers(cube):
     filecheck(
         cube.ptx,
         """
-CHECK:      .version 8.0
+CHECK:      .version 8.1
 CHECK-NEXT: .target sm_90a
 CHECK:      .extern .shared .align 1024 .b8 dynamic_smem[];
 CHECK:      .visible .entry matmul(
@@ -249,7 +249,7 @@ def test_clusters_multicast_and_release_in_both_ctas():
         """
 CHECK:      .explicitcluster
 CHECK-NEXT: .reqnctapercluster 2, 1, 1
-CHECK:      barrier.cluster.arrive.release;
+CHECK:      barrier.cluster.arrive.relaxed;
 CHECK-NEXT: barrier.cluster.wait.acquire;
 CHECK:      // role producer
 CHECK:      mbarrier.try_wait.parity.shared::cta.b64

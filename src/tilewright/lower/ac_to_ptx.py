@@ -36,6 +36,7 @@ from tilewright.ir.decisions import transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.array_part import lower_part
 from tilewright.lower.async_copy import lower_async_copy
+from tilewright.lower.cluster_sync import lower_cluster_sync
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_stage_write
@@ -224,8 +225,7 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
         case ac.CtaSyncOp():
             text.emit("bar.sync", 0)
         case ac.ClusterSyncOp():
-            text.emit("barrier.cluster.arrive.release")
-            text.emit("barrier.cluster.wait.acquire")
+            lower_cluster_sync(text, op)
         case ac.PrefetchOp():
             lower_prefetch(lowering, op, ac.kernel_of(op))
         case ac.GridWaitOp():
