@@ -40,15 +40,6 @@ def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["B
 
 
 @tw.kernel
-def in_groups(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
-    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[g, k, j])
-    y[i, j] = acc
-
-
-@tw.kernel
 def scaled(
     a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], of_a: tw.Tensor["M"], of_b: tw.Tensor["N"],
     c: tw.Tensor["M", "N"],
@@ -97,7 +88,7 @@ KINDS = {
     "copied first": Kind(matmul_kernel, {"M": 256, "N": 256, "K": 131}, TILE),
     "computed": Kind(kernels.operand_expression, SHORT, Wanted(tile=(64, 64), stages=2, computed="workspace")),
     "batch": Kind(batched, {"B": 3, **SHORT}, TILE),
-    "groups": Kind(in_groups, {"T": 512, "G": 8, "K": 256, "N": 512}, TILE, {"ends": Element.S32}),
+    "groups": Kind(kernels.consecutive, {"T": 512, "G": 8, "K": 256, "N": 512}, TILE, {"ends": Element.S32}),
     "scaled": Kind(scaled, SHORT, Wanted(tile=(64, 64), stages=2), E4M3, {"b": (256, 1)}),
     "elementwise": Kind(kernels.elementwise, {"M": 512, "N": 520}),
     "turned copy": Kind(turned, {"M": 512, "N": 520}),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.end_to_end.kernels import consecutive
 from xdsl.dialects.builtin import ModuleOp
 
 import tilewright.frontends.tile.language as tw
@@ -25,15 +26,6 @@ from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
-
-
-@tw.kernel
-def consecutive(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
-    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[g, k, j])
-    y[i, j] = acc
 
 
 @tw.kernel

@@ -1,5 +1,5 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-"""Tile programs that the end-to-end tests compile."""
+"""Tile programs that tests compile: those of the end-to-end tests, and what others have in common."""
 
 import tilewright as tw
 
@@ -48,3 +48,13 @@ def operand_expression(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Ten
 def elementwise(x: tw.Tensor["M", "N"], y: tw.Tensor["N"], z: tw.Tensor["M", "N"]):
     i, j = tw.grid("M", "N")
     z[i, j] = tw.silu(x[i + 1, j]) + y[j] / 3.0
+
+
+@tw.kernel
+def consecutive(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
+    """Groups of rows that follow each other, each times a matrix of its own."""
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, k, j])
+    y[i, j] = acc

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_programs import Lowered, instructions, lower, random_inputs, reference, run
+from tests.end_to_end.kernels import consecutive
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
@@ -15,15 +16,6 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.typestate import verify
 from tilewright.driver.compile import compile_kernel
 from tilewright.synth.decide import Wanted
-
-
-@tw.kernel
-def consecutive(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
-    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[g, k, j])
-    y[i, j] = acc
 
 
 @tw.kernel
