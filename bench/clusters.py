@@ -61,6 +61,22 @@ class Tile:
 
 _LARGE = (Tile(128, 256, turns=False), Tile(256, 128, turns=False), Tile(128, 128, turns=True))
 _SMALL = (Tile(128, 64, turns=False), Tile(128, 96, turns=False), Tile(128, 128, turns=False), *_LARGE)
+_ROWS = (64, 128)
+_WEIGHTS = (
+    ("Llama 3 8B, attention out", 4096, 4096),
+    ("Llama 3 8B, gate", 14336, 4096),
+    ("Llama 3 8B, QKV", 6144, 4096),
+    ("DeepSeek V3, QKV down", 2112, 7168),
+    ("Llama 3 70B, attention out", 8192, 8192),
+)
+_THIN = {
+    (rows, n): (Tile(rows, columns, turns=False, consumers=rows // 64, swapped=False),)
+    for rows in _ROWS
+    for _, n, _ in _WEIGHTS
+    # One tile for each multiprocessor.
+    for columns in ((-(-n // 132) + 7) // 8 * 8,)
+}
+"""Few rows, which all CTAs fetch: tiles of all of them, that pairs along N share."""
 CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     *((Product(f"square {side}", side, side, side), _SMALL) for side in (1024, 1152, 1536, 2048)),
     (Product("square 4096", 4096, 4096, 4096), _LARGE),
@@ -70,7 +86,7 @@ CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     (Product("Qwen 2.5 32B, gate or up", 2048, 27648, 5120), _LARGE),
     (Product("DeepSeek V3, shared expert down", 4096, 7168, 2048), _LARGE),
     (Product("square 12288", 12288, 12288, 12288), _LARGE),
-    (Product("Llama 3 8B, gate and up, 128 tokens", 128, 28672, 4096), _SMALL[:3]),
+    *((Product(f"{name}, {rows} rows", rows, n, k), _THIN[rows, n]) for rows in _ROWS for name, n, k in _WEIGHTS),
     (Product("DeepSeek V3, 8 bits", 4096, 7168, 16384, "e4m3", scaling="tensor"), ()),
     (Product("DeepSeek V3, 8 bits, fast", 4096, 7168, 16384, "e4m3", scaling="row", accumulation="fast"), ()),
     (Product("DeepSeek V3, blocks of 8 bits", 4096, 7168, 16384, "e4m3", scaling="block"), ()),
@@ -112,7 +128,14 @@ def variants_of(product: Product, tiles: Sequence[Tile]) -> dict[str, Product]:
     own = Tile(decided.tile_m, decided.tile_n, bool(decided.turns), decided.consumers, bool(decided.swapped))
     named = {CHOSEN: product}
     for tile in dict.fromkeys((own, *(each for each in tiles if each.words != own.words))):
+        across = (product.n, product.m) if tile.swapped else (product.m, product.n)
         for cluster in CLUSTERS:
+            if any(
+                ctas > 1 and extent <= size
+                for ctas, extent, size in zip(cluster, across, (tile.rows, tile.columns), strict=True)
+            ):
+                # The second CTA of each pair would have nothing of the result.
+                continue
             wishes: dict[str, object] = {
                 "tile": (tile.rows, tile.columns),
                 "consumers": tile.consumers,
