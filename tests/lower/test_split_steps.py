@@ -24,9 +24,9 @@ def the(module: ModuleOp, kind: type, name: str = ""):
     )
 
 
-def fewer_arrivals(side: str) -> Callable[[ModuleOp], None]:
+def arrivals(side: str, count: int) -> Callable[[ModuleOp], None]:
     def edit(module: ModuleOp) -> None:
-        the(module, ac.RingOp, "partial_sums").properties[f"{side}_arrivals"] = IntAttr(1)
+        the(module, ac.RingOp, "partial_sums").properties[f"{side}_arrivals"] = IntAttr(count)
 
     return edit
 
@@ -96,8 +96,8 @@ def test_as_lowered_it_is_proven(product):
 @pytest.mark.parametrize(
     ("edit", "kind", "word"),
     [
-        (fewer_arrivals("full"), Refuted, "MB008"),
-        (fewer_arrivals("empty"), Refuted, "MB009"),
+        (arrivals("full", 2), Refuted, "MB008"),
+        (arrivals("empty", 1), Refuted, "MB009"),
         (less_room, Refuted, "AL004"),
         (no_exit_synchronization, Refuted, "CL001"),
         (no_synchronization_before, Refuted, "CL004"),

@@ -10,7 +10,7 @@ Checked by: tests/contract/test_typestate.py; the comparison with a run is the c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.contract.polynomial import Polynomial
 
@@ -22,7 +22,8 @@ class RingClaim:
     full_addresses and empty_addresses: byte offsets in dynamic shared memory, one per stage. full_arrivals and
     empty_arrivals: arrivals that complete one phase, from all CTAs of the cluster. transaction_bytes: bytes that each
     phase of a full barrier expects and receives. fills: slots filled in the CTA's life. slot_ranges: for each stage,
-    the half-open byte ranges that its copies write.
+    the half-open byte ranges that its copies write. receivers: how many of a cluster's CTAs, the first along z, are
+    sent anything at all (None: each).
     """
 
     name: str
@@ -34,6 +35,13 @@ class RingClaim:
     transaction_bytes: int
     fills: Polynomial
     slot_ranges: tuple[tuple[tuple[int, int], ...], ...]
+    receivers: int | None = None
+
+    def of_rank(self, rank: int) -> RingClaim:
+        """What is claimed of the CTA at that place along z of its cluster."""
+        if self.receivers is None or rank < self.receivers:
+            return self
+        return replace(self, transaction_bytes=0, slot_ranges=((),) * self.stages)
 
     def phases(self, stage: int, symbols: Mapping[str, int]) -> int:
         """Phases that full[stage], and empty[stage] alike, complete in the CTA's life."""

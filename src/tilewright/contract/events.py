@@ -173,8 +173,11 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
             continue
         most_tiles = max(most_tiles, tiles)
         own = {**symbols, _TILES: tiles} if _TILES in symbols else symbols
+        # CTAs are numbered along z last, along which a grid is as long as its clusters.
+        rank = number // max(1, ctas // claims.cluster_ctas)
         for ring in claims.rings:
-            found.extend(f"{where}: ring {ring.name}: {line}" for line in _ring(cta, ring, shift, own))
+            lines = _ring(cta, ring.of_rank(rank), shift, own)
+            found.extend(f"{where}: ring {ring.name}: {line}" for line in lines)
         for turns in claims.turns:
             found.extend(f"{where}: {line}" for line in _turns(cta, turns, shift, own))
         found.extend(f"{where}: {line}" for line in (*_stores(cta, claims, own), *_roles(cta, claims)))

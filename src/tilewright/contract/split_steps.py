@@ -1,9 +1,10 @@
 """May the CTAs of a cluster add up their accumulators here: does everyone take part, in order, with nothing held?
 
 `ac.cluster.reduce` is a rendezvous of one role's units in all CTAs of a cluster. What has to be shown of it:
-- It has a ring and a buffer of its own, of one slot, with an arrival from each unit of each CTA on either side, and
-  room for what they bring. Then the protocol that the operation stands for is closed: a unit writes a part when all
-  units of the cluster have released the slot, and reads when all have written; each unit's n-th use is at position n.
+- It has a ring and a buffer of its own, of one slot, and room for what all bring. The empty side counts an arrival from
+  each unit of each CTA, the full side one from each unit of its own CTA, which announces what comes for it. Then the
+  protocol that the operation stands for is closed: a unit writes a part when all units of the cluster have released the
+  slot, and reads when all that was announced has come; each unit's n-th use is at position n.
 - Every CTA of the cluster makes it equally often: all loops around it are those of tiles, which a cluster's CTAs take
   together, or of symbols.
 - A CTA that gets no part of the sum, where there are fewer parts than CTAs, stores nothing: the rows of its stores lie
@@ -25,7 +26,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.claims import RingClaim
 from tilewright.contract.polynomial import Polynomial
-from tilewright.contract.program import TARGET, Kernel, Ring, integers, operations_of, type_of
+from tilewright.contract.program import TARGET, Buffer, Kernel, Ring, integers, operations_of, type_of
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.token import Cursor, Index, Settled, describe
 from tilewright.contract.walk import RoleWalk
@@ -112,13 +113,15 @@ def _check_participants(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | Non
     walk.state.bulk_unit = walk.state.bulk_issuer
     if ring is None:
         return
-    wanted = units * kernel.cluster_ctas
-    for side, count in (("full", ring.full_arrivals), ("empty", ring.empty_arrivals)):
+    for side, count, wanted in (
+        ("full", ring.full_arrivals, units),
+        ("empty", ring.empty_arrivals, units * kernel.cluster_ctas),
+    ):
         if count != wanted:
             walk.report(
                 "MB008" if side == "full" else "MB009",
                 op,
-                f"{side} barriers of ring {ring.name} count {count} arrivals; {wanted} units of the cluster arrive",
+                f"{side} barriers of ring {ring.name} count {count} arrivals; {wanted} units arrive",
                 against=ring.op,
             )
     if ring.stages != 1:
@@ -229,19 +232,27 @@ def kept_in_array(origin: tuple[Index, ...], shape: Sequence[int], atom: str, va
 
 
 def meeting_claims(kernel: Kernel, summaries: Sequence[RoleSummary]) -> tuple[RingClaim, ...]:
-    """What a run of the text must show of each ring of a rendezvous: phases without bytes, once a use."""
-    return tuple(
-        RingClaim(
-            name=ring.name,
-            stages=1,
-            full_addresses=(ring.address,),
-            empty_addresses=(ring.address + TARGET.limit("mbarrier.bytes"),),
-            full_arrivals=ring.full_arrivals,
-            empty_arrivals=ring.empty_arrivals,
-            transaction_bytes=0,
-            fills=summary.total(f"reduce:{ring.name}"),
-            slot_ranges=((),),
-        )
-        for summary in summaries
-        for ring in (kernel.rings[name] for name in summary.reductions)
-    )
+    """What a run of the text must show of each ring of a rendezvous: in every phase the slot's bytes, and nothing where
+    there is no part for a CTA."""
+    claims: list[RingClaim] = []
+    parts = _parts(kernel)
+    for summary in summaries:
+        for name, op in summary.reductions.items():
+            ring, buffer = kernel.rings[name], kernel.declared.get(op.buffer)
+            if isinstance(buffer, Buffer):
+                slot = (buffer.address, buffer.address + buffer.slot_bytes)
+                claims.append(
+                    RingClaim(
+                        name=name,
+                        stages=1,
+                        full_addresses=(ring.address,),
+                        empty_addresses=(ring.address + TARGET.limit("mbarrier.bytes"),),
+                        full_arrivals=ring.full_arrivals,
+                        empty_arrivals=ring.empty_arrivals,
+                        transaction_bytes=buffer.slot_bytes,
+                        fills=summary.total(f"reduce:{name}"),
+                        slot_ranges=((slot,),),
+                        receivers=parts if parts < kernel.cluster_ctas else None,
+                    )
+                )
+    return tuple(claims)

@@ -95,7 +95,7 @@ class RoleSummary:
     named_barriers: dict[int, dict[int, Operation]] = field(default_factory=dict[int, "dict[int, Operation]"])
     reads_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
     writes_global: dict[str, Operation] = field(default_factory=dict[str, Operation])
-    reductions: dict[str, Operation] = field(default_factory=dict[str, Operation])
+    reductions: dict[str, ac.ClusterReduceOp] = field(default_factory=dict[str, ac.ClusterReduceOp])
     group_loops: dict[str, GroupLoop] = field(default_factory=dict[str, GroupLoop])
     turns: tuple[Ring, Polynomial] | None = None
     tile_loops: dict[Operation, tuple[str, ...]] = field(default_factory=dict[Operation, "tuple[str, ...]"])

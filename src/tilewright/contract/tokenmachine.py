@@ -246,18 +246,20 @@ class _Unit:
         self.machine.arrive(self._turn(op.turns, 1 - self.number), self, op, "the other's barrier of turns", "MB009")
 
     def _reduce(self, op: ac.ClusterReduceOp) -> _Blocked:
-        """A rendezvous: wait for the empty slot, tell every CTA that it is written, wait, tell every CTA that it is
-        read."""
+        """A rendezvous: wait for the empty slot, announce what comes, write to every CTA, wait, tell every CTA that it
+        is read."""
         machine, ring, position = self.machine, self.machine.ring(op.ring), self._position(op.cursor)
         stage, phase = position % ring.stages, position // ring.stages & 1
-        for side, parity, code in (("empty", phase ^ 1, "MB008"), ("full", phase, "MB009")):
+        for side, parity in (("empty", phase ^ 1), ("full", phase)):
             own = machine.states[self.cta][ring.name]
             barrier = own.empty[stage] if side == "empty" else own.full[stage]
             machine.log(self.name, f"waits for parity {parity} of {side}[{stage}] of ring {ring.name}")
             while not barrier.passes(parity):
                 yield barrier, parity, op
-            for cta in range(len(machine.states)):
-                machine.meet(self, cta, ring.name, stage, side, op, code)
+            if side == "empty":
+                machine.exchange(self, ring.name, stage, op)
+            else:
+                machine.leave(self, ring.name, stage, op)
         self.env[op.following] = position + 1
 
     def _position(self, value: SSAValue) -> int:
@@ -399,12 +401,23 @@ class _Machine:
             self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
             self.arrive(state.empty[stage], unit, op, f"empty[{stage}]", "MB009")
 
-    def meet(self, unit: _Unit, cta: int, ring: str, stage: int, side: str, op: Operation, code: str) -> None:
-        """Arrive on the other side's barrier of a rendezvous in a CTA."""
-        state = self.states[cta][ring]
-        barrier, name = (state.full[stage], "full") if side == "empty" else (state.empty[stage], "empty")
-        self.log(unit.name, f"arrives on {name}[{stage}] of ring {ring}" + self._in(cta))
-        self.arrive(barrier, unit, op, f"{name}[{stage}]", code)
+    def exchange(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
+        """Announce one share from each CTA, and write a share into each: bytes are counted in shares."""
+        own = self.states[unit.cta][ring].full[stage]
+        self.log(unit.name, f"arrives on full[{stage}] of ring {ring} and announces {len(self.states)} shares")
+        own.tx += len(self.states)
+        self.arrive(own, unit, op, f"full[{stage}]", "MB008")
+        for cta, states in enumerate(self.states):
+            self.log(unit.name, f"writes its share of ring {ring}" + self._in(cta))
+            barrier = states[ring].full[stage]
+            barrier.tx -= 1
+            barrier.settle()
+
+    def leave(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
+        """Arrive on every CTA's empty barrier of a rendezvous."""
+        for cta, states in enumerate(self.states):
+            self.log(unit.name, f"arrives on empty[{stage}] of ring {ring}" + self._in(cta))
+            self.arrive(states[ring].empty[stage], unit, op, f"empty[{stage}]", "MB009")
 
     def issue_turns(self, unit: _Unit) -> list[IssueTurns]:
         """Of each unit of a unit's role, in its CTA."""

@@ -84,7 +84,7 @@ from tilewright.lower.tensor_core import lower_wgmma_issue
 from tilewright.lower.transpose import lower_transpose
 from tilewright.lower.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 
-PTX_VERSION = "8.0"
+PTX_VERSION = "8.1"
 
 
 def the_kernel(module: ModuleOp) -> ac.KernelOp:

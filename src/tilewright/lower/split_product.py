@@ -50,14 +50,13 @@ def declare_meeting(build: Build, d: PipelineDecisions, address: int, barriers: 
     """None where no axis is split. address, barriers: bytes into shared memory."""
     if d.split == 1:
         return None
-    arrivals = IntAttr(d.split * d.consumers)
     ring = build.value(
         ac.RingOp.create(
             properties={
                 "sym_name": RING,
                 "stages": IntAttr(1),
-                "full_arrivals": arrivals,
-                "empty_arrivals": arrivals,
+                "full_arrivals": IntAttr(d.consumers),
+                "empty_arrivals": IntAttr(d.split * d.consumers),
                 "address": IntAttr(barriers),
             },
             result_types=[ac.RingType(RING, IntAttr(1))],

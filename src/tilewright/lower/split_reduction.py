@@ -2,24 +2,27 @@
 
 Each thread writes the values of every part of the columns into the CTA that the part belongs to, sixteen bytes at a
 time and neighbouring threads side by side, so that neither writes nor reads meet in a bank; the slot has room for one
-contribution from each CTA. Sums are taken in the order of ranks, so that they are the same in every run. Thread p of a
-unit tells CTA p, once all threads of the unit have written (or read): the named barrier orders them before it, and a
-release at cluster scope is cumulative. Of two CTAs each keeps its own part in registers.
+contribution from each CTA. The writes are st.async: each tells the mbarrier beside its destination of its bytes, so
+that nobody meets or arrives for them; each unit of the CTA that they come to has announced its share of them. Sums are
+taken in the order of ranks, so that they are the same in every run. When they are read, the unit's threads meet, and
+thread p tells CTA p that its slot is free. Of two CTAs each keeps its own part in registers.
 
 The edges, by the ISA's memory model, from a value written by thread t of CTA c to its reader t' of CTA d:
-- t's st.shared::cluster comes before its bar.sync, which orders it before thread d of the unit of c goes on;
-- that thread's arrival at d's barrier is a release at cluster scope, the wait of t' an acquire at cluster scope: each
-  scope includes the other thread, so the two synchronize. Causality order is transitive, whatever the scopes of its
-  parts, so that the store comes before the load; one round of the barrier counts one such arrival from each CTA.
-- Back: loads of d come before its own bar.sync and its arrivals at the barriers "empty", and each CTA waits for those
-  of all CTAs before it writes again. The slots are used for nothing else, so that the first round waits for nobody; the
-  parity goes on by one with each tile. Peers have begun (the cluster's barrier after the inits) and have not ended (the
-  one at the end).
-Every one of these is judged again on the text, where scopes count (`contract.hearsay`). compute-sanitizer's racecheck
-reports the store and the load as a hazard all the same, as it does, from run to run, in the smallest program in which
-one thread arrives for all of its CTA after a barrier, and not where each arrives for itself (`bench.probes.racecheck`).
+- The write of an st.async comes before its complete_tx, which has the semantics of a release at cluster scope; the wait
+  of t' is an acquire at cluster scope. A phase ends when every unit of d has announced its bytes and all have come, so
+  that it ends with all writes of the round. Bytes that come before they are announced are counted in the same phase:
+  the announcements are its arrivals.
+- Back: loads of d come before a proxy fence (the ISA does not say in which proxy an st.async writes; the checker takes
+  it for the async one, which asks for more), its bar.sync and its arrivals at the barriers "empty". These release at
+  cluster scope, which is cumulative, and each CTA waits for those of all before it writes again, so that no byte comes
+  to a phase before its own. The slots are used for nothing else, so that the first round waits for nobody; the parity
+  goes on by one with each tile. Peers have begun (the cluster's barrier after the inits) and have not ended (the one at
+  the end).
+Every one of these is judged again on the text, where scopes count (`contract.hearsay`). The exchange takes seven tenths
+of the time of one by plain stores and an arrival for all of a CTA's, in which compute-sanitizer's racecheck, besides,
+sees hazards (`bench.probes.racecheck`).
 
-Source: PTX ISA, mapa, st.shared::cluster, mbarrier.arrive, memory consistency model (causality order). Checked by:
+Source: PTX ISA, mapa, st.async, mbarrier.arrive, memory consistency model (causality order). Checked by:
 tests/lower/test_split_product.py.
 """
 
@@ -64,23 +67,21 @@ def lower_cluster_reduce(lowering: Lowering, op: ac.ClusterReduceOp) -> None:
     rank = text.into("b32", "mov.u32", "%cluster_ctarank")
     source_bytes = units * quads * _QUAD_BYTES
     parts = [_quads(accumulator, cta * columns // 2, columns // 2) for cta in range(count)]
+    # Where there are fewer parts than CTAs, nobody writes anything for those past the first.
+    guard = text.into("pred", "setp.lt.u32", rank, count) if count < ctas else ""
+    _announce(lowering, full, contributions(ctas, count) * quads * _QUAD_BYTES, guard)
     if (ctas, count) == (_PAIR, _PAIR):
         # A sum of two is the same in either order, so each keeps its own part and gives the other's away.
         first = text.into("pred", "setp.eq.u32", rank, 0)
         given, kept = _chosen(text, parts[1], parts[0], first), _chosen(text, parts[0], parts[1], first)
-        remote = text.into("b32", "mapa.shared::cluster.u32", own, text.into("b32", "xor.b32", rank, 1))
-        _write(text, remote, given)
-        _meet_and_tell(lowering, op, unit, full)
+        _send(text, own, full, text.into("b32", "xor.b32", rank, 1), given)
         _wait(text, full, cursor.parity)
         sums = [_added(text, _loaded(text, own, number * _QUAD_BYTES), quad) for number, quad in enumerate(kept)]
     else:
         mine = text.into("b32", "mad.lo.u32", rank, source_bytes, own)
         for cta, part in enumerate(parts):
-            _write(text, text.into("b32", "mapa.shared::cluster.u32", mine, cta), part)
-        _meet_and_tell(lowering, op, unit, full)
+            _send(text, mine, full, cta, part)
         _wait(text, full, cursor.parity)
-        # Where there are fewer parts than CTAs, nobody has written anything for those past the first.
-        guard = text.into("pred", "setp.lt.u32", rank, count) if count < ctas else ""
         sums = [_sum(text, own, number * _QUAD_BYTES, source_bytes, ctas, guard) for number in range(quads)]
     _meet_and_tell(lowering, op, unit, empty)
     flat = [value for quad in sums for value in quad]
@@ -114,10 +115,22 @@ def _chosen(text: Text, yes: list[tuple[str, ...]], no: list[tuple[str, ...]], w
     ]
 
 
-def _write(text: Text, address: str, part: list[tuple[str, ...]]) -> None:
+def _announce(lowering: Lowering, full: str, unit_bytes: int, guard: str) -> None:
+    """One thread of each unit expects what comes for its unit. guard: predicate without which nothing comes."""
+    text = lowering.text
+    expected = text.into("b32", "selp.b32", unit_bytes, 0, guard) if guard else unit_bytes
+    opcode = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
+    text.emit(opcode, "_", f"[{full}]", expected, guard=lowering.is_first_thread)
+
+
+def _send(text: Text, to: str, barrier: str, rank: str | int, part: list[tuple[str, ...]]) -> None:
+    """Write a part to an address of a CTA, each quad with its bytes told to that CTA's barrier."""
+    address = text.into("b32", "mapa.shared::cluster.u32", to, rank)
+    told = text.into("b32", "mapa.shared::cluster.u32", barrier, rank)
     for number, quad in enumerate(part):
         registers = "{" + ", ".join(quad) + "}"
-        text.emit("st.shared::cluster.v4.f32", f"[{address}+{number * _QUAD_BYTES}]", registers)
+        opcode = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"
+        text.emit(opcode, f"[{address}+{number * _QUAD_BYTES}]", registers, f"[{told}]")
 
 
 def _loaded(text: Text, address: str, offset: int, guard: str = "") -> list[str]:
@@ -140,8 +153,9 @@ def _sum(text: Text, address: str, offset: int, source_bytes: int, ctas: int, gu
 
 
 def _meet_and_tell(lowering: Lowering, op: ac.ClusterReduceOp, unit: str, barrier: str) -> None:
-    """All of the unit's threads have come here; then thread p arrives on CTA p's barrier."""
+    """All of the unit's threads have read; then thread p arrives on CTA p's barrier."""
     text = lowering.text
+    text.emit("fence.proxy.async.shared::cta")
     number = text.into("b32", "add.u32", unit, op.first_barrier.data)
     text.emit("bar.sync", number, 128)
     tells = text.into("pred", "setp.lt.u32", lowering.warpgroup_thread, lowering.cluster_size)

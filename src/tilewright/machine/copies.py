@@ -8,7 +8,7 @@ mechanisms. Checked by: tests/machine/test_copies.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -197,11 +197,16 @@ def load_bytes(
 
 
 def load_values(
-    issued: Issue, values: npt.NDArray[np.uint8], target: Destination, offset: int, combine: Combine | None = None
-) -> None:
-    """Bytes that the instruction itself carries (st.async, red.async, clusterlaunchcontrol) to shared memory."""
-    ranges = ((offset, offset + values.size),)
-    _load(issued, [target], ranges, values.size, lambda: Delivery(slice(*ranges[0]), values, combine))
+    issued: Issue, values: npt.NDArray[np.uint8], target: Destination, offsets: Sequence[int],
+    combine: Combine | None = None,
+) -> None:  # fmt: skip
+    """Bytes that the instruction itself carries (st.async, red.async, clusterlaunchcontrol) to shared memory.
+
+    values: a row for each of `offsets`, which ascend, and lie apart by a row's bytes at the least.
+    """
+    row_bytes = values.shape[1]
+    at = np.add.outer(np.array(offsets, np.int64), np.arange(row_bytes, dtype=np.int64)).reshape(-1)
+    _load(issued, [target], merged(at), values.size, lambda: Delivery(at, values.ravel(), combine))
 
 
 def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_bytes: int | None, origin: int) -> None:

@@ -1,7 +1,10 @@
 """Asynchronous stores that carry their values: `st.async`, `red.async`; `st.bulk`; cancelling cluster launches.
 
 `st.async` and `red.async` write another CTA's (or the own) shared memory and complete transactions on an mbarrier
-there, as a copy of their few bytes would. `st.bulk` fills shared memory with zeros, in program order. A
+there, as a copy of their few bytes would. What lanes of one `st.async` write to different places of one CTA, and tell
+one barrier of, is one copy: its bytes arrive together. Nothing can be told from their arriving apart but by who reads
+them without waiting for the phase, which is a race either way, and by a phase that expects less than all of them,
+which then overflows. `st.bulk` fills shared memory with zeros, in program order. A
 `clusterlaunchcontrol.try_cancel` is answered with "nothing to cancel", which the ISA always permits (16 bytes of
 zeros), unless whoever started the cluster has given it others' work to take.
 
@@ -64,6 +67,7 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     size = element.bytes * count
 
     def act(warp: Warp, mask: int) -> None:
+        sent: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         for lane in indices(mask).tolist():
             address = to.read(warp, lane)
             cta, offset = shared_place(warp, address, instruction, own=False)
@@ -73,9 +77,16 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
                     f"address {address:#x} is not a multiple of the access size, {size} bytes", instruction.span,
                 )  # fmt: skip
             told, at = barrier_place(warp, barrier.read(warp, lane), address, cta, False, instruction)
-            values = np.array([warp.r[source][lane] for source in sources]).astype(element.raw).view(np.uint8)
-            issued = copies.issue(warp, lane, instruction.span)
-            copies.load_values(issued, values, Destination(cta, told, at), offset, combine)
+            sent.setdefault((cta.rank, told.rank, at), []).append((offset, lane))
+        ctas = warp.cta.cluster.ctas
+        values = np.stack([warp.r[source] for source in sources], axis=1).astype(element.raw).view(np.uint8)
+        for (cta_rank, told_rank, at), stores in sent.items():
+            destination = Destination(ctas[cta_rank], ctas[told_rank], at)
+            apart = combine is None and len({offset for offset, _ in stores}) == len(stores)
+            for copied in [sorted(stores)] if apart else [[store] for store in stores]:
+                issued = copies.issue(warp, copied[0][1], instruction.span)
+                offsets = [offset for offset, _ in copied]
+                copies.load_values(issued, values[[lane for _, lane in copied]], destination, offsets, combine)
 
     return Control(act)
 
@@ -140,7 +151,7 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
             for cta in cluster.ctas if everyone else (own,):
                 issued = copies.issue(warp, lane, instruction.span)
                 response = np.array(answer, np.uint32).view(np.uint8)
-                copies.load_values(issued, response, Destination(cta, cta, at), offset)
+                copies.load_values(issued, response[None, :], Destination(cta, cta, at), (offset,))
 
     return Control(act)
 
