@@ -3,32 +3,70 @@
 from __future__ import annotations
 
 import gc
+import re
 
 import pytest
 from tests.lower.test_async_copy import matmul
+from xdsl.dialects.builtin import ModuleOp
 
+from tilewright.base.element import Element
+from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.run_state import ClusterState
+from tilewright.contract.typestate import protocol_claims
 from tilewright.driver.compile import compile_kernel
-from tilewright.driver.small import small_extents
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.driver.reproof import replay_plan
+from tilewright.driver.small import small_extents, small_instance
+from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions, decisions_of
 from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.state import Warp
+from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
 
 
-@pytest.mark.parametrize("stages", [4, 5])
-def test_some_tile_of_one_cta_begins_at_the_rings_end(stages: int) -> None:
-    wanted = Wanted(turns=True, consumers=2, tile=(128, 128), stages=stages, stream_k=False)
-    compilation = compile_kernel(
-        matmul, dims={"M": 4096, "N": 4096, "K": 4096}, wanted=wanted, rerun=False, assembled=False
-    )
-    decisions = compilation.decisions
+def compiled(stages: int) -> tuple[ModuleOp, PipelineDecisions]:
+    wanted = Wanted(turns=True, consumers=2, tile=(128, 64), stages=stages, stream_k=False)
+    module = trace(matmul, {"M": 4096, "N": 4096, "K": 4096}, dict.fromkeys("abc", Element.BF16), None)
+    decide(the_program(module), target("sm_90a"), wanted)
+    decisions = decisions_of(the_program(module).attributes["decisions"])
     assert isinstance(decisions, PipelineDecisions)
     assert (decisions.stages, bool(decisions.turns)) == (stages, True)
-    found = small_extents(the_program(compilation.tile))
-    slices = -(-found["K"] // decisions.tile_k)
+    return module, decisions
+
+
+@pytest.mark.parametrize("stages", [4, 5, 7])
+def test_tiles_in_turn_pass_the_rings_end_where_they_begin_and_where_they_are_stepped_over(stages: int) -> None:
+    module, decisions = compiled(stages)
+    slices = -(-small_extents(the_program(module))["K"] // decisions.tile_k)
     assert slices > stages
-    assert any(tile * slices % stages == stages - 1 for tile in (1, 2))
+    # The second tile's first slice is the ring's last.
+    assert slices % stages == stages - 1
+    # The first consumer steps over the second tile: past the ring's end, and its third one is in another phase.
+    assert slices % stages + slices % stages >= stages
+    assert 2 * slices // stages % 2 == 1
+
+
+def test_a_step_over_the_other_consumers_tile_that_ignores_the_rings_end_is_refuted() -> None:
+    instance = small_instance(compiled(5)[0])
+    lowered = lower_program(the_program(instance))
+    modules = {item.name: item.module for item in lowered.kernels}
+    claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
+    text = lower_to_ptx(list(modules.values()), "sm_90a")
+
+    def judged(text: str) -> Verdict:
+        return replay_plan(read(text), launch_plan(lowered), claims, (0,))
+
+    assert isinstance(judged(text), Proven)
+    # Of each consumer the last: the step after its own tile.
+    phase = list(re.finditer(r"selp\.b32 (%r\d+), 1, 0, (%p\d+);\n\txor\.b32 (%r\d+), \3, \1;\n", text))[-1]
+    for edited in (phase[0].replace("1, 0,", "0, 0,"), phase[0].split("\n")[0] + "\n"):
+        spoiled = text[: phase.start()] + edited + text[phase.end() :]
+        assert isinstance(judged(spoiled), Refuted)
 
 
 def test_where_both_operands_are_copied_first_sides_are_short() -> None:

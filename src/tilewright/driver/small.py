@@ -2,9 +2,8 @@
 
 The instance keeps every decision (tile, stages, roles, paths, swizzles), every stride and the remainder of each extent
 by its tile, and reduces the extents. Along the contracted axis 2 stages - 1 slices are left, so that every slot is
-refilled and both the loop and the first slice of the second tile cross the ring's end (of the third, where consumers
-take turns and fewer slices do for that); where the program has fewer slices, as many tiles as there are stages are left
-instead, which takes the first slice through every slot it can reach.
+refilled and both the loop and the first slice of the second tile cross the ring's end; where the program has fewer
+slices, as many tiles as there are stages are left instead, which takes the first slice through every slot it can reach.
 So many tiles one of two CTAs (or clusters) takes, where the program has several; the other takes one less, so that what
 each begins with and how far it steps on shows.
 
@@ -104,12 +103,10 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     if d.teams > 1:
         tiles = 2
     if d.turns:
-        # So many that one consumer takes a turn again after the other. If it is its third tile whose first slice stands
-        # at the ring's end, the tiles can be shorter.
+        # So many that one consumer takes a turn again after the other. Of tiles longer than the ring only those of
+        # 2 stages - 1 slices will do: the second begins at the ring's last slot, and the first consumer's step over it
+        # passes the ring's end, into a phase that is not the first tile's.
         tiles = max(3, tiles)
-        if tiles == 3 and not d.streamed:
-            shorter = (count for count in range(d.stages + 1, slices) if 2 * count % d.stages == d.stages - 1)
-            slices = next(shorter, slices)
     if d.streamed:
         stream = small_stream(d, _tiles(d, extents), whole)
         tiles, slices = stream.tiles, stream.slices
