@@ -9,7 +9,7 @@ one row of 32. In half of the runs two warpgroups multiply meanwhile (m64n256k16
 reads shared memory. `rows` are rows of 128 bytes in a thousand cycles; with pieces of 4 bytes a row is
 one instruction of a warp. `busy` is the share of the tensor cores' rate that was kept.
 
-Source of the instructions: PTX ISA, cp.async, wgmma. `cp_async.warp_instructions_per_kilocycle` comes from here.
+Source of the instructions: PTX ISA, cp.async, wgmma. `device.cp_async_warp_instructions_per_kilocycle` comes from here.
 """
 
 from __future__ import annotations

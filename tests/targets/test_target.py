@@ -67,6 +67,14 @@ def test_blackwell_inherits_and_overrides_but_never_answers_for_hopper_alone() -
             blackwell.fact(key)
 
 
+def test_rates_and_parameters_of_hopper_devices_are_not_inherited() -> None:
+    assert not [
+        key for key in target("sm_100a").facts if re.match("device|exchange|latency|long_sum|pipeline|time", key)
+    ]
+    for key, fact in target("sm_100a").facts.items():
+        assert not re.search("H200|fitted|least squares", fact.source), key
+
+
 @pytest.mark.parametrize(("asked", "meant"), [("sm_90", "sm_90a"), ("sm90a", "sm_90a"), ("sm_100", "sm_100a")])
 def test_an_unknown_target_names_the_nearest(asked: str, meant: str) -> None:
     with pytest.raises(TilewrightError) as caught:

@@ -92,7 +92,7 @@ def copying_cycles(decisions: PipelineDecisions, target: Target) -> float:
     for operand, plan in zip(_operands(decisions), decisions.async_plans, strict=False):
         if operand.piece_bytes:
             asked += plan.stage_bytes // (_ROW_BYTES if operand.major == "K" else _WARP_THREADS * operand.piece_bytes)
-    return 1000 * asked / target.limit("cp_async.warp_instructions_per_kilocycle") if asked else 0.0
+    return 1000 * asked / target.limit("device.cp_async_warp_instructions_per_kilocycle") if asked else 0.0
 
 
 def _operands(decisions: PipelineDecisions) -> tuple[OperandDecision, ...]:
