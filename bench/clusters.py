@@ -77,6 +77,21 @@ _THIN = {
     for columns in ((-(-n // 132) + 7) // 8 * 8,)
 }
 """Few rows, which all CTAs fetch: tiles of all of them, that pairs along N share."""
+_BLOCKS = (Tile(128, 128, turns=False), Tile(192, 128, turns=False, consumers=3))
+_BLOCK_SHAPES = (
+    (4096, 7168, 16384),
+    (4096, 7168, 8192),
+    (4096, 7168, 4096),
+    (4096, 7168, 2048),
+    (8192, 7168, 2048),
+    (2048, 7168, 16384),
+    (8192, 4096, 7168),
+    (4096, 4096, 7168),
+    (4096, 2112, 7168),
+    (4096, 24576, 1536),
+    (4096, 32768, 512),
+)
+"""Of DeepSeek V3's layers at several numbers of rows, and one layer at several depths."""
 CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     *((Product(f"square {side}", side, side, side), _SMALL) for side in (1024, 1152, 1536, 2048)),
     (Product("square 4096", 4096, 4096, 4096), _LARGE),
@@ -89,7 +104,10 @@ CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     *((Product(f"{name}, {rows} rows", rows, n, k), _THIN[rows, n]) for rows in _ROWS for name, n, k in _WEIGHTS),
     (Product("DeepSeek V3, 8 bits", 4096, 7168, 16384, "e4m3", scaling="tensor"), ()),
     (Product("DeepSeek V3, 8 bits, fast", 4096, 7168, 16384, "e4m3", scaling="row", accumulation="fast"), ()),
-    (Product("DeepSeek V3, blocks of 8 bits", 4096, 7168, 16384, "e4m3", scaling="block"), ()),
+    *(
+        (Product(f"blocks of 8 bits, {m}, {n}, {k}", m, n, k, "e4m3", scaling="block"), _BLOCKS)
+        for m, n, k in _BLOCK_SHAPES
+    ),
 )
 """Products, and the tiles that are tried besides the chosen one."""
 ALONE = ("square 4096", "Llama 3 70B, QKV")
