@@ -53,8 +53,42 @@ def run_warp(warp: Warp, program: Program, quantum: int) -> int:
 def _plain_run(warp: Warp, program: Program, limit: int) -> int:
     """Run plain steps from the current place on. Leaves the strand at the step that failed, if one raises."""
     strand = warp.current
-    pc = start = strand.pc
-    stop = min(program.plain_end[pc], warp.limit_pc, pc + limit)
+    start = strand.pc
+    stop = min(program.plain_end[start], warp.limit_pc, start + limit)
+    if stop <= start:
+        return 0
+    remembered = program.remembered
+    if remembered is None:
+        _steps(warp, program, start, stop)
+        return stop - start
+    r, mask, in_flight = warp.r, strand.mask, warp.in_flight
+    for stretch in remembered.stretches.get((start, stop)) or remembered.between(start, stop):
+        table = stretch.tables.get(mask)
+        if table is None or (in_flight and not stretch.touched.isdisjoint(in_flight)):
+            new = remembered.table(stretch, mask)
+            if new is None or in_flight:
+                _steps(warp, program, stretch.begin, stretch.end)
+                continue
+            table = new
+        found = table.known.get(tuple(map(id, table.look(r))))
+        if found is None:
+            seen = remembered.seen(stretch, table, r)
+            found = table.known.get(seen)
+            if found is None:
+                _steps(warp, program, stretch.begin, stretch.end)
+                remembered.learn(stretch, table, seen, r)
+                continue
+        table.hits += 1
+        for slot, value in found:
+            r[slot] = value
+    strand.pc = stop
+    return stop - start
+
+
+def _steps(warp: Warp, program: Program, start: int, stop: int) -> None:
+    """Run plain steps, one by one. Leaves the strand behind them, or at the step that failed, if one raises."""
+    strand = warp.current
+    pc = start
     r = warp.r
     try:
         if warp.in_flight:
@@ -78,8 +112,7 @@ def _plain_run(warp: Warp, program: Program, limit: int) -> int:
     except BaseException:
         strand.pc = pc
         raise
-    strand.pc = max(start, stop)
-    return strand.pc - start
+    strand.pc = stop
 
 
 def _control(warp: Warp, strand: Strand, step: Step, body: Control) -> bool:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
@@ -16,6 +16,7 @@ from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.lanes import poison
 from tilewright.machine.poll_step import polling
 from tilewright.machine.polls import is_strong_load
+from tilewright.machine.remembered_runs import RememberedRuns
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
 from tilewright.machine.value_slice import drop_values
 
@@ -24,7 +25,8 @@ from tilewright.machine.value_slice import drop_values
 class Program:
     """A decoded kernel. `plain_end[i]`: where the run of plain steps that starts at i ends (i for a control step).
 
-    touched: registers a step reads or writes; names: register names by slot.
+    touched: registers a step reads or writes; names: register names by slot. remembered: stretches that need not be run
+    again, in a run that does without values.
     """
 
     decoder: Decoder
@@ -33,6 +35,7 @@ class Program:
     masked: tuple[MaskedFunction, ...]
     plain_end: tuple[int, ...]
     touched: tuple[frozenset[int], ...]
+    remembered: RememberedRuns | None = None
 
     @property
     def names(self) -> list[str]:
@@ -62,8 +65,9 @@ def decode(decoder: Decoder) -> Program:
         decoder.mathematics = without is None
         steps = steps if without is None else without
     steps = with_reads_seen(decoder, steps, range(len(steps)))
+    remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)
     steps.append(end_of(kernel))
-    return assemble(decoder, steps)
+    return replace(assemble(decoder, steps), remembered=remembered)
 
 
 def end_of(kernel: Kernel) -> Step:

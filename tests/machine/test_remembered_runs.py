@@ -1,0 +1,126 @@
+"""Stretches of arithmetic that were run before: the events and faults of runs in which nothing is remembered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_kernels import launch, module
+from tests.end_to_end.compiled_programs import emitted
+
+from tilewright.base.plan import PointerParam
+from tilewright.frontends.ptx.ast import Module
+from tilewright.frontends.ptx.reader import read
+from tilewright.machine import program
+from tilewright.machine.dropped_values import DroppedValues
+from tilewright.machine.event import Event
+from tilewright.machine.fault import MachineFault
+from tilewright.machine.remembered_runs import RememberedRuns
+from tilewright.machine.run import run_launch
+
+START = "ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; "
+PLACE = "cvt.u64.u32 %rd2, %r5; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 7; "
+THREADS = 96
+
+
+def events_of(body: str, threads: int = THREADS) -> list[str]:
+    text = module(START + body, parameters=".param .u64 out")
+    events: list[Event] = []
+    out = np.zeros(4096, np.uint32).view(np.uint8)
+    run_launch(
+        text, launch(PointerParam("out"), threads=threads), {"out": out}, observe=events.append,
+        dropped=DroppedValues(),
+    )  # fmt: skip
+    return [str(event) for event in events]
+
+
+@pytest.fixture
+def remembering(monkeypatch: pytest.MonkeyPatch) -> list[RememberedRuns]:
+    """What the runs of a test remember, in order."""
+    made: list[RememberedRuns] = []
+
+    class Kept(RememberedRuns):
+        def __init__(self, *arguments: object) -> None:
+            super().__init__(*arguments)  # type: ignore[arg-type]
+            made.append(self)
+
+    monkeypatch.setattr(program, "RememberedRuns", Kept)
+    return made
+
+
+def hits(runs: RememberedRuns) -> int:
+    """How often a stretch was given without being run."""
+    tables = [table for found in runs.stretches.values() for each in found for table in each.tables.values()]
+    return sum(table.hits for table in tables)
+
+
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_arguments: object) -> None:
+        return None
+
+    monkeypatch.setattr(program, "RememberedRuns", nothing)
+
+
+LOOP = "mov.u32 %r2, 0; TURN: {} add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 12; @%p1 bra TURN; ret;"
+BODIES = {
+    "addresses that come again": LOOP.format("and.b32 %r3, %r2, 3; mad.lo.u32 %r5, %r1, 32, %r3; shl.b32 %r5, %r5, 2;")
+    .replace("shl.b32 %r5, %r5, 2;", "shl.b32 %r5, %r5, 2; " + PLACE),
+    "writes under a guard": LOOP.format(
+        "and.b32 %r3, %r2, 1; setp.eq.u32 %p2, %r3, 0; shl.b32 %r4, %r1, 2; add.u32 %r4, %r4, %r3;"
+        "@%p2 add.u32 %r6, %r4, 4; mov.u32 %r5, %r6; and.b32 %r5, %r5, -4; " + PLACE
+    ),
+    "some lanes only": LOOP.format(
+        "and.b32 %r3, %r1, 1; setp.eq.u32 %p2, %r3, 0; @%p2 bra EVEN; shl.b32 %r5, %r1, 3; add.u32 %r5, %r5, 512;"
+        "bra BOTH; EVEN: shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, 4; BOTH: " + PLACE
+    ),
+    "what was read before it is written": LOOP.format(
+        "shl.b32 %r5, %r7, 2; add.u32 %r7, %r1, %r2; and.b32 %r7, %r7, 127; " + PLACE
+    ).replace("mov.u32 %r2, 0;", "mov.u32 %r2, 0; mov.u32 %r7, 3;"),
+    "a clock": LOOP.format("mov.u32 %r3, %clock; and.b32 %r3, %r3, 124; shl.b32 %r5, %r3, 2; " + PLACE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_the_events_are_those_of_a_run_that_remembers_nothing(
+    body: str, monkeypatch: pytest.MonkeyPatch, remembering: list[RememberedRuns]
+) -> None:
+    seen = events_of(body)
+    assert hits(remembering[0]) > 5 and len(set(seen)) > 5
+    nothing_remembered(monkeypatch)
+    assert seen == events_of(body)
+
+
+@pytest.mark.parametrize("name", ["plain", "cluster-1x2-direct"])
+def test_emitted_kernels_remember_most_of_their_arithmetic(
+    name: str, monkeypatch: pytest.MonkeyPatch, remembering: list[RememberedRuns]
+) -> None:
+    item = emitted(name)
+    text, each = read(item.text, "k.ptx"), item.plan.launches[-1]
+
+    def run(text: Module) -> list[str]:
+        events: list[Event] = []
+        buffers = {buffer.name: np.zeros(max(1, buffer.span_bytes), np.uint8) for buffer in item.plan.buffers}
+        run_launch(text, each, buffers, seed=5, observe=events.append, dropped=DroppedValues())
+        return [str(event) for event in events]
+
+    seen = run(text)
+    known = [table for found in remembering[0].stretches.values() for one in found for table in one.tables.values()]
+    assert hits(remembering[0]) > sum(len(table.known) for table in known)
+    nothing_remembered(monkeypatch)
+    assert seen == run(text)
+
+
+def test_a_register_that_one_warp_never_wrote_is_refused_after_another_wrote_it() -> None:
+    body = (
+        "setp.ge.u32 %p1, %r1, 32; @%p1 bra LATE; mov.u32 %r8, 4; bar.sync 0; bra USE; LATE: bar.sync 0;"
+        "USE: add.u32 %r5, %r8, 4; and.b32 %r5, %r5, 124; " + PLACE + "ret;"
+    )
+    with pytest.raises(MachineFault, match="never wrote"):
+        events_of(body, 64)
+
+
+def test_inputs_that_never_come_again_are_no_longer_looked_up(remembering: list[RememberedRuns]) -> None:
+    body = LOOP.replace("12", "700").format("mad.lo.u32 %r5, %r2, 4, %r1; and.b32 %r5, %r5, -4; " + PLACE)
+    assert len(events_of(body, 32)) > 700
+    found = [each for stretches in remembering[0].stretches.values() for each in stretches]
+    assert any(not each.arithmetic and each.writes for each in found)
+    assert all(len(table.known) <= 512 for each in found for table in each.tables.values())
