@@ -111,10 +111,14 @@ def _footprint(record: Record) -> _Footprint | None:
         bounds = np.array(record.ranges, np.int64)
         who = lanes[0] if len(lanes) == 1 else _TOGETHER
         return np.full(len(bounds), who, np.int64), bounds[:, 0], bounds[:, 1]
-    if record.places is None or record.places[0].size != len(lanes):
+    if record.places is None:
         return None
+    copies = record.places[0].size // len(lanes) if record.completion is not None else 1
+    if record.places[0].size != copies * len(lanes):
+        return None
+    # Of several cp.asyncs that are told as one, those of one after the other.
     begins = record.places[0].astype(np.int64)
-    return np.array(lanes, np.int64), begins, begins + record.places[1]
+    return np.tile(np.array(lanes, np.int64), copies), begins, begins + record.places[1]
 
 
 def _meet(first: _Footprint, second: _Footprint, together: list[int]) -> bool:

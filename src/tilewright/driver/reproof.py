@@ -123,13 +123,20 @@ def replay_plan(
     which every element has been written when the first launch begins.
 
     At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
-    only moved. Where one of them would decide something, all launches are run again with all values.
+    only moved. Where one of them would decide something, all launches are run again with all values. Rows of cp.asyncs
+    are told as one (`machine.joined_copies`), unless something is wrong.
     """
     given = contents or {}
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
     with collector_paused():
         try:
-            return _replay_plan(module, plan, claims, seeds, given, DroppedValues(made_up), whole, kept or {}, held)
+            dropped = DroppedValues(set(made_up), joins=True)
+            verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held)
+            if dropped.joined and not isinstance(verdict, Proven):
+                # Whatever is wrong is told of a run in which each copy stands for itself.
+                dropped = DroppedValues(made_up)
+                return _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held)
+            return verdict
         except ValueNeeded:
             return _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held)
 

@@ -58,13 +58,15 @@ class DeferredArrival:
 
 @dataclass(slots=True, eq=False)
 class AsyncCopies:
-    """The cp.asyncs of one warp: in flight or not yet waited for, in the order of issue."""
+    """The cp.asyncs of one warp: in flight or not yet waited for, in the order of issue. row: those that are to be
+    begun with the next one (`joined_copies`)."""
 
     copies: list[AsyncCopy] = field(default_factory=list[AsyncCopy])
     commits: list[Commit] = field(default_factory=list[Commit])
     deferred: list[DeferredArrival] = field(default_factory=list[DeferredArrival])
     waiters: list[tuple[Warp, Strand]] = field(default_factory=list["tuple[Warp, Strand]"])
     arrivals: int = 0
+    row: list[Any] = field(default_factory=list[Any])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,9 +96,6 @@ def issue(warp: Warp, mask: int, pieces: list[LanePiece], size_bytes: int, span:
     cluster, cta = warp.cta.cluster, warp.cta
     actor = CopyActor(cluster.counts.copies)
     cluster.counts.copies += 1
-    state = state_of(warp)
-    copy = AsyncCopy(actor, mask, mask)
-    state.copies.append(copy)
     observe = cluster.observe
     if observe is not None:
         every = pieces[0].shared_offsets
@@ -110,10 +109,22 @@ def issue(warp: Warp, mask: int, pieces: list[LanePiece], size_bytes: int, span:
     def land() -> None:
         for piece in pieces:
             _land(cta, actor, piece, size_bytes, span)
+
+    begin(warp, mask, actor, land)
+
+
+def begin(warp: Warp, mask: int, actor: CopyActor, land: Callable[[], None]) -> None:
+    """A copy by the lanes of `mask` is in flight. land: moves its bytes, once."""
+    state = state_of(warp)
+    copy = AsyncCopy(actor, mask, mask)
+    state.copies.append(copy)
+
+    def landing() -> None:
+        land()
         copy.landed = True
         _landed(warp, state)
 
-    cluster.pending.append(land)
+    warp.cta.cluster.pending.append(landing)
 
 
 def _land(cta: Cta, actor: CopyActor, piece: LanePiece, size_bytes: int, span: Span) -> None:

@@ -185,6 +185,8 @@ class Decoder:
         # What a run that does without values that decide nothing leaves undone; None: the run keeps all values.
         self.dropped: DroppedValues | None = None
         self.moved: MovedValues | None = None
+        # Identities of cp.asyncs that another one follows and that may be told with it (`joined_copies`).
+        self.followed_copies: frozenset[int] = frozenset()
         self.accumulators: set[int] = set()
         self.wgmma_registers: set[int] = set()  # accumulators and fragments of A
         self.names: list[str] = ["", "_"]

@@ -19,9 +19,12 @@ class ValueNeeded(Exception):
 
 @dataclass(slots=True, eq=False)
 class DroppedValues:
-    """regions: names of the regions of memory that do not hold what the kernel stored there."""
+    """regions: names of the regions of memory that do not hold what the kernel stored there. joins: whether rows of
+    cp.asyncs may be told as one (`joined_copies`); joined: whether some were."""
 
     regions: set[str] = field(default_factory=set[str])
+    joins: bool = False
+    joined: bool = False
 
     def drop(self, where: Region) -> None:
         """Bytes of `where` were to be written, and are not."""

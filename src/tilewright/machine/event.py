@@ -530,7 +530,8 @@ class CommitArrive:
 
 @dataclass(frozen=True, slots=True)
 class AsyncCopyIssue:
-    """cp.async (not bulk) by lanes of a warp: it writes `shared` of its own CTA at any time until it is waited for."""
+    """cp.async (not bulk) by lanes of a warp: it writes `shared` of its own CTA at any time until it is waited for. Of
+    several in a row that are told as one (`joined_copies`), places are those of one after the other."""
 
     actor: WarpActor
     lanes: int

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
+from tilewright.machine.copy_rows import followed_copies
 from tilewright.machine.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.fenced_reads import with_reads_seen
@@ -55,6 +56,8 @@ def decode(decoder: Decoder) -> Program:
             case Instruction():
                 index += 1
     instructions = [item for item in kernel.body if isinstance(item, Instruction)]
+    if decoder.dropped is not None and decoder.dropped.joins:
+        decoder.followed_copies = followed_copies(kernel)
     steps: list[Step] = []
     moves: list[MovedValues | None] = []
     for item in instructions:
