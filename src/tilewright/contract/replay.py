@@ -26,6 +26,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.events import Tally, differences
 from tilewright.contract.happens_before import HappensBefore, Readings
+from tilewright.contract.product_trace import ProductTrace
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.contract.unwritten import UnwrittenBuffers
@@ -53,6 +54,7 @@ def replay(
     restored: Collection[str] = (),
     unwritten: UnwrittenBuffers | None = None,
     dropped: DroppedValues | None = None,
+    products: ProductTrace | None = None,
 ) -> Verdict:
     """Judge one launch of a PTX module.
 
@@ -61,6 +63,7 @@ def replay(
     unwritten: bytes that hold nothing yet; when the launch has ended, those that it left so.
     dropped: if given, the runs do without values that decide nothing, the buffers that it names hold none, and those
     that are left without are noted; raises ValueNeeded where that does not do.
+    products: if given, is fed the events of the first run.
     Raises TilewrightError where the text can't be run at all (an unknown instruction, a
     launch that does not fit).
     """
@@ -79,7 +82,10 @@ def replay(
         for name, data in before.items():
             buffers[name][...] = data
         judge = HappensBefore(launch, readings, polls=polls, contents=contents)
-        verdict = _judge_run(module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped)
+        traced = products if seed == seeds[0] else None
+        verdict = _judge_run(
+            module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped, traced
+        )  # fmt: skip
         left = judge.left_unwritten()
         judge.let_go()
         if dropped is not None and not dropped.regions.isdisjoint(restored):
@@ -113,12 +119,17 @@ def _judge_run(
     progress: Callable[[float], None] | None,
     polls: Mapping[Span, Poll],
     dropped: DroppedValues | None,
+    products: ProductTrace | None,
 ) -> Verdict:
     tally = Tally()
+    if products is not None:
+        products.begin()
 
     def observe(event: Event) -> None:
         judge.feed(event)
         tally.feed(event)
+        if products is not None:
+            products.feed(event)
 
     try:
         report = run_launch(

@@ -20,11 +20,14 @@ from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.awaited_words import ALL_RESIDENT, RESIDENT
 from tilewright.contract.claims import ProtocolClaims
+from tilewright.contract.product_trace import ProductTrace
 from tilewright.contract.readings import Readings
 from tilewright.contract.replay import replay
 from tilewright.contract.typestate import protocol_claims
 from tilewright.contract.unwritten import unwritten_buffers
 from tilewright.driver.collector import collector_paused
+from tilewright.driver.judge_sums import judge_sums
+from tilewright.driver.program_sums import ProgramSums, program_sums
 from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
 from tilewright.driver.small_groups import at_these_sizes, limits_of
@@ -84,7 +87,8 @@ def _judge_instance(
     claims = at_these_sizes(instance, claims)
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
-    return replay_plan(small, plan, claims, seeds, limits, whole, kept, held)
+    sums = program_sums(the_program(instance), limits)
+    return replay_plan(small, plan, claims, seeds, limits, whole, kept, held, sums)
 
 
 def _judge_copies(
@@ -117,10 +121,11 @@ def replay_plan(
     whole: frozenset[str] = frozenset(),
     kept: Mapping[str, NDArray[np.bool_]] | None = None,
     held: frozenset[str] = frozenset(),
+    sums: ProgramSums | None = None,
 ) -> Verdict:
     """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`. whole:
     results of which every element must be written; kept: those of which some must be, and which; held: workspaces of
-    which every element has been written when the first launch begins.
+    which every element has been written when the first launch begins; sums: what the program multiplies.
 
     At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
     only moved. Where one of them would decide something, all launches are run again with all values. Rows of cp.asyncs
@@ -131,14 +136,14 @@ def replay_plan(
     with collector_paused():
         try:
             dropped = DroppedValues(set(made_up), joins=True)
-            verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held)
+            verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
             if dropped.joined and not isinstance(verdict, Proven):
                 # Whatever is wrong is told of a run in which each copy stands for itself.
                 dropped = DroppedValues(made_up)
-                return _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held)
+                return _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
             return verdict
         except ValueNeeded:
-            return _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held)
+            return _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held, sums)
 
 
 def _replay_plan(
@@ -151,6 +156,7 @@ def _replay_plan(
     whole: frozenset[str],
     kept: Mapping[str, NDArray[np.bool_]],
     held: frozenset[str],
+    sums: ProgramSums | None,
 ) -> Verdict:
     random = np.random.default_rng(0)
     buffers: dict[str, np.ndarray] = {}
@@ -165,11 +171,12 @@ def _replay_plan(
     assumptions: list[str] = []
     unwritten = unwritten_buffers(plan)
     unwritten.ranges |= {buffer.name: outside_elements(buffer) for buffer in plan.buffers if buffer.name in held}
+    products = ProductTrace() if sums is not None else None
     for launch in plan.launches:
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
             restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
-            dropped=dropped, readings=_READINGS,
+            dropped=dropped, readings=_READINGS, products=products,
         )  # fmt: skip
         match verdict:
             case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):
@@ -180,4 +187,6 @@ def _replay_plan(
             case Refuted() | Unknown():
                 return verdict
     missing = unwritten_results(plan, unwritten, whole | kept.keys(), kept)
+    if sums is not None and products is not None:
+        missing += judge_sums(products, sums, {name: data.size for name, data in buffers.items()})
     return Refuted(missing) if missing else Proven("this launch", tuple(assumptions), tuple(lines))

@@ -1,0 +1,361 @@
+"""Are the sums that a run's tensor cores made those that its program defines, and stored where they belong?
+
+Three rules, of the products of a run and of what its warps wrote next (`contract.product_trace`), held against the
+program (`program_sums`):
+
+- UM104: the two operands of a product have the same places along each axis that both have, the contracted one above
+  all;
+- UM105: for each element of a result, each place along the contracted axis is multiplied once, by whichever CTAs;
+- UM106: products that one accumulator holds are of one tile, and what a warp stores then lies in that tile.
+
+Together with the rules that every element of a result is written and by one CTA, the tiles that a CTA loads, multiplies
+and stores are the program's, however tiles are numbered, handed on and shared out. Operands whose elements are not
+known (in registers, or copied by threads) leave places open: then the others are compared, and sums are counted along
+the axes that are known, where each element must be met as often as any other.
+
+Not handled: what becomes of a sum between accumulator and store, so which partial sum is added to which; rows of an
+accumulator among one another beyond the order in which an operand's rows lie in its array.
+Checked by: tests/driver/test_judge_sums.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.diagnostic import Diagnostic, Repair
+from tilewright.base.plan import TensorMap
+from tilewright.base.span import Span
+from tilewright.contract.operand_elements import MatrixPart, NoMatrix
+from tilewright.contract.product_trace import GroupSteps, Operand, Product, ProductTrace, Write
+from tilewright.contract.replay_codes import REPLAY_RULES
+from tilewright.driver.program_sums import DimensionAxis, Interval, Places, ProgramSums, axes_of_map, places_of
+from tilewright.machine.memory import GlobalMemory, VirtualBuffer
+
+_TOLD = 3
+"""Findings of one rule that are told."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Term:
+    """Part of a product: operand number `right` times operand 0, or one of them alone. tile: its places along the axes
+    that are known, but for the contracted one; depth: along that."""
+
+    right: int
+    tile: Places
+    depth: Interval | None
+
+
+@dataclass(slots=True)
+class _Findings:
+    found: dict[tuple[str, Span | None], Diagnostic] = field(default_factory=dict[tuple[str, Span | None], Diagnostic])
+    told: Counter[str] = field(default_factory=Counter[str])
+
+    def report(self, code: str, message: str, span: Span | None = None) -> None:
+        if (code, span) in self.found or self.told[code] >= _TOLD:
+            return
+        self.told[code] += 1
+        rule = REPLAY_RULES[code]
+        self.found[code, span] = Diagnostic(
+            code, rule.name, message, primary=span, source=rule.source, repair=Repair(rule.remedy)
+        )
+
+
+def judge_sums(trace: ProductTrace, sums: ProgramSums, sizes_bytes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
+    """Findings in what a plan's launches multiplied and stored. sizes_bytes: of the plan's buffers, in the order in
+    which the run was given them."""
+    findings, reader = _Findings(), _Reader(sums)
+    groups = [
+        (group, [_terms(product, reader, findings) for product in group.products]) for group in trace.groups.values()
+    ]
+    if not findings.found:
+        _judge_coverage([terms for _, of_group in groups for terms in of_group], sums, findings)
+        bases = _Bases.of(sizes_bytes)
+        for group, terms in groups:
+            _judge_group(group, terms, sums, bases, findings)
+    return tuple(findings.found.values())
+
+
+# ---------------------------------------------------------------- operands
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Places of parts of operands. known: by what a part is told by but for where it is."""
+
+    sums: ProgramSums
+    known: dict[tuple[str, int, int, int], tuple[int, tuple[DimensionAxis, ...] | None, TensorMap]] = field(
+        default_factory=dict[tuple[str, int, int, int], tuple[int, tuple[DimensionAxis, ...] | None, TensorMap]]
+    )
+
+    def read(self, operand: Operand) -> list[tuple[int, Places]]:
+        """Of each part of an operand, which of the program's it is, and its places; nothing if one is not known."""
+        found: list[tuple[int, Places]] = []
+        for part in operand if isinstance(operand, tuple) else ():
+            tensor_map = part.box.tensor_map
+            key = part.box.buffer, id(tensor_map), part.outer, part.inner
+            known = self.known.get(key)
+            if known is None:
+                number, array = self.sums.operands.get(part.box.buffer, (-1, None))
+                known = self.known[key] = (
+                    number, axes_of_map(array, tensor_map) if array is not None else None, tensor_map
+                )  # fmt: skip
+            number, axes, _ = known
+            if axes is None:
+                return []
+            found.append((number, places_of(axes, part.first, _extents(part))))
+        return found
+
+
+def _extents(part: MatrixPart) -> tuple[int, ...]:
+    """How many elements a part has along each dimension of its map."""
+    extents = [1] * len(part.first)
+    extents[part.outer] = part.end - part.begin
+    extents[part.inner] = part.depth
+    return tuple(extents)
+
+
+def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Term, ...]:
+    """What a product multiplies; nothing where neither operand is known."""
+    for operand in (product.left, product.right):
+        if isinstance(operand, NoMatrix):
+            findings.report("UM104", f"a wgmma's operand is no matrix of its array: {operand.reason}", product.span)
+            return ()
+    left, right = reader.read(product.left), reader.read(product.right)
+    contracted = reader.sums.contracted
+    if not left or not right:
+        return tuple(_term(number, places, contracted) for number, places in left or right)
+    found: list[_Term] = []
+    for number, mine in left:
+        for other, theirs in right:
+            if (number == 0) == (other == 0):
+                findings.report("UM104", "a wgmma multiplies an operand of the program by itself", product.span)
+                continue
+            for axis, places in theirs.items():
+                if mine.get(axis, places) != places:
+                    findings.report(
+                        "UM104",
+                        f"a wgmma multiplies {axis} {_interval(mine[axis])} of one operand by {axis} "
+                        f"{_interval(places)} of the other",
+                        product.span,
+                    )
+            found.append(_term(max(number, other), {**mine, **theirs}, contracted))
+    return tuple(found)
+
+
+def _term(right: int, places: Places, contracted: str) -> _Term:
+    depth = places.pop(contracted, None)
+    return _Term(right, places, depth)
+
+
+# ---------------------------------------------------------------- sums
+
+
+_Counted = Counter[tuple[tuple[tuple[str, Interval], ...], Interval | None]]
+"""How often products of a tile (its places by axis, sorted) at a depth were made."""
+
+
+def _judge_coverage(terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:
+    """Is each place of each sum multiplied once?"""
+    if not terms or not all(terms):
+        return
+    counted: dict[int, _Counted] = {}
+    for term in (term for of_product in terms for term in of_product):
+        counter = counted.get(term.right)
+        if counter is None:
+            counter = counted[term.right] = Counter()
+        counter[tuple(sorted(term.tile.items())), term.depth] += 1
+    for right in sorted({number for number, _ in sums.operands.values()} - {0}):
+        if right not in counted and 0 not in counted:
+            findings.report("UM105", f"no product has the right operand number {right}")
+    for each in counted.values():
+        _judge_counts(each, sums, findings)
+
+
+def _judge_counts(counted: _Counted, sums: ProgramSums, findings: _Findings) -> None:
+    boxes = [
+        (clipped, times)
+        for (tile, depth), times in counted.items()
+        if (clipped := _clipped(dict(tile) if depth is None else {**dict(tile), sums.contracted: depth}, sums))
+    ]
+    axes = sorted({axis for places, _ in boxes for axis in places})
+    if not boxes:
+        findings.report("UM105", "no product lies within the program's axes")
+        return
+    if any(len(places) < len(axes) for places, _ in boxes):
+        return
+    groups = sums.groups
+    summed = {sums.contracted, *(axis for result in sums.results.values() for axis in result.names)}
+    whole = summed <= set(axes)
+    if groups is not None and not whole:
+        return
+    edges = [
+        sorted(
+            {0, sums.extents[axis], *(edge for places, _ in boxes for edge in places[axis])} | _row_edges(axis, sums)
+        )
+        for axis in axes
+    ]
+    numbers = [{edge: number for number, edge in enumerate(each)} for each in edges]
+    counts = np.zeros([len(each) - 1 for each in edges], np.int64)
+    for places, times in boxes:
+        at = tuple(slice(*(where[edge] for edge in places[axis])) for axis, where in zip(axes, numbers, strict=True))
+        counts[at] += times
+    wanted = 1 if whole else int(counts.flat[0])
+    wrong = (counts != wanted) & _needed(axes, edges, sums) if wanted else counts == 0
+    first = np.argwhere(wrong)
+    if first.size:
+        cell = tuple(int(index) for index in first[0])
+        where = ", ".join(f"{axis} {edges[at][cell[at]]}" for at, axis in enumerate(axes))
+        times = int(counts[cell])
+        findings.report(
+            "UM105",
+            f"the product at {where} is summed {times} times" + ("" if whole else f", that at the origin {wanted}"),
+        )
+
+
+def _clipped(places: Places, sums: ProgramSums) -> Places:
+    """Without what is beyond the program's axes, and without rows of other groups; nothing if nothing is left."""
+    groups = sums.groups
+    found = {
+        axis: (max(begin, 0), min(end, sums.extents[axis]))
+        for axis, (begin, end) in places.items()
+    }  # fmt: skip
+    if groups is not None and groups.together and groups.group in found and groups.rows in found:
+        number = found.pop(groups.group)[0]
+        begin, end = found[groups.rows]
+        first, last = _rows_of(number, groups.bounds)
+        found[groups.rows] = max(begin, first), min(end, last)
+    return found if all(begin < end for begin, end in found.values()) else {}
+
+
+def _rows_of(number: int, bounds: Sequence[int]) -> Interval:
+    """The rows of a group of those that follow one another."""
+    return (bounds[number - 1] if number else 0, bounds[number]) if number < len(bounds) else (0, 0)
+
+
+def _row_edges(axis: str, sums: ProgramSums) -> set[int]:
+    """Where rows of groups end."""
+    groups = sums.groups
+    return set(groups.bounds) if groups is not None and axis == groups.rows else set()
+
+
+def _needed(axes: Sequence[str], edges: Sequence[Sequence[int]], sums: ProgramSums) -> NDArray[np.bool_]:
+    """Which cells are part of a result."""
+    groups = sums.groups
+    if groups is None or groups.rows not in axes:
+        return np.ones((1,) * len(axes), np.bool_)
+    shape = [1] * len(axes)
+    rows = np.array(edges[axes.index(groups.rows)][:-1])
+    shape[axes.index(groups.rows)] = -1
+    if groups.together:
+        return rows.reshape(shape) < groups.bounds[-1]
+    if groups.group not in axes:
+        return np.zeros((1,) * len(axes), np.bool_)
+    sizes = np.array([groups.bounds[number] for number in edges[axes.index(groups.group)][:-1]])
+    apart = [1] * len(axes)
+    apart[axes.index(groups.group)] = -1
+    return rows.reshape(shape) < sizes.reshape(apart)
+
+
+# ---------------------------------------------------------------- stores
+
+
+@dataclass(frozen=True, slots=True)
+class _Bases:
+    """Where the run placed the buffers, ascending."""
+
+    names: tuple[str, ...]
+    bases: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sizes_bytes: Mapping[str, int]) -> _Bases:
+        memory = GlobalMemory()
+        placed = sorted((memory.place(name, VirtualBuffer(size)).base, name) for name, size in sizes_bytes.items())
+        return cls(tuple(name for _, name in placed), np.array([base for base, _ in placed], np.int64))
+
+
+def _judge_group(
+    group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
+) -> None:
+    """A warpgroup's products in their order, and what its warps wrote after so many of them."""
+    tiles: dict[tuple[str, int], Places] = {}
+    for number, (product, of_product) in enumerate(zip(group.products, terms, strict=True)):
+        writes = group.writes.get(number)
+        if writes is not None:
+            _judge_writes(writes, tiles.values(), sums, bases, findings)
+            tiles = {}
+        for term in of_product:
+            key = product.accumulator, term.right
+            before = tiles.get(key)
+            if product.accumulates and before is not None and before != term.tile:
+                findings.report(
+                    "UM106", f"one accumulator sums products of {_text(before)} and of {_text(term.tile)}", product.span
+                )
+            tiles[key] = term.tile
+    _judge_writes(group.writes.get(len(group.products), ()), tiles.values(), sums, bases, findings)
+
+
+def _judge_writes(
+    writes: Sequence[Write], tiles: Collection[Places], sums: ProgramSums, bases: _Bases, findings: _Findings
+) -> None:
+    """Do writes to results keep to the tiles that were multiplied before them?"""
+    held = _hull([_in_group(places, sums) for places in tiles])
+    for span, places in _stored(writes, sums, bases) if held else ():
+        for axis, (begin, end) in places.items():
+            begin, end = max(begin, 0), min(end, sums.extents[axis])
+            if axis in held and begin < end and not held[axis][0] <= begin <= end <= held[axis][1]:
+                findings.report("UM106", f"{axis} {_interval((begin, end))} is stored, summed was {_text(held)}", span)
+
+
+def _in_group(places: Places, sums: ProgramSums) -> Places:
+    """Of a tile of a group of rows, those that are the group's."""
+    groups = sums.groups
+    if groups is None or not groups.together or groups.group not in places or groups.rows not in places:
+        return places
+    first, last = _rows_of(places[groups.group][0], groups.bounds)
+    begin, end = places[groups.rows]
+    return {**places, groups.rows: (max(begin, first), min(end, last))}
+
+
+def _hull(tiles: Sequence[Places]) -> Places:
+    """Along the axes that all have, the places between which they lie."""
+    if not tiles:
+        return {}
+    axes = set(tiles[0]).intersection(*tiles)
+    return {axis: (min(each[axis][0] for each in tiles), max(each[axis][1] for each in tiles)) for axis in axes}
+
+
+def _stored(writes: Sequence[Write], sums: ProgramSums, bases: _Bases) -> Iterable[tuple[Span, Places]]:
+    """Places of results that are written."""
+    flat: list[int] = []
+    for write in writes:
+        box = write.box
+        if box is not None:
+            result = sums.results.get(box.buffer)
+            places = result.of_box(box.tensor_map, box.coordinates, box.tensor_map.box) if result is not None else None
+            if places is not None:
+                yield write.span, places
+        for part in write.ranges:
+            flat.extend(part)
+    if not flat:
+        return
+    ranges = np.array(flat, np.int64).reshape(-1, 2)
+    owners: NDArray[np.int64] = np.searchsorted(bases.bases, ranges[:, 0], "right") - 1
+    for owner, name in enumerate(bases.names):
+        result = sums.results.get(name)
+        mine = ranges[owners == owner] - bases.bases[owner]
+        if result is not None and len(mine):
+            span = next(write.span for write in writes if write.ranges)
+            yield span, result.of_ranges(mine[:, 0], mine[:, 1])
+
+
+def _interval(interval: Interval) -> str:
+    return f"[{interval[0]}, {interval[1]})"
+
+
+def _text(places: Places) -> str:
+    return ", ".join(f"{axis} {_interval(each)}" for axis, each in sorted(places.items()))
