@@ -127,3 +127,11 @@ def test_nothing_is_asked_for_ahead_where_a_tile_has_fewer_slices_than_the_ring(
     short = decided(128, 32768, 128)
     assert short.prefetch == 0 < short.stages - -(-128 // short.tile_k)
     assert decided(128, 8192, 8192, resident=1, split=1).prefetch > 0
+
+
+@pytest.mark.parametrize(("shape", "room"), [((4, 2304, 16384), True), ((64, 4096, 14336), False)])
+def test_shared_tiles_leave_room_where_multiprocessors_would_idle(shape: tuple[int, int, int], room: bool):
+    plan = decided(*shape)
+    assert plan.split == 2
+    taken = plan.smem_bytes + HOPPER.limit("cta.shared_reserved_bytes")
+    assert (2 * taken <= HOPPER.limit("multiprocessor.shared_bytes")) == room

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import slice_depth
 from tilewright.synth.scaled_product import fits_registers
+from tilewright.synth.split import meeting_bytes
 from tilewright.synth.tile_shape import TileQuestion, TileShape, loaded_columns
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -56,6 +57,9 @@ _FETCH_SHARE = 0.78
 """Of the L2 cache's rate for one multiprocessor, what a ring of copies sustains."""
 _IDLE_COST = 0.5
 """Of the share of multiprocessors that are left idle, where the next launch finds no room beside this one."""
+_BUSY = 0.75
+"""A shared tile leaves room for the next launch only where CTAs are no more than this part of the multiprocessors. 72
+CTAs took a third less time so, 128 5 % more (`python -m bench model --shape 4,2304,16384`, and without a shape)."""
 _OVERLAP = 8
 """How well one multiprocessor's fetches pass while the memory reads: nearly as their maximum."""
 _FURTHER_CONSUMER = 1.012
@@ -184,21 +188,22 @@ def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, targ
 
 
 def _with_room(question: TileQuestion, shape: TileShape, target: Target) -> TileShape | None:
-    """The shape with two CTAs on a multiprocessor, in thinner slices if need be; None where they do not fit."""
+    """The shape with two CTAs on a multiprocessor, in thinner slices if need be; None where they do not fit. A shared
+    tile has room only where many multiprocessors would idle else, and takes thinner slices in any case: of those its
+    ring has more (measured)."""
     thinner = replace(shape, depth=slice_depth(question.element_bytes))
-    roomy = (each for each in (shape, thinner) if _leaves_room(question, each, target))
+    if shape.split > 1 and _tiles(question, shape) * shape.split > _BUSY * target.limit("device.multiprocessors"):
+        return None
+    tried = (shape, thinner) if shape.split == 1 else (thinner,)
+    roomy = (each for each in tried if _leaves_room(question, each, target))
     return next((replace(each, resident=2) for each in roomy), None)
 
 
 def _leaves_room(question: TileQuestion, shape: TileShape, target: Target) -> bool:
     """Whether two CTAs of such a tile fit a multiprocessor with rings long enough."""
     half = target.limit("multiprocessor.shared_bytes") // 2 - target.limit("cta.shared_reserved_bytes")
+    half -= meeting_bytes(shape, target)
     stage = (shape.rows + shape.columns) * shape.depth * question.element_bytes
     accumulators = shape.rows * shape.columns // (128 * shape.consumers)
     all_columns = _oriented(question, shape.swapped)[1] <= shape.columns
-    return (
-        all_columns
-        and shape.split == 1
-        and half // stage >= _RESIDENT_STAGES
-        and accumulators <= _RESIDENT_ACCUMULATORS
-    )
+    return all_columns and half // stage >= _RESIDENT_STAGES and accumulators <= _RESIDENT_ACCUMULATORS
