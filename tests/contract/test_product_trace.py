@@ -121,6 +121,10 @@ SIZES = {"c": 2 * M * N}
 Slice = tuple[tuple[int, int], tuple[int, int]]
 
 
+def feed(trace: ProductTrace, event: ev.Event) -> None:
+    trace.handlers[type(event)](event)
+
+
 def whole_run(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] | None = None) -> ProductTrace:
     """Two CTAs, each of which sums products of boxes of a and b (coordinates: K and rows) and stores 64 rows of c, each
     warp its 16, from the row on, columns from the second number on."""
@@ -130,7 +134,8 @@ def whole_run(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] 
     for cta, slices in tiles.items():
         for at, (left, right) in enumerate(slices):
             for tensor_map, name, place, address in ((LEFT, "a", left, 0), (RIGHT, "b", right, 4096)):
-                trace.feed(
+                feed(
+                    trace,
                     ev.CopyIssue(
                         ev.WarpActor(cta, 4), 0, ev.CopyActor(0), "load", (cta,), ((address, address + 4096),), 4096, 0,
                         span, box=ev.BoxPlace(tensor_map, name, place, address),
@@ -143,7 +148,8 @@ def whole_run(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] 
                 )
                 number += 1
                 for warp in range(4):
-                    trace.feed(
+                    feed(
+                    trace,
                         ev.WgmmaIssue(
                             ev.WarpActor(cta, warp), ev.TensorCoreActor(number), ("%f0",), (), (), span,
                             matrices=(a, b), accumulates=at + step > 0,
@@ -153,7 +159,7 @@ def whole_run(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] 
         for warp in range(4):
             begins = [GLOBAL_START + 2 * (N * (row + 16 * warp + line) + column) for line in range(16)]
             ranges = tuple((begin, begin + 2 * (N - column)) for begin in begins)
-            trace.feed(ev.Access(ev.WarpActor(cta, warp), "global", -1, ranges, True, "generic", span))
+            feed(trace, ev.Access(ev.WarpActor(cta, warp), "global", -1, ranges, True, "generic", span))
     return trace
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright.base.span import Span
 from tilewright.contract.operand_elements import KnownDistances, LoadedBoxes, MatrixPart, NoMatrix
-from tilewright.machine.event import Access, BoxPlace, CopyIssue, Event, Ranges, WarpActor, WgmmaIssue
+from tilewright.machine.event import Access, BoxPlace, CopyIssue, Ranges, WarpActor, WgmmaIssue
 
 _WARPGROUP_WARPS = 4
 
@@ -58,28 +58,23 @@ class GroupSteps:
 
 @dataclass(slots=True)
 class ProductTrace:
-    """Feed it every event of a plan's launches in order. groups: the warpgroups that multiplied, by launch, CTA and
-    number."""
+    """Feed it the events of a plan's launches in order (`replay`). groups: the warpgroups that multiplied, by launch,
+    CTA and number."""
 
     groups: dict[tuple[int, int, int], GroupSteps] = field(default_factory=dict[tuple[int, int, int], GroupSteps])
     launch: int = -1
     _loaded: dict[int, LoadedBoxes] = field(default_factory=dict[int, LoadedBoxes])
     _known: KnownDistances = field(default_factory=KnownDistances)
-    _handlers: dict[type, Callable[[Any], None]] = field(default_factory=dict[type, Callable[[Any], None]])
-
-    def __post_init__(self) -> None:
-        self._handlers.update({CopyIssue: self._copy, WgmmaIssue: self._multiply, Access: self._access})
 
     def begin(self) -> None:
         """A launch begins."""
         self.launch += 1
         self._loaded.clear()
 
-    def feed(self, event: Event) -> None:
-        """Take the next event; most kinds matter nothing."""
-        handler = self._handlers.get(type(event))
-        if handler is not None:
-            handler(event)
+    @property
+    def handlers(self) -> dict[type, Callable[[Any], None]]:
+        """Who takes which kind of event."""
+        return {CopyIssue: self._copy, WgmmaIssue: self._multiply, Access: self._access}
 
     def _boxes_of(self, cta: int) -> LoadedBoxes:
         found = self._loaded.get(cta)

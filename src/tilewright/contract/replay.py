@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,6 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.contract.events import Tally, differences
 from tilewright.contract.happens_before import HappensBefore, Readings
-from tilewright.contract.product_trace import ProductTrace
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.contract.unwritten import UnwrittenBuffers
@@ -39,6 +39,17 @@ from tilewright.machine.polls import Poll, polls_of
 from tilewright.machine.run import STEP_LIMIT, RunReport, kernel_of, run_launch
 
 _LIMIT_CODE = "LV202"
+
+
+class Watcher(Protocol):
+    """Who puts down what a run does, beside the judge. handlers: who takes which kind of event."""
+
+    @property
+    def handlers(self) -> Mapping[type, Callable[[Any], None]]: ...
+
+    def begin(self) -> None:
+        """A launch begins."""
+        ...
 
 
 def replay(
@@ -54,7 +65,7 @@ def replay(
     restored: Collection[str] = (),
     unwritten: UnwrittenBuffers | None = None,
     dropped: DroppedValues | None = None,
-    products: ProductTrace | None = None,
+    watchers: Sequence[Watcher] = (),
 ) -> Verdict:
     """Judge one launch of a PTX module.
 
@@ -63,7 +74,7 @@ def replay(
     unwritten: bytes that hold nothing yet; when the launch has ended, those that it left so.
     dropped: if given, the runs do without values that decide nothing, the buffers that it names hold none, and those
     that are left without are noted; raises ValueNeeded where that does not do.
-    products: if given, is fed the events of the first run.
+    watchers: are fed the events of the first run.
     Raises TilewrightError where the text can't be run at all (an unknown instruction, a
     launch that does not fit).
     """
@@ -82,9 +93,9 @@ def replay(
         for name, data in before.items():
             buffers[name][...] = data
         judge = HappensBefore(launch, readings, polls=polls, contents=contents)
-        traced = products if seed == seeds[0] else None
+        watching = watchers if seed == seeds[0] else ()
         verdict = _judge_run(
-            module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped, traced
+            module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped, watching
         )  # fmt: skip
         left = judge.left_unwritten()
         judge.let_go()
@@ -119,17 +130,20 @@ def _judge_run(
     progress: Callable[[float], None] | None,
     polls: Mapping[Span, Poll],
     dropped: DroppedValues | None,
-    products: ProductTrace | None,
+    watchers: Sequence[Watcher],
 ) -> Verdict:
     tally = Tally()
-    if products is not None:
-        products.begin()
+    watched: dict[type, list[Callable[[Any], None]]] = {}
+    for watcher in watchers:
+        watcher.begin()
+        for kind, handler in watcher.handlers.items():
+            watched.setdefault(kind, []).append(handler)
 
     def observe(event: Event) -> None:
         judge.feed(event)
         tally.feed(event)
-        if products is not None:
-            products.feed(event)
+        for handler in watched.get(type(event), ()):
+            handler(event)
 
     try:
         report = run_launch(

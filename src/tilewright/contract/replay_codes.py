@@ -209,6 +209,11 @@ REPLAY_RULES: dict[str, Rule] = {
              "PTX ISA 9.7.13.2 (bar.warp.sync), 8.9",
              "Each lane stores a row's element and loads its neighbour's, with no bar.warp.sync between.",
              "Put bar.warp.sync between the accesses."),
+        Rule("NB107", "arrival-left-over", "an arrival at a named barrier is left over when its CTA ends",
+             "Of a program in which arrivals and waits make up whole uses of a barrier, none is left.",
+             "derived: the program's protocol",
+             "A consumer passes its turn on after its last tile, too.",
+             "Report this: the emitted text is wrong."),
         Rule("CL104", "scope-too-narrow", "synchronization between CTAs names too narrow a scope",
              "Atomic or strong accesses do not race, and a release and an acquire order memory, only if each scope "
              "includes the other thread. An mbarrier's arrivals and waits have .cta scope unless they name another.",

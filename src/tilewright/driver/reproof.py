@@ -20,6 +20,7 @@ from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.awaited_words import ALL_RESIDENT, RESIDENT
 from tilewright.contract.claims import ProtocolClaims
+from tilewright.contract.named_at_exit import LeftArrivals
 from tilewright.contract.product_trace import ProductTrace
 from tilewright.contract.readings import Readings
 from tilewright.contract.replay import replay
@@ -171,12 +172,13 @@ def _replay_plan(
     assumptions: list[str] = []
     unwritten = unwritten_buffers(plan)
     unwritten.ranges |= {buffer.name: outside_elements(buffer) for buffer in plan.buffers if buffer.name in held}
-    products = ProductTrace() if sums is not None else None
+    products, arrivals = ProductTrace(), LeftArrivals()
+    watchers = (products, arrivals) if sums is not None else (arrivals,)
     for launch in plan.launches:
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
             restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
-            dropped=dropped, readings=_READINGS, products=products,
+            dropped=dropped, readings=_READINGS, watchers=watchers,
         )  # fmt: skip
         match verdict:
             case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):
@@ -187,6 +189,7 @@ def _replay_plan(
             case Refuted() | Unknown():
                 return verdict
     missing = unwritten_results(plan, unwritten, whole | kept.keys(), kept)
-    if sums is not None and products is not None:
+    missing += arrivals.findings()
+    if sums is not None:
         missing += judge_sums(products, sums, {name: data.size for name, data in buffers.items()})
     return Refuted(missing) if missing else Proven("this launch", tuple(assumptions), tuple(lines))
