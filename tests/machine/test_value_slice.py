@@ -51,6 +51,44 @@ def test_the_events_of_emitted_kernels_are_those_of_full_runs(name: str) -> None
     assert outputs[0].any() and not outputs[1].any()
 
 
+ASYNC = (
+    ".shared .align 16 .b8 memory[256]; mov.u32 %r1, %tid.x; mov.u32 %r4, memory; setp.eq.u32 %p1, %r1, 0;"
+    "@%p1 mbarrier.init.shared::cta.b64 [%r4+128], 1; @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+128], 128;"
+    "bar.sync 0; ld.param.u64 %rd1, [out]; ld.global.u32 %r2, [%rd1]; add.u32 %r2, %r2, 1; mad.lo.u32 %r5, %r1, 4, %r4;"
+    "mapa.shared::cluster.u32 %r6, %r5, 0; add.u32 %r7, %r4, 128; mapa.shared::cluster.u32 %r8, %r7, 0;"
+    "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r6], {value}, [%r8];"
+    "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4+128], 0; @!%p2 bra WAIT;"
+    "ld.shared.u32 %r9, [%r5]; {then} st.global.u32 [%rd1+8], %r9; ret;"
+)
+"""Every lane sends a word to its CTA's shared memory, and reads it there."""
+
+
+def test_what_is_sent_asynchronously_is_followed() -> None:
+    seen: list[list[str]] = []
+    for dropped in (None, DroppedValues()):
+        events: list[Event] = []
+        out = np.arange(5, 13, dtype=np.uint32)
+        run_launch(
+            module(ASYNC.format(value="%r2", then=""), parameters=POINTER), launch(PointerParam("out")),
+            {"out": out.view(np.uint8)}, observe=events.append, dropped=dropped,
+        )  # fmt: skip
+        seen.append([str(event) for event in events])
+        assert out[2] == (6 if dropped is None else 7)
+        assert dropped is None or len(dropped.regions) == 2
+    assert seen[0] == seen[1]
+    with pytest.raises(MachineFault, match="never wrote"):
+        without_values(
+            module(ASYNC.format(value="%r19", then=""), parameters=POINTER), np.arange(5, 13, dtype=np.uint32)
+        )
+
+
+def test_what_was_sent_undone_and_decides_is_needed() -> None:
+    decides = "setp.eq.u32 %p3, %r9, 6; @%p3 bra OUT; bar.sync 0; OUT:"
+    out = np.arange(5, 13, dtype=np.uint32)
+    with pytest.raises(ValueNeeded):
+        without_values(module(ASYNC.format(value="%r2", then=decides), parameters=POINTER), out)
+
+
 DATA = "ld.param.u64 %rd1, [out]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; {} st.global.u32 [%rd1+8], {}; ret;"
 
 

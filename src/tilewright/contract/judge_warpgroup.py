@@ -14,10 +14,11 @@ from typing import Any
 from tilewright.base.diagnostic import Level
 from tilewright.contract.byte_ranges import union, without
 from tilewright.contract.launch_state import LaunchState
+from tilewright.contract.operation_batches import add_to_batch, agent_of, batch_of
 from tilewright.contract.race import describe_race
-from tilewright.contract.run_state import ClusterState, OperationState, WarpgroupState, is_ordered, name_of
+from tilewright.contract.run_state import ClusterState, IssueView, OperationState, WarpgroupState, is_ordered, name_of
 from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
-from tilewright.contract.vector_clock import VectorClock, common
+from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import Ranges, RegisterHazard, WarpActor, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 
 WARPGROUP_WARPS = 4
@@ -39,8 +40,17 @@ def fence(state: LaunchState, event: WgmmaFence) -> None:
 
 def issue(state: LaunchState, event: WgmmaIssue) -> None:
     """wgmma.mma_async, by one of its four warps."""
-    cluster, warp = state.step(event.actor)
-    state.roles.note(event.actor, "wgmma")
+    actor = event.actor
+    cluster = state.cluster_of(actor.cta)
+    warp = cluster.warps.get(actor) or cluster.warp(actor)
+    view = warp.view
+    if view is None or view.epoch != warp.epoch:
+        warp.tick()
+        view = warp.view = IssueView(warp.clock.copy(), warp.order.copy(), warp.epoch)
+        state.roles.note(actor, "wgmma")
+    else:
+        # Right after another one: it knows what that one knew.
+        warp.epoch = view.epoch = warp.epoch + 1
     if not warp.wgmma_fenced:
         state.findings.report(
             "WG101",
@@ -54,19 +64,33 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
         )
     number = event.operation.operation
     operation = state.operations.get(number)
+    group = _warpgroup(cluster, actor)
     if operation is None:
         operation = state.operations[number] = OperationState(event.operation, warp, Completion(), event.span)
-        _warpgroup(cluster, event.actor).operations.append(operation)
-    # The tensor core may start once all four warps have issued; it knows what all of them know.
+        group.operations.append(operation)
     operation.issuers.add(warp.actor)
-    operation.order.join(warp.order)
-    operation.clocks.append((warp.clock.copy(), event.own_rows))
+    operation.views[actor.warp % WARPGROUP_WARPS] = view
+    if event.own_rows and state.readings.wgmma_own_rows is not Level.ERROR:
+        operation.own_rows[actor.warp % WARPGROUP_WARPS] = event.own_rows
     if len(operation.issuers) < WARPGROUP_WARPS:
         return
-    parts, operation.clocks = operation.clocks, []
-    clocks = [clock for clock, _ in parts]
+    # The tensor core may start once all four warps have issued; it knows what all of them know.
+    batch = batch_of(cluster, group, operation)
+    rows = union(list(operation.own_rows.values())) if operation.own_rows else ()
+    if not rows:
+        add_to_batch(state, cluster, batch, operation, event)
+    else:
+        _enter_rows(state, cluster, operation, batch.clock, rows, event)
+    operation.views = {}
+
+
+def _enter_rows(
+    state: LaunchState, cluster: ClusterState, operation: OperationState, clock: VectorClock, rows: Ranges,
+    event: WgmmaIssue,
+) -> None:  # fmt: skip
+    """Enter the reads of an operation of which each warp reads rows of its own."""
     memory = cluster.shared_memory(event.actor.cta)
-    agent = ("wgmma", event.actor.cta, event.actor.warp // WARPGROUP_WARPS)
+    agent = agent_of(event.actor)
 
     def record(ranges: Ranges) -> Record:
         return Record(
@@ -74,17 +98,15 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
             issuer=operation.issuer.actor, operation="reads", by_engine=True,
         )  # fmt: skip
 
-    level = state.readings.wgmma_own_rows
-    rows = () if level is Level.ERROR else union([own for _, own in parts])
-    rest = without(event.shared, rows) if rows else event.shared
+    rest = without(event.shared, rows)
+    clocks = [view.clock for view in operation.views.values()]
     if rest:
-        state.enter(memory, cluster, record(rest), common(clocks), "shared", clocks)
-    if rows:
-        for clock, own in parts:
-            if own:
-                state.enter(memory, cluster, record(own), clock, "shared")
-        if level is not None:
-            _look_at_rows(state, cluster, memory, record(rows), clocks, level)
+        state.enter(memory, cluster, record(rest), clock, "shared", clocks)
+    for place, own in operation.own_rows.items():
+        state.enter(memory, cluster, record(own), operation.views[place].clock, "shared")
+    level = state.readings.wgmma_own_rows
+    if level is not None:
+        _look_at_rows(state, cluster, memory, record(rows), clocks, level)
 
 
 def _look_at_rows(

@@ -71,6 +71,7 @@ class LaunchState:
         self.grid = GridUse()
         self.roles = Roles()
         self.unordered_reads: dict[Span, Span] = {}
+        self.joined_ranges: dict[tuple[int, ...], tuple[tuple[Ranges, ...], Ranges]] = {}
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
         self._current: ClusterState | None = None
         self._retired: set[int] = set()
@@ -107,6 +108,7 @@ class LaunchState:
         """Judge the end of clusters all of whose warps have exited, and forget them."""
         for index, cluster in list(self.clusters.items()):
             if cluster.exited >= self._warps_in_cluster:
+                cluster.enter_all()
                 check_exit(cluster, self.readings, self.findings)
                 self._retired.add(index)
                 del self.clusters[index]
@@ -152,64 +154,83 @@ class LaunchState:
         """
         conflicts = memory.conflicts(record)
         if memory.met_unwritten and space == "shared" and self.unwritten.contents and takes_value(record):
-            self.unwritten.note_shared(record, record.ranges if record.write else memory.never_written(record.ranges))
+            for piece in record.pieces(record.ranges):
+                self.unwritten.note_shared(piece, piece.ranges if piece.write else memory.never_written(piece.ranges))
         fences: dict[int, int] = {}
         for earlier in conflicts:
-            if record.read_only and earlier.write:
-                report_stale_read(earlier, record, self.findings)
-            ordered = is_ordered(earlier, clock)
-            heard = cluster.hearsay.believed(clock) if not ordered and cluster.hearsay else None
-            if heard is not None and is_done_in_time(earlier, record, space):
-                ordered = is_ordered(earlier, heard)
-            if earlier.atomic and record.atomic and are_morally_strong(earlier, record):
-                if not ordered:
-                    self.note_unordered(earlier, record, space)
-                continue
-            if ordered and lane_order.lanes_conflict(cluster, earlier, record):
-                self._report_lanes(earlier, record, space)
-            if not ordered and earlier.write and record.write and is_repeated(earlier, record):
-                self.findings.doubt(
-                    f"{record.span}: {name_of(record.actor)} and {name_of(earlier.actor)} store to the same bytes by "
-                    "this instruction, unordered; whether both store the same would decide"
+            if not record.parts and not earlier.parts:
+                self._judge(cluster, earlier, record, clock, space, views, fences)
+            elif not self._is_clean(cluster, earlier, record, clock, space, views, fences):
+                for one in earlier.newest_pieces(record.ranges):
+                    for other in record.pieces(one.ranges):
+                        self._judge(cluster, one, other, clock, space, views, fences)
+
+    def _is_clean(
+        self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, space: Space,
+        views: Sequence[VectorClock], fences: dict[int, int],
+    ) -> bool:  # fmt: skip
+        """Is there nothing to say of two accesses, of which one is several reads of tensor cores, whichever of these
+        reads it is? What is said depends on their bytes and places only where there is something to say."""
+        if not is_ordered(earlier, clock):
+            return False
+        if earlier.by_engine:
+            return record.by_engine
+        if _is_copy_fenced(cluster, earlier, views, space, fences):
+            return True
+        return record.by_engine and self._unfenced(cluster, earlier, views or (clock,), space) is None
+
+    def _judge(
+        self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, space: Space,
+        views: Sequence[VectorClock], fences: dict[int, int],
+    ) -> None:  # fmt: skip
+        """Judge an access against an earlier one with which it conflicts. fences: see `_is_copy_fenced`."""
+        if record.read_only and earlier.write:
+            report_stale_read(earlier, record, self.findings)
+        ordered = is_ordered(earlier, clock)
+        heard = cluster.hearsay.believed(clock) if not ordered and cluster.hearsay else None
+        if heard is not None and is_done_in_time(earlier, record, space):
+            ordered = is_ordered(earlier, heard)
+        if earlier.atomic and record.atomic and are_morally_strong(earlier, record):
+            if not ordered:
+                self.note_unordered(earlier, record, space)
+            return
+        if ordered and lane_order.lanes_conflict(cluster, earlier, record):
+            self._report_lanes(earlier, record, space)
+        if not ordered and earlier.write and record.write and is_repeated(earlier, record):
+            self.findings.doubt(
+                f"{record.span}: {name_of(record.actor)} and {name_of(earlier.actor)} store to the same bytes by "
+                "this instruction, unordered; whether both store the same would decide"
+            )
+            return
+        if not ordered and writes_same(earlier, record):
+            if self.readings.same_value is not None:
+                _, message, steps = describe_race(earlier, record, space)
+                self.findings.report(
+                    "NB104", f"{message}; both write the same", record.span, earlier.span, steps,
+                    self.readings.same_value,
+                )  # fmt: skip
+            return
+        if not ordered and (earlier.uncertain or record.uncertain):
+            _, message, _ = describe_race(earlier, record, space)
+            self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
+        elif not ordered:
+            level = self._race(cluster, earlier, record, clock, heard, space)
+            if heard is not None and level is not Level.ERROR and record.by_engine and not earlier.by_engine:
+                self._check_fence(
+                    cluster, earlier, record, [cluster.hearsay.believed(view) for view in views or (clock,)], space
                 )
-                continue
-            if not ordered and writes_same(earlier, record):
-                if self.readings.same_value is not None:
-                    _, message, steps = describe_race(earlier, record, space)
-                    self.findings.report(
-                        "NB104", f"{message}; both write the same", record.span, earlier.span, steps,
-                        self.readings.same_value,
-                    )  # fmt: skip
-                continue
-            if not ordered and (earlier.uncertain or record.uncertain):
-                _, message, _ = describe_race(earlier, record, space)
-                self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
-            elif not ordered:
-                level = self._race(cluster, earlier, record, clock, heard, space)
-                if heard is not None and level is not Level.ERROR and record.by_engine and not earlier.by_engine:
-                    self._check_fence(
-                        cluster, earlier, record, [cluster.hearsay.believed(view) for view in views or (clock,)], space
-                    )
-            elif record.by_engine and not earlier.by_engine:
-                done = earlier.completion
-                if done is not None and done.track >= 0 and views:
-                    # Of many copies of one warp: up to which of them all views know a fence.
-                    least = fences.get(done.track)
-                    if least is None:
-                        key = ("copy fence", space, done.track)
-                        least = fences[done.track] = min(cluster.at(view, key) for view in views)
-                    if done.value <= least:
-                        continue
+        elif record.by_engine and not earlier.by_engine:
+            if not _is_copy_fenced(cluster, earlier, views, space, fences):
                 self._check_fence(cluster, earlier, record, views or (clock,), space)
-            elif earlier.by_engine and record.write and not record.by_engine:
-                level = self.readings.reuse_after_engine
-                if level is not None and clock.at(cluster.fence_track(space, record.warp_track)) <= 0:
-                    self.findings.report(
-                        "PX105",
-                        f"{name_of(record.actor)} {record.operation} bytes that {name_of(earlier.actor)} used, with no "
-                        "proxy fence of its own",
-                        record.span, earlier.span, level=level,
-                    )  # fmt: skip
+        elif earlier.by_engine and record.write and not record.by_engine:
+            level = self.readings.reuse_after_engine
+            if level is not None and clock.at(cluster.fence_track(space, record.warp_track)) <= 0:
+                self.findings.report(
+                    "PX105",
+                    f"{name_of(record.actor)} {record.operation} bytes that {name_of(earlier.actor)} used, with no "
+                    "proxy fence of its own",
+                    record.span, earlier.span, level=level,
+                )  # fmt: skip
 
     def _report_lanes(self, earlier: Record, record: Record, space: Space) -> None:
         """Two lanes of one warp access the same bytes, and nothing orders them but that they run in step."""
@@ -334,6 +355,21 @@ class LaunchState:
                     f"{name_of(warp.actor)}, which has not synchronized with it, accesses its memory ({span})",
                 ),
             )
+
+
+def _is_copy_fenced(
+    cluster: ClusterState, earlier: Record, views: Sequence[VectorClock], space: Space, fences: dict[int, int]
+) -> bool:
+    """Do all views know a proxy fence after a cp.async? fences: of copies of one warp, up to which they do, once that
+    was asked."""
+    done = earlier.completion
+    if done is None or done.track < 0 or not views:
+        return False
+    least = fences.get(done.track)
+    if least is None:
+        key = ("copy fence", space, done.track)
+        least = fences[done.track] = min(cluster.at(view, key) for view in views)
+    return done.value <= least
 
 
 def is_fenced(cluster: ClusterState, earlier: Record, clock: VectorClock, space: Space) -> bool:

@@ -12,7 +12,7 @@ was executed may still be on its way until an acquire sees it: the first clock j
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,8 +86,9 @@ class WarpState:
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
     its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
-    arriving instruction. waited: at which event it last waited for an mbarrier; followed: of its waits, those right
-    after which it waited again. repeated: at which event it issued a store at a place last, and what names that store.
+    arriving instruction. view: of its last wgmmas. waited: at which event it last waited for an mbarrier; followed: of
+    its waits, those right after which it waited again. repeated: at which event it issued a store at a place last, and
+    what names that store.
     """
 
     actor: WarpActor
@@ -115,6 +116,7 @@ class WarpState:
     async_copies: AsyncCopyThread | None = None
     tensor_maps: dict[int, VectorClock] = field(default_factory=dict[int, VectorClock])
     arrivals: Arrivals | None = None
+    view: IssueView | None = None
     waited: int = -1
     followed: set[int] = field(default_factory=set[int])
     repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=dict[Span, "tuple[int, tuple[int, ...]]"])
@@ -190,13 +192,21 @@ class CopyState:
         )
 
 
+@dataclass(slots=True, eq=False)
+class IssueView:
+    """What a warp knew when it began to issue wgmmas, one right after the other; epoch: of the last of these events."""
+
+    clock: VectorClock
+    order: VectorClock
+    epoch: int
+
+
 @dataclass(slots=True)
 class OperationState:
     """One wgmma: done, for whoever knows enough of its group.
 
-    issuers: the warps that have issued it; clocks: what was visible to each, until all have, and
-    the bytes of A that are its own; order: what had happened
-    before any of them issued it.
+    issuers: the warps that have issued it; views: what each of them knew, by its place in the warpgroup, until all
+    have, and own_rows the bytes of A that are its own; order: what had happened before any of them issued it.
     """
 
     actor: TensorCoreActor
@@ -204,19 +214,37 @@ class OperationState:
     done: Completion
     span: Span
     issuers: set[WarpActor] = field(default_factory=set[WarpActor])
-    clocks: list[tuple[VectorClock, Ranges]] = field(default_factory=list["tuple[VectorClock, Ranges]"])
+    views: dict[int, IssueView] = field(default_factory=dict[int, IssueView])
+    own_rows: dict[int, Ranges] = field(default_factory=dict[int, Ranges])
     order: VectorClock = field(default_factory=VectorClock)
+
+
+@dataclass(slots=True, eq=False)
+class OperationBatch:
+    """Operations of a warpgroup that its warps have issued one right after the other (`operation_batches`).
+
+    views: what the warps knew; clock: what all of them know; order: what had happened before any of them began; done:
+    of all of them; parts: their reads; entered: these are in the memory's history.
+    """
+
+    views: dict[int, IssueView]
+    clock: VectorClock
+    order: VectorClock
+    done: Completion
+    parts: list[tuple[Actor, Actor, Span, Ranges]] = field(default_factory=list["tuple[Actor, Actor, Span, Ranges]"])
+    entered: bool = False
 
 
 @dataclass(slots=True)
 class WarpgroupState:
     """wgmma groups of four warps. committed: groups so far, by the warp that commits; last: the last wgmma of each
-    group that has one."""
+    group that has one; batch: the newest."""
 
     track: int
     committed: dict[WarpActor, int] = field(default_factory=dict[WarpActor, int])
     last: dict[int, OperationState] = field(default_factory=dict[int, OperationState])
     operations: list[OperationState] = field(default_factory=list[OperationState])
+    batch: OperationBatch | None = None
 
 
 @dataclass(slots=True)
@@ -306,12 +334,13 @@ class BarrierState:
 
 @dataclass(slots=True)
 class Arrivals:
-    """The arrivals of one instruction: the phases they counted in, each with the clock that it publishes to, if any."""
+    """The arrivals of one instruction: the phases they counted in, each with the clock that it publishes to, if any, and
+    the track along which it does."""
 
     span: Span
     epoch: int = 0
-    phases: list[tuple[PhaseState, VectorClock | None]] = field(
-        default_factory=list["tuple[PhaseState, VectorClock | None]"]
+    phases: list[tuple[PhaseState, VectorClock | None, int]] = field(
+        default_factory=list["tuple[PhaseState, VectorClock | None, int]"]
     )
 
 
@@ -392,6 +421,8 @@ class ClusterState:
         self.tensor = TensorState()
         self.commits: list[int] = []
         self.async_copies: list[AsyncCopyState] = []
+        # Accesses of a CTA's shared memory that are yet to be entered, before any other is.
+        self.to_enter: dict[int, list[Callable[[], None]]] = {}
 
     def let_go(self) -> None:
         """The cluster has been judged to its end: what it did no longer names it, so that all is freed without a
@@ -423,10 +454,19 @@ class ClusterState:
         return track
 
     def shared_memory(self, cta: int) -> ShadowMemory:
+        """The history of a CTA's shared memory, in which all accesses so far are entered."""
+        if cta in self.to_enter:
+            for enter in self.to_enter.pop(cta):
+                enter()
         memory = self.shared.get(cta)
         if memory is None:
             memory = self.shared[cta] = ShadowMemory()
         return memory
+
+    def enter_all(self) -> None:
+        """Enter all accesses so far."""
+        for cta in list(self.to_enter):
+            self.shared_memory(cta)
 
     def known_in(self, cta: int) -> VectorClock:
         """What the warps of a CTA know to have happened: once they have all exited, before the CTA's end."""

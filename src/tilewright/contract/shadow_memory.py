@@ -16,13 +16,13 @@ Checked by: tests/contract/test_shadow_memory.py.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.span import Span
-from tilewright.contract.byte_ranges import union
+from tilewright.contract.byte_ranges import union, without
 from tilewright.machine.event import Actor, Places, Ranges, WarpActor
 
 COARSE_BYTES = 16
@@ -50,7 +50,8 @@ class Record:
     by_engine: through the async proxy; uncertain: whether it happens depends on data; reads_value: an ordinary read, or
     atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
     elements that each lane writes, if the text gives them; places: which bytes are which lane's (`Access`); cluster:
-    where the access was made, if clusters are told apart; read_only: a load that takes the bytes for constant.
+    where the access was made, if clusters are told apart; read_only: a load that takes the bytes for constant; parts:
+    the accesses of which it consists, if of several: actor, issuer, place and bytes of each, in order.
     """
 
     actor: Actor
@@ -74,6 +75,28 @@ class Record:
     places: Places | None = None
     read_only: bool = False
     cluster: int = -1
+    parts: tuple[tuple[Actor, Actor, Span, Ranges], ...] = ()
+
+    def pieces(self, ranges: Ranges) -> tuple[Record, ...]:
+        """The accesses of which it consists that touch a byte of `ranges`, in order; itself, if it is but one."""
+        if not self.parts:
+            return (self,)
+        return tuple(
+            replace(self, actor=actor, issuer=issuer, span=span, ranges=part, parts=())
+            for actor, issuer, span, part in self.parts
+            if without(part, ranges) != part
+        )
+
+    def newest_pieces(self, ranges: Ranges) -> tuple[Record, ...]:
+        """Of `pieces` those that touch a byte of `ranges` last."""
+        found: list[Record] = []
+        left = ranges
+        for piece in reversed(self.pieces(ranges)):
+            rest = without(left, piece.ranges)
+            if rest != left:
+                found.append(piece)
+            left = rest
+        return tuple(reversed(found))
 
     def of_cluster(self, index: int) -> Record:
         """The same access among those of all clusters, made in cluster `index`."""

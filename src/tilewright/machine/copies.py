@@ -209,6 +209,17 @@ def load_values(
     _load(issued, [target], merged(at), values.size, lambda: Delivery(at, values.ravel(), combine))
 
 
+def load_no_values(issued: Issue, row_bytes: int, target: Destination, offsets: Sequence[int]) -> None:
+    """The same in a run that does without their values. offsets: of rows of `row_bytes`, which ascend."""
+    ranges: list[tuple[int, int]] = []
+    for offset in offsets:
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = ranges[-1][0], offset + row_bytes
+        else:
+            ranges.append((offset, offset + row_bytes))
+    _load(issued, [target], tuple(ranges), row_bytes * len(offsets), lambda: None)
+
+
 def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_bytes: int | None, origin: int) -> None:
     """A load through an unknown tensor map: `box_bytes` bytes of any value, or bytes that its phase will tell.
 

@@ -57,6 +57,10 @@ class MovedValues:
     def skip_store(self, r: Registers, where: Region) -> None:
         """A store is left undone. Raises TypeError for a register that was never written, as the store would."""
         assert self.dropped is not None, "stores are left undone only where that is noted"
+        self.require_written(r)
+        self.dropped.drop(where)
+
+    def require_written(self, r: Registers) -> None:
+        """Raises TypeError for a moved register that was never written."""
         if any(r[slot] is UNINITIALISED for slot in self.moved):
             raise TypeError("uninitialised register")
-        self.dropped.drop(where)

@@ -25,7 +25,8 @@ from tilewright.machine.slice_operands import kind_of
 from tilewright.machine.step import Plain, Step, guarded
 
 _KNOWN = frozenset({
-    "ld", "st", "ldmatrix", "stmatrix", "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
+    "ld", "st", "st.async", "ldmatrix", "stmatrix",
+    "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
     "cp.async", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.mbarrier.arrive",
     "cp.async.bulk.tensor", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group",
     "bar.sync", "bar.arrive", "barrier.sync", "barrier.arrive", "bar.warp.sync", "barrier.cluster.arrive",

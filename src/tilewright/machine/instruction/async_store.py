@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine import copies
@@ -65,6 +66,7 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
         raise unsupported(instruction, f"{len(sources)} registers for {count} elements")
     to, barrier = At(decoder, instruction, target), At(decoder, instruction, barrier_operand)
     size = element.bytes * count
+    moved = decoder.move(sources, to.slot, loads=False) if combine is None else None
 
     def act(warp: Warp, mask: int) -> None:
         sent: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
@@ -79,14 +81,21 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             told, at = barrier_place(warp, barrier.read(warp, lane), address, cta, False, instruction)
             sent.setdefault((cta.rank, told.rank, at), []).append((offset, lane))
         ctas = warp.cta.cluster.ctas
-        values = np.stack([warp.r[source] for source in sources], axis=1).astype(element.raw).view(np.uint8)
+        values: npt.NDArray[np.uint8] | None = None
+        if moved is None or moved.keeps:
+            values = np.stack([warp.r[source] for source in sources], axis=1).astype(element.raw).view(np.uint8)
+        else:
+            moved.require_written(warp.r)
         for (cta_rank, told_rank, at), stores in sent.items():
             destination = Destination(ctas[cta_rank], ctas[told_rank], at)
             apart = combine is None and len({offset for offset, _ in stores}) == len(stores)
             for copied in [sorted(stores)] if apart else [[store] for store in stores]:
                 issued = copies.issue(warp, copied[0][1], instruction.span)
                 offsets = [offset for offset, _ in copied]
-                copies.load_values(issued, values[[lane for _, lane in copied]], destination, offsets, combine)
+                if values is None:
+                    copies.load_no_values(issued, size, destination, offsets)
+                else:
+                    copies.load_values(issued, values[[lane for _, lane in copied]], destination, offsets, combine)
 
     return Control(act)
 

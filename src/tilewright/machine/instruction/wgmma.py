@@ -32,6 +32,7 @@ from tilewright.machine.warpgroup import (
 _DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
 _INTEGERS = ("s8", "u8", "b1")
 _BYTES = ("s8", "u8")
+_MET_MOST = 256
 
 
 def _group(warp: Warp, instruction: Instruction) -> Warpgroup:
@@ -164,20 +165,35 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
     accumulator_names = tuple(names[slot] for slot in accumulator)
     a_names = tuple(names[slot] for slot in a_registers)
 
-    def act(warp: Warp, mask: int) -> None:
-        group = _group(warp, instruction)
-        state: WarpMatrixState = warp.wgmma
+    # What vectors hold that were met before; they are kept, so that the identities stay theirs.
+    first_slot = a_slot if a_slot >= 0 else b_slot
+    met: dict[tuple[int, int, int, int], tuple[bool, int, int, tuple[Any, ...]]] = {}
+
+    def uniform_operands(warp: Warp, mask: int) -> tuple[bool, int, int, tuple[Any, ...]]:
         holds = predicate_mask(warp.r[scale_slot])
         if holds not in (0, FULL) and holds & mask not in (0, mask):
             raise MachineFault("MF005", "not-uniform", "scale-d differs between lanes", instruction.span)
         scale = bool(holds & mask) != scale_negated
         a_descriptor = uniform(warp, a_slot, mask, "A's descriptor", instruction) if a_slot >= 0 else 0
         b_descriptor = uniform(warp, b_slot, mask, "B's descriptor", instruction)
-        chained = state.chained(accumulator)
+        return scale, a_descriptor, b_descriptor, (warp.r[first_slot], warp.r[b_slot], warp.r[scale_slot])
+
+    def act(warp: Warp, mask: int) -> None:
+        group = _group(warp, instruction)
+        state: WarpMatrixState = warp.wgmma
         r = warp.r
+        key = (id(r[first_slot]), id(r[b_slot]), id(r[scale_slot]), mask)
+        known = met.get(key)
+        if known is None:
+            known = uniform_operands(warp, mask)
+            if len(met) >= _MET_MOST:
+                met.clear()
+            met[key] = known
+        scale, a_descriptor, b_descriptor, _ = known
+        chained = state.chained(accumulator)
         vectors = None if chained is not None or not scale else [r[slot] for slot in accumulator]
         a_values = [r[slot] for slot in a_registers]
-        if any(vector is UNINITIALISED for vector in (*(vectors or ()), *a_values)):
+        if (vectors or a_values) and any(vector is UNINITIALISED for vector in (*(vectors or ()), *a_values)):
             raise MachineFault(
                 "MF003", "uninitialised-register", "wgmma reads an accumulator or A register that was never written",
                 instruction.span,
