@@ -2,22 +2,38 @@
 
 The instance has three streamed tiles for two helpers, one of which takes two heads, and whole tiles for both and for
 one of the owners: a step from head to head, or to whole tiles, that is right for one helper alone would show. Where
-CTAs take several whole tiles, each CTA has one and the first another, so that the step between them shows as well.
-Where a program has less, it is taken as it is. A head is no whole number of rounds of the ring, if it can be: else each
-head would begin at the ring's first slot. Heads and tails have as many slices as no other quantity of the
-instance, if they can: where two are the same number, one of them in place of the other would not show.
+CTAs take several whole tiles, each CTA has one and the first another, so that the step between them shows as well;
+where consumers take these in turn, one more each, so that a consumer has its second one.
+Where a program has less, it is taken as it is.
+
+What a part hands on to the next shows only where it matters to that one: a phase that is the same again may as well be
+forgotten. So parts are long enough for the instance to do what the program does (`happenings`, which walks through the
+parts of both): parts pass the ring's end with their first slice or with a later one, begin at another slot and in
+another phase than the one before, are stepped over past the ring's end. Heads and tails have as many slices as no other
+quantity of the instance, where that costs little: where two are the same number, one of them in place of the other
+would not show.
+
+Not handled: happenings of the program for which no lengths are found; there are then fewer in the instance.
 Checked by: tests/driver/test_small_streams.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities
 
 _HELPERS, _STREAMED, _WHOLE = 2, 3, 3
-_HEAD_SLICES = 4
+_CONFUSED = 3
+"""Slices by which parts may be longer so as to be as many as nothing else, or to move a cursor by an odd number of
+rounds."""
+_ROUNDS = "an odd number of rounds"
+
+Kind = Literal["head", "tail", "whole"]
+Happening = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +52,77 @@ def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     streamed = min(_STREAMED, d.streamed)
     helpers = min(_HELPERS, d.helpers)
     ctas, whole = streamed + helpers, tiles - d.streamed
-    taken = streamed + min(_WHOLE if whole <= d.ctas else ctas + 1, whole)
-    head = min(d.head_slices, _HEAD_SLICES)
-    if head % d.stages == 0:
-        longer = range(head + 1, min(d.head_slices, 2 * _HEAD_SLICES) + 1)
-        told_apart = (count for count in longer if count % d.stages and count not in {streamed, helpers, ctas, taken})
-        head = next(told_apart, head)
-    # A tail goes past the ring's end, and a CTA's parts and its whole tile together fill a ring's slots twice.
-    most = slices - d.head_slices
-    others = {head, streamed, helpers, ctas, taken}
-    tail = next((count for count in range(d.stages + 1, most) if count not in others), most)
-    return SmallStream(ctas, streamed, taken, head + tail, head)
+    rounds = min(2 if d.turns else 1, (whole - 1) // d.ctas)
+    taken = streamed + min(rounds * ctas + 1 if rounds > 0 else _WHOLE, whole)
+    wanted = happenings(SmallStream(d.ctas, d.streamed, tiles, slices, d.head_slices), d)
+    others = {streamed, helpers, ctas, taken}
+
+    def price(stream: SmallStream) -> tuple[int, int, int]:
+        head, tail = stream.head_slices, stream.slices - stream.head_slices
+        hidden = wanted - happenings(stream, d)
+        less = sum(1 for each in hidden if each[-1] == _ROUNDS)
+        confused = head == tail or bool({head, tail} & others)
+        return len(hidden) - less, stream.slices + _CONFUSED * (less + confused), head
+
+    # A head has a loop, where it has one in the program; a tail goes past the ring's end, and a CTA's parts and its
+    # whole tile together fill a ring's slots twice.
+    most, stages = slices - d.head_slices, d.stages
+    heads = range(min(d.head_slices, 2), min(d.head_slices, 2 * stages) + 1)
+    tails = range(min(most, stages + 1), min(most, 3 * stages) + 1)
+    found = (SmallStream(ctas, streamed, taken, head + tail, head) for head in heads for tail in tails)
+    return min(found, key=price)
+
+
+def _parts_of_ctas(stream: SmallStream) -> Iterator[list[tuple[Kind, int]]]:
+    """What each CTA takes, in order, with how many slices."""
+    head, helpers = stream.head_slices, stream.ctas - stream.streamed
+    for cta in range(stream.ctas):
+        heads = len(range(cta, stream.streamed, helpers)) if cta < helpers else 0
+        whole = len(range(stream.streamed + cta, stream.tiles, stream.ctas))
+        parts: list[tuple[Kind, int]] = [("head", head) for _ in range(heads)]
+        if cta >= helpers:
+            parts.append(("tail", stream.slices - head))
+        parts.extend(("whole", stream.slices) for _ in range(whole))
+        yield parts
+
+
+def happenings(stream: SmallStream, d: PipelineDecisions) -> set[Happening]:
+    """What the cursors of a stream's CTAs do that a text must have right."""
+    found: set[Happening] = set()
+    seen: set[tuple[tuple[Kind, int], ...]] = set()
+    for parts in _parts_of_ctas(stream):
+        if (key := tuple(parts)) not in seen:
+            seen.add(key)
+            found.update(_of_cta(parts, d.stages, 2 if d.turns else 1))
+    return found
+
+
+def _of_cta(parts: Sequence[tuple[Kind, int]], stages: int, units: int) -> Iterator[Happening]:
+    """units: consumers, which take every second part where there are two, and step over the other's."""
+    begin = 0
+    for number, (kind, slices) in enumerate(parts):
+        slot, end = begin % stages, begin + slices
+        last = stages - 1 - slot
+        if last == 0:
+            yield kind, "passes the ring's end with its first slice"
+        if slices > (last or stages):
+            yield kind, "passes the ring's end with a later slice"
+        # The producer goes on to the next part, the consumer to its own next one.
+        for ahead, who in ((1, "producer"), (units, "consumer")):
+            if number + ahead < len(parts):
+                if end % stages != slot:
+                    yield kind, who, "hands on another slot"
+                if (end // stages - begin // stages) % 2:
+                    yield kind, who, "hands on another phase"
+        if units > 1 and number + 1 < len(parts):
+            first = kind == "whole" and (number == 0 or parts[number - 1][0] != "whole")
+            place = "before whole tiles" if first else kind
+            over, rounds = skip_quantities(slices, stages)
+            if slot + over >= stages:
+                yield place, "is stepped over past the ring's end"
+            if rounds:
+                yield place, "is stepped over", _ROUNDS
+        begin = end
 
 
 def stream_quantities(d: PipelineDecisions, slices: int) -> list[int]:
