@@ -113,12 +113,12 @@ def _footprint(record: Record) -> _Footprint | None:
         return np.full(len(bounds), who, np.int64), bounds[:, 0], bounds[:, 1]
     if record.places is None:
         return None
-    copies = record.places[0].size // len(lanes) if record.completion is not None else 1
-    if record.places[0].size != copies * len(lanes):
+    # Of several instructions that are told as one there is a row for each.
+    rows = len(record.places[0]) if record.places[0].ndim == 2 else 1
+    begins = record.places[0].astype(np.int64).ravel()
+    if begins.size != rows * len(lanes):
         return None
-    # Of several cp.asyncs that are told as one, those of one after the other.
-    begins = record.places[0].astype(np.int64)
-    return np.tile(np.array(lanes, np.int64), copies), begins, begins + record.places[1]
+    return np.tile(np.array(lanes, np.int64), rows), begins, begins + record.places[1]
 
 
 def _meet(first: _Footprint, second: _Footprint, together: list[int]) -> bool:

@@ -20,7 +20,8 @@ class ValueNeeded(Exception):
 @dataclass(slots=True, eq=False)
 class DroppedValues:
     """regions: names of the regions of memory that do not hold what the kernel stored there. joins: whether rows of
-    cp.asyncs may be told as one (`joined_copies`); joined: whether some were."""
+    cp.asyncs, and stretches of loads and stores, may be told as one (`joined_copies`, `joined_accesses`); joined:
+    whether some were."""
 
     regions: set[str] = field(default_factory=set[str])
     joins: bool = False
@@ -40,7 +41,7 @@ class DroppedValues:
 class MovedValues:
     """A load or store that may do without values. moved: registers (slots) that are stored, or that a load writes;
     address: slot; strong: its values count in any case. keeps: whether it moves values, as `drop_values` says; dropped:
-    what is told of it."""
+    what is told of it. joinable: whether its event may be told with others; waits: whether it is."""
 
     moved: tuple[int, ...]
     address: int
@@ -48,6 +49,8 @@ class MovedValues:
     strong: bool
     dropped: DroppedValues | None
     keeps: bool = True
+    joinable: bool = False
+    waits: bool = False
 
     def load(self, where: Region) -> None:
         """Values of `where` are about to be loaded. Raises ValueNeeded if they are not what was stored."""

@@ -74,7 +74,8 @@ class Access:
     constant: the elements that every lane stores, where the text gives them as constants. words: of a strong access to
     single words of 32 bits of global memory, each word's address, what it held before and what it held afterwards, in
     the order in which lanes took effect. read_only: a load that takes the bytes for constant (`.nc`, `ldu`). places:
-    which bytes are which lane's; None where one lane has them all, or that is not told.
+    which bytes are which lane's, with a row for each of several accesses that are told as one (`joined_accesses`); None
+    where one lane has them all, or that is not told.
     """
 
     actor: Actor
@@ -531,7 +532,7 @@ class CommitArrive:
 @dataclass(frozen=True, slots=True)
 class AsyncCopyIssue:
     """cp.async (not bulk) by lanes of a warp: it writes `shared` of its own CTA at any time until it is waited for. Of
-    several in a row that are told as one (`joined_copies`), places are those of one after the other."""
+    several in a row that are told as one (`joined_copies`), places has a row for each."""
 
     actor: WarpActor
     lanes: int

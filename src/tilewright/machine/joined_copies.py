@@ -102,7 +102,8 @@ def _issue_joined(warp: Warp, copies: Sequence[LaneCopies]) -> bool:
     actor, span = CopyActor(cluster.counts.copies), copies[0].span
     cluster.counts.copies += len(copies)
     dropped.joined = True
-    observe(AsyncCopyIssue(warp.actor, _ALL_BITS, actor, written, span, (offsets, size_bytes)))
+    places = offsets.reshape(len(copies), WARP_SIZE)
+    observe(AsyncCopyIssue(warp.actor, _ALL_BITS, actor, written, span, (places, size_bytes)))
 
     def land() -> None:
         for lanes, ranges in _read(sources, reading, size_bytes):

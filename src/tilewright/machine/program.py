@@ -14,10 +14,12 @@ from tilewright.machine.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.instruction import HANDLERS
+from tilewright.machine.joined_accesses import join_stretches
 from tilewright.machine.lanes import poison
 from tilewright.machine.poll_step import polling
 from tilewright.machine.polls import is_strong_load
 from tilewright.machine.remembered_runs import RememberedRuns
+from tilewright.machine.slice_operands import kind_of
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
 from tilewright.machine.value_slice import drop_values
 
@@ -67,6 +69,10 @@ def decode(decoder: Decoder) -> Program:
         without = drop_values(steps, instructions, moves, frozenset(decoder.accumulators), decoder.zeros)
         decoder.mathematics = without is None
         steps = steps if without is None else without
+        if decoder.dropped.joins and without is not None:
+            computes = [kind_of(each) == "compute" and isinstance(step.body, Plain)
+                        for each, step in zip(instructions, steps, strict=True)]  # fmt: skip
+            steps = join_stretches(steps, computes, [each if each and each.joinable else None for each in moves])
     steps = with_reads_seen(decoder, steps, range(len(steps)))
     remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)
     steps.append(end_of(kernel))

@@ -27,6 +27,7 @@ from tilewright.targets import Target
 if TYPE_CHECKING:
     from tilewright.machine.async_copies import AsyncCopies
     from tilewright.machine.decoder import Observer
+    from tilewright.machine.joined_accesses import UntoldAccess
     from tilewright.machine.program import Program
     from tilewright.machine.tensor_memory import TensorMemory
     from tilewright.machine.tensor_operation import WarpTensorState
@@ -101,6 +102,7 @@ class Warp:
         "steps",
         "strands",
         "tensor",
+        "untold",
         "wgmma",
     )
 
@@ -130,6 +132,7 @@ class Warp:
         self.in_flight: frozenset[int] = frozenset()
         self.wgmma: Any = None
         self.tensor: WarpTensorState | None = None
+        self.untold: list[UntoldAccess] = []
         registers[0] = self
 
     @property

@@ -13,7 +13,7 @@ test_memory_access.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,7 +22,9 @@ import numpy as np
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access, MemoryOrder
+from tilewright.machine.joined_accesses import JOINABLE_SPACES, Form, UntoldAccess
 from tilewright.machine.lanes import (
     FULL,
     UNINITIALISED,
@@ -108,9 +110,8 @@ def _strength(modifiers: Modifiers) -> Strength:
     return Strength(order, scope, read_only)
 
 
-def _wide_addresses(r: Registers, slot: int, offset: int, mask: int) -> Lanes:
-    """64-bit addresses of the lanes in `mask`."""
-    base = r[slot]
+def _wide_addresses(base: Any, offset: int, mask: int) -> Lanes:
+    """64-bit addresses of the lanes in `mask`. base: what the register holds."""
     if base is UNINITIALISED:
         raise TypeError("uninitialised register")
     return base[indices(mask)].astype(np.uint64) + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
@@ -187,13 +188,56 @@ class Place:
 
     def careful(self, r: Registers, mask: int) -> list[tuple[Region, Lanes, Lanes]]:
         """Region, byte offsets and lanes of every access in `mask`. Raises MachineFault."""
-        warp: Warp = r[0]
-        addresses = _wide_addresses(r, self.slot, self.offset, mask)
+        return self.located(r[0], r[self.slot], mask)
+
+    def located(self, warp: Warp, base: Any, mask: int) -> list[tuple[Region, Lanes, Lanes]]:
+        """The same, of accesses by a register that holds `base`."""
+        addresses = _wide_addresses(base, self.offset, mask)
         lanes = indices(mask)
         found = locate(warp.cta, self.space, addresses, self.size_bytes, self.span)
         if self.regular and len(found) == 1 and found[0].region.cta < 0:
             self._remember(found[0].region, self.offset - found[0].region.base)
         return [(part.region, part.offsets, lanes[part.chosen]) for part in found]
+
+
+def _event_alone(
+    decoder: Decoder, place: Place, moved: MovedValues, constant: tuple[int, ...] = ()
+) -> Callable[[Registers, int], None]:
+    """What an access does that moves no values: it yields its event, now or with those of its stretch. constant: what
+    it stores, if the text says so."""
+    write, dropped = not moved.loads, decoder.dropped
+    form = Form(place.space, write, place.size_bytes, place.strength.read_only, constant)
+    polls = decoder.polls or {}
+    moved.joinable = (
+        dropped is not None
+        and dropped.joins
+        and place.space in JOINABLE_SPACES
+        and place.strength.order == "weak"
+        and place.span not in polls
+    )
+
+    def tell(warp: Warp, access: UntoldAccess) -> None:
+        for region, offsets, lanes in place.located(warp, access.addresses, access.mask):
+            if write:
+                assert dropped is not None, "stores are left undone only where that is noted"
+                dropped.drop(region)
+            chosen = of_lanes(lanes, access.mask)
+            report_access(
+                warp, region, offsets, place.size_bytes, write, place.span, place.strength, chosen, constant=constant
+            )
+
+    def event_alone(r: Registers, mask: int) -> None:
+        warp: Warp = r[0]
+        base = r[place.slot]
+        if base is UNINITIALISED:
+            raise TypeError("uninitialised register")
+        access = UntoldAccess(place.span, form, base, place.offset, mask, tell)
+        if moved.waits:
+            warp.untold.append(access)
+        else:
+            tell(warp, access)
+
+    return event_alone
 
 
 def _extended(value: Lanes, element: TypeName, target: TypeName) -> Lanes:
@@ -236,6 +280,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
             return folded
     place = Place(decoder, instruction, space, slot, offset, element, len(slots), strength)
     moved = decoder.move(slots, slot, loads=True, strong=strength.order != "weak")
+    event_alone = _event_alone(decoder, place, moved)
     nothing = tuple((target, np.zeros(WARP_SIZE, declared.raw)) for target, declared in zip(slots, types, strict=True))
     single = slots[0] if len(slots) == 1 and types[0].width_bits == element.width_bits else -1
     pairs = tuple(zip(slots, types, strict=True))
@@ -262,9 +307,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
     def masked(r: Registers, mask: int) -> None:
         warp: Warp = r[0]
         if not moved.keeps:
-            for region, offsets, lanes in place.careful(r, mask):
-                chosen = of_lanes(lanes, mask)
-                report_access(warp, region, offsets, place.size_bytes, False, place.span, place.strength, chosen)
+            event_alone(r, mask)
             for target, zeros in nothing:
                 r[target] = zeros[:]
             return
@@ -342,6 +385,7 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
     constant = tuple(value for value in values if value is not None)
     if len(constant) != len(sources):
         constant = ()
+    event_alone = _event_alone(decoder, place, moved, constant)
     only = sources[0] if count == 1 and not narrow[0] else -1
 
     def full(r: Registers) -> None:
@@ -365,12 +409,8 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
     def masked(r: Registers, mask: int) -> None:
         warp: Warp = r[0]
         if not moved.keeps:
-            for region, offsets, lanes in place.careful(r, mask):
-                moved.skip_store(r, region)
-                report_access(
-                    warp, region, offsets, place.size_bytes, True, place.span, place.strength, of_lanes(lanes, mask),
-                    constant=constant,
-                )  # fmt: skip
+            moved.require_written(r)
+            event_alone(r, mask)
             return
         values = [r[source].astype(dtype) for source, _ in pairs]
         steps = place.element_bytes
