@@ -91,7 +91,9 @@ _BLOCK_SHAPES = (
     (4096, 24576, 1536),
     (4096, 32768, 512),
 )
-"""Of DeepSeek V3's layers at several numbers of rows, and one layer at several depths."""
+"""Of DeepSeek V3's layers at several numbers of rows, and one layer at several depths; `synth.cluster_shape` is fitted
+to these, and not to those:"""
+_OTHER_BLOCK_SHAPES = ((8192, 2112, 7168), (4096, 8192, 8192), (6144, 5120, 5120), (2048, 5120, 12288))
 CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     *((Product(f"square {side}", side, side, side), _SMALL) for side in (1024, 1152, 1536, 2048)),
     (Product("square 4096", 4096, 4096, 4096), _LARGE),
@@ -106,7 +108,7 @@ CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     (Product("DeepSeek V3, 8 bits, fast", 4096, 7168, 16384, "e4m3", scaling="row", accumulation="fast"), ()),
     *(
         (Product(f"blocks of 8 bits, {m}, {n}, {k}", m, n, k, "e4m3", scaling="block"), _BLOCKS)
-        for m, n, k in _BLOCK_SHAPES
+        for m, n, k in (*_BLOCK_SHAPES, *_OTHER_BLOCK_SHAPES)
     ),
 )
 """Products, and the tiles that are tried besides the chosen one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import OperandDecision
 
-_ATOM_ROWS = 8
+ATOM_ROWS = 8
 """Rows of 128 bytes after which the swizzle begins anew."""
 
 
@@ -20,7 +20,7 @@ def require_equal_parts(operand: OperandDecision, extent: int, issuers: int) -> 
 
     extent: elements of the slot along the operand's outer axis.
     """
-    multiple = _ATOM_ROWS if operand.major == "K" else operand.map.box[0]
+    multiple = ATOM_ROWS if operand.major == "K" else operand.map.box[0]
     if extent % (issuers * multiple):
         raise TilewrightError(
             f"a cluster of {issuers} CTAs cannot share {extent} elements of {operand.buffer}, {operand.major}-major",

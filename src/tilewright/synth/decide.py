@@ -66,7 +66,7 @@ from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_sha
 from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
 from tilewright.synth.turned_copy import turned_copy
 from tilewright.synth.turned_store import is_turnable, turned_boxes, turned_store
-from tilewright.synth.turns import EVERY_STAGE, choose_turns, require_turns, unit_shape, with_turns
+from tilewright.synth.turns import EVERY_STAGE, LargeTile, choose_turns, require_turns, unit_shape, with_turns
 from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -167,8 +167,9 @@ def _decide_pipeline(
     else:
         scaled = choose_scaled_shape(rates, question, target, wanted, reasons)
         shape = scaled or choose_tile_shape(rates, question, target, wanted, reasons)
-    shape = long_sum_shape(question, shape, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons)
+    summed = long_sum_shape(question, large.shape, target, wanted, reasons)
+    large = large if summed == large.shape else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:
         rows, columns = columns, rows
@@ -177,7 +178,7 @@ def _decide_pipeline(
         why = f"the output is contiguous along {columns}" if natural else few
         reasons.append(f"transposed product: {why}")
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
-    cluster = choose_cluster(rates, shape, element_bytes, wanted, reasons)
+    cluster = choose_cluster(rates, shape, question, wanted, reasons)
     require_split(shape, cluster, len(products.products) == 1, target)
     require_teams(shape, cluster, len(products.products) == 1 and not (batch or promoted or large.turns))
     if large.turns:

@@ -96,6 +96,17 @@ def _clusters(multiprocessors: int, ctas: int) -> int:
     return (multiprocessors if ctas <= _PAIR else multiprocessors * 7 // 8) // ctas
 
 
+def _accumulators(shape: TileShape) -> int:
+    """Registers of a thread."""
+    return shape.rows * shape.columns // (128 * shape.consumers)
+
+
+def two_overlap(shape: TileShape, slices: int) -> bool:
+    """Whether the products of two slots overlap in a consumer: of an even number of slots, where registers hold three
+    accumulators."""
+    return slices % 2 == 0 and _accumulators(shape) <= _PAIRED_ACCUMULATORS and shape.consumers <= _PAIR
+
+
 def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _Parameters = _FITTED) -> float:
     """Estimated cycles of the whole product."""
     rows, columns, depth = question.extents
@@ -105,9 +116,8 @@ def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _P
     waves = math.ceil(tiles / _clusters(rates.multiprocessors, shape.split))
     slices = math.ceil(math.ceil(depth / shape.depth) / shape.split)
     multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes)
-    accumulators = shape.rows * shape.columns // (128 * shape.consumers)
-    # Of an even number of slots two overlap, where registers hold three accumulators.
-    overlaps = slices % 2 == 0 and accumulators <= _PAIRED_ACCUMULATORS and shape.consumers <= _PAIR
+    accumulators = _accumulators(shape)
+    overlaps = two_overlap(shape, slices)
     paired = by.paired_scaled if question.scaled else by.paired
     each = paired if overlaps else by.register
     slot = max(multiply + by.slot + each * accumulators, by.fetch * fetch)
