@@ -16,6 +16,7 @@ from tilewright.contract.typestate import protocol_claims
 from tilewright.driver.compile import compile_kernel
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.small import small_extents, small_instance
+from tilewright.driver.small_cursors import tiles_that_show
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
@@ -29,9 +30,9 @@ from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
 
-def compiled(stages: int) -> tuple[ModuleOp, PipelineDecisions]:
+def compiled(stages: int, k: int = 4096) -> tuple[ModuleOp, PipelineDecisions]:
     wanted = Wanted(turns=True, consumers=2, tile=(128, 64), stages=stages, stream_k=False)
-    module = trace(matmul, {"M": 4096, "N": 4096, "K": 4096}, dict.fromkeys("abc", Element.BF16), None)
+    module = trace(matmul, {"M": 4096, "N": 4096, "K": k}, dict.fromkeys("abc", Element.BF16), None)
     decide(the_program(module), target("sm_90a"), wanted)
     decisions = decisions_of(the_program(module).attributes["decisions"])
     assert isinstance(decisions, PipelineDecisions)
@@ -51,8 +52,19 @@ def test_tiles_in_turn_pass_the_rings_end_where_they_begin_and_where_they_are_st
     assert 2 * slices // stages % 2 == 1
 
 
-def test_a_step_over_the_other_consumers_tile_that_ignores_the_rings_end_is_refuted() -> None:
-    instance = small_instance(compiled(5)[0])
+@pytest.mark.parametrize(
+    ("units", "slices", "stages", "tiles"), [(1, 1, 4, 5), (1, 4, 3, 3), (2, 5, 4, 5), (2, 2, 3, 4)]
+)
+def test_short_sums_have_tiles_until_all_has_happened(units: int, slices: int, stages: int, tiles: int) -> None:
+    assert tiles_that_show(slices, stages, units, least=stages, most=100) == tiles
+    # A program that has fewer is taken as it is.
+    assert tiles_that_show(slices, stages, units, least=stages, most=tiles - 1) == max(stages, tiles - 1)
+
+
+@pytest.mark.parametrize("k", [4096, 320])
+def test_a_step_over_the_other_consumers_tile_that_ignores_the_rings_end_is_refuted(k: int) -> None:
+    # Where a tile has but a slice more than the ring, the third tile's is the first such step, the other's the second.
+    instance = small_instance(compiled(5 if k == 4096 else 4, k)[0])
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}

@@ -30,6 +30,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 from tilewright.driver.small_batch import moved_together, reached_by_maps
+from tilewright.driver.small_cursors import tiles_that_show
 from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, small_rows
 from tilewright.driver.small_streams import small_stream, stream_quantities
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
@@ -54,6 +55,11 @@ from tilewright.lower.turns import skip_quantities
 
 _POINTS_PER_AXIS = 48
 """Extent left of each axis of an element-by-element program."""
+
+_ROUNDS_MOST = 4
+"""Tiles of one CTA, by the ring's stages, after which two cursors stand where they stood, in the same phases."""
+_ROWS_OF_GROUPS = 4
+"""Tiles along the rows of `small_groups`' sizes."""
 
 _SQUARES_MOST = 4
 """Side of the squares of a curve of which the small instance has a whole one."""
@@ -95,8 +101,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
             d.rows: min(extents[d.rows], small_rows(d.tile_m)),
-            # Consumers that take turns take two each, in each of two CTAs.
-            d.columns: reduced_extent(extents[d.columns], d.tile_n, 2 if d.turns or slices < 2 * d.stages - 1 else 1),
+            d.columns: reduced_extent(extents[d.columns], d.tile_n, _across_groups(d, slices)),
             d.contracted: reduced_extent(extents[d.contracted], d.tile_k, slices),
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
@@ -107,6 +112,8 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         # 2 stages - 1 slices will do: the second begins at the ring's last slot, and the first consumer's step over it
         # passes the ring's end, into a phase that is not the first tile's.
         tiles = max(3, tiles)
+    if slices == whole and d.teams == 1 and not d.streamed:
+        tiles = tiles_that_show(slices, d.stages, _units(d), least=tiles, most=_tiles_of_one(d, extents))
     if d.streamed:
         stream = small_stream(d, _tiles(d, extents), whole)
         tiles, slices = stream.tiles, stream.slices
@@ -146,6 +153,28 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
             extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)
         ),
     }
+
+
+def _units(d: PipelineDecisions) -> int:
+    """Consumers that have a cursor each."""
+    return 2 if d.turns else 1
+
+
+def _tiles_of_one(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
+    """Of the program's tiles as many as one of its clusters takes, but no more than let its cursors come round."""
+    clusters = max(1, d.ctas // d.cluster_ctas)
+    tiles = -(-extents[d.rows] // (d.tile_m * d.cluster_m)) * -(-extents[d.columns] // (d.tile_n * d.cluster_n))
+    tiles *= math.prod(extents[axis] for axis in d.batch)
+    return min(-(-tiles // clusters), _ROUNDS_MOST * d.stages)
+
+
+def _across_groups(d: PipelineDecisions, slices: int) -> int:
+    """Tiles along the columns of an instance whose rows stand in groups: those of its rows are four, for two CTAs."""
+    # Consumers that take turns take two each, in each of two CTAs.
+    if slices == 2 * d.stages - 1:
+        return 2 if d.turns else 1
+    tiles = tiles_that_show(slices, d.stages, _units(d), least=4, most=_ROUNDS_MOST * d.stages)
+    return -(-tiles * CTAS // _ROWS_OF_GROUPS)
 
 
 def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:

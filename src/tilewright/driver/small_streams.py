@@ -6,12 +6,9 @@ CTAs take several whole tiles, each CTA has one and the first another, so that t
 where consumers take these in turn, one more each, so that a consumer has its second one.
 Where a program has less, it is taken as it is.
 
-What a part hands on to the next shows only where it matters to that one: a phase that is the same again may as well be
-forgotten. So parts are long enough for the instance to do what the program does (`happenings`, which walks through the
-parts of both): parts pass the ring's end with their first slice or with a later one, begin at another slot and in
-another phase than the one before, are stepped over past the ring's end. Heads and tails have as many slices as no other
-quantity of the instance, where that costs little: where two are the same number, one of them in place of the other
-would not show.
+Parts are long enough for the instance's cursors to do what the program's do (`driver.small_cursors`). Heads and tails
+have as many slices as no other quantity of the instance, where that costs little: where two are the same number, one of
+them in place of the other would not show.
 
 Not handled: happenings of the program for which no lengths are found; there are then fewer in the instance.
 Checked by: tests/driver/test_small_streams.py.
@@ -19,10 +16,10 @@ Checked by: tests/driver/test_small_streams.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
+from tilewright.driver.small_cursors import ODD_ROUNDS, Happening, Kind, of_cta
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities
 
@@ -30,10 +27,6 @@ _HELPERS, _STREAMED, _WHOLE = 2, 3, 3
 _CONFUSED = 3
 """Slices by which parts may be longer so as to be as many as nothing else, or to move a cursor by an odd number of
 rounds."""
-_ROUNDS = "an odd number of rounds"
-
-Kind = Literal["head", "tail", "whole"]
-Happening = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +53,7 @@ def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     def price(stream: SmallStream) -> tuple[int, int, int]:
         head, tail = stream.head_slices, stream.slices - stream.head_slices
         hidden = wanted - happenings(stream, d)
-        less = sum(1 for each in hidden if each[-1] == _ROUNDS)
+        less = sum(1 for each in hidden if each[-1] == ODD_ROUNDS)
         confused = head == tail or bool({head, tail} & others)
         return len(hidden) - less, stream.slices + _CONFUSED * (less + confused), head
 
@@ -93,36 +86,8 @@ def happenings(stream: SmallStream, d: PipelineDecisions) -> set[Happening]:
     for parts in _parts_of_ctas(stream):
         if (key := tuple(parts)) not in seen:
             seen.add(key)
-            found.update(_of_cta(parts, d.stages, 2 if d.turns else 1))
+            found.update(of_cta(parts, d.stages, 2 if d.turns else 1))
     return found
-
-
-def _of_cta(parts: Sequence[tuple[Kind, int]], stages: int, units: int) -> Iterator[Happening]:
-    """units: consumers, which take every second part where there are two, and step over the other's."""
-    begin = 0
-    for number, (kind, slices) in enumerate(parts):
-        slot, end = begin % stages, begin + slices
-        last = stages - 1 - slot
-        if last == 0:
-            yield kind, "passes the ring's end with its first slice"
-        if slices > (last or stages):
-            yield kind, "passes the ring's end with a later slice"
-        # The producer goes on to the next part, the consumer to its own next one.
-        for ahead, who in ((1, "producer"), (units, "consumer")):
-            if number + ahead < len(parts):
-                if end % stages != slot:
-                    yield kind, who, "hands on another slot"
-                if (end // stages - begin // stages) % 2:
-                    yield kind, who, "hands on another phase"
-        if units > 1 and number + 1 < len(parts):
-            first = kind == "whole" and (number == 0 or parts[number - 1][0] != "whole")
-            place = "before whole tiles" if first else kind
-            over, rounds = skip_quantities(slices, stages)
-            if slot + over >= stages:
-                yield place, "is stepped over past the ring's end"
-            if rounds:
-                yield place, "is stepped over", _ROUNDS
-        begin = end
 
 
 def stream_quantities(d: PipelineDecisions, slices: int) -> list[int]:
