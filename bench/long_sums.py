@@ -113,6 +113,9 @@ class Run:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shape", action="append", metavar="M,N,K[,rows]", help="a sum (rows: B as (K, N)) instead of the list"
+    )
     parser.add_argument("--tiles", type=int, default=5, help="of each split (default 5)")
     parser.add_argument("--replays", type=int, default=5, help="timed replays of each (default 5)")
     parser.add_argument("--one-tile", action="store_true", help="sums of one tile instead of the list")
@@ -136,6 +139,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.occupancy:
         return _occupancy()
     shapes = ONE_TILE if arguments.one_tile else SHAPES
+    if arguments.shape:
+        shapes = tuple(_sum_of(text) for text in arguments.shape)
     wishes = [(shape, each) for shape in shapes for each in _wishes(shape, 0 if arguments.chosen else arguments.tiles)]
     with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         built = list(pool.map(_build, wishes, chunksize=4))
@@ -154,9 +159,15 @@ def run(arguments: argparse.Namespace) -> int:
         runs, peer, error = _measure(torch, shape, made, arguments.replays)
         print(line_of(shape, runs, peer, error), flush=True)
         rows.append({**asdict(shape), "torch": peer, "torch_error": error, "runs": [_row(each) for each in runs]})
-    name = "one_tile_sums" if arguments.one_tile else "long_sums"
+    name = "one_tile_sums" if arguments.one_tile else "further_sums" if arguments.shape else "long_sums"
     print(f"written to {write(name, rows, arguments.results)} after {time.perf_counter() - begin:.0f} s")
     return 0
+
+
+def _sum_of(text: str) -> Sum:
+    """M,N,K of the command line, or M,N,K,rows."""
+    m, n, k, *rows = text.split(",")
+    return Sum(int(m), int(n), int(k), rows == ["rows"])
 
 
 def _row(run: Run) -> dict[str, object]:

@@ -80,10 +80,11 @@ def compile_all(
 
 
 def compile_each(
-    variants: Sequence[tuple[Shape, Wishes]], *, rows_of_b: bool, jobs: int
+    variants: Sequence[tuple[Shape, Wishes]], *, rows_of_b: bool, jobs: int, texts: bool = True
 ) -> list[dict[str, Bundle | str]]:
-    """As `compile_all`, each shape with variants of its own."""
-    work = [(shape, wanted, rows_of_b) for shape, wishes in variants for wanted in wishes.values()]
+    """As `compile_all`, each shape with variants of its own. texts: whether each text is proved too, on a small
+    instance; their protocols are in any case."""
+    work = [(shape, wanted, rows_of_b, texts) for shape, wishes in variants for wanted in wishes.values()]
     # Spawned, since CUDA may not be used on both sides of a fork.
     with ProcessPoolExecutor(min(jobs, len(work)), mp_context=multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(_compiled, work))
@@ -91,15 +92,16 @@ def compile_each(
     return [{name: next(bundles) for name in wishes} for _, wishes in variants]
 
 
-def _compiled(work: tuple[Shape, Wanted, bool]) -> Bundle | str:
+def _compiled(work: tuple[Shape, Wanted, bool, bool]) -> Bundle | str:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile import compile_kernel
     from tilewright.driver.kernels import matmul_kernel
 
-    (m, n, k), wanted, rows_of_b = work
+    (m, n, k), wanted, rows_of_b, texts = work
     strides = {} if rows_of_b else {"b": (1, k)}
     try:
-        return compile_kernel(matmul_kernel, dims={"M": m, "N": n, "K": k}, strides=strides, wanted=wanted).bundle()
+        dims = {"M": m, "N": n, "K": k}
+        return compile_kernel(matmul_kernel, dims=dims, strides=strides, wanted=wanted, rerun=texts).bundle()
     except TilewrightError as refusal:
         return str(refusal)
 

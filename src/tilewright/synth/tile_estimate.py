@@ -3,10 +3,17 @@
 A slice takes the longer of multiplying it and fetching it from the L2 cache; a tile is its slices and its epilogue, of
 which what nothing hides follows from the schedule of the loop over tiles (`synth.tile_loop`); whole waves of tiles make
 the loop, and the longer of that and of what memory brings and takes (`synth.memory_bound`) makes the product. Longer is
-meant a little softly. Constants are facts of the target (`pipeline.*`), fitted to measured products.
+meant a little softly. Where a tile reaches past the operands, the copy engine fills its boxes with zeros, which takes
+it longer than to bring as much; one such tile counts, since some multiprocessor has it. Constants are facts of the
+target (`pipeline.*`), fitted to measured products.
 
-Not handled: scaled products, rows in groups, clusters, a clock that falls (under long products it falls for all tiles).
-It ranks tiles; `synth.time_model` promises times. Checked by: tests/synth/test_turns.py.
+A GPU that was idle runs at its highest clock; under load it comes to its power cap, and the multiprocessors' clock
+falls, but not the L2 cache's, which then brings more in each of their cycles. Small tiles, which fetch more, lose at
+the highest clock what they gain at the other. A kernel is compiled once for both, so both count alike.
+
+Not handled: scaled products, rows in groups, clusters; of 8-bit operands the clock and the zeros, which the facts were
+not fitted to. It ranks tiles; `synth.time_model` promises times. Checked by: tests/synth/test_turns.py,
+tests/synth/test_tile_estimate.py, and against stored runs by tests/benchmarks/test_tile_runs.py.
 """
 
 from __future__ import annotations
@@ -41,13 +48,15 @@ _ENOUGH_STAGES = 4
 @dataclass(frozen=True, slots=True)
 class TileFacts:
     """What the estimate knows of a GPU. start_cycles: from a launch until its pipeline is full, and from its last store
-    to its end; fetch_percent: of the time in which the L2 cache's documented rate brings a slice; store_bytes: of a
-    tile that leave in a cycle; chunk_cycles: of each box of a unit, besides; meeting_percent: of the time that memory
+    to its end; fetch_percent: of the time in which the L2 cache's documented rate brings a slice, at the highest clock;
+    zeros_percent: of the time in which as much is fetched, what zeros take longer; store_bytes: of a tile that leave
+    in a cycle; chunk_cycles: of each box of a unit, besides; meeting_percent: of the time that memory
     takes for lines and sectors of which two boxes write a part each, what is not hidden at the end; turn_cycles: from
     the last product of one consumer to the first of the other, where they take whole tiles in turn."""
 
     start_cycles: int
     fetch_percent: int
+    zeros_percent: int
     store_bytes: int
     chunk_cycles: int
     meeting_percent: int
@@ -60,11 +69,25 @@ def facts_of(target: Target, element_bytes: int) -> TileFacts:
     return TileFacts(
         target.limit("pipeline.start_cycles"),
         target.limit(f"pipeline.fetch_percent_{kind}"),
+        target.limit("pipeline.zeros_percent_of_16_bits") if element_bytes == FITTED_BYTES else 0,
         target.limit(f"pipeline.store_bytes_per_cycle_{kind}"),
         target.limit(f"pipeline.chunk_cycles_{kind}"),
         target.limit("pipeline.meeting_percent"),
         target.limit(f"pipeline.turn_cycles_{kind}"),
     )
+
+
+def expected_cycles(
+    rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, turns: bool, saved: float = 0.0
+) -> float:
+    """Cycles of the product, in the mean of the highest clock and of the one under load; see `tile_cycles`."""
+    shares = (1.0,)
+    if question.element_bytes == FITTED_BYTES:
+        shares = (1.0, target.limit("device.clock_percent_under_load") / 100)
+    found = [
+        tile_cycles(rates, question, shape, target, turns=turns, saved=saved, clock_share=share) for share in shares
+    ]
+    return sum(found) / len(found)
 
 
 def tile_cycles(
@@ -76,17 +99,18 @@ def tile_cycles(
     turns: bool,
     saved: float = 0.0,
     facts: TileFacts | None = None,
+    clock_share: float = 1.0,
 ) -> float:
-    """Cycles of the product at the device's clock. saved: cycles of the loop that idle CTAs take over; facts: others
-    than the target's."""
+    """Cycles of the product. saved: cycles of the loop that idle CTAs take over; facts: others than the target's;
+    clock_share: of the device's highest clock, what the multiprocessors run at."""
     known = facts or facts_of(target, question.element_bytes)
     oriented = _oriented(question, shape)
     chunks = _chunk_bytes(question, shape, target, turns=turns)
-    loop = _loop_cycles(rates, question, shape, target, known, turns=turns) - saved
-    memory = memory_cycles(oriented, chunks, target)
+    loop = _loop_cycles(rates, question, shape, target, known, turns=turns, clock_share=clock_share) - saved
+    memory = clock_share * memory_cycles(oriented, chunks, target)
     waves = math.ceil(tiles_of(question, shape) / rates.multiprocessors)
     # Every wave's but the last one's hide behind the next one's products.
-    exposed = known.meeting_percent / 100 * meeting_cycles(oriented, chunks, target) / waves
+    exposed = clock_share * known.meeting_percent / 100 * meeting_cycles(oriented, chunks, target) / waves
     longer = (loop**_WHOLE_SHARPNESS + memory**_WHOLE_SHARPNESS) ** (1 / _WHOLE_SHARPNESS)
     return known.start_cycles + longer + exposed
 
@@ -116,24 +140,42 @@ def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, tu
 
 
 def _loop_cycles(
-    rates: Rates, question: TileQuestion, shape: TileShape, target: Target, facts: TileFacts, *, turns: bool
+    rates: Rates,
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+    facts: TileFacts,
+    *,
+    turns: bool,
+    clock_share: float,
 ) -> float:
     """Of the multiprocessor with most tiles, once its pipeline is full."""
     waves = math.ceil(tiles_of(question, shape) / rates.multiprocessors)
     loaded = loaded_columns(rates, question, shape)
     multiplied = (shape.rows, shape.columns * question.products, shape.depth)
     multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
-    fetch *= facts.fetch_percent / 100
+    fetch *= clock_share * facts.fetch_percent / 100
     sharp = _SHARPNESS if question.element_bytes == FITTED_BYTES else _WHOLE_SHARPNESS
     each = (multiply**sharp + fetch**sharp) ** (1 / sharp)
-    tile = math.ceil(question.extents[2] / shape.depth) * each
+    zeros = facts.zeros_percent / 100 * _empty_share(question, shape, loaded)
+    at_the_edge = (multiply**sharp + ((1 + zeros) * fetch) ** sharp) ** (1 / sharp)
+    slices = math.ceil(question.extents[2] / shape.depth)
+    tile = slices * each
     stored = shape.rows * shape.columns * question.stored_bytes
     epilogue = stored / facts.store_bytes + facts.chunk_cycles * _chunks(question, shape, turns=turns)
     accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
     costs = TileCosts(
         round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves, facts.turn_cycles
     )
-    return loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
+    loop = loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
+    return loop + slices * (at_the_edge - each)
+
+
+def _empty_share(question: TileQuestion, shape: TileShape, loaded: float) -> float:
+    """Of what is loaded for a tile, the part past the ends of the operands, for a tile at both ends."""
+    rows, columns, _ = _oriented(question, shape).extents
+    empty = -rows % shape.rows + -columns % shape.columns * loaded / shape.columns
+    return empty / (shape.rows + loaded)
 
 
 def _chunks(question: TileQuestion, shape: TileShape, *, turns: bool) -> int:

@@ -19,7 +19,7 @@ from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.operands import slice_depth
 from tilewright.synth.shared_memory import SharedMemory
 from tilewright.synth.stream_k import expected_saving
-from tilewright.synth.tile_estimate import BARRIER_BYTES, FITTED_BYTES, UNIT_ROWS, UNITS, tile_cycles
+from tilewright.synth.tile_estimate import BARRIER_BYTES, FITTED_BYTES, UNIT_ROWS, UNITS, expected_cycles
 from tilewright.synth.tile_shape import TileQuestion, TileShape, tile_family
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -104,7 +104,7 @@ def choose_turns(
     if shape.resident > 1 or (few and small) or shape.swapped != question.orientations[0]:
         return given
     best, expected = _best(rates, question, shape, target, streams=wanted.stream_k is not False)
-    before = tile_cycles(rates, question, shape, target, turns=given.turns)
+    before = expected_cycles(rates, question, shape, target, turns=given.turns)
     if expected > (1 - _LEAST_GAIN) * before:
         return given
     how = "in turn" if best.turns else "shared"
@@ -125,9 +125,11 @@ def _best(
     for least, tile in sorted(_bounded(rates, question, shape, target), key=lambda pair: pair[0]):
         if whole is not None and best is not None and least > max(whole[0], best[0]):
             break
-        cycles = tile_cycles(rates, question, tile.shape, target, turns=tile.turns)
+        cycles = expected_cycles(rates, question, tile.shape, target, turns=tile.turns)
         saved = expected_saving(rates, question, tile.shape, turns=tile.turns) if streams else 0.0
-        with_help = tile_cycles(rates, question, tile.shape, target, turns=tile.turns, saved=saved) if saved else cycles
+        with_help = cycles
+        if saved:
+            with_help = expected_cycles(rates, question, tile.shape, target, turns=tile.turns, saved=saved)
         order = -tile.shape.columns
         whole = min(whole or (math.inf, 0, tile), (cycles, order, tile), key=lambda each: each[:2])
         best = min(best or (math.inf, 0, tile), (with_help, order, tile), key=lambda each: each[:2])
