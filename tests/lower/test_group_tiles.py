@@ -211,25 +211,6 @@ def test_consumers_that_take_tiles_in_turn(sizes: list[int], tile: tuple[int, in
     assert_agrees(lowered, list(accumulate(sizes)))
 
 
-@pytest.mark.parametrize(
-    ("tile", "turns", "versions"), [((128, 128), False, 1), ((256, 128), False, 3), ((128, 128), True, 3)]
-)
-def test_products_are_written_for_each_number_of_blocks(tile: tuple[int, int], turns: bool, versions: int) -> None:
-    """Blocks of the first slot and of the loop's, 4 wgmmas deep each; a low tile has no block without rows."""
-    lowered = lower(
-        consecutive, {"T": 900, "G": 4, "K": 200, "N": 200}, dict(ENDS), wanted=Wanted(tile=tile, turns=turns, stages=2)
-    )
-    assert isinstance(verify(lowered.kernels[0]), Proven)
-    products = [item for item in instructions(lowered.parsed) if item.row == "wgmma.mma_async"]
-    assert len(products) == 2 * 4 * versions
-    assert_agrees(lowered, [1, 257, 257 + 129, 900])
-
-
-def test_low_tiles_have_all_blocks() -> None:
-    lowered = lower(consecutive, {"T": 900, "G": 4, "K": 200, "N": 200}, dict(ENDS), wanted=Wanted(tile=(64, 128)))
-    assert "fewer_blocks" not in lowered.ptx and "rows_end" not in lowered.ptx
-
-
 def test_weights_that_are_read_once_are_given_up_first() -> None:
     """The policy is a hint alone: text with it is proved as text without."""
     dims = {"T": 64, "G": 16, "K": 2048, "N": 2048}

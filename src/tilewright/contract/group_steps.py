@@ -18,7 +18,6 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element, parse_element
 from tilewright.contract.epilogue_steps import require_own_places, require_rows, take_fragment
 from tilewright.contract.finding import Findings
-from tilewright.contract.group_blocks import check_stored_blocks
 from tilewright.contract.program import integers
 from tilewright.contract.summary import GroupLoop, StorePlace
 from tilewright.contract.walk import RoleWalk
@@ -92,7 +91,6 @@ def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
 def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
     fragment, destination = take_fragment(walk, op, op.fragment), walk.global_of(op, op.destination)
     row, column, end = walk.indices(op, [op.row, op.column, op.row_end])
-    check_stored_blocks(walk, op, row)
     require_rows(walk, op, (op.buffer, op.unit))
     if destination is None:
         return

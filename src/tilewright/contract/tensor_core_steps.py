@@ -14,7 +14,6 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.contract.footprint import operand_ranges
-from tilewright.contract.group_blocks import check_blocks
 from tilewright.contract.polynomial import Polynomial
 from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, TARGET, Buffer, integers
 from tilewright.contract.summary import ReadSite
@@ -56,7 +55,6 @@ def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
 
 
 def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
-    check_blocks(walk, op)
     slot = walk.take(op, op.phase)
     m, n, group = op.m.data, op.n.data, walk.state.count("groups")
     chained = False

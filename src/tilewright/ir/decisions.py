@@ -141,14 +141,12 @@ class AsyncPlan:
 class GroupDecision:
     """Rows in groups whose sizes stand in memory; see `ac.group_tiles`. axis: of the groups; limits: the parameter that
     says where they end; pitch: rows from one group's first to the next's, 0 where groups follow one another. vectors:
-    results stored 16 bytes at a time, whose rows all begin at multiples of that. ends_blocks: 1 if blocks of 64 rows
-    that begin past a group's end are not multiplied."""
+    results stored 16 bytes at a time, whose rows all begin at multiples of that."""
 
     axis: str
     limits: str
     pitch: int
     vectors: tuple[str, ...]
-    ends_blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

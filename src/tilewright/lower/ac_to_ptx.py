@@ -40,7 +40,6 @@ from tilewright.lower.cluster_sync import lower_cluster_sync
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_stage_write
-from tilewright.lower.group_blocks import ends_with_group
 from tilewright.lower.group_rows import lower_rows_store
 from tilewright.lower.group_tiles import close_tile, find_next, open_tile, start_walk
 from tilewright.lower.issue_order import lower_issue_order
@@ -527,13 +526,11 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             lower_arrive(lowering, op)
             keep_releases_first(lowering, op)
         case ac.WgmmaFenceOp():
-            if not ends_with_group(op.next_op):
-                text.emit("wgmma.fence.sync.aligned")
+            text.emit("wgmma.fence.sync.aligned")
         case ac.WgmmaIssueOp():
             lower_wgmma_issue(lowering, op)
         case ac.WgmmaCommitOp():
-            if not ends_with_group(op.prev_op):
-                text.emit("wgmma.commit_group.sync.aligned")
+            text.emit("wgmma.commit_group.sync.aligned")
         case ac.WgmmaWaitOp():
             text.emit("wgmma.wait_group.sync.aligned", op.pending.data)
             if op.retired is not None and op.reading is not None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from tilewright.ir import ac
 from tilewright.lower.epilogue import Lanes, Staging, lane_offsets, stage_matrices, stage_pairs
 from tilewright.lower.global_access import ELEMENT_BYTES, constant_address, displaced_address
-from tilewright.lower.group_blocks import stored_blocks
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import BufferPlace, GlobalPlace, MappedFragmentPlace
 from tilewright.lower.store_rows import store_along_rows
@@ -38,9 +37,8 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
     origin, unit = (lowering.index(op.row), lowering.index(op.column)), lowering.index(op.unit)
     row_end = lowering.index(op.row_end)
-    stored = stored_blocks(lowering, op)
     if not op.vectors.data:
-        store_along_rows(lowering, fragment, destination, (buffer, unit), origin, row_end, stored)
+        store_along_rows(lowering, fragment, destination, (buffer, unit), origin, row_end)
         return
     element_bytes = ELEMENT_BYTES[fragment.element]
     thread = lowering.warpgroup_thread
@@ -69,7 +67,6 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     lanes = Lanes(text, *lane_offsets(text, thread))
     chunk = _ROW_BYTES // element_bytes
     for block in range(len(fragment.accumulator.blocks)):
-        stored.open(block)
         inside = [
             text.into("pred", "setp.gt.s32", left, _BLOCK_ROWS * block + number)
             for number in range(0, _WARP_ROWS, _STORE_ROWS)
@@ -93,4 +90,3 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
                 guard = text.into("pred", "and.pred", within, fits)
                 place = (_BLOCK_ROWS * block + offset) * pitch_bytes + begin * element_bytes
                 text.emit("st.global.v4.b32", constant_address(text, first, place), words, guard=guard)
-    stored.close()

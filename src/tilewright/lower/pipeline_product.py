@@ -56,8 +56,6 @@ def multiply(
         "b_stride_bytes": IntAttr(b_stride),
         "b_step_bytes": int_array(b_steps),
     }
-    if any(each.ends_blocks for each in d.grouping):
-        properties["within_group"] = IntAttr(1)
     operands = [phase, p.a, p.b, unit, *([running] if running is not None else [])]
     inflight = ac.InflightType(IntAttr(rows), IntAttr(d.multiplied_columns))
     op = ac.WgmmaIssueOp.create(operands=operands, properties=properties, result_types=[inflight, ac.ReadingType(RING)])

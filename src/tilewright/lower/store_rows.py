@@ -19,7 +19,6 @@ from tilewright.ir import ac
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import Lanes, Staging, lane_offsets, stage_matrices, stage_pairs
 from tilewright.lower.global_access import ELEMENT_BYTES, constant_address, displaced_address
-from tilewright.lower.group_blocks import StoredBlocks
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import BufferPlace, GlobalPlace, MappedFragmentPlace
 
@@ -63,10 +62,8 @@ def store_along_rows(
     through: tuple[BufferPlace, str],
     origin: tuple[str, str],
     row_end: str | int,
-    stored: StoredBlocks | None = None,
 ) -> None:
-    """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit.
-    stored: which blocks may be left out, none if absent."""
+    """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit."""
     text, places = lowering.text, lowering.places
     buffer, unit = through
     element_bytes = ELEMENT_BYTES[fragment.element]
@@ -92,8 +89,6 @@ def store_along_rows(
     whole, last = divmod(fragment.accumulator.n, chunk)
     plans = {width: _WordPlan.of(rows, width) for width in (chunk if whole else 0, last) if width}
     for block in range(len(fragment.accumulator.blocks)):
-        if stored is not None:
-            stored.open(block)
         for begin in range(0, fragment.accumulator.n, chunk):
             end = min(begin + chunk, fragment.accumulator.n)
             staging = Staging(
@@ -106,8 +101,6 @@ def store_along_rows(
                 stage_pairs(staging, block)
             text.emit("bar.warp.sync", -1)
             _store_chunk(rows, plans[end - begin], block, begin, end - begin)
-    if stored is not None:
-        stored.close()
 
 
 @dataclass(frozen=True, slots=True)

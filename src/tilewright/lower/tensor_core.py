@@ -9,7 +9,6 @@ from __future__ import annotations
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
 from tilewright.lower.float8 import PTX_NAMES
-from tilewright.lower.group_blocks import ends_with_group, issue_blocks
 from tilewright.lower.lowering import Lowering, integers, slot_of
 from tilewright.lower.places import AccumulatorPlace, BufferPlace
 
@@ -65,20 +64,13 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
     kind, depth, transposes = instruction_of(op.element.data)
     opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{kind}.{kind}"
     a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
-
-    def multiply(count: int) -> None:
-        for step in range(op.steps.data):
-            b_descriptor = offset_descriptor(text, b_base, b_steps[step])
-            for number, block in enumerate(accumulator.blocks[:count]):
-                a_descriptor = offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
-                scale = scale_predicate(text, overwrite=op.accumulator is None and step == 0)
-                registers = "{" + ", ".join(block) + "}"
-                text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, *(majors if transposes else ()))
-
-    if ends_with_group(op):
-        issue_blocks(lowering, op, len(accumulator.blocks), multiply)
-    else:
-        multiply(len(accumulator.blocks))
+    for step in range(op.steps.data):
+        b_descriptor = offset_descriptor(text, b_base, b_steps[step])
+        for number, block in enumerate(accumulator.blocks):
+            a_descriptor = offset_descriptor(text, a_base, a_steps[step] + number * op.a_block_bytes.data)
+            scale = scale_predicate(text, overwrite=op.accumulator is None and step == 0)
+            registers = "{" + ", ".join(block) + "}"
+            text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, *(majors if transposes else ()))
     lowering.places[op.inflight] = accumulator
     lowering.places[op.reading] = slot
 
