@@ -166,11 +166,13 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
         operands[operand.buffer] = number, array
     if len(operands) < len(sides):
         return None
-    results: dict[str, ArrayAxes] = {}
-    for store in stores(program):
-        name = access_of(store).tensor
-        results[name] = arrays[name]
-    return ProgramSums(operands, results, decisions.contracted, program.extents, rows)
+    return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, rows)
+
+
+def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
+    """The arrays that a program stores, by name, of those that it reaches at one displacement."""
+    stored = {access_of(store).tensor for store in stores(program)}
+    return {name: array for name, array in _parameters(program).items() if name in stored}
 
 
 def _parameters(program: tile.ProgramOp) -> dict[str, ArrayAxes]:

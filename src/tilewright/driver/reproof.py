@@ -33,6 +33,7 @@ from tilewright.driver.small import immediate_pairs, same_but_for_extents, small
 from tilewright.driver.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
 from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.driver.small_text import read_beside
+from tilewright.driver.tile_places import misplaced_tiles
 from tilewright.driver.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
@@ -89,6 +90,9 @@ def _judge_instance(
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
     sums = program_sums(the_program(instance), limits)
+    misplaced = () if sums is None else misplaced_tiles(large, the_program(program), plan.launches[-1], sums)
+    if misplaced:
+        return Refuted(misplaced)
     return replay_plan(small, plan, claims, seeds, limits, whole, kept, held, sums)
 
 

@@ -17,6 +17,7 @@ from tilewright.contract.schedule_codes import SCHEDULE_RULES
 from tilewright.driver.allowance import ALLOWANCE_RULES
 from tilewright.driver.descriptor_rules import descriptor_rules
 from tilewright.driver.isa import point_file, point_page
+from tilewright.driver.tile_places import TILES_MISPLACED
 from tilewright.machine.rules import MACHINE_RULES
 
 _OWN_RULES = (
@@ -29,6 +30,7 @@ _OWN_RULES = (
         "A lowering that unrolls by the extent.",
         "Report the program: this is a fault of the compiler.",
     ),
+    TILES_MISPLACED,
 )
 
 
