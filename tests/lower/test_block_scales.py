@@ -165,6 +165,19 @@ def test_ctas_share_the_slices_of_a_tile(split, tile):
     assert_right(lowered)
 
 
+@pytest.mark.parametrize(("tile", "consumers"), [((192, 128), 3), ((128, 128), 2)])
+def test_pairs_share_the_rows_of_scaled_slots(tile, consumers):
+    lowered = lower_blocks((384, 256, 512), tile=tile, consumers=consumers, cluster=(1, 2))
+    assert lowered.decisions.cluster_n == 2 and "multicast::cluster" in lowered.ptx
+    assert_right(lowered)
+
+
+def test_many_scaled_slices_are_shared_by_pairs_and_proved():
+    lowered = lower_blocks((4096, 2112, 7168))
+    assert (lowered.decisions.cluster_m, lowered.decisions.cluster_n) == (1, 2)
+    assert_proved(lowered)
+
+
 def test_two_partial_products_and_two_sets_of_scales_keep_their_registers():
     """Round the loop, nothing but the cursor and the index is moved; one slot's product runs while another is added."""
     lowered = lower_blocks((256, 256, 1024), tile=(128, 128))
