@@ -229,6 +229,60 @@ def test_an_owner_that_saw_the_phase_end_may_leave() -> None:
     assert codes_at_exit(False) == {"CL103"}
 
 
+SECOND = BAR + 64
+TWO = [init(), init(address=SECOND), INIT_FENCE, *cluster_sync(PAIRED)]
+MILD = {Readings(): Level.ERROR, tolerant(): Level.REVIEW}
+
+
+def told_of(address: int, phase: int = 0) -> list[ev.Event]:
+    """As `handed`, at the scope of a CTA, by a barrier at another address of CTA 0."""
+    return [replace(event, address=address) for event in handed("cta", "cta", phase)]
+
+
+@pytest.mark.parametrize("readings", MILD)
+def test_an_arrival_before_a_narrow_one_that_was_waited_for_is_contested(readings: Readings) -> None:
+    """The owner waits for the peer's last arrival alone, as it goes."""
+
+    def at_exit(waits: bool) -> dict[str, Level]:
+        judge_ = HappensBefore(PAIR, readings)
+        first = handed("cta", "cta")[:2]
+        for event in [*TWO, *first, *told_of(SECOND)[: 3 if waits else 2], *ends(*PAIRED)]:
+            judge_.feed(event)
+        return {finding.code: finding.level for finding in judge_.finish()}
+
+    assert at_exit(True) == {"CL103": MILD[readings]}
+    assert at_exit(False) == {"CL103": Level.ERROR}
+
+
+@pytest.mark.parametrize("readings", MILD)
+def test_contributions_that_were_only_heard_of_are_contested(readings: Readings) -> None:
+    """Who arrives for the next phase has not waited for the one before, and knows its contributions by hearsay."""
+    first = handed("cta", "cta")[:2]
+    again = [arrive(W[1], 1, 40), end(1), wait(W[1], 1, 41)]
+    assert found([*TWO, *first, *told_of(SECOND), *again], readings)["MB107"] is MILD[readings]
+    assert found([*TWO, *first, *again], readings)["MB107"] is Level.ERROR
+
+
+@pytest.mark.parametrize("readings", MILD)
+@pytest.mark.parametrize("fenced", [True, False])
+def test_an_init_that_was_only_heard_of_is_contested_if_a_fence_published_it(readings: Readings, fenced: bool) -> None:
+    late: list[ev.Event] = [replace(init(w=PEER[0]), cta=1)]
+    late += [ev.MemoryFence(PEER[0], "mbarrier_init", "cluster", at(2))] if fenced else []
+    use = [arrive(W[1], 0, 40, cta=1), end(0, cta=1), wait(PEER[0], 0, 41)]
+    levels = found([*START, *late, *handed("cta", "cta"), *use], readings)
+    assert levels["MB104"] is (MILD[readings] if fenced else Level.ERROR)
+
+
+def test_lanes_that_arrive_together_are_heard_of_together() -> None:
+    """One instruction gives back slots of both CTAs; who hears of one arrival hears of the other."""
+    own = replace(init(w=PEER[0]), cta=1)
+    start = [init(), INIT_FENCE, own, ev.MemoryFence(PEER[0], "mbarrier_init", "cluster", at(2)), *cluster_sync(PAIRED)]
+    both = [replace(arrive(PEER[0], 0, 20), scope="cta"), arrive(PEER[0], 0, 20, cta=1)]
+    heard = [end(0), end(0, cta=1), replace(wait(W[1], 0, 21), scope="cta")]
+    on = [arrive(W[1], 1, 40, cta=1), end(1, cta=1), wait(PEER[0], 1, 41)]
+    assert found([*start, *both, *heard, *on], tolerant())["MB107"] is Level.REVIEW
+
+
 def test_hearsay_is_kept_beside_knowledge() -> None:
     tracks = Tracks()
     first, second = tracks.of("a"), tracks.of("b")

@@ -40,7 +40,7 @@ class Hearsay:
         """What an edge passes on that orders nothing: all that `clock` knows or has heard, as hearsay."""
         passed = VectorClock()
         for track in np.flatnonzero(clock.values).tolist():
-            passed.advance(self._track(track), clock.at(track))
+            passed.advance(self.track_of(track), clock.at(track))
         return passed
 
     def believed(self, clock: VectorClock) -> VectorClock:
@@ -50,7 +50,8 @@ class Hearsay:
             believing.advance(track, clock.at(heard))
         return believing
 
-    def _track(self, track: int) -> int:
+    def track_of(self, track: int) -> int:
+        """Along which that is heard which is known along `track`."""
         if track in self._own:
             return track
         heard = self._heard_of.get(track)

@@ -59,7 +59,10 @@ class LaunchState:
         self.any_global_address = any_global_address
         self.launch = launch
         self.readings = readings
-        self.findings = RunFindings(released_init=readings.level_of("released_init") or Level.REVIEW)
+        self.findings = RunFindings(
+            released_init=readings.level_of("released_init") or Level.REVIEW,
+            narrow_release=readings.level_of("narrow_release") or Level.REVIEW,
+        )
         self.clusters: dict[int, ClusterState] = {}
         self.copies: dict[int, CopyState] = {}
         self.operations: dict[int, OperationState] = {}

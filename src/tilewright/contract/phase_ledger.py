@@ -104,14 +104,17 @@ def arrive(
     if barrier is None:
         return
     _check_phase(barrier, event.phase, findings)
-    _check_arrival(barrier, warp, event.span, findings)
+    _check_arrival(cluster, barrier, warp, event.span, findings)
     mark = warp.mark(event.span)
     phase = barrier.current
     phase.arrivals += event.count
     phase.expected_bytes += event.expect_bytes
     phase.contributors[warp.track] = mark
     to = None if event.relaxed else _published_to(phase, warp.actor.cta == event.cta, event.scope)
-    _arrive_together(warp, phase, event.span, to)
+    if to is None and not event.relaxed:
+        _arrive_together(warp, phase, event.span, phase.published, cluster.hearsay.track_of(warp.track))
+    else:
+        _arrive_together(warp, phase, event.span, to, warp.track)
     phase.last_span = event.span
     if event.expect_bytes:
         phase.last_expect = event.span
@@ -136,18 +139,19 @@ def _published_to(phase: PhaseState, own: bool, scope: str) -> VectorClock | Non
     return phase.published_by_peers
 
 
-def _arrive_together(warp: WarpState, phase: PhaseState, span: Span, to: VectorClock | None) -> None:
-    """Lanes of one instruction arrive at once, on whichever barriers: who learns of one arrival learns of all."""
+def _arrive_together(warp: WarpState, phase: PhaseState, span: Span, to: VectorClock | None, along: int) -> None:
+    """Lanes of one instruction arrive at once, on whichever barriers: who learns of one arrival learns of all. to,
+    along: the clock that it publishes to, and the warp's track there."""
     last = warp.arrivals
     if last is None or last.span != span or last.epoch + 1 != warp.epoch:
         last = warp.arrivals = Arrivals(span)
-    for other, published in last.phases:
+    for other, published, track in last.phases:
         other.order.advance(warp.track, warp.epoch)
         other.arrived.advance(warp.track, warp.epoch)
         if published is not None:
-            published.advance(warp.track, warp.epoch)
+            published.advance(track, warp.epoch)
     last.epoch = warp.epoch
-    last.phases.append((phase, to))
+    last.phases.append((phase, to, along))
 
 
 def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive, findings: RunFindings) -> None:
@@ -157,7 +161,7 @@ def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive,
         findings.report("MB101", f"a tcgen05.commit signals +{event.address:#x}, which holds no mbarrier", event.span)
         return
     check_init(cluster, barrier, made.clock, made.issuer, event.span, findings)
-    _engine_arrives(barrier, made.issuer, made.clock, made.order, 1, event.phase, event.span, findings)
+    _engine_arrives(cluster, barrier, made.issuer, made.clock, made.order, 1, event.phase, event.span, findings)
     phase = barrier.current
     phase.published.advance(made.track, made.ordinal)
     phase.order.advance(made.track, made.ordinal)
@@ -186,18 +190,18 @@ def deferred_arrive(
             barrier.init.span,
         )
     count = event.count if event.no_increment else 0
-    _engine_arrives(barrier, warp, clock, order, count, event.phase, event.span, findings)
+    _engine_arrives(cluster, barrier, warp, clock, order, count, event.phase, event.span, findings)
     for known in (barrier.current.published, barrier.current.order):
         known.advance(track, covered)
 
 
 def _engine_arrives(
-    barrier: BarrierState, issuer: WarpState, clock: VectorClock, order: VectorClock, count: int, phase_index: int,
-    span: Span, findings: RunFindings,
+    cluster: ClusterState, barrier: BarrierState, issuer: WarpState, clock: VectorClock, order: VectorClock, count: int,
+    phase_index: int, span: Span, findings: RunFindings,
 ) -> None:  # fmt: skip
     """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope."""
     _check_phase(barrier, phase_index, findings)
-    _check_arrival(barrier, issuer, span, findings, order)
+    _check_arrival(cluster, barrier, issuer, span, findings, order)
     phase = barrier.current
     phase.arrivals += count
     mark = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
@@ -217,7 +221,7 @@ def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, finding
     if barrier is None:
         return
     _check_phase(barrier, event.phase, findings)
-    _check_arrival(barrier, warp, event.span, findings)
+    _check_arrival(cluster, barrier, warp, event.span, findings)
     barrier.current.expected_bytes += event.expect_bytes
     barrier.current.expects.append(warp.mark(event.span))
     barrier.current.last_span = barrier.current.last_expect = event.span
@@ -389,10 +393,14 @@ def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings)
         visible = cluster.visible_in(barrier.cta)
         for signal in barrier.remote.values():
             if not barrier.has_counted(signal, visible):
-                report_after_exit(signal.mark, f"uses {barrier}", barrier.cta, findings)
+                told = barrier.has_counted(signal, cluster.hearsay.believed(visible))
+                level = findings.narrow_release if told else Level.ERROR
+                report_after_exit(signal.mark, f"uses {barrier}", barrier.cta, findings, level)
 
 
-def report_after_exit(mark: Mark, action: str, cta: int, findings: RunFindings) -> None:
+def report_after_exit(
+    mark: Mark, action: str, cta: int, findings: RunFindings, level: Level = Level.ERROR
+) -> None:  # fmt: skip
     """A remote access that nothing orders before the owner's end."""
     findings.report(
         "CL103",
@@ -404,6 +412,7 @@ def report_after_exit(mark: Mark, action: str, cta: int, findings: RunFindings) 
             "its shared memory is given to another CTA",
             f"{name_of(mark.actor)} {action} ({mark.span})",
         ),
+        level,
     )
 
 
@@ -426,6 +435,7 @@ def check_init(
     fenced = cluster.at(clock, ("init", init.track)) >= init.epoch
     who = name_of(user.actor)
     if not fenced and not init.known_to(clock):
+        told = cluster.at(cluster.hearsay.believed(clock), ("init", init.track)) >= init.epoch
         findings.report(
             "MB104",
             f"{who} may use {barrier} before it is initialised",
@@ -436,6 +446,7 @@ def check_init(
                 f"{who} uses 8 bytes that hold no mbarrier",
                 f"{name_of(init.actor)} initialises them",
             ),
+            findings.narrow_release if told else Level.ERROR,
         )
     elif not fenced and remote:
         findings.report(
@@ -505,8 +516,9 @@ def _check_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> No
 
 
 def _check_arrival(
-    barrier: BarrierState, warp: WarpState, span: Span, findings: RunFindings, known: VectorClock | None = None
-) -> None:
+    cluster: ClusterState, barrier: BarrierState, warp: WarpState, span: Span, findings: RunFindings,
+    known: VectorClock | None = None,
+) -> None:  # fmt: skip
     """Does the warp know (or did it, when it knew `known`) that the phase before the current one has ended?"""
     order, before = warp.order if known is None else known, barrier.before
     if before is None or order.at(barrier.track) >= barrier.phase:
@@ -521,6 +533,8 @@ def _check_arrival(
             level=Level.REVIEW,
         )
         return
+    heard = cluster.hearsay.believed(warp.clock)
+    told = not before.completed_bytes and all(mark.known_to(heard) for mark in before.contributors.values())
     findings.report(
         "MB107",
         f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and may do so in phase {barrier.phase - 1}",
@@ -531,6 +545,7 @@ def _check_arrival(
             f"{name_of(warp.actor)}, which does not wait for it, signals ({span})",
             f"the signal counts in phase {barrier.phase - 1}, which ends too early; phase {barrier.phase} lacks it",
         ),
+        findings.narrow_release if told else Level.ERROR,
     )
 
 
