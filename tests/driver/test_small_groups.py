@@ -16,7 +16,7 @@ from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate import protocol_claims
 from tilewright.driver.reproof import replay_plan, reprove
 from tilewright.driver.small import small_instance
-from tilewright.driver.small_groups import at_these_sizes, group_sizes, limits_of
+from tilewright.driver.small_groups import at_these_sizes, group_sizes, group_tiles, limits_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile_facts import the_program
@@ -62,6 +62,30 @@ def test_enough_rows_make_every_sort_of_group() -> None:
     assert any(0 < size < 64 for size in sizes)
     assert 0 in sizes[1:-1]
     assert sum(sizes) < 400
+
+
+@pytest.mark.parametrize("rows", [3, 8, 14, 15, 64, 70, 400])
+@pytest.mark.parametrize("tile_m", [64, 128])
+def test_few_rows_are_shared_by_several_groups(rows: int, tile_m: int) -> None:
+    sizes = group_sizes(5, rows, tile_m, apart=False)
+    assert [size > 0 for size in sizes] == [False, True, False, True, True]
+    assert group_tiles(5, rows, tile_m, apart=False) >= 3
+
+
+def test_a_slot_that_is_lost_between_tiles_of_few_rows_is_refuted() -> None:
+    instance = small_instance(decided(rows=64))
+    lowered = lower_program(the_program(instance))
+    modules = {item.name: item.module for item in lowered.kernels}
+    claims = at_these_sizes(
+        instance, {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
+    )
+    lines = lower_to_ptx(list(modules.values()), "sm_90a").split("\n")
+    # The producer's: where its loop over slices ends.
+    loop_end = next(number for number, line in enumerate(lines) if line.startswith("loop_end"))
+    lost = next(number for number in range(loop_end, len(lines)) if lines[number].startswith("\tmov.b32 %r"))
+    for text, kind in ((lines, Proven), ([*lines[:lost], *lines[lost + 1 :]], Refuted)):
+        verdict = replay_plan(read("\n".join(text)), launch_plan(lowered), claims, (0,), limits_of(instance))
+        assert isinstance(verdict, kind)
 
 
 @pytest.mark.parametrize("kernel", [consecutive, apart])

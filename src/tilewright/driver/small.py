@@ -31,7 +31,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 from tilewright.driver.small_batch import moved_together, reached_by_maps
 from tilewright.driver.small_cursors import tiles_that_show
-from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, small_rows
+from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, group_tiles, small_rows
 from tilewright.driver.small_streams import small_stream, stream_quantities
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
@@ -58,8 +58,6 @@ _POINTS_PER_AXIS = 48
 
 _ROUNDS_MOST = 4
 """Tiles of one CTA, by the ring's stages, after which two cursors stand where they stood, in the same phases."""
-_ROWS_OF_GROUPS = 4
-"""Tiles along the rows of `small_groups`' sizes."""
 
 _SQUARES_MOST = 4
 """Side of the squares of a curve of which the small instance has a whole one."""
@@ -101,7 +99,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
             d.rows: min(extents[d.rows], small_rows(d.tile_m)),
-            d.columns: reduced_extent(extents[d.columns], d.tile_n, _across_groups(d, slices)),
+            d.columns: reduced_extent(extents[d.columns], d.tile_n, _across_groups(d, extents, slices)),
             d.contracted: reduced_extent(extents[d.contracted], d.tile_k, slices),
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
@@ -168,13 +166,14 @@ def _tiles_of_one(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
     return min(-(-tiles // clusters), _ROUNDS_MOST * d.stages)
 
 
-def _across_groups(d: PipelineDecisions, slices: int) -> int:
-    """Tiles along the columns of an instance whose rows stand in groups: those of its rows are four, for two CTAs."""
+def _across_groups(d: PipelineDecisions, extents: Mapping[str, int], slices: int) -> int:
+    """Tiles along the columns of an instance whose rows stand in groups."""
+    (grouping,) = d.grouping
+    groups, rows = min(extents[grouping.axis], GROUPS_MOST), min(extents[d.rows], small_rows(d.tile_m))
     # Consumers that take turns take two each, in each of two CTAs.
-    if slices == 2 * d.stages - 1:
-        return 2 if d.turns else 1
-    tiles = tiles_that_show(slices, d.stages, _units(d), least=4, most=_ROUNDS_MOST * d.stages)
-    return -(-tiles * CTAS // _ROWS_OF_GROUPS)
+    least = 4 if d.turns or slices < 2 * d.stages - 1 else 2
+    tiles = tiles_that_show(slices, d.stages, _units(d), least=least, most=_ROUNDS_MOST * d.stages)
+    return -(-tiles * CTAS // group_tiles(groups, rows, d.tile_m, apart=bool(grouping.pitch)))
 
 
 def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:

@@ -1,7 +1,8 @@
 """What does the small instance of a program look like whose rows stand in groups, and with which sizes does it run?
 
 The instance has at most five groups, among them an empty first one, an empty one between others, one that fills a tile
-and goes on for a row, and a short one; rows are left over that belong to no group. Sizes are inputs, so they are
+and goes on for a row, and a short one; rows are left over that belong to no group. Where the program has few rows, its
+groups share them all the same, or one tile would be all that a CTA took. Sizes are inputs, so they are
 written into the array that holds them, and the claims of the typestate proof, which hold for every number of tiles, are
 put at the number that these sizes make: the run must agree with that number, not only with some.
 Groups stand close together in the instance: how far apart they are is in tensor maps, and in one number of the text.
@@ -40,11 +41,24 @@ def group_sizes(groups: int, rows: int, tile_m: int, *, apart: bool) -> list[int
     # Few groups take the fullest first.
     chosen = {1: [1], 2: [1, 3], 3: [0, 1, 3], 4: [0, 1, 2, 3]}.get(groups, range(len(wanted)))
     sizes = [wanted[number] for number in chosen] + [0] * max(0, groups - len(wanted))
+    missing = sum(sizes) + _LEFT_OVER - rows
+    if missing > 0 and not apart:
+        # The fullest has fewer, so that the others are left some: each that has rows makes a tile.
+        fullest, some = sizes.index(tile_m + 1), sum(1 for size in sizes if size)
+        if sizes[fullest] - missing >= min(_LAST, tile_m):
+            sizes[fullest] -= missing
+        else:
+            sizes = [max(1, rows // some) if size else 0 for size in sizes]
     left, found = rows, list[int]()
     for size in sizes:
         found.append(min(size, left))
         left -= 0 if apart else found[-1]
     return found
+
+
+def group_tiles(groups: int, rows: int, tile_m: int, *, apart: bool) -> int:
+    """Tiles along the rows that `group_sizes` make."""
+    return sum(-(-size // tile_m) for size in group_sizes(groups, rows, tile_m, apart=apart))
 
 
 def compact_strides(tensor: TensorType, extents: Mapping[str, int], grouping: GroupDecision) -> tuple[int, ...]:
