@@ -218,6 +218,8 @@ def measure(
     wrong = [name for name, error in errors.items() if not error <= _MOST_DIFFERENCE]
     peers, _ = peers_of(torch, product, arrays, sets=sets, wanted=("cublasLt",))
     raced = race(torch, [*contenders, *peers], sets=sets, turns=arguments.turns)
+    decided = decided_for(product)
+    cluster = (decided.cluster_m, decided.cluster_n)
     row: dict[str, object] = {
         "case": product.name,
         "shape": [product.m, product.n, product.k],
@@ -231,7 +233,9 @@ def measure(
         "wrong": wrong,
         "refused": refused,
         "pairs": pairs_over_single(raced),
-        "best_over": best_over(raced),
+        "best_over": best_over(raced, cluster),
+        "chosen": decided.reasons[:3],
+        "chosen_cluster": list(cluster),
     }
     if arguments.alone and product.name in ALONE:
         row["alone"] = _alone(torch, [*contenders, *peers], sets)
@@ -249,10 +253,13 @@ def pairs_over_single(raced: Race) -> dict[str, list[float]]:
     return found
 
 
-def best_over(raced: Race) -> dict[str, object]:
-    """The fastest pair and the fastest single kernel, the choice among them, by medians, and how the two compare."""
+def best_over(raced: Race, chosen: tuple[int, int] = CLUSTERS[0]) -> dict[str, object]:
+    """The fastest pair and the fastest single kernel, the choice among them, by medians, and how the two compare.
+    chosen: the cluster of the choice."""
     pairs = [name for name in raced.microseconds if name.endswith((", 2x1", ", 1x2"))]
-    singles = [name for name in raced.microseconds if name == CHOSEN or name.endswith(", 1x1")]
+    singles = [name for name in raced.microseconds if name.endswith(", 1x1")]
+    if CHOSEN in raced.microseconds:
+        (singles if chosen == CLUSTERS[0] else pairs).append(CHOSEN)
     if not pairs or not singles:
         return {}
     pair, single = raced.best_of(pairs), raced.best_of(singles)
