@@ -120,6 +120,7 @@ class _Unit:
         for op in block.ops:
             if op in machine.inert:
                 continue
+            # The most frequent first: a class that an operation is not takes longest to tell.
             match op:
                 case ac.BarrierWaitOp():
                     ring, position = machine.ring(op.ring), self._position(op.cursor)
@@ -134,26 +135,10 @@ class _Unit:
                     env[op.result] = _Slot(ring.name, position)
                     if op.side.data == "full":
                         state.reads[self.name] = state.reads.get(self.name, 0) + 1
-                case ac.CursorStartOp():
-                    env[op.result] = 0
                 case ac.AdvanceOp():
                     env[op.result] = self._position(op.cursor) + 1
-                case ac.ArriveExpectOp():
-                    env[op.result] = machine.announce(self, self._slot(op.phase), op)
                 case ac.CopyIssueOp():
                     env[op.result] = machine.issue(self, self._slot(op.tx), op)
-                case AsyncCopyIssueOp():
-                    env[op.result] = machine.copy_by_threads(self, self._slot(op.tx), op)
-                case AsyncCopyArriveOp():
-                    machine.copy_by_threads(self, self._slot(op.tx), op)
-                case AsyncCopyFenceOp():
-                    env[op.result] = self._slot(op.phase)
-                case ac.ArriveOp():
-                    machine.release(self, self._slot(op.phase), op)
-                case OperandReadOp():
-                    env[op.result] = machine.look(self, self._slot(op.phase), op)
-                case ComputedIssueOp():
-                    env[op.reading] = machine.read(self, self._slot(op.computed), op)
                 case ac.WgmmaIssueOp():
                     env[op.reading] = machine.read(self, self._slot(op.phase), op)
                 case ac.WgmmaCommitOp():
@@ -162,10 +147,26 @@ class _Unit:
                     machine.retire(self, op)
                     if op.retired is not None and op.reading is not None:
                         env[op.retired] = self._slot(op.reading)
-                case ac.ClusterReduceOp():
-                    yield from self._reduce(op)
+                case ac.ArriveOp():
+                    machine.release(self, self._slot(op.phase), op)
+                case ac.ArriveExpectOp():
+                    env[op.result] = machine.announce(self, self._slot(op.phase), op)
                 case ac.LoopOp():
                     yield from self._loop(op, op.begin.data, 1)
+                case ac.CursorStartOp():
+                    env[op.result] = 0
+                case AsyncCopyIssueOp():
+                    env[op.result] = machine.copy_by_threads(self, self._slot(op.tx), op)
+                case AsyncCopyArriveOp():
+                    machine.copy_by_threads(self, self._slot(op.tx), op)
+                case AsyncCopyFenceOp():
+                    env[op.result] = self._slot(op.phase)
+                case OperandReadOp():
+                    env[op.result] = machine.look(self, self._slot(op.phase), op)
+                case ComputedIssueOp():
+                    env[op.reading] = machine.read(self, self._slot(op.computed), op)
+                case ac.ClusterReduceOp():
+                    yield from self._reduce(op)
                 case ac.TilesOp():
                     yield from self._loop(op, 0, op.indices)
                 case ac.GroupTilesOp():

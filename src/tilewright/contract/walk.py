@@ -89,6 +89,8 @@ class RoleWalk:
     around: tuple[str, ...] = ()
     heads: dict[Operation, UnitState] = field(default_factory=dict[Operation, UnitState])
     """The state in which each loop's body was last begun."""
+    known_steps: dict[type[Operation], Step] = field(default_factory=dict[type[Operation], "Step"])
+    """Which step interprets operations of a class, once one did: which it is, their class alone decides."""
 
     # ------------------------------------------------------------ values
 
@@ -203,6 +205,9 @@ class RoleWalk:
             self.give(owner, argument, token)
         yielded: list[SSAValue] | None = None
         for op in block.ops:
+            known = self.known_steps.get(type(op))
+            if known is not None and known(self, op):
+                continue
             if isinstance(op, ac.YieldOp):
                 yielded = list(op.values)
                 for value in yielded:
@@ -217,7 +222,9 @@ class RoleWalk:
                 self._loop(op, op.symbol.data, 0, STREAM_INDICES)
             elif isinstance(op, ac.GroupTilesOp):
                 self._loop(op, op.symbol.data, 0, ac.GROUP_INDICES)
-            elif not any(step(self, op) for step in self.steps):
+            elif (step := next((step for step in self.steps if step(self, op)), None)) is not None:
+                self.known_steps[type(op)] = step
+            else:
                 self.findings.doubt("is not understood in a role", op)
                 for result in op.results:
                     self.give(op, result, None)

@@ -90,10 +90,14 @@ def _missing_elements(
     buffer: Buffer, left: UnwrittenBuffers, kept: NDArray[np.bool_]
 ) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Numbers, in row-major order, of the elements of which a byte is left unwritten."""
-    unwritten = np.zeros(buffer.span_bytes, np.bool_)
-    for begin, end in left.ranges[buffer.name]:
-        unwritten[begin:end] = True
+    if not left.ranges[buffer.name]:
+        return np.zeros(0, np.intp)
+    begins, ends = np.array(left.ranges[buffer.name], np.int64).reshape(-1, 2).T
     size = buffer.element.bytes
-    strides = tuple(stride * size for stride in buffer.strides)
-    elements = np.lib.stride_tricks.as_strided(unwritten, (*buffer.shape, size), (*strides, 1), writeable=False)
-    return np.flatnonzero(elements.any(axis=-1) & kept)
+    places = np.zeros(buffer.shape, np.int64)
+    for axis, (extent, stride) in enumerate(zip(buffer.shape, buffer.strides, strict=True)):
+        shape = [extent if each == axis else 1 for each in range(len(buffer.shape))]
+        places += (np.arange(extent, dtype=np.int64) * (stride * size)).reshape(shape)
+    # Ranges ascend and are disjoint: the last that begins before an element's end is the only one that may reach it.
+    last = np.searchsorted(begins, places + (size - 1), side="right") - 1
+    return np.flatnonzero((last >= 0) & (ends[last] > places) & kept)

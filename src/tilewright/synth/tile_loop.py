@@ -15,6 +15,7 @@ epilogue (it runs ahead, as far as the ring has slots). Checked by: tests/synth/
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.schedule import Method, Schedule
@@ -115,6 +116,7 @@ def schedule_tiles(
     return tuple(sorted(found, key=lambda each: each.cycles_of_a_tile))
 
 
+@lru_cache(maxsize=1024)
 def loop_cycles(costs: TileCosts, target: Target, assignment: Assignment) -> float:
     """Of all tiles of a CTA, by the schedule of that assignment: where tiles are taken in turn, the last one's epilogue
     is hidden by nothing. Raises TilewrightError for costs that make no sense."""
