@@ -9,8 +9,10 @@ slices and, if it is shared, its meeting and handing over; whole waves of cluste
 of what memory brings to all CTAs together makes the product. How many clusters of a size run at once is a fact of the
 target: multiprocessors of a GPC may be left over.
 
-Another tile is taken only for a saving that is larger than the model's error. Parameters (`SumParameters`) are target
-facts, fitted to the choices among 2213 runs of 53 products on an H200 (`python -m bench long-sums --from FILE --fit`).
+What is compared is the best tile that nobody shares, by `synth.turns` where that knows the product; another is taken
+only for a saving that is larger than the model's error, which of tiles that nobody shares tells more than they take.
+Parameters (`SumParameters`) are target facts, fitted to the choices among 2213 runs of 53 products on an H200 (`python
+-m bench long-sums --from FILE --fit`).
 
 Not handled, and left as they were chosen: several products, batches, scaled products, groups of rows, 8-bit operands,
 results of more tiles than there are multiprocessors. Checked by: tests/synth/test_long_sum.py.
