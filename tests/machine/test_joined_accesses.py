@@ -207,9 +207,9 @@ def test_kinds_are_told_apart() -> None:
     masked = "setp.lt.u32 %p1, %r1, 8; @%p1 st.global.u32 [%rd1+256], %r20; @%p1 st.global.u32 [%rd1+384], %r20;"
     found = told(STORE + KEEP + masked + NEXT + "st.shared.u32 [%r3+256], %r20;")
     assert [(each.space, each.lanes, sum(end - begin for begin, end in each.ranges)) for each in found] == [
-        ("shared", 0xFFFF_FFFF, 256),
         ("global", 0xFFFF_FFFF, 256),
         ("global", 0xFF, 64),
+        ("shared", 0xFFFF_FFFF, 256),
     ]
     # Values that are known anyhow are stored, each by itself.
     constants = told("st.global.u32 [%rd1], 7; st.global.u32 [%rd1+128], 7; st.global.u32 [%rd1+256], %r1;")

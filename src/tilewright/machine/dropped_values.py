@@ -65,5 +65,6 @@ class MovedValues:
 
     def require_written(self, r: Registers) -> None:
         """Raises TypeError for a moved register that was never written."""
-        if any(r[slot] is UNINITIALISED for slot in self.moved):
-            raise TypeError("uninitialised register")
+        for slot in self.moved:
+            if r[slot] is UNINITIALISED:
+                raise TypeError("uninitialised register")

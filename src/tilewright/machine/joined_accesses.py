@@ -33,7 +33,7 @@ from tilewright.base.span import Span
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import Lanes, Registers, indices, to_bits
+from tilewright.machine.lanes import FULL, Lanes, Registers, indices, to_bits
 from tilewright.machine.memory import locate, merge_ranges
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain, Step
@@ -42,27 +42,28 @@ JOINABLE_SPACES = ("shared::cta", "global")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
-    """What accesses that are told as one have in common. constant: what every lane stores, if the text says so."""
+class WaitingAccess:
+    """A load or store of the text whose events may be told with others. offset: is added to the address register;
+    constant: what every lane stores, if the text says so; tell: yields the event of one run of it by itself."""
 
+    span: Span
     space: str
     write: bool
     size_bytes: int
     read_only: bool
     constant: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UntoldAccess:
-    """One load or store by the lanes of `mask`, whose event is still to come. addresses: the register, of all lanes, to
-    which `offset` is added; tell: yields the event by itself."""
-
-    span: Span
-    form: Form
-    addresses: Lanes
     offset: int
+    tell: Callable[[Warp, Lanes, int], None]
+
+
+@dataclass(slots=True, eq=False)
+class UntoldAccess:
+    """One run of it by the lanes of `mask`, whose event is still to come. addresses: what the register holds. Never
+    changed, yet not frozen: one is made for every access of a run."""
+
+    access: WaitingAccess
+    addresses: Lanes
     mask: int
-    tell: Callable[[Warp, UntoldAccess], None]
 
 
 def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Sequence[MovedValues | None]) -> list[Step]:
@@ -108,52 +109,63 @@ def _telling(step: Step) -> Step:
     return Step(Plain(full, masked), step.span, step.opcode, step.guard, step.negated, step.reads, step.writes)
 
 
+_Groups = dict[tuple[object, ...], list[UntoldAccess]]
+"""Accesses by what those have in common that may be told as one."""
+
+
 def tell(warp: Warp) -> None:
     """Yield the events of the accesses that are untold."""
-    untold: list[UntoldAccess] = warp.untold
+    untold = warp.untold
     if not untold:
         return
     warp.untold = []
-    for space in JOINABLE_SPACES:
-        part: list[UntoldAccess] = []
-        for access in untold:
-            if access.form.space != space:
-                continue
-            if part and part[-1].form.write != access.form.write:
-                _tell_alike(warp, part)
-                part = []
-            part.append(access)
-        _tell_alike(warp, part)
+    batches: dict[str, tuple[bool, _Groups]] = {}
+    for each in untold:
+        access = each.access
+        batch = batches.get(access.space)
+        if batch is None or batch[0] != access.write:
+            if batch is not None:
+                _tell_groups(warp, batch[1])
+            batch = batches[access.space] = (access.write, {})
+        key = (access.size_bytes, access.read_only, access.constant, each.mask)
+        batch[1].setdefault(key, []).append(each)
+    for _, groups in batches.values():
+        _tell_groups(warp, groups)
 
 
-def _tell_alike(warp: Warp, accesses: Sequence[UntoldAccess]) -> None:
+def _tell_groups(warp: Warp, groups: _Groups) -> None:
     """Loads, or stores, of one space."""
-    groups: dict[tuple[object, ...], list[UntoldAccess]] = {}
-    for access in accesses:
-        form = access.form
-        where = None
-        if form.space == "global":
-            lane = (access.mask & -access.mask).bit_length() >> 3
-            where = warp.cta.cluster.memory.find(int(access.addresses[lane]) + access.offset)
-        key = (form.size_bytes, form.read_only, form.constant, access.mask, id(where))
-        groups.setdefault(key, []).append(access)
     for group in groups.values():
-        if len(group) == 1 or not _tell_joined(warp, group):
-            for access in group:
-                access.tell(warp, access)
+        if len(group) > 1 and _tell_joined(warp, group):
+            continue
+        apart: dict[int, list[UntoldAccess]] = {}
+        for each in group:
+            apart.setdefault(_array_of(warp, each), []).append(each)
+        for part in apart.values():
+            if len(part) in (1, len(group)) or not _tell_joined(warp, part):
+                for each in part:
+                    each.access.tell(warp, each.addresses, each.mask)
+
+
+def _array_of(warp: Warp, untold: UntoldAccess) -> int:
+    """Tells apart the arrays in which the first lanes' addresses lie."""
+    if untold.access.space != "global":
+        return 0
+    lane = (untold.mask & -untold.mask).bit_length() >> 3
+    return id(warp.cta.cluster.memory.find(int(untold.addresses[lane]) + untold.access.offset))
 
 
 def _tell_joined(warp: Warp, group: Sequence[UntoldAccess]) -> bool:
     """Yield one event for all; False, and nothing has happened, if they cannot be told as one."""
-    first = group[0]
-    form, size_bytes = first.form, first.form.size_bytes
+    form, mask = group[0].access, group[0].mask
+    size_bytes = form.size_bytes
     cluster = warp.cta.cluster
     observe, dropped = cluster.observe, cluster.program.decoder.dropped
     if observe is None or dropped is None or cluster.memory.forgiving:
         return False
     addresses = _addresses(group)
     try:
-        found = locate(warp.cta, form.space, addresses.ravel(), size_bytes, first.span)
+        found = locate(warp.cta, form.space, addresses.ravel(), size_bytes, form.span)
     except MachineFault:
         return False  # the one of them that is at fault says so
     where = found[0].region
@@ -170,7 +182,7 @@ def _tell_joined(warp: Warp, group: Sequence[UntoldAccess]) -> bool:
     observe(
         Access(
             warp.actor, "shared" if where.cta >= 0 else "global", where.cta, ranges, form.write, "generic",
-            first.span, lanes=to_bits(first.mask), constant=form.constant, read_only=form.read_only,
+            form.span, lanes=to_bits(mask), constant=form.constant, read_only=form.read_only,
             places=(places, size_bytes),
         )
     )  # fmt: skip
@@ -179,7 +191,8 @@ def _tell_joined(warp: Warp, group: Sequence[UntoldAccess]) -> bool:
 
 def _addresses(group: Sequence[UntoldAccess]) -> npt.NDArray[np.uint64]:
     """By access and lane that takes part."""
-    lanes = indices(group[0].mask)
-    found = np.stack([access.addresses for access in group])[:, lanes].astype(np.uint64)
-    offsets = [access.offset & 0xFFFF_FFFF_FFFF_FFFF for access in group]
-    return found + np.array(offsets, np.uint64)[:, None]
+    found = np.stack([each.addresses for each in group])
+    if group[0].mask != FULL:
+        found = found[:, indices(group[0].mask)]
+    offsets = [each.access.offset & 0xFFFF_FFFF_FFFF_FFFF for each in group]
+    return found.astype(np.uint64) + np.array(offsets, np.uint64)[:, None]

@@ -24,7 +24,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access, MemoryOrder
-from tilewright.machine.joined_accesses import JOINABLE_SPACES, Form, UntoldAccess
+from tilewright.machine.joined_accesses import JOINABLE_SPACES, UntoldAccess, WaitingAccess
 from tilewright.machine.lanes import (
     FULL,
     UNINITIALISED,
@@ -206,7 +206,6 @@ def _event_alone(
     """What an access does that moves no values: it yields its event, now or with those of its stretch. constant: what
     it stores, if the text says so."""
     write, dropped = not moved.loads, decoder.dropped
-    form = Form(place.space, write, place.size_bytes, place.strength.read_only, constant)
     polls = decoder.polls or {}
     moved.joinable = (
         dropped is not None
@@ -216,26 +215,29 @@ def _event_alone(
         and place.span not in polls
     )
 
-    def tell(warp: Warp, access: UntoldAccess) -> None:
-        for region, offsets, lanes in place.located(warp, access.addresses, access.mask):
+    def tell(warp: Warp, addresses: Lanes, mask: int) -> None:
+        for region, offsets, lanes in place.located(warp, addresses, mask):
             if write:
                 assert dropped is not None, "stores are left undone only where that is noted"
                 dropped.drop(region)
-            chosen = of_lanes(lanes, access.mask)
+            chosen = of_lanes(lanes, mask)
             report_access(
                 warp, region, offsets, place.size_bytes, write, place.span, place.strength, chosen, constant=constant
             )
 
+    read_only = place.strength.read_only
+    access = WaitingAccess(place.span, place.space, write, place.size_bytes, read_only, constant, place.offset, tell)
+    slot = place.slot
+
     def event_alone(r: Registers, mask: int) -> None:
-        warp: Warp = r[0]
-        base = r[place.slot]
-        if base is UNINITIALISED:
+        addresses = r[slot]
+        if addresses is UNINITIALISED:
             raise TypeError("uninitialised register")
-        access = UntoldAccess(place.span, form, base, place.offset, mask, tell)
+        warp: Warp = r[0]
         if moved.waits:
-            warp.untold.append(access)
+            warp.untold.append(UntoldAccess(access, addresses, mask))
         else:
-            tell(warp, access)
+            tell(warp, addresses, mask)
 
     return event_alone
 
