@@ -15,7 +15,6 @@ from xdsl.ir import Operation
 
 from tilewright.contract.copy_starts import check_start
 from tilewright.contract.footprint import box_extent_bytes, box_ranges, merged, overlap, size
-from tilewright.contract.group_boxes import check_row_box
 from tilewright.contract.polynomial import Polynomial
 from tilewright.contract.program import SWIZZLE_PERIOD_BYTES, TARGET, Buffer, Map
 from tilewright.contract.summary import FillSite
@@ -195,7 +194,6 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
             against=tensor_map.op,
         )
     check_start(walk, op, tensor_map, coordinates)
-    check_row_box(walk, op, tensor_map.dims)
     if tensor_map.swizzle != buffer.swizzle:
         walk.report(
             "AL005",

@@ -355,13 +355,10 @@ class CopyIssueOp(IRDLOperation):
     and the token pays for all of them. coordinates: innermost first, in elements; where the
     CTAs share a box's axis, the rank times `rank_elements` is added to coordinate `rank_dimension`. elected: 1 if the
     first thread of a warpgroup issues it for its unit (0 where absent). evict_first: 1 if the L2 cache may give the
-    bytes up first, a hint (0 where absent). within_group: n > 0 if coordinate 1 is a row, and one at or past the end of
-    the group, whose tiles the loop around goes through, becomes n, which lies past the last row of the map: the box is
-    then filled with zeros, as many bytes (0 where absent).
+    bytes up first, a hint (0 where absent).
     """
 
     name = "ac.tma.issue"
-    within_group = opt_prop_def(IntAttr)
     elected = opt_prop_def(IntAttr)
     evict_first = opt_prop_def(IntAttr)
     offset_bytes = prop_def(IntAttr)

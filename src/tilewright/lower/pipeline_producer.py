@@ -128,10 +128,6 @@ def _copies(
     if peers > 1:
         # A span of the slot is peers x parts x box; this CTA's rank picks its part.
         shared = {"rank_dimension": IntAttr(outer_dimension), "rank_elements": IntAttr(parts * outer_box)}
-    # Boxes of rows past a group's end, but for a tile's first one, which has rows.
-    beyond: dict[str, Attribute] = {}
-    if d.grouping and operand is d.a:
-        beyond = {"within_group": IntAttr(operand.map.dims[1])}
     for number in range(boxes):
         span, part = divmod(number, parts)
         outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
@@ -151,7 +147,6 @@ def _copies(
                     **shared,
                     **_elected(d),
                     **({"evict_first": IntAttr(1)} if operand.read_once else {}),
-                    **(beyond if part else {}),
                 },
                 result_types=[ac.TransactionType(RING, IntAttr(left))],
             )

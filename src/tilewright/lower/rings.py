@@ -9,7 +9,6 @@ from __future__ import annotations
 from xdsl.ir import Block, SSAValue
 
 from tilewright.ir import ac
-from tilewright.lower.group_boxes import row_within_group
 from tilewright.lower.lowering import Lowering, slot_of
 from tilewright.lower.places import BufferPlace, CursorPlace, ParameterPlace, RingPlace, SlotPlace
 
@@ -103,8 +102,6 @@ def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
         rank = text.into("b32", "mov.u32", "%cluster_ctarank")
         shared = op.rank_dimension.data
         indices[shared] = text.into("b32", "mad.lo.s32", rank, op.rank_elements.data, indices[shared])
-    if op.within_group is not None and op.within_group.data:
-        indices[1] = row_within_group(lowering, op, indices[1], op.within_group.data)
     coordinates = ", ".join(indices)
     rank_words = f"{len(op.coordinates)}d"
     opcode = f"cp.async.bulk.tensor.{rank_words}.shared::cluster.global.tile.mbarrier::complete_tx::bytes"

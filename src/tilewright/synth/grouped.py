@@ -92,7 +92,6 @@ _TURN_CYCLES = {64: 2000, 128: 400}
 _OPERAND_BYTES_PER_CYCLE = 80
 """Of shared memory, what a wgmma of 256 columns reads; narrower ones read more, and lose a quarter of the excess."""
 _STORE_BYTES_PER_CYCLE = 128
-_BOX_ROWS = 256
 _LEAST_STAGES = 2
 _MOST_STAGES = 8
 _ROWS_SPREAD = 2
@@ -148,7 +147,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
             )
     if a.major != "K":
         raise _unsupported(program, f"groups of {rows} in an array not contiguous along {contracted}", "transpose it")
-    a = _in_boxes(_all_rows(a, pitch, sizes.groups))
+    a = _all_rows(a, pitch, sizes.groups)
     b, *others = (
         _all_groups(site, each.right, operand, grouping.group)
         for each, operand in zip(products.products, (b, *more_b), strict=True)
@@ -288,12 +287,6 @@ def _all_rows(operand: OperandDecision, pitch: int, groups: int) -> OperandDecis
     """The map of one group's rows, or of all of them where they follow one another, as one of all groups' rows."""
     depth, rows = operand.map.dims
     return replace(operand, map=replace(operand.map, dims=(depth, rows + (groups - 1) * pitch)))
-
-
-def _in_boxes(operand: OperandDecision) -> OperandDecision:
-    """The map with boxes of few rows, of which those past a group's end are zeros; see `lower.group_boxes`."""
-    depth, rows = operand.map.box
-    return replace(operand, map=replace(operand.map, box=(depth, min(rows, _BOX_ROWS))))
 
 
 def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: str) -> OperandDecision:
