@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,10 +90,13 @@ _BLOCK_SHAPES = (
     (4096, 2112, 7168),
     (4096, 24576, 1536),
     (4096, 32768, 512),
+    (8192, 2112, 7168),
+    (4096, 8192, 8192),
+    (6144, 5120, 5120),
+    (2048, 5120, 12288),
 )
-"""Of DeepSeek V3's layers at several numbers of rows, and one layer at several depths; `synth.cluster_shape` is fitted
-to these, and not to those:"""
-_OTHER_BLOCK_SHAPES = ((8192, 2112, 7168), (4096, 8192, 8192), (6144, 5120, 5120), (2048, 5120, 12288))
+"""Layers of DeepSeek V3 with several numbers of rows, one of them at several depths, and four others;
+`synth.cluster_shape` is fitted to them."""
 CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     *((Product(f"square {side}", side, side, side), _SMALL) for side in (1024, 1152, 1536, 2048)),
     (Product("square 4096", 4096, 4096, 4096), _LARGE),
@@ -108,7 +111,7 @@ CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     (Product("DeepSeek V3, 8 bits, fast", 4096, 7168, 16384, "e4m3", scaling="row", accumulation="fast"), ()),
     *(
         (Product(f"blocks of 8 bits, {m}, {n}, {k}", m, n, k, "e4m3", scaling="block"), _BLOCKS)
-        for m, n, k in (*_BLOCK_SHAPES, *_OTHER_BLOCK_SHAPES)
+        for m, n, k in _BLOCK_SHAPES
     ),
 )
 """Products, and the tiles that are tried besides the chosen one."""
@@ -218,8 +221,6 @@ def measure(
     wrong = [name for name, error in errors.items() if not error <= _MOST_DIFFERENCE]
     peers, _ = peers_of(torch, product, arrays, sets=sets, wanted=("cublasLt",))
     raced = race(torch, [*contenders, *peers], sets=sets, turns=arguments.turns)
-    decided = decided_for(product)
-    cluster = (decided.cluster_m, decided.cluster_n)
     row: dict[str, object] = {
         "case": product.name,
         "shape": [product.m, product.n, product.k],
@@ -233,9 +234,6 @@ def measure(
         "wrong": wrong,
         "refused": refused,
         "pairs": pairs_over_single(raced),
-        "best_over": best_over(raced, cluster),
-        "chosen": decided.reasons[:3],
-        "chosen_cluster": list(cluster),
     }
     if arguments.alone and product.name in ALONE:
         row["alone"] = _alone(torch, [*contenders, *peers], sets)
@@ -253,17 +251,13 @@ def pairs_over_single(raced: Race) -> dict[str, list[float]]:
     return found
 
 
-def best_over(raced: Race, chosen: tuple[int, int] = CLUSTERS[0]) -> dict[str, object]:
-    """The fastest pair and the fastest single kernel, the choice among them, by medians, and how the two compare.
-    chosen: the cluster of the choice."""
-    pairs = [name for name in raced.microseconds if name.endswith((", 2x1", ", 1x2"))]
-    singles = [name for name in raced.microseconds if name.endswith(", 1x1")]
-    if CHOSEN in raced.microseconds:
-        (singles if chosen == CLUSTERS[0] else pairs).append(CHOSEN)
+def best_of(microseconds: Mapping[str, float]) -> tuple[str, str] | None:
+    """The fastest tile by single CTAs and the fastest by pairs, of those that were wished for; None without pairs."""
+    singles = [name for name in microseconds if name.endswith(", 1x1")]
+    pairs = [name for name in microseconds if name.endswith((", 2x1", ", 1x2"))]
     if not pairs or not singles:
-        return {}
-    pair, single = raced.best_of(pairs), raced.best_of(singles)
-    return {"pair": pair, "single": single, "ratio": [round(value, 4) for value in raced.ratio(pair, single)]}
+        return None
+    return min(singles, key=lambda name: microseconds[name]), min(pairs, key=lambda name: microseconds[name])
 
 
 def lines_of(row: dict[str, Any]) -> list[str]:

@@ -1,7 +1,10 @@
 """What pairs of CTAs are compared with, and how energy is read off a counter that ticks."""
 
+import json
+
 import pytest
-from bench.clusters import CASES, CHOSEN, best_over, lines_of, pairs_over_single, variants_of
+from bench.cluster_page import pairs
+from bench.clusters import CASES, CHOSEN, best_of, lines_of, pairs_over_single, variants_of
 from bench.energy import MEASURED_MILLISECONDS, SETTLING_MILLISECONDS, run_alone
 from bench.interleaved import Race
 
@@ -24,10 +27,28 @@ def test_pairs_are_compared_with_single_ctas_of_their_own_tile():
     assert pairs_over_single(RACED) == {"128x256 shared, 2x1": [1.0455, 1.0909, 1.1455]}
 
 
-def test_the_best_pair_is_compared_with_the_best_single_kernel_of_ours():
-    found = best_over(RACED)
-    assert (found["pair"], found["single"]) == ("128x128 in turn, 1x2", CHOSEN)
-    assert found["ratio"] == [1.1111, 1.1111, 1.1111]
+def test_the_best_pair_and_the_best_single_ctas_are_of_tiles_that_were_wished_for():
+    times = {name: turns[0] for name, turns in RACED.microseconds.items()}
+    assert best_of(times) == ("128x256 shared, 1x1", "128x128 in turn, 1x2")
+    assert best_of({CHOSEN: 1.0, "64x32 shared, 1x1": 2.0}) is None
+
+
+def test_the_page_has_a_line_for_each_product(tmp_path):
+    row = {
+        "case": "a product",
+        "shape": [1, 2, 3],
+        "microseconds": {name: times[0] for name, times in RACED.microseconds.items()},
+        "pairs": pairs_over_single(RACED),
+        "alone": {name: {"millijoules": 40.0} for name in RACED.microseconds},
+    }
+    small = {**row, "case": "without pairs", "microseconds": {CHOSEN: 1.0}}
+    document = {"command": "c", "date": "d", "versions": {}, "rows": [row, small]}
+    (tmp_path / "clusters.json").write_text(json.dumps(document))
+    lines = list(pairs(tmp_path))
+    told = "12.0, 128x256 shared | 9.0, 128x128 in turn, 1x2 | 1.333 | 1.091 to 1.091 | 8.0 | 40, 40"
+    assert f"| a product | 1, 2, 3 | 10.0 | {told} |" in lines
+    assert not any("without pairs" in line for line in lines)
+    assert "`python -m bench clusters --alone`\n" in list(pairs(tmp_path / "nowhere"))
 
 
 def test_a_row_for_a_reader_has_every_contender_and_the_wrong_ones():

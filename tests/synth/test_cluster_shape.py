@@ -52,7 +52,7 @@ def chosen(question: TileQuestion, shape: TileShape, wanted: Wanted | None = Non
     ("shape", "depth", "pairs"),
     [
         *((SQUARE, depth, depth > 4096) for depth in (2048, 4096, 8192, 16384)),
-        *((TALL, depth, depth > 2048) for depth in (512, 2048, 4096, 16384)),
+        *((TALL, depth, depth > 5120) for depth in (512, 2048, 5120, 7168, 16384)),
     ],
 )
 def test_pairs_share_scaled_slices_where_they_were_measured_to_be_quicker(shape, depth, pairs):

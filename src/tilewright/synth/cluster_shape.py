@@ -31,11 +31,11 @@ class _Pairing:
     tile: int
 
 
-_TURN_OF_ONE = _Pairing(36, 900)
+_TURN_OF_ONE = _Pairing(36, 1500)
 _TURN_OF_TWO = _Pairing(24, 1400)
-"""By whether the products of two slots overlap in a consumer. Fitted by hand to eleven products of blocks of 8 bits in
-two tiles each, of an H200: `python -m bench clusters --only 'blocks of'`. A pair's two CTAs wait for each other at
-every slot; where few slices follow one another, epilogues show that."""
+"""By whether the products of two slots overlap in a consumer. Fitted by hand to fifteen products of blocks of 8 bits in
+two tiles each, of an H200, so that no choice of those loses: `python -m bench clusters --only 'blocks of'`. A pair's
+two CTAs wait for each other at every slot; where few slices follow one another, epilogues show that."""
 
 
 def choose_cluster(
@@ -43,11 +43,11 @@ def choose_cluster(
 ) -> tuple[int, int]:
     """CTAs of a cluster along rows and columns: one, unless two are asked for or slots are scaled and many.
 
-    Multicast brings no more bytes a cycle to a multiprocessor, and what several of them read at the same time is read
-    from the L2 cache once anyhow. So products that only copy and multiply gain nothing by it, in time or in energy
-    (`python -m bench clusters --alone` on an H200: of the same tile, pairs take 0.99 to 1.01 of a single CTA's speed
-    where tiles are many, 0.83 to 0.97 where there is one wave of them). Where threads load scales for every slot beside
-    the copies, those loads come sooner when a quarter fewer lines are asked for.
+    What two multiprocessors read at the same time the L2 cache sends them faster than one can multicast it: 67 bytes a
+    cycle to each against 44 (`python -m bench.probes.multicast` on an H200). So products that only copy and multiply
+    gain nothing by pairs, in time or in energy (`python -m bench clusters --alone`: of the same tile, 0.97 to 1.02 of a
+    single CTA's speed where there are waves of tiles, 0.74 to 0.99 where there is one). But the L2 cache has less to
+    do, and where threads load scales for every slot, those come sooner.
     """
     if wanted.cluster is not None:
         if wanted.cluster not in _CLUSTERS:
