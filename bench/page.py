@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.cluster_page import pairs
 from bench.gemm_suites import TARGETS
 from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
@@ -146,6 +147,8 @@ streamed; with `--fit`, the estimate's facts |
 | `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
 | `python -m bench long-sums` | few tiles of long sums: how many CTAs and teams share each; with `--one-tile`, \
 sums of one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
+| `python -m bench clusters` | pairs of CTAs that load operands for each other, beside single CTAs of the same tiles; \
+with `--alone`, what energy each takes |
 | `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, \
 beside its [schedule](schedules.md)'s interval |
 | `python -m bench computed` | operands computed in registers and in a workspace, and which is chosen |
@@ -154,6 +157,8 @@ beside its [schedule](schedules.md)'s interval |
 order beside all loads first |
 | `python -m bench.probes.latencies` | the times of a schedule's tasks |
 | `python -m bench.probes.cp_async` | how fast a multiprocessor takes copies by threads, by the size of the pieces |
+| `python -m bench.probes.multicast` | how fast the L2 cache sends what one multiprocessor, two or all ask for, and \
+what is multicast |
 | `python -m bench.probes.device` | the rate of a plain copy in device memory, and what the driver says of the GPU |
 | `python -m bench conversions` | [exchanges](layouts.md) between register layouts, beside Triton's |
 
@@ -168,7 +173,7 @@ def page(results: Path = RESULTS) -> str:
     parts = [_HEAD, *_overview(results)]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
-    parts += [*choices(results), *long_sums(results), *predicted_times(results), *profiles(results)]
+    parts += [*choices(results), *pairs(results), *long_sums(results), *predicted_times(results), *profiles(results)]
     parts += [*compile_time(results), *answers(results)]
     return "\n".join(parts).rstrip() + "\n"
 
