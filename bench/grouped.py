@@ -10,19 +10,27 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from bench import suite
 from bench.device_state import Sampler
 from bench.interleaved import Contender, sets_for
 from bench.moe_shapes import CASES, Grouped, counts
+from bench.peers_gemm import Absent
 from bench.peers_grouped import NAMES, GroupedArrays, peers_of
 from bench.prepared import Refused, facts_of, load_prepared, prepare
+
+if TYPE_CHECKING:
+    from tilewright.runtime.call import Program
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
     parser.add_argument("--peer", action="append", choices=NAMES, help="only these peers (default: all)")
+    parser.add_argument(
+        "--depth", action="append", type=int, default=[], metavar="ELEMENTS", help="our kernel with such slices beside"
+    )
     suite.add_run_arguments(parser)
 
 
@@ -30,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     cases = [case for case in CASES if not arguments.only or any(words in case.name for words in arguments.only)]
     if not cases:
         raise SystemExit("no case has such a name")
-    count, seconds = prepare(cases, arguments.kernels, arguments.jobs)
+    wished = [_with_slices(case, depth) for case in cases for depth in arguments.depth]
+    count, seconds = prepare([*cases, *wished], arguments.kernels, arguments.jobs)
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
         return suite.said_refusals(cases, arguments.kernels)
@@ -49,6 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(suite.line_of(rows[-1]), flush=True)
         torch.cuda.empty_cache()
     return suite.finish("grouped", "grouped", rows, arguments.results, time.perf_counter() - begin)
+
+
+def _with_slices(case: Grouped, depth: int) -> Grouped:
+    """The case with our kernel's slices so deep."""
+    return replace(case, wishes=(("depth", depth),))
 
 
 def measure(
@@ -80,10 +94,16 @@ def measure(
     else:
         output = torch.empty(case.rows, case.n, **options)
 
-        def call(index: int) -> None:
-            program(*pairs[index % sets], ends, out=output)
+        def ours(name: str, run: Program) -> Contender:
+            return Contender(name, lambda index: run(*pairs[index % sets], ends, out=output), output, facts_of(run))
 
-        contenders = [Contender("ours", call, output, facts_of(program)), *peers]
+        contenders = [ours("ours", program), *peers]
+        for depth in arguments.depth:
+            other = load_prepared(_with_slices(case, depth), arguments.kernels)
+            if isinstance(other, Refused):
+                absent.append(Absent(f"slices of {depth}", other.message))
+            else:
+                contenders.append(ours(f"slices of {depth}", other))
     x, w = pairs[0]
 
     def exact() -> Any:

@@ -12,10 +12,13 @@ from functools import cache
 
 import numpy as np
 
+from bench.gemm_suites import Wishes
+
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """y[rows of g] = x[rows of g] (k) @ w[g] (n, k) transposed, for `experts` groups. tokens x top rows in all."""
+    """y[rows of g] = x[rows of g] (k) @ w[g] (n, k) transposed, for `experts` groups. tokens x top rows in all. wishes:
+    what is fixed of our kernel."""
 
     name: str
     experts: int
@@ -24,6 +27,7 @@ class Grouped:
     n: int
     k: int
     skew: float = 0.4
+    wishes: Wishes = ()
 
     @property
     def rows(self) -> int:

@@ -102,10 +102,9 @@ def _computed(case: Computed) -> tuple[Kernel, dict[str, Any]]:
 
 def _grouped(case: Grouped) -> tuple[Kernel, dict[str, Any]]:
     from bench.tile_programs import experts
-    from tilewright.synth.wanted import Wanted
 
     return experts, {
         "dims": {"T": case.rows, "G": case.experts, "N": case.n, "K": case.k},
         "dtype": {"x": "bf16", "w": "bf16", "y": "bf16", "ends": "i32"},
-        "wanted": Wanted(),
+        "wanted": _wanted(case.wishes),
     }

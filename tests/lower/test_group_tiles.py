@@ -141,6 +141,14 @@ def test_two_products_of_one_operand(tile: tuple[int, int] | None) -> None:
     assert_agrees(lowered, [70, 70, 150])
 
 
+def test_slices_of_two_spans() -> None:
+    lowered = lower(
+        weighed, {"T": 150, "G": 3, "K": 328, "N": 192}, dict(ENDS), wanted=Wanted(tile=(64, 128), depth=128)
+    )
+    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert_agrees(lowered, [70, 71, 150])
+
+
 def test_everything_beside_groups_that_stand_apart() -> None:
     lowered = build(weighed_apart, {"M": 100, "G": 3, "K": 72, "N": 136}, (64, 128))
     assert isinstance(verify(lowered.kernels[0]), Proven)

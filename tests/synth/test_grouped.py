@@ -170,3 +170,29 @@ def test_what_is_refused_and_how(kernel: tw.Kernel, options: dict, words: str) -
     with pytest.raises(TilewrightError, match=words) as caught:
         decided(kernel, **options)
     assert caught.value.remedy
+
+
+FEW = {"T": 512, "G": 32, "N": 7168, "K": 2048}
+
+
+def test_slices_are_deep_where_device_memory_binds() -> None:
+    d = decided(experts, **FEW)
+    assert d.tile_k == 128 and d.stages >= 2
+    assert d.smem_bytes <= target("sm_90a").limit("cta.shared_bytes_max")
+    assert any("device memory takes" in reason for reason in d.reasons)
+
+
+@pytest.mark.parametrize(
+    "dims", [{"T": 32768}, {"K": 1024}, {"G": 2, "T": 32}], ids=["many rows", "short sums", "weights in the cache"]
+)
+def test_slices_keep_to_one_span_elsewhere(dims: dict[str, int]) -> None:
+    assert decided(experts, **FEW | dims).tile_k == 64
+
+
+def test_slices_of_weights_along_columns_keep_to_one_span() -> None:
+    assert decided(masked, **FEW | {"T": 16}).tile_k == 64
+
+
+def test_wishes_decide_the_depth_of_slices() -> None:
+    assert decided(experts, Wanted(depth=64), **FEW).tile_k == 64
+    assert decided(experts, Wanted(stages=4), **FEW).stages == 4

@@ -37,6 +37,7 @@ from tilewright.synth.accumulation import promoted_depth
 from tilewright.synth.async_plan import plan_load, plan_words
 from tilewright.synth.batch import broken_rules, with_matrices
 from tilewright.synth.further_operands import further_operands
+from tilewright.synth.group_depth import GroupLoop, slice_depth
 from tilewright.synth.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.operands import SWIZZLE_SPAN_BYTES, Site, decide_operand
 from tilewright.synth.register_budget import register_budget
@@ -134,6 +135,20 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     promoted = bool(promoted_depth(program, dot, wanted))
     shape = _tile_shape(rates, sizes, depth, element.bytes, stored_bytes, count, promoted, wanted, reasons)
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
+    rows_bytes = ROWS_BYTES * consumers
+    turn_bytes = (BARRIER_BYTES if shape.turns else 0) + spill_bytes(consumers, target, wanted, reasons)
+    if wanted.depth is None and wanted.stages is None and not promoted and _along(products, contracted):
+        stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
+        room = target.limit("cta.shared_bytes_max") - rows_bytes - turn_bytes
+        loop = GroupLoop(
+            (tile_m, tile_n * count, depth),
+            _tiles(sizes, tile_m, tile_n),
+            sizes.depth,
+            element.bytes,
+            min(sizes.groups, sizes.rows) * sizes.columns * sizes.depth * element.bytes * count,
+            room // (2 * (stage_bytes + target.limit("mbarrier.bytes"))),
+        )
+        depth = slice_depth(rates, loop, target, reasons)
     site = Site(program, target, wanted.misaligned, reasons)
     a = decide_operand(site, ("left", dot.left, rows), contracted, tile_m, depth)
     b = decide_operand(site, ("right", dot.right, columns), contracted, tile_n, depth)
@@ -156,8 +171,6 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
         b, *others = (replace(each, read_once=1) for each in (b, *others))
         reasons.append("weights are read by one tile of rows each: the L2 cache is told to give them up first")
     stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
-    rows_bytes = ROWS_BYTES * consumers
-    turn_bytes = (BARRIER_BYTES if shape.turns else 0) + spill_bytes(consumers, target, wanted, reasons)
     stages = _stages(stage_bytes, rows_bytes + turn_bytes, target, wanted, reasons)
     plans = (
         plan_load(a, tile_m, depth, 1, stages),
@@ -349,6 +362,17 @@ def _read_once(sizes: _Sizes, tile_m: int, weight_bytes: int, target: Target) ->
     than the L2 cache holds from one launch to the next. weight_bytes: of one column's number of all products."""
     in_all = sizes.groups * sizes.columns * sizes.depth * weight_bytes
     return _ROWS_SPREAD * sizes.rows <= tile_m * sizes.groups and in_all > target.limit("device.l2_bytes")
+
+
+def _along(products: SharedProducts, contracted: str) -> bool:
+    """Whether the weights of all products are contiguous along the contracted axis."""
+    for dot in products.products:
+        source = dot.right.owner.operand if isinstance(dot.right.owner, tile.TransposeOp) else dot.right
+        assert isinstance(source.owner, tile.LoadOp)
+        tensor = tensor_type(source.owner.tensor)
+        if dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))[contracted] != 1:
+            return False
+    return True
 
 
 # ---------------------------------------------------------------- shape
