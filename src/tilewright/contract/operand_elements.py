@@ -67,16 +67,46 @@ class NoMatrix:
     reason: str
 
 
-_Distances = tuple[tuple[_Placed, ...] | NoMatrix, SharedMatrix]
+@dataclass(slots=True, eq=False)
+class _Reach:
+    """What one operand reads while the same maps' boxes stand at the same places. addresses: of the boxes that it
+    meets; placed: its rows in them; apart: by how much the coordinates of each box but the first must exceed those of
+    the first, if the operand's rows are to be one part; newest: the boxes that were there last, and the parts then."""
+
+    matrix: SharedMatrix
+    addresses: tuple[int, ...]
+    placed: tuple[_Placed, ...] | NoMatrix
+    apart: tuple[tuple[int, ...], ...] | None
+    newest: tuple[list[BoxPlace], tuple[MatrixPart, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Distances:
+    """Of an operand and maps, which it holds: where its rows are, and `_Reach.apart`."""
+
+    matrix: SharedMatrix
+    maps: tuple[TensorMap, ...]
+    placed: tuple[_Placed, ...] | NoMatrix
+    apart: tuple[tuple[int, ...], ...] | None
 
 
 @dataclass(slots=True)
 class KnownDistances:
-    """What was worked out in one launch, by operand, places and maps of the boxes; holds what it is named by."""
+    """What was worked out for any CTA, by operand, places and maps of the boxes that it meets."""
 
     found: dict[tuple[int, tuple[int, ...], tuple[int, ...]], _Distances] = field(
         default_factory=dict[tuple[int, tuple[int, ...], tuple[int, ...]], _Distances]
     )
+
+    def of(self, matrix: SharedMatrix, met: list[BoxPlace]) -> _Distances:
+        """Those of one operand."""
+        key = id(matrix), tuple(box.address for box in met), tuple(id(box.tensor_map) for box in met)
+        known = self.found.get(key)
+        if known is None:
+            placed = _distances(matrix, met) if met else ()
+            apart = _apart(placed, met) if isinstance(placed, tuple) else None
+            known = self.found[key] = _Distances(matrix, tuple(box.tensor_map for box in met), placed, apart)
+        return known
 
 
 @dataclass(slots=True)
@@ -85,6 +115,7 @@ class LoadedBoxes:
 
     known: KnownDistances
     boxes: dict[int, tuple[int, BoxPlace]] = field(default_factory=dict[int, tuple[int, BoxPlace]])
+    _reaches: dict[int, _Reach] = field(default_factory=dict[int, _Reach])
 
     def load(self, box: BoxPlace) -> None:
         """A copy brings a box."""
@@ -94,46 +125,83 @@ class LoadedBoxes:
             return
         end = box.address + box_of(box.tensor_map).footprint_bytes
         apart = {at: other for at, other in self.boxes.items() if other[0] <= box.address or end <= at}
+        if len(apart) < len(self.boxes):
+            self._reaches.clear()
+        else:
+            # Operands that were all there do not meet what is new.
+            self._reaches = {name: reach for name, reach in self._reaches.items() if reach.apart is not None}
         self.boxes = dict(sorted({**apart, box.address: (end, box)}.items()))
 
     def forget(self, ranges: Ranges) -> None:
         """Something else is brought to these bytes."""
         for begin, end in ranges:
             self.boxes = {at: other for at, other in self.boxes.items() if other[0] <= begin or end <= at}
+        self._reaches.clear()
 
     def parts(self, matrix: SharedMatrix) -> tuple[MatrixPart, ...] | NoMatrix:
-        """Where an operand's elements come from, in the order of its rows; nothing if that is not known."""
-        low, high = _extent(matrix)
-        met = [box for at, (end, box) in self.boxes.items() if at < high and low < end]
-        if not met:
-            return ()
-        key = id(matrix), tuple(box.address for box in met), tuple(id(box.tensor_map) for box in met)
-        known = self.known.found.get(key)
-        if known is None:
-            known = self.known.found[key] = _distances(matrix, met), matrix
-        placed = known[0]
+        """Where an operand's elements come from, in the order of its rows; nothing if that is not known. The same
+        object as long as the same boxes are there."""
+        reach = self._reaches.get(id(matrix))
+        if reach is None:
+            reach = self._reaches[id(matrix)] = self._reach(matrix)
+        placed = reach.placed
         if isinstance(placed, NoMatrix):
             return placed
-        parts: list[MatrixPart] = []
-        for each in placed:
-            box = met[each.box]
-            first = tuple(map(add, box.coordinates, each.first))
-            if parts and (longer := _with_more_rows(parts[-1], box, each, first)) is not None:
-                parts[-1] = longer
-            else:
-                parts.append(MatrixPart(box, each.begin, each.end, first, each.outer, each.inner, matrix.depth))
-        return tuple(parts)
+        if not placed:
+            return ()
+        met = [self.boxes[at][1] for at in reach.addresses]
+        if met == reach.newest[0]:
+            return reach.newest[1]
+        parts = _parts(placed, met, reach.apart, matrix.depth)
+        reach.newest = met, parts
+        return parts
+
+    def _reach(self, matrix: SharedMatrix) -> _Reach:
+        low, high = _extent(matrix)
+        met = [box for at, (end, box) in self.boxes.items() if at < high and low < end]
+        known = self.known.of(matrix, met)
+        return _Reach(matrix, tuple(box.address for box in met), known.placed, known.apart, ([], ()))
 
 
-def _with_more_rows(part: MatrixPart, box: BoxPlace, placed: _Placed, first: tuple[int, ...]) -> MatrixPart | None:
-    """A part and the rows that another box of the same array brings, if they follow."""
-    outer = part.outer
-    if box.tensor_map is not part.box.tensor_map or (outer, part.inner) != (placed.outer, placed.inner):
+def _apart(placed: tuple[_Placed, ...], met: list[BoxPlace]) -> tuple[tuple[int, ...], ...] | None:
+    """None if the rows cannot be one part, whatever the boxes."""
+    if [each.box for each in placed] != list(range(len(met))) or not placed:
         return None
-    moved = part.first[outer] + part.end - part.begin
-    if (*part.first[:outer], moved, *part.first[outer + 1 :]) != first:
-        return None
-    return MatrixPart(part.box, part.begin, placed.end, part.first, outer, part.inner, part.depth)
+    first = placed[0]
+    found: list[tuple[int, ...]] = []
+    for each in placed[1:]:
+        if met[each.box].tensor_map is not met[0].tensor_map:
+            return None
+        if (each.outer, each.inner) != (first.outer, first.inner):
+            return None
+        found.append(
+            tuple(
+                mine - theirs + (each.begin - first.begin if at == first.outer else 0)
+                for at, (mine, theirs) in enumerate(zip(first.first, each.first, strict=True))
+            )
+        )
+    return tuple(found)
+
+
+def _parts(
+    placed: tuple[_Placed, ...], met: list[BoxPlace], apart: tuple[tuple[int, ...], ...] | None, depth: int
+) -> tuple[MatrixPart, ...]:
+    if apart is not None:
+        start = met[0].coordinates
+        for box, distance in zip(met[1:], apart, strict=True):
+            if tuple(map(add, start, distance)) != box.coordinates:
+                break
+        else:
+            one = placed[0]
+            first = tuple(map(add, start, one.first))
+            return (MatrixPart(met[0], one.begin, placed[-1].end, first, one.outer, one.inner, depth),)
+    return tuple(
+        MatrixPart(
+            met[each.box], each.begin, each.end, tuple(map(add, met[each.box].coordinates, each.first)), each.outer,
+            each.inner, depth,
+        )
+        for each in placed
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

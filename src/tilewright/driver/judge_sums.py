@@ -40,14 +40,28 @@ _TOLD = 3
 """Findings of one rule that are told."""
 
 
+_Tile = tuple[tuple[str, Interval], ...]
+"""Places by axis, in an order that products of one kind have in common."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Term:
     """Part of a product: operand number `right` times operand 0, or one of them alone. tile: its places along the axes
     that are known, but for the contracted one; depth: along that."""
 
     right: int
-    tile: Places
+    tile: _Tile
     depth: Interval | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """Part of one operand, whose number it is; axes: of the tile."""
+
+    number: int
+    tile: _Tile
+    depth: Interval | None
+    axes: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -83,40 +97,75 @@ def judge_sums(trace: ProductTrace, sums: ProgramSums, sizes_bytes: Mapping[str,
 # ---------------------------------------------------------------- operands
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Array:
+    """How parts of one operand lie that come by one map. axes: None where the map's dimensions are no axes; contracted:
+    the dimension that is the contracted axis alone, with its offset, if there is one; tensor_map: held, since it is
+    named by its identity."""
+
+    number: int
+    axes: tuple[DimensionAxis, ...] | None
+    contracted: DimensionAxis | None
+    tensor_map: TensorMap
+
+
 @dataclass(slots=True)
 class _Reader:
-    """Places of parts of operands. known: by what a part is told by but for where it is."""
+    """Parts of operands. arrays: by what a part is told by but for where it is; tiles: of parts by box and first row,
+    since steps along the contracted axis have them in common; known: by operand."""
 
     sums: ProgramSums
-    known: dict[tuple[str, int, int, int], tuple[int, tuple[DimensionAxis, ...] | None, TensorMap]] = field(
-        default_factory=dict[tuple[str, int, int, int], tuple[int, tuple[DimensionAxis, ...] | None, TensorMap]]
-    )
+    arrays: dict[tuple[str, int, int, int], _Array] = field(default_factory=dict[tuple[str, int, int, int], _Array])
+    tiles: dict[tuple[int, int, int], _Side] = field(default_factory=dict[tuple[int, int, int], _Side])
+    known: dict[int, list[_Side]] = field(default_factory=dict[int, list[_Side]])
 
-    def read(self, operand: Operand) -> list[tuple[int, Places]]:
+    def read(self, operand: Operand) -> list[_Side]:
         """Of each part of an operand, which of the program's it is, and its places; nothing if one is not known."""
-        found: list[tuple[int, Places]] = []
+        known = self.known.get(id(operand))
+        if known is None:
+            known = self.known[id(operand)] = self._read(operand)
+        return known
+
+    def _read(self, operand: Operand) -> list[_Side]:
+        found: list[_Side] = []
         for part in operand if isinstance(operand, tuple) else ():
-            tensor_map = part.box.tensor_map
-            key = part.box.buffer, id(tensor_map), part.outer, part.inner
-            known = self.known.get(key)
-            if known is None:
-                number, array = self.sums.operands.get(part.box.buffer, (-1, None))
-                known = self.known[key] = (
-                    number, axes_of_map(array, tensor_map) if array is not None else None, tensor_map
-                )  # fmt: skip
-            number, axes, _ = known
-            if axes is None:
+            key = part.box.buffer, id(part.box.tensor_map), part.outer, part.inner
+            array = self.arrays.get(key)
+            if array is None:
+                array = self.arrays[key] = self._array(part)
+            if array.axes is None:
                 return []
-            found.append((number, places_of(axes, part.first, _extents(part))))
+            contracted = array.contracted
+            if contracted is None or contracted.dimension != part.inner:
+                found.append(self._side(array.axes, array.number, part))
+                continue
+            of_tile = id(part.box), part.first[part.outer], part.end - part.begin
+            side = self.tiles.get(of_tile)
+            if side is None:
+                side = self.tiles[of_tile] = self._side(array.axes, array.number, part)
+            begin = part.first[part.inner] - contracted.offset
+            found.append(_Side(side.number, side.tile, (begin, begin + part.depth), side.axes))
         return found
 
+    def _array(self, part: MatrixPart) -> _Array:
+        number, array = self.sums.operands.get(part.box.buffer, (-1, None))
+        axes = axes_of_map(array, part.box.tensor_map) if array is not None else None
+        mine = [each for each in axes or () if each.axis == self.sums.contracted and not each.span]
+        alone = bool(mine) and not any(each.span for each in axes or () if each.dimension == mine[0].dimension)
+        return _Array(number, axes, mine[0] if alone else None, part.box.tensor_map)
 
-def _extents(part: MatrixPart) -> tuple[int, ...]:
+    def _side(self, axes: tuple[DimensionAxis, ...], number: int, part: MatrixPart) -> _Side:
+        places = places_of(axes, part.first, _extents(part))
+        depth = places.pop(self.sums.contracted, None)
+        return _Side(number, tuple(places.items()), depth, frozenset(places))
+
+
+def _extents(part: MatrixPart) -> list[int]:
     """How many elements a part has along each dimension of its map."""
     extents = [1] * len(part.first)
     extents[part.outer] = part.end - part.begin
     extents[part.inner] = part.depth
-    return tuple(extents)
+    return extents
 
 
 def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Term, ...]:
@@ -126,37 +175,39 @@ def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Ter
             findings.report("UM104", f"a wgmma's operand is no matrix of its array: {operand.reason}", product.span)
             return ()
     left, right = reader.read(product.left), reader.read(product.right)
-    contracted = reader.sums.contracted
     if not left or not right:
-        return tuple(_term(number, places, contracted) for number, places in left or right)
+        return tuple(_Term(side.number, side.tile, side.depth) for side in left or right)
     found: list[_Term] = []
-    for number, mine in left:
-        for other, theirs in right:
-            if (number == 0) == (other == 0):
+    for mine in left:
+        for theirs in right:
+            if (mine.number == 0) == (theirs.number == 0):
                 findings.report("UM104", "a wgmma multiplies an operand of the program by itself", product.span)
                 continue
-            for axis, places in theirs.items():
-                if mine.get(axis, places) != places:
-                    findings.report(
-                        "UM104",
-                        f"a wgmma multiplies {axis} {_interval(mine[axis])} of one operand by {axis} "
-                        f"{_interval(places)} of the other",
-                        product.span,
-                    )
-            found.append(_term(max(number, other), {**mine, **theirs}, contracted))
+            if mine.depth != theirs.depth:
+                _report_apart(reader.sums.contracted, mine.depth, theirs.depth, product, findings)
+            for axis in mine.axes & theirs.axes:
+                one, other = dict(mine.tile)[axis], dict(theirs.tile)[axis]
+                if one != other:
+                    _report_apart(axis, one, other, product, findings)
+            found.append(_Term(max(mine.number, theirs.number), mine.tile + theirs.tile, mine.depth))
     return tuple(found)
 
 
-def _term(right: int, places: Places, contracted: str) -> _Term:
-    depth = places.pop(contracted, None)
-    return _Term(right, places, depth)
+def _report_apart(
+    axis: str, one: Interval | None, other: Interval | None, product: Product, findings: _Findings
+) -> None:
+    findings.report(
+        "UM104",
+        f"a wgmma multiplies {axis} {_interval(one)} of one operand by {axis} {_interval(other)} of the other",
+        product.span,
+    )
 
 
 # ---------------------------------------------------------------- sums
 
 
-_Counted = Counter[tuple[tuple[tuple[str, Interval], ...], Interval | None]]
-"""How often products of a tile (its places by axis, sorted) at a depth were made."""
+_Counted = dict[_Tile, Counter[Interval | None]]
+"""How often products of a tile were made, by their places along the contracted axis."""
 
 
 def _judge_coverage(terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:
@@ -165,10 +216,13 @@ def _judge_coverage(terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findi
         return
     counted: dict[int, _Counted] = {}
     for term in (term for of_product in terms for term in of_product):
-        counter = counted.get(term.right)
-        if counter is None:
-            counter = counted[term.right] = Counter()
-        counter[tuple(sorted(term.tile.items())), term.depth] += 1
+        tiles = counted.get(term.right)
+        if tiles is None:
+            tiles = counted[term.right] = {}
+        depths = tiles.get(term.tile)
+        if depths is None:
+            depths = tiles[term.tile] = Counter()
+        depths[term.depth] += 1
     for right in sorted({number for number, _ in sums.operands.values()} - {0}):
         if right not in counted and 0 not in counted:
             findings.report("UM105", f"no product has the right operand number {right}")
@@ -177,21 +231,16 @@ def _judge_coverage(terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findi
 
 
 def _judge_counts(counted: _Counted, sums: ProgramSums, findings: _Findings) -> None:
-    boxes = [
-        (clipped, times)
-        for (tile, depth), times in counted.items()
-        if (clipped := _clipped(dict(tile) if depth is None else {**dict(tile), sums.contracted: depth}, sums))
-    ]
-    axes = sorted({axis for places, _ in boxes for axis in places})
+    boxes = [(clipped, depths) for tile, depths in counted.items() if (clipped := _clipped(dict(tile), sums))]
     if not boxes:
         findings.report("UM105", "no product lies within the program's axes")
         return
-    if any(len(places) < len(axes) for places, _ in boxes):
+    axes = sorted(boxes[0][0])
+    if any(places.keys() != set(axes) for places, _ in boxes) or any(None in depths for _, depths in boxes):
         return
-    groups = sums.groups
-    summed = {sums.contracted, *(axis for result in sums.results.values() for axis in result.names)}
+    summed = {axis for result in sums.results.values() for axis in result.names}
     whole = summed <= set(axes)
-    if groups is not None and not whole:
+    if sums.groups is not None and not whole:
         return
     edges = [
         sorted(
@@ -199,21 +248,31 @@ def _judge_counts(counted: _Counted, sums: ProgramSums, findings: _Findings) -> 
         )
         for axis in axes
     ]
+    last = sums.extents[sums.contracted]
+    depth_edges = sorted(
+        {0, last, *(min(max(edge, 0), last) for _, depths in boxes for each in depths if each for edge in each)}
+    )
     numbers = [{edge: number for number, edge in enumerate(each)} for each in edges]
-    counts = np.zeros([len(each) - 1 for each in edges], np.int64)
-    for places, times in boxes:
+    depth_numbers = {edge: number for number, edge in enumerate(depth_edges)}
+    counts = np.zeros([len(each) - 1 for each in (*edges, depth_edges)], np.int64)
+    for places, depths in boxes:
         at = tuple(slice(*(where[edge] for edge in places[axis])) for axis, where in zip(axes, numbers, strict=True))
+        times = np.zeros(len(depth_edges) - 1, np.int64)
+        for depth, number in depths.items():
+            begin, end = depth or (0, 0)
+            times[depth_numbers[min(max(begin, 0), last)] : depth_numbers[min(max(end, 0), last)]] += number
         counts[at] += times
     wanted = 1 if whole else int(counts.flat[0])
-    wrong = (counts != wanted) & _needed(axes, edges, sums) if wanted else counts == 0
+    wrong = (counts != wanted) & _needed(axes, edges, sums)[..., None] if wanted else counts == 0
     first = np.argwhere(wrong)
     if first.size:
         cell = tuple(int(index) for index in first[0])
-        where = ", ".join(f"{axis} {edges[at][cell[at]]}" for at, axis in enumerate(axes))
-        times = int(counts[cell])
+        names = zip((*axes, sums.contracted), (*edges, depth_edges), cell, strict=True)
+        where = ", ".join(f"{axis} {of_axis[at]}" for axis, of_axis, at in names)
         findings.report(
             "UM105",
-            f"the product at {where} is summed {times} times" + ("" if whole else f", that at the origin {wanted}"),
+            f"the product at {where} is summed {int(counts[cell])} times"
+            + ("" if whole else f", that at the origin {wanted}"),
         )
 
 
@@ -282,7 +341,7 @@ def _judge_group(
     group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
 ) -> None:
     """A warpgroup's products in their order, and what its warps wrote after so many of them."""
-    tiles: dict[tuple[str, int], Places] = {}
+    tiles: dict[tuple[str, int], _Tile] = {}
     for number, (product, of_product) in enumerate(zip(group.products, terms, strict=True)):
         writes = group.writes.get(number)
         if writes is not None:
@@ -293,17 +352,19 @@ def _judge_group(
             before = tiles.get(key)
             if product.accumulates and before is not None and before != term.tile:
                 findings.report(
-                    "UM106", f"one accumulator sums products of {_text(before)} and of {_text(term.tile)}", product.span
+                    "UM106",
+                    f"one accumulator sums products of {_text(dict(before))} and of {_text(dict(term.tile))}",
+                    product.span,
                 )
             tiles[key] = term.tile
     _judge_writes(group.writes.get(len(group.products), ()), tiles.values(), sums, bases, findings)
 
 
 def _judge_writes(
-    writes: Sequence[Write], tiles: Collection[Places], sums: ProgramSums, bases: _Bases, findings: _Findings
+    writes: Sequence[Write], tiles: Collection[_Tile], sums: ProgramSums, bases: _Bases, findings: _Findings
 ) -> None:
     """Do writes to results keep to the tiles that were multiplied before them?"""
-    held = _hull([_in_group(places, sums) for places in tiles])
+    held = _hull([_in_group(dict(places), sums) for places in tiles])
     for span, places in _stored(writes, sums, bases) if held else ():
         for axis, (begin, end) in places.items():
             begin, end = max(begin, 0), min(end, sums.extents[axis])
@@ -353,8 +414,8 @@ def _stored(writes: Sequence[Write], sums: ProgramSums, bases: _Bases) -> Iterab
             yield span, result.of_ranges(mine[:, 0], mine[:, 1])
 
 
-def _interval(interval: Interval) -> str:
-    return f"[{interval[0]}, {interval[1]})"
+def _interval(interval: Interval | None) -> str:
+    return "unknown" if interval is None else f"[{interval[0]}, {interval[1]})"
 
 
 def _text(places: Places) -> str:

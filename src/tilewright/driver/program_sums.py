@@ -12,7 +12,7 @@ Checked by: tests/driver/test_judge_sums.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -101,7 +101,7 @@ def axes_of_map(array: ArrayAxes, tensor_map: TensorMap) -> tuple[DimensionAxis,
     return None if any(at not in taken and extent > 1 for at, extent in enumerate(tensor_map.dims)) else tuple(found)
 
 
-def places_of(axes: tuple[DimensionAxis, ...], first: tuple[int, ...], extents: tuple[int, ...]) -> Places:
+def places_of(axes: tuple[DimensionAxis, ...], first: tuple[int, ...], extents: Sequence[int]) -> Places:
     """Places of the elements `extents` from `first` on, by dimension, innermost first."""
     found: Places = {}
     for each in axes:
