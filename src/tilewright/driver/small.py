@@ -11,14 +11,14 @@ Since the lowering turns extents into immediates only, the small text is the lar
 pair that differs must be a pair of the same quantity: an extent, a number of tiles, a bound. `same_but_for_extents`
 checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
 
-Batches, groups of rows and streamed tiles are reduced by `small_batch`, `small_groups` and `small_streams`; the kernel
-that copies operands first has an instance of its own (`small_copies`). What is
-left to trust: that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares
-of a curve (`ir.tile_order`) whose side is more than 4, and of bands of tiles after the first, which the small instance
-computes but does not choose (tests/lower/test_raster.py enumerates it). Which tiles and slices are loaded is a matter
-of values: a producer that took another CTA's, as many, would pass. Checked by:
-tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py;
-tests/end_to_end/test_mutations_text.py.
+Batches, groups of rows, streamed tiles and teams are reduced by `small_batch`, `small_groups`, `small_streams` and
+`small_teams`; the kernel that copies operands first has an instance of its own (`small_copies`). What is left to trust:
+that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares of a curve
+(`ir.tile_order`) whose side is more than 4, and of bands of tiles after the first, which the small instance computes
+but does not choose (tests/lower/test_raster.py enumerates it). Which tiles and slices are loaded is a matter of values:
+a producer that took another CTA's, as many, would pass. Checked by:
+tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py,
+test_small_teams.py; tests/end_to_end/test_mutations_text.py.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tilewright.driver.small_batch import moved_together, reached_by_maps
 from tilewright.driver.small_cursors import tiles_that_show
 from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, group_tiles, small_rows
 from tilewright.driver.small_streams import small_stream, stream_quantities
+from tilewright.driver.small_teams import slices_of_teams
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
@@ -93,8 +94,13 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
     deep = d.tile_k * d.shares
     whole = -(-extents[d.contracted] // deep)
-    # Where teams go round the tiles, one cluster has two rounds at the least; the second begins at another slot.
-    slices = min(d.stages + 1 if d.teams > 1 else 2 * d.stages - 1, whole)
+    slices = min(2 * d.stages - 1, whole)
+    if d.teams > 1:
+        tiles = _tiles(d, extents)
+        slices = slices_of_teams(
+            d.stages, whole, d.teams, tiles=min(_TILES_OF_TEAMS, tiles), clusters=CTAS_OF_TEAMS,
+            rounds=-(-tiles * d.teams // (d.ctas // d.cluster_ctas)),
+        )  # fmt: skip
     if d.grouping:
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
@@ -104,7 +110,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
     if d.teams > 1:
-        tiles = 2
+        tiles = _TILES_OF_TEAMS
     if d.turns:
         # So many that one consumer takes a turn again after the other. Of tiles longer than the ring only those of
         # 2 stages - 1 slices will do: the second begins at the ring's last slot, and the first consumer's step over it
@@ -187,6 +193,7 @@ def reduced_extent(extent: int, size: int, tiles: int) -> int:
     return size * (tiles - 1) + (extent % size or size)
 
 
+_TILES_OF_TEAMS = 2
 CTAS_OF_TEAMS = 3
 """Clusters of an instance whose tiles teams share: two tiles' shares then fall to different ones."""
 
