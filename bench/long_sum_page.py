@@ -12,8 +12,12 @@ from typing import Any
 
 from bench.page_sections import provenance, read
 
-_FILES = ("long_sums", "one_tile_sums")
-_COMMANDS = ("python -m bench long-sums", "python -m bench long-sums --one-tile")
+_FILES = ("long_sums", "further_sums", "one_tile_sums")
+_COMMANDS = (
+    "python -m bench long-sums",
+    "python -m bench long-sums --shape 256,5120,5120",
+    "python -m bench long-sums --one-tile",
+)
 _KINDS: Mapping[str, Callable[[int, int], bool]] = {
     "unshared": lambda split, teams: split * teams == 1,
     "by a cluster": lambda split, teams: split > 1 and teams == 1,

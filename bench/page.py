@@ -17,6 +17,7 @@ from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
 from bench.page_sections import answers, choices, compile_time, provenance, read
 from bench.profiles_table import profiles
+from bench.tile_family_page import tile_family
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -143,7 +144,8 @@ tables below are of launches in a stream, and are what counts.
 | `python -m bench large-tiles` | tiles shared by consumers, and tiles taken in turn; with `--rows-of-b`, of operands \
 whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
 | `python -m bench tile-family` | tiles of every shape near the estimate's best, in both orientations, whole and \
-streamed; with `--fit`, the estimate's facts |
+streamed, under load and after rests; with `--fit FILE`, the estimate's facts, with `--from FILE`, today's choices by \
+a file's runs, without a GPU |
 | `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
 | `python -m bench long-sums` | few tiles of long sums: how many CTAs and teams share each; with `--one-tile`, \
 sums of one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
@@ -173,7 +175,14 @@ def page(results: Path = RESULTS) -> str:
     parts = [_HEAD, *_overview(results)]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
-    parts += [*choices(results), *pairs(results), *long_sums(results), *predicted_times(results), *profiles(results)]
+    parts += [
+        *choices(results),
+        *tile_family(results),
+        *pairs(results),
+        *long_sums(results),
+        *predicted_times(results),
+        *profiles(results),
+    ]
     parts += [*compile_time(results), *answers(results)]
     return "\n".join(parts).rstrip() + "\n"
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from bench import two_clocks, wished
 from bench.record import write
 from bench.tile_family_fit import fit
-from bench.tile_runs import STATES, Candidate, candidate_of, judged, question_of, summary
+from bench.tile_runs import CHOSEN, STATES, Candidate, candidate_of, judged, question_of, summary
 
 if TYPE_CHECKING:
     from bench.wished import Shape
@@ -57,7 +57,6 @@ _LARGE = 2.0**33
 _LONG = 2.0**39
 """Of products that are timed in fewer rounds."""
 _RESTED_ROUNDS = 4
-_CHOSEN = "chosen"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,4 +151,4 @@ def _wishes(tiles: list[Candidate]) -> dict[str, Wanted]:
     """What is fixed of each tile; and nothing, which is the compiler's choice."""
     from tilewright.synth.wanted import Wanted
 
-    return {_CHOSEN: Wanted()} | {str(tile): tile.wanted() for tile in tiles}
+    return {CHOSEN: Wanted()} | {str(tile): tile.wanted() for tile in tiles}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tilewright.synth.wanted import Wanted
 
 STATES = ("steady", "rested")
+CHOSEN = "chosen"
+"""The run of the compiler's own choice, when a file was measured."""
 
 
 @dataclass(frozen=True, slots=True)
