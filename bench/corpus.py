@@ -23,6 +23,7 @@ from tilewright.driver.check import CheckOptions, check_file
 from tilewright.driver.launch_file import read_launch_file
 
 _REASON_LENGTH = 160
+BUDGET_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", help="paths that contain this")
     parser.add_argument("--no-launch", action="store_true", help="check without the launch as well")
     parser.add_argument("--isa", default="tolerant", help="reading of contested points (default tolerant)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="budget of each kernel (default 60)")
+    parser.add_argument(
+        "--seconds", type=float, default=BUDGET_SECONDS, help="budget of each kernel (default %(default)g)"
+    )
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="kernels at a time")
     parser.add_argument("--write", type=Path, default=None, metavar="PAGE", help="write the tables as Markdown")
     parser.add_argument("--results", type=Path, default=None, help="folder for corpus.json")
@@ -78,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         ]  # fmt: skip
         print(f"written to {write('corpus', rows_out, arguments.results)}")
     if arguments.write is not None:
-        arguments.write.write_text(_page(tables, _sources(folder), _argued(arguments.write)), "utf-8")
+        text = _page(tables, _sources(folder), _argued(arguments.write), arguments.seconds)
+        arguments.write.write_text(text, "utf-8")
         print(f"written to {arguments.write}")
     return 0
 
@@ -90,9 +94,9 @@ def _check(task: tuple[str, str, bool, str, float]) -> Checked:
     family, target = (parts[0], parts[1]) if len(parts) == 3 else ("", "")
     launch = read_launch_file(str(path.with_suffix(".launch.json"))) if with_launch else None
     lines = path.read_text("utf-8").count("\n")
-    begin = time.perf_counter()
+    begin = time.process_time()
     report = check_file(name, launch=launch, options=CheckOptions(isa=isa, budget_seconds=seconds))
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
     if report.error:
         return Checked(family, target, path.stem, lines, "error", "", report.error, took)
     verdicts = [kernel.verdict for kernel in report.kernels]
@@ -135,13 +139,16 @@ def _argued(page: Path) -> str:
     return text[first : last + len(_ARGUED[1])] if 0 <= first < last else "\n".join(_ARGUED)
 
 
-def _page(tables: dict[bool, list[Checked]], sources: dict[str, dict[str, str]], argued: str) -> str:
+def _page(
+    tables: dict[bool, list[Checked]], sources: dict[str, dict[str, str]], argued: str, seconds: float
+) -> str:  # fmt: skip
+    budget = "" if seconds == BUDGET_SECONDS else f" --seconds {seconds:g}"
     out = [
         "# Kernels that were checked",
         "",
         "Compiled by others' compilers, for `sm_90a` and `sm_100a`, most of them written by others. Made by",
-        "`python -m bench corpus FOLDER --write docs/corpus.md`. No text is in the repository but those",
-        "below `tests/data/ptx/corpus`. Times are of one process on a 2-core machine, reading included.",
+        f"`python -m bench corpus FOLDER{budget} --write docs/corpus.md`. No text is in the repository but those",
+        "below `tests/data/ptx/corpus`. Times are what one process took of a processor, reading included.",
         "",
         "| family | source | commit | compiled by |",
         "|---|---|---|---|",
