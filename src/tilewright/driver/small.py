@@ -12,11 +12,10 @@ pair that differs must be a pair of the same quantity: an extent, a number of ti
 checks that on the parsed texts, so a lowering that strays from the rule is caught, and so is an edited text.
 
 Batches, groups of rows, streamed tiles and teams are reduced by `small_batch`, `small_groups`, `small_streams` and
-`small_teams`; the kernel that copies operands first has an instance of its own (`small_copies`). What is left to trust:
-that an immediate stands where its quantity belongs in the large text; and the arithmetic inside squares of a curve
-(`ir.tile_order`) whose side is more than 4, and of bands of tiles after the first, which the small instance computes
-but does not choose (tests/lower/test_raster.py enumerates it). Which tiles and slices are loaded is a matter of values:
-a producer that took another CTA's, as many, would pass. Checked by:
+`small_teams`; the kernel that copies operands first has an instance of its own (`small_copies`). Which tiles and slices
+the run loads, multiplies and stores is held against the program (`judge_sums`). What is left to trust: that an
+immediate stands where its quantity belongs in the large text, but for those that decide where tiles lie, since the
+places of all tiles are worked out from the large text (`tile_places`). Checked by:
 tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py,
 test_small_teams.py; tests/end_to_end/test_mutations_text.py.
 """
