@@ -56,9 +56,12 @@ _SUITES = (
         "grouped",
         "Groups",
         "Ten layers of mixtures of experts, rows routed at random, bf16. With few rows a group, kernels wait for the\n"
-        "weights, each of which is read once: peers that read them as fast are equal. With many, they run at the\n"
-        "power cap, as the MHz show, and the rows that fill up a group's last tile cost as much as others; the loop\n"
-        "of torch, which knows the counts, picks a tile for each group.",
+        "weights, each of which is read once: peers that read them as fast are equal, and slices of two spans of the\n"
+        "swizzle ask for 256 bytes of a row together (`python -m bench grouped --depth 64 --depth 128` races both).\n"
+        "With many, they run at the power cap, as the MHz show, and the rows that fill up a group's last tile cost as\n"
+        "much as others; the loop of torch, which knows the counts, picks a tile for each group. Kernels that left\n"
+        "blocks of such rows out were tried: CTAs with less to do run ahead of the others, what the L2 cache brings\n"
+        "serves fewer of them, and most took longer; so did kernels that had zeros there.",
     ),
     ("tritonbench", "TritonBench, squares", "TritonBench's default inputs of gemm: fp16, row-major."),
     ("tritonbench-splitk", "TritonBench, long sums", "TritonBench's `--splitk` list: fp16, row-major."),
