@@ -13,6 +13,7 @@ from tests.driver.test_small_ctas import KINDS, Kind
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate import protocol_claims
+from tilewright.driver.kernels import masked_kernel
 from tilewright.driver.program_sums import program_sums
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.small import small_instance
@@ -32,6 +33,12 @@ STORE = re.compile(r"cp\.async\.bulk\.tensor\.\dd\.global.*\[%rd\d+, \{([^}]*)\}
 PLACE = re.compile(r"%(?:ctaid|clusterid)\.x\b")
 RANK = re.compile(r"%cluster_ctarank\b")
 PAIRS = Kind(KINDS["cluster"].kernel, KINDS["cluster"].dims, Wanted(tile=(64, 64), stages=2, cluster=(1, 2)))
+APART = Kind(
+    masked_kernel("none"),
+    {"G": 8, "M": 512, "N": 512, "K": 256},
+    Wanted(tile=(128, 192), stages=2, turns=False),
+    {"counts": Element.S32},
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class Instance:
 
 @cache
 def instance(name: str) -> Instance:
-    kind = PAIRS if name == "pairs" else KINDS[name]
+    kind = {"pairs": PAIRS, "apart": APART}.get(name) or KINDS[name]
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
     decide(the_program(module), target("sm_90a"), kind.wanted)
@@ -86,7 +93,7 @@ def replaced(text: str, form: re.Pattern[str], number: int, by: str) -> str:
     return text[: places[number].start()] + by + text[places[number].end() :]
 
 
-@pytest.mark.parametrize("name", ["batch", "groups", "streamed", "split"])
+@pytest.mark.parametrize("name", ["batch", "groups", "apart", "streamed", "split"])
 def test_right_texts_pass(name: str) -> None:
     made = instance(name)
     assert isinstance(made.judge(made.text), Proven)
@@ -97,6 +104,16 @@ def test_a_producer_that_takes_the_first_cta_s_tiles(name: str) -> None:
     """As many tiles, and each is stored where it belongs: what is stored there is another tile's sum."""
     made = instance(name)
     assert codes(made.judge(replaced(made.text, PLACE, 0, "0"))) == {"UM105", "UM106"}
+
+
+def test_the_matrix_of_the_next_group() -> None:
+    """Blocks of rows past the end of a group, which are the next one's where groups lie in one line, hide nothing."""
+    made = instance("apart")
+    forms = [match[1].split(", ") for match in LOAD.finditer(made.text)]
+    matrix = next(number for number, registers in enumerate(forms) if len(registers) == 3)
+    verdict = made.judge(moved(made.text, LOAD, matrix, 2, 1))
+    assert "UM104" in codes(verdict)
+    assert isinstance(made.judge(replaced(made.text, PLACE, 0, "0")), Refuted)
 
 
 @pytest.mark.parametrize("operand", [0, 1])

@@ -185,12 +185,33 @@ def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Ter
                 continue
             if mine.depth != theirs.depth:
                 _report_apart(reader.sums.contracted, mine.depth, theirs.depth, product, findings)
-            for axis in mine.axes & theirs.axes:
+            past = _past_groups((mine, theirs), reader.sums)
+            for axis in mine.axes & theirs.axes if past is None else ():
                 one, other = dict(mine.tile)[axis], dict(theirs.tile)[axis]
                 if one != other:
                     _report_apart(axis, one, other, product, findings)
-            found.append(_Term(max(mine.number, theirs.number), mine.tile + theirs.tile, mine.depth))
+            # Of an axis that both have, the places of the later one are kept.
+            tile = theirs.tile + mine.tile if past is mine else mine.tile + theirs.tile
+            found.append(_Term(max(mine.number, theirs.number), tile, mine.depth))
     return tuple(found)
+
+
+def _past_groups(sides: Sequence[_Side], sums: ProgramSums) -> _Side | None:
+    """The side whose rows are past the end of the group that they lie in, if there is one.
+
+    Where groups stand apart in one line of rows, a tile of the last rows of one takes some of the next one's, of which
+    no element of the result comes; where they were needed, their sums would not be whole (UM105).
+    """
+    groups = sums.groups
+    if groups is None or groups.together:
+        return None
+    for side in sides:
+        if groups.group in side.axes and groups.rows in side.axes:
+            places = dict(side.tile)
+            number = places[groups.group][0]
+            size = groups.bounds[number] if 0 <= number < len(groups.bounds) else 0
+            return side if places[groups.rows][0] >= size else None
+    return None
 
 
 def _report_apart(
