@@ -7,12 +7,14 @@ is written; in the product's, their elements hold something when it begins, and 
 not, as the launch before it, whose end it waits for, leaves them. So a read of what was not copied is refuted there,
 and an element that is not copied is refuted here, each for the extents that stand for the large ones.
 
-The copies' instance has two CTAs. The extents along rows and columns are those with which each thread goes round the
-loop over pairs of runs twice and some of them once round the loop over single ones, who take the last run; or, where
-tiles are turned, with which each warp takes two tiles, so that its shared memory is used again, and some a third. The
-contracted extent is the product's. Remainders by a run, or by the side of a turned tile, are the program's, and so are
-all strides: rows begin at addresses of every alignment that they have there. Extents that differ in the program differ
-in the instance, so that one in the place of another shows.
+The copies' instance has two CTAs. A thread goes round a loop over pairs of runs, then round one over single runs. The
+extents along rows and columns are those with which it goes round the first as often as in the program, but at most
+twice, and with which what is left is taken as it is there: as single runs alone, or by some threads as a pair, by
+others as a single one. So whoever may skip a loop there may do so here. Where tiles are turned, each warp takes two
+tiles, so that its shared memory is used again, and some a third. The contracted extent is the product's. Remainders by
+a run, or by the side of a turned tile, are the program's, and so are all strides: rows begin at addresses of every
+alignment that they have there. Extents that differ in the program differ in the instance, so that one in the place of
+another shows.
 
 Not handled (one instance stands for both kernels then): rows in groups.
 Checked by: tests/driver/test_small_copies.py.
@@ -21,6 +23,7 @@ Checked by: tests/driver/test_small_copies.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -36,7 +39,7 @@ _CTAS = 2
 _PAIRED = 2
 """Runs that a thread has in flight at once."""
 _ROUNDS = 2
-"""How often each thread goes round the loop over as many runs, or each warp takes a tile; and some more often."""
+"""How often each thread goes round the loop over as many runs, at most, or each warp takes a tile; some more often."""
 
 
 def copies_apart(program: tile.ProgramOp) -> bool:
@@ -64,39 +67,49 @@ def copied_extents(program: tile.ProgramOp) -> dict[str, int]:
         taken = frozenset({found[other]}) if extents[axis] != extents[other] else frozenset[int]()
         copied = [item for item in operands if item.materialized]
         if copied:
-            found[axis] = max(_outer_extent(d, item, extents[axis], found, taken) for item in copied)
+            found[axis] = max(_outer_extent(d, item, axis, extents, found, taken) for item in copied)
     return found
 
 
 def _outer_extent(
-    d: PipelineDecisions, operand: OperandDecision, extent: int, found: dict[str, int], taken: frozenset[int]
+    d: PipelineDecisions,
+    operand: OperandDecision,
+    axis: str,
+    extents: Mapping[str, int],
+    found: Mapping[str, int],
+    taken: frozenset[int],
 ) -> int:
-    """How much of `extent`, an operand's other axis, is left beside the contracted extent that is. taken: extents that
-    stand for another one."""
-    matrices = math.prod(found[axis] for axis in d.batch)
-    depth, ctas = found[d.contracted], min(d.fill_ctas, _CTAS)
+    """How much of an operand's other axis is left beside the contracted extent that is. extents: the program's; found:
+    the instance's; taken: those of it that stand for another one."""
+    extent, ctas = extents[axis], min(d.fill_ctas, _CTAS)
+    matrices = math.prod(found[each] for each in d.batch)
     if d.turned_fill:
         (turned,) = d.turned_fill
         tiles = ctas * turned.warps * _ROUNDS
-        least = 1 + tiles // (matrices * -(-depth // turned.side))
-        return next(
-            (size for more in (0, 1) if (size := reduced_extent(extent, turned.side, least + more)) not in taken),
-            extent,
-        )
+        least = max(2, 1 + tiles // (matrices * -(-found[d.contracted] // turned.side)))
+        sizes = (reduced_extent(extent, turned.side, least + more) for more in (0, 1))
+        return next((size for size in sizes if size not in taken), extent)
     run = RUN_BYTES // operand.map.tensor_map().element.bytes
     # A row more has so many runs more, or so many rows have a run more.
-    step, size = (-(-depth // run), 1) if operand.major == "K" else (depth, run)
+    by_rows = operand.major == "K"
+    size = 1 if by_rows else run
+    large, step = (-(-each[d.contracted] // run) if by_rows else each[d.contracted] for each in (extents, found))
+    total = math.prod(extents[each] for each in d.batch) * large * -(-extent // size)
+    rounds, rest = divmod(total, _PAIRED * d.fill_ctas * d.fill_threads)
     threads = ctas * d.fill_threads
-    least = 1 + threads * _PAIRED * _ROUNDS // (matrices * step)
-    candidates = [
-        reduced_extent(extent, size, least + more) for more in range(1 + threads * _PAIRED // (matrices * step))
-    ]
-    # The last run is one that no thread takes as one of several.
+    most = _PAIRED * threads
+    begin = min(rounds, _ROUNDS) * most
+    left = range(threads + 1, most) if rest > d.fill_ctas * d.fill_threads else range(1, threads)
+    least = max(2, begin // (matrices * step))
+    candidates = [reduced_extent(extent, size, least + more) for more in range(2 + most // (matrices * step))]
+    others = taken | {found[d.contracted], -(-found[d.contracted] // run)}
+    # The most, so that threads of both CTAs take what is left.
     wanted = (
-        each for each in candidates
-        if each not in taken and 0 < matrices * step * -(-each // size) % (threads * _PAIRED) < threads
-    )  # fmt: skip
-    return next(wanted, candidates[0])
+        each
+        for each in reversed(candidates)
+        if each not in others and matrices * step * -(-each // size) - begin in left
+    )
+    return next(wanted, candidates[-1])
 
 
 def copies_instance(module: ModuleOp) -> ModuleOp:
