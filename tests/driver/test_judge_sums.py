@@ -39,6 +39,10 @@ APART = Kind(
     Wanted(tile=(128, 192), stages=2, turns=False),
     {"counts": Element.S32},
 )
+SHORT_APART = Kind(
+    APART.kernel, {**APART.dims, "M": 32}, Wanted(tile=(128, 128), stages=2, turns=False), APART.elements
+)
+"""A tile reaches over several groups of the line."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Instance:
 
 @cache
 def instance(name: str) -> Instance:
-    kind = {"pairs": PAIRS, "apart": APART}.get(name) or KINDS[name]
+    kind = {"pairs": PAIRS, "apart": APART, "short apart": SHORT_APART}.get(name) or KINDS[name]
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
     decide(the_program(module), target("sm_90a"), kind.wanted)
@@ -93,7 +97,7 @@ def replaced(text: str, form: re.Pattern[str], number: int, by: str) -> str:
     return text[: places[number].start()] + by + text[places[number].end() :]
 
 
-@pytest.mark.parametrize("name", ["batch", "groups", "apart", "streamed", "split"])
+@pytest.mark.parametrize("name", ["batch", "groups", "apart", "short apart", "streamed", "split"])
 def test_right_texts_pass(name: str) -> None:
     made = instance(name)
     assert isinstance(made.judge(made.text), Proven)

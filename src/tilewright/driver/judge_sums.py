@@ -56,12 +56,14 @@ class _Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """Part of one operand, whose number it is; axes: of the tile."""
+    """Part of one operand, whose number it is; axes: of the tile. pitch: rows from one group's first to the next's,
+    where groups stand in one line of rows; else 0."""
 
     number: int
     tile: _Tile
     depth: Interval | None
     axes: frozenset[str]
+    pitch: int
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ class _Reader:
             if side is None:
                 side = self.tiles[of_tile] = self._side(array.axes, array.number, part)
             begin = part.first[part.inner] - contracted.offset
-            found.append(_Side(side.number, side.tile, (begin, begin + part.depth), side.axes))
+            found.append(_Side(side.number, side.tile, (begin, begin + part.depth), side.axes, side.pitch))
         return found
 
     def _array(self, part: MatrixPart) -> _Array:
@@ -157,7 +159,9 @@ class _Reader:
     def _side(self, axes: tuple[DimensionAxis, ...], number: int, part: MatrixPart) -> _Side:
         places = places_of(axes, part.first, _extents(part))
         depth = places.pop(self.sums.contracted, None)
-        return _Side(number, tuple(places.items()), depth, frozenset(places))
+        groups = self.sums.groups
+        pitches = [each.span for each in axes if groups is not None and each.axis == groups.group]
+        return _Side(number, tuple(places.items()), depth, frozenset(places), max(pitches, default=0))
 
 
 def _extents(part: MatrixPart) -> list[int]:
@@ -185,33 +189,35 @@ def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Ter
                 continue
             if mine.depth != theirs.depth:
                 _report_apart(reader.sums.contracted, mine.depth, theirs.depth, product, findings)
-            past = _past_groups((mine, theirs), reader.sums)
-            for axis in mine.axes & theirs.axes if past is None else ():
+            shared = mine.axes & theirs.axes
+            if shared:
+                mine, theirs = _in_one_group(mine, theirs, reader.sums), _in_one_group(theirs, mine, reader.sums)
+            for axis in shared:
                 one, other = dict(mine.tile)[axis], dict(theirs.tile)[axis]
                 if one != other:
                     _report_apart(axis, one, other, product, findings)
-            # Of an axis that both have, the places of the later one are kept.
-            tile = theirs.tile + mine.tile if past is mine else mine.tile + theirs.tile
-            found.append(_Term(max(mine.number, theirs.number), tile, mine.depth))
+            found.append(_Term(max(mine.number, theirs.number), mine.tile + theirs.tile, mine.depth))
     return tuple(found)
 
 
-def _past_groups(sides: Sequence[_Side], sums: ProgramSums) -> _Side | None:
-    """The side whose rows are past the end of the group that they lie in, if there is one.
+def _in_one_group(side: _Side, other: _Side, sums: ProgramSums) -> _Side:
+    """A side by rows of the group that the other side's matrix is of.
 
-    Where groups stand apart in one line of rows, a tile of the last rows of one takes some of the next one's, of which
-    no element of the result comes; where they were needed, their sums would not be whole (UM105).
+    Where groups stand apart in one line of rows, a tile of a group's last rows takes some of the groups behind it: they
+    are counted on from the group's own, past its end, where no element of the result comes of them. Rows before the
+    group's first stay another group's.
     """
     groups = sums.groups
-    if groups is None or groups.together:
-        return None
-    for side in sides:
-        if groups.group in side.axes and groups.rows in side.axes:
-            places = dict(side.tile)
-            number = places[groups.group][0]
-            size = groups.bounds[number] if 0 <= number < len(groups.bounds) else 0
-            return side if places[groups.rows][0] >= size else None
-    return None
+    if groups is None or not side.pitch or other.pitch or groups.group not in other.axes:
+        return side
+    places, theirs = dict(side.tile), dict(other.tile)
+    behind = places[groups.group][0] - theirs[groups.group][0]
+    if behind <= 0:
+        return side
+    begin, end = places[groups.rows]
+    places[groups.group] = theirs[groups.group]
+    places[groups.rows] = begin + behind * side.pitch, end + behind * side.pitch
+    return _Side(side.number, tuple(places.items()), side.depth, side.axes, side.pitch)
 
 
 def _report_apart(
