@@ -59,7 +59,7 @@ class Kind:
 
 E4M3 = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.F32}
 KINDS = {
-    "rows": Kind(matmul_kernel, {"M": 16000, "N": 16400, "K": 643}, strides={"b": (1, 643)}),
+    "rows": Kind(matmul_kernel, {"M": 14000, "N": 14400, "K": 643}, strides={"b": (1, 643)}),
     "few rows": Kind(matmul_kernel, {"M": 1024, "N": 1040, "K": 643}, strides={"b": (1, 643)}),
     "columns": Kind(matmul_kernel, {"M": 1024, "N": 8181, "K": 1280}),
     "streamed": Kind(
@@ -173,7 +173,7 @@ def everywhere(pattern: str, by: str) -> Edit:
     return lambda text: re.sub(pattern, by, text)
 
 
-STORE = r"\n.*st\.global\.v4\.b32 .*"
+STORE = r"\n.*st\.global(\.L2::cache_hint)?\.v4\.b32 .*"
 EDITS: dict[str, Edit] = {
     "a store of the loop over pairs is missing": replaced(STORE, "", 1),
     "the last store is missing": replaced(STORE, "", -1),
@@ -246,7 +246,7 @@ def test_a_text_that_copies_something_else_is_another_text() -> None:
     edits = (
         (r"setp\.lt\.u32 (%p\d+), (%r\d+), 643;", r"setp.lt.u32 \1, \2, 642;"),
         (r"rem\.u32 (%r\d+), (%r\d+), 81;", r"rem.u32 \1, \2, 80;"),
-        (r"setp\.ge\.u32 (%p\d+), (%r\d+), 1296000;", r"setp.ge.u32 \1, \2, 1328400;"),  # the other operand's
+        (r"setp\.ge\.u32 (%p\d+), (%r\d+), 1134000;", r"setp.ge.u32 \1, \2, 1166400;"),  # the other operand's
     )
     for pattern, by in edits:
         verdict = reprove(decided("rows"), replaced(pattern, by)(text), "sm_90a", "rows")

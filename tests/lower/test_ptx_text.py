@@ -226,9 +226,9 @@ CHECK-NEXT: .param .u64 left_operand_param
 CHECK:      .reqntid 256, 1, 1
 CHECK:      griddepcontrol.wait;
 CHECK-NEXT: griddepcontrol.launch_dependents;
-CHECK:      ld.global.v4.b32
+CHECK:      ld.global.L2::cache_hint.v4.b32
 CHECK:      shf.r.wrap.b32
-CHECK:      st.global.v4.b32
+CHECK:      st.global.L2::cache_hint.v4.b32
 CHECK:      ret;
 CHECK:      .visible .entry product_of_sums(
 CHECK-NEXT: .param .align 64 .b8 left_operand_map_param[128],

@@ -130,3 +130,14 @@ def test_the_next_grid_may_not_begin_before_this_one_has_waited():
     wait.detach()
     block.add_op(wait)
     assert isinstance(verify(pipeline), Unknown)
+
+
+@pytest.mark.parametrize(("columns", "hints"), [(4095, ("evict_first", "evict_last")), (12287, ())])
+def test_the_cache_keeps_what_it_can_hold(columns, hints):
+    """Of 4096 rows: 34 MB of workspace, and 101 MB, which no L2 cache of the target holds."""
+    text = lower(matmul, {"M": 4096, "N": 64, "K": columns}, wanted=Wanted(misaligned=("a",))).ptx
+    fill = text[: text.index(".entry matmul(")]
+    assert (
+        tuple(word for word in ("evict_first", "evict_last") if f"createpolicy.fractional.L2::{word}" in fill) == hints
+    )
+    assert ("st.global.L2::cache_hint.v4" in fill) == ("ld.global.L2::cache_hint.v4" in fill) == bool(hints)

@@ -513,13 +513,15 @@ class ElementwiseOp(IRDLOperation):
     Region arguments: one index per extent.
 
     transpose: how warps turn tiles of points, so that loads and stores run along different axes (`ir.transpose`); each
-    goes through a part of its own of the buffer `through`.
+    goes through a part of its own of the buffer `through`. kept: 1 where the launch after it reads what it stores, and
+    the L2 cache is to keep that rather than what it loads in runs.
     """
 
     name = "ac.elementwise"
     extents = prop_def(ArrayAttr[IntAttr])
     run = opt_prop_def(IntAttr)
     transpose = opt_prop_def(DictionaryAttr)
+    kept = opt_prop_def(IntAttr)
     through = var_operand_def(MemoryType)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())

@@ -161,7 +161,8 @@ class PipelineDecisions:
     along rows; 0 where there are none. programmatic: 1 if the kernel is launched while the one before it still runs,
     sets itself up, waits for it, and lets the next one do the same. loads_ahead: parameters whose vectors the epilogue
     needs and that are loaded while the first products of a tile run. paired_loads: matrices that it reads two columns
-    at a time. batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
+    at a time. fill_kept: 1 if what is copied first fits the L2 cache, which is asked to keep it.
+    batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
     every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot by
@@ -204,6 +205,7 @@ class PipelineDecisions:
     loads_ahead: tuple[str, ...] = ()
     batch: tuple[str, ...] = ()
     paired_loads: tuple[str, ...] = ()
+    fill_kept: int = 0
     schedule: str = ""
     turns: int = 0
     partials: int = 1

@@ -6,7 +6,10 @@ begin at any element: rows of an odd pitch begin everywhere (`lower.wide_loads`)
 last axis is read element by element, one that does not depend on it once.
 
 Two runs are in flight in each thread: all wide loads are issued before anything waits for one.
-Source: PTX ISA, st: vectors are aligned to their size. Checked by: tests/lower/test_runs.py.
+Where the next launch reads what is stored, and the L2 cache holds that, stores ask the cache to keep it, and wide loads
+ask it to give up theirs first: 16 x 4096 x 4095 takes a tenth less so (`python -m bench cliffs --only "16 rows"`).
+Source: PTX ISA, st: vectors are aligned to their size; createpolicy, a hint alone.
+Checked by: tests/lower/test_runs.py.
 """
 
 from __future__ import annotations
@@ -28,6 +31,18 @@ from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, widened
 
 _UNROLL = 2
+_WHOLE = "1.0"
+"""Of what a policy is asked for: all."""
+_PRIORITIES = ("evict_first", "evict_last")
+"""Of the L2 cache, for wide loads and for stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Policies:
+    """Registers of cache policies, for wide loads and for stores; empty where there are none."""
+
+    load: str = ""
+    store: str = ""
 
 
 def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, thread: str) -> None:
@@ -36,6 +51,7 @@ def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, threa
     counts = (*extents[:-1], extents[-1] // run)
     total = math.prod(counts)
     ends = _array_ends(text, places, op)
+    policies = _policies(text, op)
     block = text.into("b32", "mov.u32", "%ntid.x")
     first = text.into("b32", "mad.lo.u32", text.into("b32", "mov.u32", "%ctaid.x"), block, thread)
     stride = text.into("b32", "mul.lo.u32", text.into("b32", "mov.u32", "%nctaid.x"), block)
@@ -50,12 +66,18 @@ def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, threa
             left = text.into("b32", "sub.u32", total, linear)
             text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", stride, left))
             numbers.append(text.into("b32", "add.u32", linear, stride))
-        runs = [_begin(text, places, op, run, _decode(text, number, counts, run), ends) for number in numbers]
+        runs = [_begin(text, places, op, run, _decode(text, number, counts, run), ends, policies) for number in numbers]
         for values, loads in runs:
-            _finish(text, values, op, run, loads)
+            _finish(text, values, op, run, loads, policies)
         text.emit("add.u32", linear, linear, advance)
         text.emit("bra", head)
         text.place(end)
+
+
+def _policies(text: Text, op: ac.ElementwiseOp) -> _Policies:
+    if op.kept is None or not op.kept.data:
+        return _Policies()
+    return _Policies(*(text.into("b64", f"createpolicy.fractional.L2::{which}.b64", _WHOLE) for which in _PRIORITIES))
 
 
 def _decode(text: Text, linear: str, counts: tuple[int, ...], run: int) -> list[str]:
@@ -102,7 +124,13 @@ _Loads = dict[SSAValue, WideLoad | _Elements]
 
 
 def _begin(
-    text: Text, places: Places, op: ac.ElementwiseOp, run: int, indices: list[str], ends: dict[SSAValue, str]
+    text: Text,
+    places: Places,
+    op: ac.ElementwiseOp,
+    run: int,
+    indices: list[str],
+    ends: dict[SSAValue, str],
+    policies: _Policies,
 ) -> tuple[Places, _Loads]:
     """Index arithmetic and the issue of every load of one run."""
     values: Places = dict(places)
@@ -125,14 +153,20 @@ def _begin(
                 values[inner.result] = IndexPlace(divided(text, values, inner))
                 steps[inner.result] = 0
             case ac.ElementLoadOp():
-                loads[inner.result] = _issue(text, values, inner, run, steps, ends[inner.source])
+                loads[inner.result] = _issue(text, values, inner, run, steps, ends[inner.source], policies)
             case _:
                 pass
     return values, loads
 
 
 def _issue(
-    text: Text, values: Places, op: ac.ElementLoadOp, run: int, steps: dict[SSAValue, int], end: str
+    text: Text,
+    values: Places,
+    op: ac.ElementLoadOp,
+    run: int,
+    steps: dict[SSAValue, int],
+    end: str,
+    policies: _Policies,
 ) -> WideLoad | _Elements:
     source = values[op.source]
     assert isinstance(source, GlobalPlace)
@@ -163,7 +197,7 @@ def _issue(
                 for number, guard in enumerate(guards)
             ]
         )
-    return issue_wide(text, source, address, end, guards, run * element_bytes)
+    return issue_wide(text, source, address, end, guards, run * element_bytes, policies.load)
 
 
 def _guard(text: Text, moving: list[tuple[str, int, int]], number: int, inside: str) -> str:
@@ -178,13 +212,13 @@ def _guard(text: Text, moving: list[tuple[str, int, int]], number: int, inside: 
 # ---------------------------------------------------------------- values and stores
 
 
-def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _Loads) -> None:
+def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _Loads, policies: _Policies) -> None:
     """What is computed from a run's loads, and its stores."""
     packed = {value: arrived(text, load, run) for value, load in loads.items() if isinstance(load, WideLoad)}
     stores = [inner for inner in op.body.block.ops if isinstance(inner, ac.ElementStoreOp)]
     if all(_is_copy(store, loads, values) for store in stores):
         for store in stores:
-            _store_words(text, values, store, packed[store.value])
+            _store_words(text, values, store, packed[store.value], policies.store)
         return
     registers: dict[SSAValue, list[str]] = {}
     for value, load in loads.items():
@@ -210,7 +244,7 @@ def _finish(text: Text, values: Places, op: ac.ElementwiseOp, run: int, loads: _
     for store, elements in results.items():
         destination = values[store.destination]
         assert isinstance(destination, GlobalPlace)
-        _store_words(text, values, store, narrowed(text, destination.element, elements))
+        _store_words(text, values, store, narrowed(text, destination.element, elements), policies.store)
 
 
 def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
@@ -231,7 +265,7 @@ def narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
     return [text.into("b32", f"cvt.rn.{element}x2.f32", high, low) for low, high in pairs]
 
 
-def _store_words(text: Text, values: Places, op: ac.ElementStoreOp, words: list[str]) -> None:
+def _store_words(text: Text, values: Places, op: ac.ElementStoreOp, words: list[str], policy: str) -> None:
     destination = values[op.destination]
     assert isinstance(destination, GlobalPlace)
     address = destination.register
@@ -242,4 +276,5 @@ def _store_words(text: Text, values: Places, op: ac.ElementStoreOp, words: list[
     per_unit = RUN_BYTES // WORD_BYTES
     for first in range(0, len(words), per_unit):
         unit = f"{{{', '.join(words[first : first + per_unit])}}}"
-        text.emit("st.global.v4.b32", f"[{address}+{first * WORD_BYTES}]", unit)
+        hint, policies = (".L2::cache_hint", [policy]) if policy else ("", [])
+        text.emit(f"st.global{hint}.v4.b32", f"[{address}+{first * WORD_BYTES}]", unit, *policies)

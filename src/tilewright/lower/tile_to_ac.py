@@ -101,12 +101,15 @@ def _points(
     run: int,
     turned: Sequence[TransposeDecision] = (),
     through: Sequence[SSAValue] = (),
+    kept: int = 0,
 ) -> Block:
-    """The body that a role's threads run for every point."""
+    """The body that a role's threads run for every point. kept: as in `ac.elementwise`."""
     body = Block(arg_types=[INDEX] * len(extents))
     properties: dict[str, Attribute] = {"extents": int_array(extents), "run": IntAttr(run)}
     if turned:
         properties["transpose"] = to_attribute(turned[0])
+    if kept:
+        properties["kept"] = IntAttr(kept)
     role.add(ac.ElementwiseOp.create(operands=list(through), properties=properties, regions=[Region(body)]))
     return body
 
@@ -143,7 +146,8 @@ def _materialize(
     role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)
     for fill, workspace, destination in zip(fills, workspaces, destinations, strict=True):
         inner_axis, outer_axis = _inner_and_outer(fill)
-        body = _points(role, workspace.shape, 1 if turned else RUN_BYTES // workspace.element.bytes, turned, through)
+        run = 1 if turned else RUN_BYTES // workspace.element.bytes
+        body = _points(role, workspace.shape, run, turned, through, decisions.fill_kept)
         inner = role.inside(body)
         batch = decisions.batch if len(workspace.shape) == 3 else ()
         places: dict[str, SSAValue] = dict(zip((*batch, outer_axis, inner_axis), body.args, strict=True))

@@ -33,9 +33,10 @@ class WideLoad:
 
 
 def issue_wide(
-    text: Text, source: GlobalPlace, address: str, end: str, guards: list[str], length_bytes: int
+    text: Text, source: GlobalPlace, address: str, end: str, guards: list[str], length_bytes: int, policy: str = ""
 ) -> WideLoad:
-    """Load the aligned units that cover the run, where all of them lie inside the array and no element is to be 0."""
+    """Load the aligned units that cover the run, where all of them lie inside the array and no element is to be 0.
+    policy: the register of a cache policy, if the units are loaded with one."""
     misalignment = text.into("b32", "and.b32", text.into("b32", "cvt.u32.u64", address), RUN_BYTES - 1)
     aligned = text.into("b64", "and.b64", address, -RUN_BYTES)
     crosses = text.into("pred", "setp.ne.u32", misalignment, 0)
@@ -52,7 +53,9 @@ def issue_wide(
     for offset in range(0, length_bytes + RUN_BYTES, RUN_BYTES):
         unit = [text.into("b32", "mov.b32", 0) for _ in range(RUN_BYTES // WORD_BYTES)]
         guard = fast if offset < length_bytes else spills
-        text.emit(f"{source.load}.v4.b32", f"{{{', '.join(unit)}}}", f"[{aligned}+{offset}]", guard=guard)
+        hint, policies = (".L2::cache_hint", [policy]) if policy else ("", [])
+        registers = f"{{{', '.join(unit)}}}"
+        text.emit(f"{source.load}{hint}.v4.b32", registers, f"[{aligned}+{offset}]", *policies, guard=guard)
         words += unit
     return WideLoad(source, address, misalignment, words, fast, guards)
 

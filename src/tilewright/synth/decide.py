@@ -71,6 +71,9 @@ from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
+_COPYING_CTAS = 5
+"""Of 256 threads that copy runs, which take up to 48 registers each, fit a multiprocessor together."""
+
 
 def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None) -> Decisions:
     """Choose, write the `decisions` attribute on `program`, and return what was chosen.
@@ -96,10 +99,10 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     return decisions
 
 
-def _fill_shape(points: int, target: Target, points_per_thread: int = 4) -> tuple[int, int]:
-    """(CTAs, threads) of an element-by-element kernel: at most eight CTAs a multiprocessor."""
+def _fill_shape(points: int, target: Target, points_per_thread: int = 4, together: int = 8) -> tuple[int, int]:
+    """(CTAs, threads) of an element-by-element kernel: at most `together` CTAs a multiprocessor."""
     threads = 256
-    most = 8 * target.limit("device.multiprocessors")
+    most = together * target.limit("device.multiprocessors")
     return max(1, min(math.ceil(points / (points_per_thread * threads)), most)), threads
 
 
@@ -304,8 +307,8 @@ def _fit(
     # Beside a total, the partial products of a turn have registers of their own.
     accumulators = (1 + len(more_b)) * (1 + promotion[0] if promoted else 1)
     fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
-    # Two runs of 16 bytes a thread.
-    fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes)
+    # Two runs of 16 bytes a thread, in CTAs that are all there at once.
+    fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes, _COPYING_CTAS)
     copied = tuple(each for each in (a, b, *more_b) if each.materialized)
     own = (axes[0], tile_m) if copied and copied[0] is a else (axes[1], tile_n)
     turned = None if batch else turned_copy(program, copied, (own[0], axes[2]), own[1], target, wanted)
@@ -339,6 +342,7 @@ def _fit(
         smem_bytes=memory.bytes,
         fill_ctas=fill_ctas,
         fill_threads=fill_threads,
+        fill_kept=int(0 < fill * element_bytes <= target.limit("device.l2_bytes") and turned is None),
         reasons=tuple(reasons),
         programmatic=int(wanted.programmatic is not False),
         more_b=more_b,
