@@ -334,8 +334,8 @@ class BarrierState:
 
 @dataclass(slots=True)
 class Arrivals:
-    """The arrivals of one instruction: the phases they counted in, each with the clock that it publishes to, if any, and
-    the track along which it does."""
+    """The arrivals of one instruction: the phases they counted in, each with the clock that it publishes to, if any,
+    and the track along which it does."""
 
     span: Span
     epoch: int = 0
