@@ -195,13 +195,27 @@ def _parts(
             one = placed[0]
             first = tuple(map(add, start, one.first))
             return (MatrixPart(met[0], one.begin, placed[-1].end, first, one.outer, one.inner, depth),)
-    return tuple(
-        MatrixPart(
-            met[each.box], each.begin, each.end, tuple(map(add, met[each.box].coordinates, each.first)), each.outer,
-            each.inner, depth,
-        )
-        for each in placed
-    )  # fmt: skip
+    parts: list[MatrixPart] = []
+    for each in placed:
+        box = met[each.box]
+        first = tuple(map(add, box.coordinates, each.first))
+        longer = _with_more_rows(parts[-1], box, each, first) if parts else None
+        if longer is None:
+            parts.append(MatrixPart(box, each.begin, each.end, first, each.outer, each.inner, depth))
+        else:
+            parts[-1] = longer
+    return tuple(parts)
+
+
+def _with_more_rows(part: MatrixPart, box: BoxPlace, placed: _Placed, first: tuple[int, ...]) -> MatrixPart | None:
+    """A part and the rows that another box of the same map brings, if they follow."""
+    outer = part.outer
+    if box.tensor_map is not part.box.tensor_map or (outer, part.inner) != (placed.outer, placed.inner):
+        return None
+    moved = part.first[outer] + part.end - part.begin
+    if (*part.first[:outer], moved, *part.first[outer + 1 :]) != first:
+        return None
+    return MatrixPart(part.box, part.begin, placed.end, part.first, outer, part.inner, part.depth)
 
 
 @lru_cache(maxsize=4096)

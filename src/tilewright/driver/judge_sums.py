@@ -258,7 +258,8 @@ def _judge_coverage(terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findi
 
 
 def _judge_counts(counted: _Counted, sums: ProgramSums, findings: _Findings) -> None:
-    boxes = [(clipped, depths) for tile, depths in counted.items() if (clipped := _clipped(dict(tile), sums))]
+    clipped = [(_clipped(dict(tile), sums), depths) for tile, depths in counted.items()]
+    boxes = [(places, depths) for places, depths in clipped if places is not None]
     if not boxes:
         findings.report("UM105", "no product lies within the program's axes")
         return
@@ -303,8 +304,8 @@ def _judge_counts(counted: _Counted, sums: ProgramSums, findings: _Findings) -> 
         )
 
 
-def _clipped(places: Places, sums: ProgramSums) -> Places:
-    """Without what is beyond the program's axes, and without rows of other groups; nothing if nothing is left."""
+def _clipped(places: Places, sums: ProgramSums) -> Places | None:
+    """Without what is beyond the program's axes, and without rows of other groups; None if nothing is left."""
     groups = sums.groups
     found = {
         axis: (max(begin, 0), min(end, sums.extents[axis]))
@@ -315,7 +316,7 @@ def _clipped(places: Places, sums: ProgramSums) -> Places:
         begin, end = found[groups.rows]
         first, last = _rows_of(number, groups.bounds)
         found[groups.rows] = max(begin, first), min(end, last)
-    return found if all(begin < end for begin, end in found.values()) else {}
+    return found if all(begin < end for begin, end in found.values()) else None
 
 
 def _rows_of(number: int, bounds: Sequence[int]) -> Interval:

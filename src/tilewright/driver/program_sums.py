@@ -79,6 +79,8 @@ def axes_of_map(array: ArrayAxes, tensor_map: TensorMap) -> tuple[DimensionAxis,
     """Axes of a map's dimensions, of two axes of one dimension the outer one first; None where dimensions are no
     axes."""
     strides = (1, *(stride // array.element_bytes for stride in tensor_map.strides_bytes))
+    if len(set(array.strides)) < len(array.strides) or len(set(strides)) < len(strides):
+        return None  # axes of one place, which strides do not tell apart
     found: list[DimensionAxis] = []
     taken: set[int] = set()
     in_line: list[int] = []
