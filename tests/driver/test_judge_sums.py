@@ -13,12 +13,14 @@ from tests.driver.test_small_ctas import KINDS, Kind
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate import protocol_claims
-from tilewright.driver.kernels import masked_kernel
+from tilewright.driver.compile import compile_kernel
+from tilewright.driver.kernels import batched_kernel, gated_kernel, masked_kernel
 from tilewright.driver.program_sums import program_sums
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.small import small_instance
 from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
@@ -108,6 +110,24 @@ def test_a_producer_that_takes_the_first_cta_s_tiles(name: str) -> None:
     """As many tiles, and each is stored where it belongs: what is stored there is another tile's sum."""
     made = instance(name)
     assert codes(made.judge(replaced(made.text, PLACE, 0, "0"))) == {"UM105", "UM106"}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "tile"),
+    [
+        # Two products whose right operands lie side by side in one wgmma's, each of several boxes.
+        (gated_kernel("silu"), {"M": 9, "N": 16, "K": 8}, (64, 128)),
+        # One row, whose stride is no map's, times what threads copy.
+        (gated_kernel("silu"), {"M": 1, "N": 190, "K": 4}, (64, 64)),
+        # Axes of one place have the strides of others.
+        (masked_kernel("none"), {"G": 20, "M": 1, "N": 80, "K": 8}, None),
+        (batched_kernel("none"), {"B": 5, "M": 24, "N": 8, "K": 1}, None),
+    ],
+)
+def test_products_of_few_places_pass(kernel: Kernel, dims: dict[str, int], tile: tuple[int, int] | None) -> None:
+    elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+    made = compile_kernel(kernel, dims=dims, dtype=elements, wanted=Wanted(tile=tile), assembled=False)
+    assert made.text_proof is not None
 
 
 def test_the_matrix_of_the_next_group() -> None:
