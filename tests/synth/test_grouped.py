@@ -196,3 +196,10 @@ def test_slices_of_weights_along_columns_keep_to_one_span() -> None:
 def test_wishes_decide_the_depth_of_slices() -> None:
     assert decided(experts, Wanted(depth=64), **FEW).tile_k == 64
     assert decided(experts, Wanted(stages=4), **FEW).stages == 4
+
+
+def test_launches_overlap_where_weights_are_read_once() -> None:
+    assert decided(experts, **FEW).programmatic
+    assert not decided(experts, **FEW | {"T": 32768}).programmatic
+    assert not decided(experts, Wanted(programmatic=False), **FEW).programmatic
+    assert decided(experts, Wanted(programmatic=True), **FEW | {"T": 32768}).programmatic
