@@ -183,7 +183,7 @@ class BarrierWait:
     scope: str = "cluster"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class BoxPlace:
     """The box that a tensor copy moves: its map, the buffer (`base.plan`), coordinates of its first element (innermost
     first, signed), and the shared byte offset where it begins."""
