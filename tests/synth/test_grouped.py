@@ -203,3 +203,13 @@ def test_launches_overlap_where_weights_are_read_once() -> None:
     assert not decided(experts, **FEW | {"T": 32768}).programmatic
     assert not decided(experts, Wanted(programmatic=False), **FEW).programmatic
     assert decided(experts, Wanted(programmatic=True), **FEW | {"T": 32768}).programmatic
+
+
+def test_where_memory_binds_few_groups_need_two_tiles() -> None:
+    """And weights that some groups read twice are not given up first."""
+    dims = {"T": 8192, "G": 128, "N": 3072, "K": 4096}
+    d = decided(experts, **dims)
+    assert (d.tile_m, d.tile_n, d.tile_k, d.turns) == (128, 256, 128, 0)
+    assert not d.b.read_once and not d.programmatic
+    assert decided(experts, Wanted(tile=(64, 256)), **dims).tile_m == 64
+    assert decided(experts, **FEW).tile_m == 64
