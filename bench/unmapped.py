@@ -2,8 +2,9 @@
 
     python -m bench unmapped [--only WORDS] [--turns N] [--jobs N] [--results FOLDER]
 
-Products of which an operand's rows begin at multiples of 4 or 8 bytes and not of 16, compiled with either wish and
-without one, and with several numbers of stages where threads copy; timed in turns in one process, on random data, with
+Products of which an operand's rows begin at multiples of 4 or 8 bytes and not of 16, or of 2, compiled with either wish
+and without one, with the product begun beside the launch that copies and after it, and with several numbers of stages
+where threads copy; timed in turns in one process, on random data, with
 inputs that together exceed the L2 cache. A row says how long threads take beside a launch that copies first, what was
 chosen unasked and how long that takes, and the greatest error of all beside float64. The tile of threads' copies is the
 one chosen for them, wherever the choice itself falls.
@@ -40,6 +41,8 @@ CASES = (
     Case("64 rows, linear layer, 8 bytes", 64, 4096, 4100, b=TRANSPOSED),
     Case("128 rows, linear layer", 128, 14336, 4098, b=TRANSPOSED),
     Case("64 rows, N of 4098", 64, 4098, 4096, b=DENSE),
+    Case("odd K", 4096, 4096, 4095),
+    Case("small, odd K", 1024, 1024, 1025, b=TRANSPOSED),
 )
 _MOST_ERROR = 3e-3
 _CLOSE = 0.03
@@ -101,6 +104,8 @@ def compiled_ways(case: Case) -> dict[str, Bundle]:
 
     ask("chosen")
     ask("copied first", unmapped="workspace")
+    ask("copied first, begun early", unmapped="workspace", programmatic=True)
+    ask("copied first, begun after", unmapped="workspace", programmatic=False)
     decided: Mapping[str, Any] = found["chosen"].decisions
     tile = (decided["tile_m"], decided["tile_n"]) if _by_threads(found["chosen"]) else None
     tiles = {tile} if tile is not None or min(case.m, case.n) < 2048 else {(128, 256), (256, 128)}

@@ -65,9 +65,8 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
         build.add(ac.BarrierInitOp.create(operands=[pipeline.meeting.ring]))
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
-    if d.programmatic or any(operand.materialized for operand in (d.a, d.b, *d.more_b)):
-        build.add(ac.GridWaitOp.create())
     if d.programmatic:
+        build.add(ac.GridWaitOp.create())
         build.add(ac.GridReleaseOp.create())
     add_producer(build, program, d, pipeline, counts)
     add_consumer(build, program, d, pipeline, counts, arrays)

@@ -140,7 +140,7 @@ def _materialize(
     workspaces = [_workspace(program, fill) for fill in fills]
     destinations = [global_array(build, workspace) for workspace in workspaces]
     through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
-    # The pipeline's CTAs take their places as this kernel's leave them, and wait there for what it writes.
+    # A pipeline's CTAs may take their places as this kernel's leave them, and wait there for what it writes.
     build.add(ac.GridWaitOp.create())
     build.add(ac.GridReleaseOp.create())
     role, _ = new_role(build, "threads", "warp32", decisions.fill_threads // 32, 0, 0)

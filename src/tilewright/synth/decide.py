@@ -37,6 +37,7 @@ from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster, taken_by_clusters
+from tilewright.synth.early_launch import begins_early
 from tilewright.synth.expression_order import choose_order
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
@@ -344,7 +345,7 @@ def _fit(
         fill_threads=fill_threads,
         fill_kept=int(0 < fill * element_bytes <= target.limit("device.l2_bytes") and turned is None),
         reasons=tuple(reasons),
-        programmatic=int(wanted.programmatic is not False),
+        programmatic=int(begins_early(bool(fill), clusters * cluster_size, ctas, wanted, reasons)),
         more_b=more_b,
         batch=(batch,) if batch else (),
         paired_loads=choose_paired_loads(program, axes[:2], wanted),
