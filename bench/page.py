@@ -34,10 +34,10 @@ _SUITES = (
     (
         "cliffs",
         "Cliffs",
-        "Operands that no tensor map describes: odd extents, strides and bases. Most are copied first into rows that a\n"
-        "map does describe, which takes two thirds of the time and more where rows are few (`launch_microseconds` in the\n"
-        "result file: each launch alone). torch and cublasLt fall far behind where Triton's kernel of pointers\n"
-        "does not, or the other way round, so that each peer is the best of many.",
+        "Operands that no tensor map describes: odd extents, strides and bases. Most are copied first into rows that\n"
+        "a map does describe, which takes two thirds of the time and more where rows are few\n"
+        "(`launch_microseconds` in the result file: each launch alone). torch and cublasLt fall far behind where\n"
+        "Triton's kernel of pointers does not, or the other way round, so that each peer is the best of many.",
     ),
     (
         "fp8",
