@@ -27,8 +27,8 @@ _SUITES = (
     (
         "gemm",
         "Large products",
-        "Squares from 1024 to 16384 and twelve shapes of language models, bf16. In this run races did not yet wait\n"
-        "for times to settle: square 4096 ran at another clock than larger products, and its quartiles lie far apart.",
+        "Squares from 1024 to 16384 and twelve shapes of language models, bf16. Which of its algorithms\n"
+        "cublasLt's tuning keeps differs from run to run, and some rows with it.",
     ),
     ("skinny", "Few rows", "1 to 128 rows times weights of public models, bf16."),
     (

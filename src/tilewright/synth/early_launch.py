@@ -1,11 +1,12 @@
 """Shall a product's kernel be launched while the launch before it still runs, and set itself up meanwhile?
 
-That saves the time between two launches, about a microsecond. But its CTAs then take the multiprocessors one by one, as
-the other launch leaves them, and not in order: neighbours in the order of tiles, which ask for the same lines at about
-the same time, are no longer neighbours on the GPU, where such requests are joined on their way to the L2 cache. Behind
-a kernel that copies operands, whose CTAs end at all times, products of several waves lose by it: 4096 x 4096 x 4095
-took 244 us so and 207 us when launched after it (`python -m bench unmapped --only "odd K"`). Products of one wave gain
-the microsecond, and so do products behind others of their kind, whose CTAs end in order.
+That saves the time between two launches, about a microsecond. But behind a kernel that copies operands, products of
+several waves lose by it: 4096 x 4096 x 4095 took 241 us so and 209 us when launched after the copies had ended; one of
+a single wave 8.9 and 10.3 us (`python -m bench unmapped --only "odd K"`). The likely cause, which was not taken apart:
+CTAs that are launched early take the multiprocessors one by one, as the copying CTAs leave them, so that neighbours in
+the order of tiles, which ask for the same lines at about the same time, are no neighbours on the GPU, where such
+requests are joined on their way to the L2 cache. Products behind others of their kind, whose CTAs end in order, begin
+early.
 
 Checked by: tests/synth/test_early_launch.py.
 """
