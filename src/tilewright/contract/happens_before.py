@@ -81,16 +81,18 @@ class HappensBefore:
     atomic operations whose results nobody uses (red). any_global_address: global addresses are made up, so that no two
     accesses of global memory are said to meet. polls: the loads of the text that wait for words of global memory.
     contents: what memory holds when the launch begins; None: nothing is said of bytes that nobody wrote.
+    reserved_bytes: of each CTA's shared memory, from 0 on, which nobody may touch.
     """
 
     def __init__(
         self, launch: Launch, readings: Readings | None = None, *, follows_values: bool = False,
         unread: frozenset[Span] = frozenset(), any_global_address: bool = False,
-        polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None,
+        polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None, reserved_bytes: int = 0,
     ) -> None:  # fmt: skip
         self.state = LaunchState(
-            launch, readings or Readings(), any_global_address=any_global_address, polls=polls, contents=contents
-        )
+            launch, readings or Readings(), any_global_address=any_global_address, polls=polls, contents=contents,
+            reserved_bytes=reserved_bytes,
+        )  # fmt: skip
         self._follows_values = follows_values
         self._unread = unread
         self._finished = False
@@ -119,6 +121,12 @@ class HappensBefore:
         """Bytes of `contents` that held nothing when the launch began, and that it has not written so far."""
         contents = self.state.unwritten.contents
         return () if contents is None else left_unwritten(contents, self.state.global_order.never_written)
+
+    def below_shared(self) -> tuple[Diagnostic, ...]:
+        """Accesses of reserved shared memory, once the run has ended."""
+        for cluster in self.state.clusters.values():
+            self.state.below_shared.look(cluster)
+        return self.state.below_shared.findings()
 
     def let_go(self) -> None:
         """Nothing more is asked of what was judged: it is freed."""

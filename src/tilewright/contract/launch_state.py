@@ -15,6 +15,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract import lane_order
 from tilewright.contract.awaited_words import AwaitedWords, Told
+from tilewright.contract.below_shared import BelowShared
 from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.global_order import GlobalOrder, report_stale_read
 from tilewright.contract.grid_dependency import GridUse
@@ -53,8 +54,9 @@ class LaunchState:
 
     def __init__(
         self, launch: Launch, readings: Readings, *, any_global_address: bool = False,
-        polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None,
+        polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None, reserved_bytes: int = 0,
     ) -> None:  # fmt: skip
+        self.below_shared = BelowShared(reserved_bytes)
         self.unwritten = UnwrittenReads(contents)
         self.any_global_address = any_global_address
         self.launch = launch
@@ -113,6 +115,7 @@ class LaunchState:
             if cluster.exited >= self._warps_in_cluster:
                 cluster.enter_all()
                 check_exit(cluster, self.readings, self.findings)
+                self.below_shared.look(cluster)
                 self._retired.add(index)
                 del self.clusters[index]
                 for copy in cluster.copies:

@@ -35,8 +35,10 @@ from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.inline import inlined
+from tilewright.machine.model import model_of
 from tilewright.machine.polls import Poll, polls_of
 from tilewright.machine.run import STEP_LIMIT, RunReport, kernel_of, run_launch
+from tilewright.machine.shared_layout import shared_layout
 
 _LIMIT_CODE = "LV202"
 
@@ -66,6 +68,7 @@ def replay(
     unwritten: UnwrittenBuffers | None = None,
     dropped: DroppedValues | None = None,
     watchers: Sequence[Watcher] = (),
+    shared_high: bool = False,
 ) -> Verdict:
     """Judge one launch of a PTX module.
 
@@ -75,6 +78,8 @@ def replay(
     dropped: if given, the runs do without values that decide nothing, the buffers that it names hold none, and those
     that are left without are noted; raises ValueNeeded where that does not do.
     watchers: are fed the events of the first run.
+    shared_high: shared variables do not begin at address 0 (`machine.shared_layout`), so that an address which is
+    computed without theirs is wrong.
     Raises TilewrightError where the text can't be run at all (an unknown instruction, a
     launch that does not fit).
     """
@@ -82,7 +87,9 @@ def replay(
         return Unknown(("no run was asked for",))
     before = {name: data.copy() for name, data in buffers.items() if len(seeds) > 1 or name in restored}
     verdicts: list[Proven] = []
-    polls = polls_of(inlined(module, kernel_of(module, launch.entry)))
+    kernel = inlined(module, kernel_of(module, launch.entry))
+    polls = polls_of(kernel)
+    frame = shared_layout(module, kernel, launch.dynamic_smem_bytes, model_of(module), high=shared_high)
     doubts = [
         f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
         for span in waits_not_retried(module, launch.entry)
@@ -92,10 +99,10 @@ def replay(
     for seed in seeds:
         for name, data in before.items():
             buffers[name][...] = data
-        judge = HappensBefore(launch, readings, polls=polls, contents=contents)
+        judge = HappensBefore(launch, readings, polls=polls, contents=contents, reserved_bytes=frame.reserved_bytes)
         watching = watchers if seed == seeds[0] else ()
         verdict = _judge_run(
-            module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped, watching
+            module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped, watching, shared_high
         )  # fmt: skip
         left = judge.left_unwritten()
         judge.let_go()
@@ -131,6 +138,7 @@ def _judge_run(
     polls: Mapping[Span, Poll],
     dropped: DroppedValues | None,
     watchers: Sequence[Watcher],
+    shared_high: bool,
 ) -> Verdict:
     tally = Tally()
     watched: dict[type, list[Callable[[Any], None]]] = {}
@@ -156,6 +164,7 @@ def _judge_run(
             progress=progress,
             polls=polls,
             dropped=dropped,
+            shared_high=shared_high,
         )
     except MachineFault as fault:
         return Refuted((fault.diagnostic, *judge.findings))
@@ -165,7 +174,7 @@ def _judge_run(
             return Refuted(errors) if errors else Unknown((hang.message,))
         return Refuted(judge.hang(hang))
     findings = judge.finish()
-    errors = _errors(findings)
+    errors = _errors(findings) + judge.below_shared()
     if claims is not None:
         errors += _unlike_claims(tally, claims, prod(launch.grid))
     if errors:

@@ -182,7 +182,7 @@ def _replay_plan(
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
             restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
-            dropped=dropped, readings=_READINGS, watchers=watchers,
+            dropped=dropped, readings=_READINGS, watchers=watchers, shared_high=True,
         )  # fmt: skip
         match verdict:
             case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):

@@ -101,8 +101,8 @@ def _issued(
 
 
 def _check_shared(cta: Cta, ranges: Ranges, span: Span) -> None:
-    if ranges and (ranges[-1][1] > cta.shared.size_bytes or ranges[0][0] < 0):
-        begin, end = ranges[-1]
+    if ranges and (ranges[-1][1] > cta.shared.size_bytes or ranges[0][0] < cta.shared.reserved_bytes):
+        begin, end = ranges[0] if ranges[0][0] < cta.shared.reserved_bytes else ranges[-1]
         raise out_of_bounds(cta.shared, begin, begin, end - begin, span)
 
 

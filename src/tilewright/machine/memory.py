@@ -84,6 +84,7 @@ class _Nothing:
 class Region:
     """Contiguous bytes at a base address, with views as words of 1, 2, 4, 8 and 16 bytes. `cta` is -1 outside shared.
 
+    reserved_bytes: at the start, which no access may touch (`locate`).
     virtual: `data` and `words` are stand-ins without bytes, which can only be indexed, sliced, assigned to and copied.
     """
 
@@ -94,16 +95,20 @@ class Region:
     cta: int = -1
     space: RegionSpace = "global"
     virtual: bool = False
+    reserved_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
         return self.data.size
 
 
-def region(name: str, base: int, data: npt.NDArray[np.uint8], cta: int = -1, space: RegionSpace = "global") -> Region:
+def region(
+    name: str, base: int, data: npt.NDArray[np.uint8], cta: int = -1, space: RegionSpace = "global",
+    reserved_bytes: int = 0,
+) -> Region:  # fmt: skip
     """A region over `data` (1-D, contiguous). Word views end at the last whole word."""
     words = {width: data[: data.size // width * width].view(dtype) for width, dtype in _WORDS.items()}
-    return Region(name, base, data, words, cta, "shared" if cta >= 0 else space)
+    return Region(name, base, data, words, cta, "shared" if cta >= 0 else space, reserved_bytes=reserved_bytes)
 
 
 def virtual_region(name: str, base: int, buffer: VirtualBuffer) -> Region:
@@ -198,7 +203,7 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
     if addresses.size:
         where, base = _region_of(cta, space, int(addresses[0]), span)
         offsets = (addresses - np.uint64(base)).view(np.int64)
-        if int(offsets.min()) >= 0 and int(offsets.max()) <= where.size_bytes - size_bytes:
+        if int(offsets.min()) >= where.reserved_bytes and int(offsets.max()) <= where.size_bytes - size_bytes:
             return [Located(where, offsets, _first(addresses.size))]
     found: list[Located] = []
     remaining = np.arange(addresses.size)
@@ -206,7 +211,7 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
         address = int(addresses[remaining[0]])
         where, base = _region_of(cta, space, address, span)
         offsets = (addresses[remaining] - np.uint64(base)).view(np.int64)
-        inside = (offsets >= 0) & (offsets <= where.size_bytes - size_bytes)
+        inside = (offsets >= where.reserved_bytes) & (offsets <= where.size_bytes - size_bytes)
         if not inside[0]:
             raise out_of_bounds(where, address, int(offsets[0]), size_bytes, span)
         found.append(Located(where, offsets[inside], remaining[inside]))
@@ -223,7 +228,15 @@ def _first(count: int) -> npt.NDArray[np.int64]:
 
 
 def out_of_bounds(where: Region, address: int, offset: int, size_bytes: int, span: Span | None) -> MachineFault:
-    """The fault for an access that leaves `where`."""
+    """The fault for an access that leaves `where`, or touches what is reserved of it."""
+    if 0 <= offset < where.reserved_bytes:
+        return MachineFault(
+            "MF001",
+            "out-of-bounds",
+            f"{size_bytes} bytes at {address:#x} are outside {where.name}, below its first variable: an address that "
+            f"is computed without the variable's own, {where.reserved_bytes:#x} in this run",
+            span,
+        )
     return MachineFault(
         "MF001",
         "out-of-bounds",

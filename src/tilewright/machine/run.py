@@ -73,7 +73,8 @@ Buffers = Mapping[str, npt.NDArray[np.uint8] | VirtualBuffer]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A launch whose names have addresses. kernel: without calls; shared_bytes: of one CTA, dynamic ones included."""
+    """A launch whose names have addresses. kernel: without calls; shared_bytes: of one CTA, dynamic ones included, and
+    the first `reserved_bytes`, which nobody may touch."""
 
     kernel: Kernel
     launch: Launch
@@ -82,6 +83,7 @@ class Prepared:
     decoder: Decoder
     shared_bytes: int
     strict: bool
+    reserved_bytes: int = 0
 
 
 def run_launch(
@@ -96,6 +98,7 @@ def run_launch(
     progress: Callable[[float], None] | None = None,
     polls: Mapping[Span, Poll] | None = None,
     dropped: DroppedValues | None = None,
+    shared_high: bool = False,
 ) -> RunReport:
     """Run one launch; `buffers` (1-D, contiguous bytes, by name) are changed in place.
 
@@ -103,10 +106,11 @@ def run_launch(
     instructions. strict: touching a register of a wgmma in flight is a fault if nobody observes. progress: gets the
     fraction of clusters done. polls: the loads that wait for words of global memory, if the caller knows them. dropped:
     if given, an observed run does without values that decide nothing (`dropped_values`), leaves buffers without them,
-    and notes which. Raises MachineFault, MachineHang; TilewrightError for what the machine cannot run; ValueNeeded
-    where dropped values would decide something.
+    and notes which. shared_high: shared variables do not begin at address 0 (`shared_layout`). Raises MachineFault,
+    MachineHang; TilewrightError for what the machine cannot run; ValueNeeded where dropped values would decide
+    something.
     """
-    prepared = prepare(module, launch, buffers, observe=observe, strict=strict)
+    prepared = prepare(module, launch, buffers, observe=observe, strict=strict, shared_high=shared_high)
     prepared.decoder.polls = polls_of(prepared.kernel) if polls is None else polls
     prepared.decoder.dropped = dropped if observe is not None else None
     program = decode(prepared.decoder)
@@ -140,8 +144,9 @@ def run_launch(
 
 
 def prepare(
-    module: Module, launch: Launch, buffers: Buffers, *, observe: Observer | None = None, strict: bool = True
-) -> Prepared:
+    module: Module, launch: Launch, buffers: Buffers, *, observe: Observer | None = None, strict: bool = True,
+    shared_high: bool = False,
+) -> Prepared:  # fmt: skip
     """Give every name of a launch its address. Raises TilewrightError where the launch does not fit the kernel."""
     target = model_of(module)
     kernel = inlined(module, kernel_of(module, launch.entry))
@@ -154,7 +159,7 @@ def prepare(
             raise TilewrightError(f"buffer {name} must be contiguous bytes, one dimension")
     block = parameter_block(kernel, launch, memory)
     memory.place_parameters(block.data)
-    shared = shared_layout(module, kernel, launch.dynamic_smem_bytes, target)
+    shared = shared_layout(module, kernel, launch.dynamic_smem_bytes, target, high=shared_high)
     fixed = block.symbols | {
         function.name: FUNCTION_WINDOW + 16 * (index + 1) for index, function in enumerate(module.functions)
     }
@@ -165,7 +170,7 @@ def prepare(
         _relocate(memory, variable, fixed)
     places = Places(fixed, shared.symbols, local_frame(kernel), block.data)
     decoder = Decoder(kernel, places, target, observe, strict)
-    return Prepared(kernel, launch, target, memory, decoder, shared.size_bytes, strict)
+    return Prepared(kernel, launch, target, memory, decoder, shared.size_bytes, strict, shared.reserved_bytes)
 
 
 def start_cluster(
@@ -317,7 +322,8 @@ def _populate(cluster: Cluster, prepared: Prepared, origin: tuple[int, int, int]
         )
         linear = x + launch.grid[0] * (y + launch.grid[1] * z)
         data = np.full(prepared.shared_bytes, POISON, np.uint8)
-        cta = Cta(cluster, linear, (x, y, z), rank, region(f"shared memory of CTA {linear}", 0, data, linear), 0)
+        own = region(f"shared memory of CTA {linear}", 0, data, linear, reserved_bytes=prepared.reserved_bytes)
+        cta = Cta(cluster, linear, (x, y, z), rank, own, 0)
         if frame_bytes:
             threads = -(-prod(launch.block) // WARP_SIZE) * WARP_SIZE
             cta.local = local_region(rank, threads, frame_bytes)

@@ -1,7 +1,9 @@
 """Where do a kernel's shared and local variables stand?
 
 Shared: the static variables that the kernel mentions, in the order of their declarations, each aligned; then the
-dynamic array (an `extern` array of no size), which the launch's dynamic bytes extend. Local: every thread has a frame
+dynamic array (an `extern` array of no size), which the launch's dynamic bytes extend. They begin at 0, or, for runs
+that are to prove something, as high as matrix descriptors let them: hardware keeps the bytes from 0 on to itself, and a
+text that computes an address without the variable's own is then wrong. Local: every thread has a frame
 that holds the kernel's `.local` variables and the `.param` variables of its calls; both live as long as the thread.
 Source: PTX ISA 5.1 (state spaces), 7.1 (function declarations). Checked by: tests/machine/test_run.py, test_calls.py.
 """
@@ -27,20 +29,30 @@ from tilewright.frontends.ptx.ast import (
 from tilewright.targets import Target
 
 _FRAME_ALIGN_BYTES = 16
+_DESCRIBED_BYTES = 1 << 18
+"""Addresses that matrix descriptors can name, in 14 bits without the lowest four (PTX ISA 9.7.15.5.1.2.2)."""
+_HIGH_ALIGN_BYTES = 1024
+"""Of where variables begin that stand high: no repeat of a swizzle is longer (PTX ISA 5.5.7, swizzling modes)."""
 LOCAL_BYTES_MOST = 512 * 1024
 """Local memory of one thread (CUDA C++ Programming Guide, table of technical specifications)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """symbols: each variable's offset; size_bytes: of the whole."""
+    """symbols: each variable's offset; size_bytes: of the whole, what is reserved included; reserved_bytes: from 0 to
+    where the first variable may stand, which nobody may touch."""
 
     symbols: dict[str, int]
     size_bytes: int
+    reserved_bytes: int = 0
 
 
-def shared_layout(module: Module, kernel: Kernel, dynamic_bytes: int, target: Target) -> Frame:
-    """Offsets of the shared variables that the kernel mentions, and bytes in all with the launch's dynamic ones."""
+def shared_layout(module: Module, kernel: Kernel, dynamic_bytes: int, target: Target, *, high: bool = False) -> Frame:
+    """Offsets of the shared variables that the kernel mentions, and bytes in all with the launch's dynamic ones. high:
+    they begin at the last multiple of 1024 bytes from which the addresses of all fit matrix descriptors, not at 0.
+
+    Raises TilewrightError where they take more than a CTA may have.
+    """
     used = {variable.name for variable in kernel.variables} | symbols_of(kernel)
     variables = [
         each for each in (*module.variables, *kernel.variables) if each.space == "shared" and each.name in used
@@ -57,7 +69,10 @@ def shared_layout(module: Module, kernel: Kernel, dynamic_bytes: int, target: Ta
         raise TilewrightError(
             f"kernel {kernel.name} takes {end} bytes of shared memory, more than {most}", span=kernel.span
         )
-    return Frame(symbols, end)
+    if not high:
+        return Frame(symbols, end)
+    reserved = (_DESCRIBED_BYTES - end) // _HIGH_ALIGN_BYTES * _HIGH_ALIGN_BYTES
+    return Frame({name: reserved + offset for name, offset in symbols.items()}, reserved + end, reserved)
 
 
 def local_frame(kernel: Kernel) -> Frame:

@@ -11,7 +11,7 @@ from tilewright.machine import mbarrier
 from tilewright.machine.event import BarrierArrive, BarrierComplete, BarrierExpect, CopyActor, PhaseEnd
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.mbarrier import Mbarrier
-from tilewright.machine.memory import OFFSET_MASK, RANK_SHIFT
+from tilewright.machine.memory import OFFSET_MASK, RANK_SHIFT, out_of_bounds
 from tilewright.machine.state import Cta, Warp
 
 
@@ -32,6 +32,8 @@ def owner(cta: Cta, address: int, span: Span, *, cluster: bool) -> tuple[Cta, in
         found = cta
     if offset % 8:
         raise MachineFault("MF002", "misaligned-address", f"mbarrier at {offset:#x} is not 8-byte aligned", span)
+    if offset < found.shared.reserved_bytes:
+        raise out_of_bounds(found.shared, address, offset, 8, span)
     if offset + 8 > found.shared.size_bytes:
         raise MachineFault(
             "MF001", "out-of-bounds", f"mbarrier at {offset:#x} is past the CTA's {found.shared.size_bytes} bytes",

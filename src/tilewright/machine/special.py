@@ -45,6 +45,10 @@ def _reserved(cta: Cta) -> int:
     return cta.cluster.target.limit("cta.shared_reserved_bytes")
 
 
+def _shared_bytes(cta: Cta) -> int:
+    return cta.shared.size_bytes - cta.shared.reserved_bytes
+
+
 def _full(value: int) -> npt.NDArray[Any]:
     return np.full(WARP_SIZE, value, np.uint32)
 
@@ -130,9 +134,9 @@ def _scalar_register(name: str) -> tuple[TypeName, WarpConstant] | None:
         case "%dynamic_smem_size":
             return _U32, lambda cta, _warp: _full(cta.cluster.launch.dynamic_smem_bytes)
         case "%total_smem_size":
-            return _U32, lambda cta, _warp: _full(cta.shared.size_bytes)
+            return _U32, lambda cta, _warp: _full(_shared_bytes(cta))
         case "%aggr_smem_size":
-            return _U32, lambda cta, _warp: _full(cta.shared.size_bytes + _reserved(cta))
+            return _U32, lambda cta, _warp: _full(_shared_bytes(cta) + _reserved(cta))
         case "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" | "%reserved_smem_offset_1":
             return _U32, lambda cta, _warp: _full(cta.shared.size_bytes)
         case "%reserved_smem_offset_end" | "%reserved_smem_offset_cap":
