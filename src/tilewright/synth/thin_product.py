@@ -168,9 +168,11 @@ def thin_cycles(rates: ThinRates, question: TileQuestion, shape: TileShape, targ
     loaded = shape.rows + loaded_columns(rates.lines, question, shape)
     empty = max(0, shape.rows - rows) + max(0, shape.columns - columns)
     fetched = (loaded + empty) * _rounded(-(-depth // shape.split), shape.depth) * element_bytes
-    # CTAs take further tiles as they are done, so what counts is the average, of one wave at the least.
+    # CTAs take further tiles as they are done, so what counts is the average, of one wave at the least; CTAs that share
+    # tiles do so together, and those of a last wave have nobody's work to help with.
     waves = _tiles(question, shape) * shape.split / rates.multiprocessors
-    fetch = max(1.0, waves) * fetched / (rates.fetch * _FETCH_SHARE)
+    passes = max(1.0, waves) if shape.split == 1 else math.ceil(waves)
+    fetch = passes * fetched / (rates.fetch * _FETCH_SHARE)
     all_fetch = waves * fetched / rates.fetch
     read = ((rows + columns) * depth * element_bytes + rows * columns * question.stored_bytes) / rates.read
     epilogue = 0.0
