@@ -12,7 +12,7 @@ sorted, merged and disjoint. Spans point into the PTX text.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,20 @@ Places = tuple[NDArray[Any], int]
 TOGETHER: Places = (np.empty(0, np.int64), 0)
 """The lanes have all bytes together (ldmatrix, stmatrix)."""
 
+_Class = TypeVar("_Class")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def value(cls: type[_Class]) -> type[_Class]:
+    """A class whose objects are never changed, which the type checker sees to.
+
+    Nothing does when a kernel runs: tens of thousands of these are made then, and a frozen one takes three times as
+    long to make.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(cls)
+
+
+@value
 class WarpActor:
     """Warp `warp` (index in its CTA) of CTA `cta` (linear index in the grid)."""
 
@@ -36,21 +48,21 @@ class WarpActor:
     warp: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CopyActor:
     """Bulk copy number `copy` (counted over the launch)."""
 
     copy: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorCoreActor:
     """wgmma operation number `operation` (counted over the launch)."""
 
     operation: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryActor:
     """tcgen05 operation number `operation` (mma, cp, shift, ld or st; counted over the launch)."""
 
@@ -63,7 +75,7 @@ MemoryOrder = Literal["weak", "relaxed", "acquire", "release", "acq_rel", "volat
 FenceOrder = Literal["sc", "acq_rel", "acquire", "release"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Access:
     """Bytes read or written. proxy: "generic" for ld/st, "async" for bulk copies and wgmma operands.
 
@@ -97,7 +109,7 @@ class Access:
     places: Places | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierInit:
     actor: WarpActor
     cta: int
@@ -106,7 +118,7 @@ class BarrierInit:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierInvalidate:
     actor: WarpActor
     cta: int
@@ -114,7 +126,7 @@ class BarrierInvalidate:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierArrive:
     """An arrive-on (`count` arrivals from one warp instruction, all lanes summed). `phase` is the absolute phase index,
     from 0, that it counted in; `expect_bytes` is what it added to the transaction count first (0 for a plain arrive).
@@ -135,7 +147,7 @@ class BarrierArrive:
     scope: str = "cluster"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierExpect:
     """A bare `mbarrier.expect_tx`: no arrival."""
 
@@ -147,7 +159,7 @@ class BarrierExpect:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierComplete:
     """A copy's `complete_tx` of `bytes` on a barrier; `span` is the copy instruction's."""
 
@@ -159,7 +171,7 @@ class BarrierComplete:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PhaseEnd:
     """Phase `phase` of a barrier completed (pending count and transaction count both reached zero)."""
 
@@ -168,7 +180,7 @@ class PhaseEnd:
     phase: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BarrierWait:
     """A successful test_wait/try_wait: phase `phase` (absolute) was complete. Failed tries yield nothing. relaxed: it
     acquires nothing; scope: of its acquire, "cta" or "cluster"."""
@@ -183,7 +195,7 @@ class BarrierWait:
     scope: str = "cluster"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BoxPlace:
     """The box that a tensor copy moves: its map, the buffer (`base.plan`), coordinates of its first element (innermost
     first, signed), and the shared byte offset where it begins."""
@@ -194,7 +206,7 @@ class BoxPlace:
     address: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CopyIssue:
     """A bulk copy issued by one thread.
 
@@ -223,7 +235,7 @@ class CopyIssue:
     box: BoxPlace | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BulkCommit:
     """cp.async.bulk.commit_group by one thread: its uncommitted copies become group `group` (counted per thread)."""
 
@@ -234,7 +246,7 @@ class BulkCommit:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BulkWait:
     """cp.async.bulk.wait_group[.read] passed: at most `pending` most recent groups of this thread remain."""
 
@@ -245,13 +257,13 @@ class BulkWait:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WgmmaFence:
     actor: WarpActor
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SharedMatrix:
     """An operand of a wgmma in shared memory, by its descriptor (`machine.tensor_core`). rows: along M or N; depth:
     along K, in elements; major: "k" or "mn"."""
@@ -263,7 +275,7 @@ class SharedMatrix:
     major: Literal["k", "mn"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WgmmaIssue:
     """One wgmma.mma_async, issued by one of its four warps: there are four events for each operation. accumulator: the
     register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand
@@ -281,7 +293,7 @@ class WgmmaIssue:
     accumulates: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WgmmaCommit:
     actor: WarpActor
     group: int
@@ -289,14 +301,14 @@ class WgmmaCommit:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WgmmaWait:
     actor: WarpActor
     pending: int
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegisterHazard:
     """An accumulator (or A) register of a wgmma still in flight was read or written by another instruction.
 
@@ -313,7 +325,7 @@ class RegisterHazard:
     after_fence: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProxyFence:
     """fence.proxy.async[.space] by the lanes `lanes` (bit i = lane i) of a warp. space: "all", "shared" or "global".
 
@@ -328,7 +340,7 @@ class ProxyFence:
     order: Literal["both", "acquire", "release"] = "both"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemoryFence:
     """fence / membar, and fence.mbarrier_init (kind "mbarrier_init"). restricted_to: the state space of the objects
     that a `.sync_restrict` fence orders, else empty. lanes: those that a bar.warp.sync (scope "warp") synchronizes, and
@@ -343,7 +355,7 @@ class MemoryFence:
     lanes: int = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NamedBarrierArrive:
     """A warp reached bar.sync / bar.arrive on named barrier `barrier`; its earlier work is what the barrier
     publishes."""
@@ -355,7 +367,7 @@ class NamedBarrierArrive:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NamedBarrier:
     """Named barrier `barrier` of a CTA completed: who synchronized (waited) and who only arrived."""
 
@@ -366,7 +378,7 @@ class NamedBarrier:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterArrive:
     """A warp reached barrier.cluster.arrive; relaxed arrivals publish nothing."""
 
@@ -376,7 +388,7 @@ class ClusterArrive:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterBarrier:
     """barrier.cluster completed a phase for all warps of the cluster (arrive .release, wait .acquire unless
     relaxed)."""
@@ -387,7 +399,7 @@ class ClusterBarrier:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterWait:
     """A warp passed barrier.cluster.wait: only now does it acquire what the phase published."""
 
@@ -396,7 +408,7 @@ class ClusterWait:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegisterBudget:
     """setmaxnreg took effect for a warp. before: the registers of each of its threads until then."""
 
@@ -407,7 +419,7 @@ class RegisterBudget:
     before: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorBlock:
     """A rectangle of one CTA's tensor memory: lanes [lane_begin, lane_end), columns [column_begin, column_end) of 32
     bits."""
@@ -419,7 +431,7 @@ class TensorBlock:
     column_end: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryAllocate:
     """tcgen05.alloc gave columns [column, column + columns) of `cta` to its kernel (one event for each CTA of the
     group). The address was written to shared memory, which an `Access` tells."""
@@ -432,7 +444,7 @@ class TensorMemoryAllocate:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryDeallocate:
     """tcgen05.dealloc took columns [column, column + columns) of `cta` back."""
 
@@ -444,7 +456,7 @@ class TensorMemoryDeallocate:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryRelinquish:
     """tcgen05.relinquish_alloc_permit."""
 
@@ -453,7 +465,7 @@ class TensorMemoryRelinquish:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryIssue:
     """A tcgen05 operation begins. kind "ld" and "st" belong to the issuing warp, the others to thread `lane` of it.
 
@@ -475,7 +487,7 @@ class TensorMemoryIssue:
     other_quarter: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryWait:
     """tcgen05.wait::ld or wait::st: all earlier operations of that kind by this warp are complete."""
 
@@ -484,7 +496,7 @@ class TensorMemoryWait:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryRegisterUse:
     """A register of a tcgen05.ld or st that no wait covers yet was read or written by another instruction."""
 
@@ -495,7 +507,7 @@ class TensorMemoryRegisterUse:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryFence:
     """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
 
@@ -504,7 +516,7 @@ class TensorMemoryFence:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMemoryCommit:
     """tcgen05.commit by thread `lane`: once `operations` (its mma, cp and shift of this cta_group since the start) are
     complete, every barrier of `barriers` (CTA, address) gets one arrival, a `CommitArrive`."""
@@ -518,7 +530,7 @@ class TensorMemoryCommit:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitArrive:
     """The arrival of commit number `commit` on a barrier; `span` is the tcgen05.commit's."""
 
@@ -529,7 +541,7 @@ class CommitArrive:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AsyncCopyIssue:
     """cp.async (not bulk) by lanes of a warp: it writes `shared` of its own CTA at any time until it is waited for. Of
     several in a row that are told as one (`joined_copies`), places has a row for each."""
@@ -542,7 +554,7 @@ class AsyncCopyIssue:
     places: Places | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AsyncCopyCommit:
     """cp.async.commit_group by lanes of a warp: their uncommitted cp.asyncs become their next group."""
 
@@ -551,7 +563,7 @@ class AsyncCopyCommit:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AsyncCopyWait:
     """cp.async.wait_group (at most `pending` most recent groups remain) or wait_all (pending 0, everything)."""
 
@@ -562,7 +574,7 @@ class AsyncCopyWait:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AsyncCopyArriveIssue:
     """cp.async.mbarrier.arrive is executed: its deferred arrivals (number `arrival` of the warp) will count once the
     cp.asyncs that the lanes have issued until now are done."""
@@ -573,7 +585,7 @@ class AsyncCopyArriveIssue:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AsyncCopyArrive:
     """The deferred arrivals number `arrival` of a warp counted, or some of them."""
 
@@ -588,7 +600,7 @@ class AsyncCopyArrive:
     arrival: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorMapFence:
     """fence.proxy.tensormap::generic: a release, or an acquire of the 128 bytes at `address`; also the fence within
     tensormap.cp_fenceproxy (kind "release")."""
@@ -601,7 +613,7 @@ class TensorMapFence:
     lanes: int = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GridDependency:
     """griddepcontrol: "launch_dependents" lets the next grid begin, "wait" waits for the grids before this one."""
 
@@ -610,7 +622,7 @@ class GridDependency:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Exit:
     """The last active lanes of a warp exited."""
 
