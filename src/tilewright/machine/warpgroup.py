@@ -72,9 +72,11 @@ class MatrixInstruction:
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """One wgmma in flight. inputs: per warp, accumulator vectors (None if chained) and A vectors."""
+    """One wgmma in flight. actor: it, in events; inputs: per warp, accumulator vectors (None if chained) and A
+    vectors."""
 
     number: int
+    actor: TensorCoreActor
     instruction: MatrixInstruction
     scale: bool
     a_descriptor: int
@@ -137,7 +139,8 @@ class Warpgroup:
         operation = self.begun.get(index)
         cluster = self.cta.cluster
         if operation is None:
-            operation = Operation(cluster.counts.wgmmas, instruction, scale, a_descriptor, b_descriptor)
+            number = cluster.counts.wgmmas
+            operation = Operation(number, TensorCoreActor(number), instruction, scale, a_descriptor, b_descriptor)
             cluster.counts.wgmmas += 1
             self.begun[index] = operation
         elif (operation.instruction, operation.scale, operation.a_descriptor, operation.b_descriptor) != (
@@ -183,9 +186,8 @@ class Warpgroup:
                 raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
         observe = self.cta.cluster.observe
         if observe is not None:
-            actor = TensorCoreActor(operation.number)
             for ranges in operand_bytes(operation).parts:
-                observe(Access(actor, "shared", self.cta.linear, ranges, False, "async", text.span))
+                observe(Access(operation.actor, "shared", self.cta.linear, ranges, False, "async", text.span))
 
     def _multiply(self, operation: Operation) -> None:
         text = operation.instruction

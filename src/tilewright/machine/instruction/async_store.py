@@ -36,6 +36,7 @@ from tilewright.machine.event import Access
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.instruction.bulk_operands import At, barrier_place, shared_place
 from tilewright.machine.lanes import WARP_SIZE, Lanes, indices, to_bits
+from tilewright.machine.memory import OFFSET_MASK, RANK_SHIFT
 from tilewright.machine.reduction import OPERATIONS, reduction
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Plain, compute, compute_many
@@ -68,9 +69,27 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     size = element.bytes * count
     moved = decoder.move(sources, to.slot, loads=False) if combine is None else None
 
+    def sent_together(warp: Warp, mask: int) -> tuple[tuple[int, int, int], list[tuple[int, int]]] | None:
+        """Where all lanes write one CTA and tell one barrier, rightly placed: that CTA, the barrier's, its offset, and
+        each lane's offset with the lane. None: lane by lane, then."""
+        lanes = indices(mask)
+        addresses = warp.r[to.slot][lanes].astype(np.int64) + to.offset
+        barriers = warp.r[barrier.slot][lanes]
+        first, told_at = int(addresses[0]), int(barriers[0])
+        if (barriers != told_at).any() or ((addresses ^ first) >> RANK_SHIFT).any() or (addresses % size).any():
+            return None
+        cta, _ = shared_place(warp, first, instruction, own=False)
+        told, at = barrier_place(warp, told_at + barrier.offset, first, cta, False, instruction)
+        offsets = (addresses & OFFSET_MASK).tolist()
+        return (cta.rank, told.rank, at), list(zip(offsets, lanes.tolist(), strict=True))
+
     def act(warp: Warp, mask: int) -> None:
         sent: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-        for lane in indices(mask).tolist():
+        together = sent_together(warp, mask)
+        if together is not None:
+            key, stores = together
+            sent[key] = stores
+        for lane in indices(mask).tolist() if together is None else ():
             address = to.read(warp, lane)
             cta, offset = shared_place(warp, address, instruction, own=False)
             if offset % size:

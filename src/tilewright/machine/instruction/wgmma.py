@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Vector
 from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import TensorCoreActor, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
+from tilewright.machine.event import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.hazard import report_register_hazard
 from tilewright.machine.instruction.barriers import uniform
@@ -76,7 +76,7 @@ def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
         state.committed += 1
         observe = warp.cta.cluster.observe
         if observe is not None:
-            actors = tuple(TensorCoreActor(operation.number) for operation in members)
+            actors = tuple(operation.actor for operation in members)
             observe(WgmmaCommit(warp.actor, state.committed - 1, actors, instruction.span))
 
     return Control(act, converged=True)
@@ -211,13 +211,12 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             settle(warp)
         observe = warp.cta.cluster.observe
         if observe is not None:
-            actor = TensorCoreActor(operation.number)
             read = operand_bytes(operation)
             rows = read.own_rows[warp.index % WARPS]
             observe(
                 WgmmaIssue(
-                    warp.actor, actor, accumulator_names, a_names, read.whole, instruction.span, rows, read.matrices,
-                    scale,
+                    warp.actor, operation.actor, accumulator_names, a_names, read.whole, instruction.span, rows,
+                    read.matrices, scale,
                 )
             )  # fmt: skip
 
