@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +54,28 @@ def reprove(
     """Judge `ptx`, the text of the decided `program`, by running its small instance. large: what `read` made of it, if
     that is known.
 
-    A text that is not the small instance's but for extents is refuted.
+    A text that is not the small instance's but for extents is refuted, and so is one that is not, letter by letter,
+    what the program is lowered to: the small text does not tell which of several extents belongs at a place where its
+    own are equal.
     """
-    large = large or read(ptx, f"<{name}.ptx>")
+    verdict = _judge_instances(program, ptx, target, name, seeds, large or read(ptx, f"<{name}.ptx>"))
+    return (_edited(program, ptx, target) or verdict) if isinstance(verdict, Proven) else verdict
+
+
+def _edited(program: ModuleOp, ptx: str, target: str) -> Refuted | None:
+    """Where the text is not the program's. What is wrong in the lowering itself is not seen here."""
+    text = lower_to_ptx([kernel.module for kernel in lower_program(the_program(program)).kernels], target)
+    if text == ptx:
+        return None
+    pairs = zip_longest(ptx.split("\n"), text.split("\n"), fillvalue="nothing")
+    number, (given, own) = next((at, pair) for at, pair in enumerate(pairs, start=1) if pair[0] != pair[1])
+    message = f"line {number} of the text is not what the program is lowered to: {given.strip()} against {own.strip()}"
+    return Refuted((Diagnostic("LV090", "text-is-not-the-proven-text", message),))
+
+
+def _judge_instances(
+    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...], large: Module
+) -> Verdict:
     if not copies_apart(the_program(program)):
         return _judge_instance(program, small_instance(program), large, ptx, target, name, seeds)
     copied = _judge_copies(program, copies_instance(program), large, target, name, seeds)

@@ -13,9 +13,10 @@ checks that on the parsed texts, so a lowering that strays from the rule is caug
 
 Batches, groups of rows, streamed tiles and teams are reduced by `small_batch`, `small_groups`, `small_streams` and
 `small_teams`; the kernel that copies operands first has an instance of its own (`small_copies`). Which tiles and slices
-the run loads, multiplies and stores is held against the program (`judge_sums`). What is left to trust: that an
-immediate stands where its quantity belongs in the large text, but for those that decide where tiles lie, since the
-places of all tiles are worked out from the large text (`tile_places`). Checked by:
+the run loads, multiplies and stores is held against the program (`judge_sums`). What is left to trust: that the
+lowering puts an immediate where its quantity belongs in the large text, but for those that decide where tiles lie,
+since the places of all tiles are worked out from the large text (`tile_places`); a large text that is not the
+lowering's own is refuted (`reproof`). Checked by:
 tests/driver/test_small_batch.py, test_small_ctas.py, test_small_groups.py, test_small_streams.py,
 test_small_teams.py; tests/end_to_end/test_mutations_text.py.
 """
