@@ -155,6 +155,24 @@ def test_a_vector_sent_to_a_peer() -> None:
     assert np.array_equal(out[0, 0::2], 100 + np.arange(16)) and (out[:, 1::2] == 7).all()
 
 
+@pytest.mark.parametrize(
+    ("spoiled", "code"),
+    [
+        ("@%p3 add.u32 %r12, %r12, 2;", "MF002"),  # one lane's address alone
+        ("@%p3 mov.u32 %r9, %r5;", "TX202"),  # one lane's barrier alone
+        ("mov.u32 %r9, %r5;", "TX202"),
+    ],
+)
+def test_one_lane_that_sends_to_the_wrong_place(spoiled: str, code: str) -> None:
+    copy = (
+        "shl.b32 %r13, %r1, 2; add.u32 %r12, %r8, 256; add.u32 %r12, %r12, %r13; setp.eq.u32 %p3, %r1, 31;"
+        f"{spoiled} st.async.weak.shared::cluster.{TX}.u32 [%r12], %r6, [%r9];"
+    )
+    with pytest.raises(MachineFault) as caught:
+        run_into(TO_PEER.replace("EXPECTED", "128").replace("COPY", copy), np.zeros(64, np.uint32), cluster=2, grid=2)
+    assert caught.value.code == code
+
+
 def test_the_barrier_must_be_where_the_bytes_go() -> None:
     copy = f"@!%p1 cp.async.bulk.shared::cluster.shared::cta.{TX} [%r8+256], [%r4], 128, [%r5];"
     with pytest.raises(MachineFault) as caught:
