@@ -100,7 +100,6 @@ class WarpMatrixState:
         self.fresh_fence = False
         self.reads: set[int] = set()  # of these operations' registers, since the last fence
         self.waiters: list[tuple[Warp, Strand]] = []
-        self.awaited: Operation | None = None  # the last one for which a waiter waits
 
     def operation_of(self, slot: int) -> int:
         """The number of the latest operation in flight that holds a register."""
@@ -171,8 +170,7 @@ class Warpgroup:
         if self.queue:
             cluster.pending.append(self._execute_next)
         for warp in self.warps:
-            if warp.wgmma.awaited is operation:
-                warp.wgmma.awaited = None
+            if warp.wgmma.waiters:
                 cluster.wake(warp.wgmma.waiters)
 
     def _execute(self, operation: Operation) -> None:

@@ -98,8 +98,6 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
         if any(operation.result is None for operation in finished):
             strand = warp.current
             strand.block = Block(lambda: f"waits for wgmma groups, all but {keep}", instruction.span)
-            # They are executed in the order in which they were issued.
-            state.awaited = finished[-1]
             state.waiters.append((warp, strand))
             return Signal.BLOCK
         del state.groups[:leaving]
