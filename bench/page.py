@@ -69,7 +69,7 @@ _SUITES = (
         "tritonbench-llama",
         "TritonBench, llama",
         "TritonBench's `--llama` list: fp16, row-major. Of 32 to 512 rows some choices are far from the best: the\n"
-        "model of few rows was fitted to weights whose rows lie along the sum. Its parts ran in two calls, hours apart.",
+        "model of few rows was fitted to weights whose rows lie along the sum. Its parts ran in two calls.",
     ),
 )
 
