@@ -137,8 +137,7 @@ def compile_time(results: Path) -> Iterator[str]:
         "Seconds. Ours: from the tile program to PTX that is proved, warm, without ptxas; ptxas alone; and the wall\n"
         "time with ptxas beside the proofs. Others', cold in their caches: Triton's stages to PTX and its first call;\n"
         "the first call of torch.compile's search, which compiles and times many candidates; nvcc on CUTLASS's\n"
-        "templates. This run shared its host with the products' races and with other compilations, and all its\n"
-        "figures are longer for it.\n"
+        "templates. Nothing else ran on the host.\n"
     )
     yield from _compile_table(results / "compile.json", "compile")
     yield (
