@@ -19,7 +19,7 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, 
 _WIDTHS = {"b64": 2, "u64": 2, "s64": 2, "f64": 2, "b128": 4, "pred": 0}
 _ENDS = frozenset({"ret", "exit", "trap"})
 _FOLDED = frozenset(
-    {"mov", "add", "sub", "mul", "mad", "shl", "shr", "and", "or", "xor", "cvt", "cvta", "selp", "setp"}
+    {"createpolicy", "mov", "add", "sub", "mul", "mad", "shl", "shr", "and", "or", "xor", "cvt", "cvta", "selp", "setp"}
 )
 
 
