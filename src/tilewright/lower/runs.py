@@ -7,7 +7,7 @@ last axis is read element by element, one that does not depend on it once.
 
 Two runs are in flight in each thread: all wide loads are issued before anything waits for one.
 Where the next launch reads what is stored, and the L2 cache holds that, stores ask the cache to keep it, and wide loads
-ask it to give up theirs first: 16 x 4096 x 4095 takes a tenth less so (`python -m bench cliffs --only "16 rows"`).
+ask it to give up theirs first: hints, which change no value.
 Source: PTX ISA, st: vectors are aligned to their size; createpolicy, a hint alone.
 Checked by: tests/lower/test_runs.py.
 """
