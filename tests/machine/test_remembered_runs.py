@@ -75,6 +75,14 @@ BODIES = {
     "what was read before it is written": LOOP.format(
         "shl.b32 %r5, %r7, 2; add.u32 %r7, %r1, %r2; and.b32 %r7, %r7, 127; " + PLACE
     ).replace("mov.u32 %r2, 0;", "mov.u32 %r2, 0; mov.u32 %r7, 3;"),
+    "a register that a loop reads alone": "bar.sync 0; mov.u32 %r2, 0; mov.u32 %r4, 4; AGAIN: add.u32 %r2, %r2, %r4; "
+    "setp.lt.u32 %p1, %r2, 12; @%p1 bra AGAIN; mov.u32 %r5, %r2; " + PLACE + LOOP.format(
+        "and.b32 %r5, %r2, 3; shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, 4; " + PLACE
+    ),
+    "what stands before a loop differs by turns": "shr.u32 %r8, %r1, 5; mov.u32 %r6, 0; ROUND: bar.sync 0; "
+    "add.u32 %r7, %r6, %r8; and.b32 %r7, %r7, 1; mad.lo.u32 %r4, %r7, 4, 4; mov.u32 %r2, 0; "
+    "TURN: add.u32 %r2, %r2, %r4; setp.lt.u32 %p1, %r2, 24; @%p1 bra TURN; and.b32 %r5, %r2, 124; " + PLACE +
+    "add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 9; @%p2 bra ROUND; ret;",
     "a clock": LOOP.format("mov.u32 %r3, %clock; and.b32 %r3, %r3, 124; shl.b32 %r5, %r3, 2; " + PLACE),
 }  # fmt: skip
 

@@ -5,7 +5,8 @@ Between two control steps lie stretches of steps that only compute registers fro
 is a function of what it reads (and, where some lanes run, of what its targets held), so it is remembered by that, and
 the next time given without running the steps. Nothing else is left out: control, memory and tensor-core steps, and
 whatever touches a register of a wgmma, whose vectors' identity says when it was written (`machine.warpgroup`), are run
-as ever; so are stretches of which a register is in flight. A stretch that raises is not remembered and raises again.
+as ever; so are stretches of which a register is in flight. A stretch ends where a label stands: who jumps there reads
+what was written before it, and has not gone through that. A stretch that raises is not remembered and raises again.
 
 Registers are compared by identity, for speed: a vector is never changed in place, and all that is remembered stands in
 terms of one vector for each content (`_Vectors`), which are kept, so that an identity stays its own. A register with
@@ -101,6 +102,7 @@ class RememberedRuns:
 
     def __init__(self, decoder: Decoder, steps: Sequence[Step], instructions: Sequence[Instruction]) -> None:
         self._arithmetic = [_arithmetic(decoder, step, each) for step, each in zip(steps, instructions, strict=False)]
+        self._entered = frozenset(decoder.labels.values())
         self._readers: dict[int, list[int]] = {}
         for place, step in enumerate(steps):
             for slot in (*step.reads, step.guard):
@@ -141,8 +143,8 @@ class RememberedRuns:
     def _cut(self, begin: int, end: int) -> Iterator[Stretch]:
         first = begin
         while first < end:
-            last = first
-            while last < end and (self._arithmetic[last] is None) == (self._arithmetic[first] is None):
+            last, other = first + 1, self._arithmetic[first] is None
+            while last < end and last not in self._entered and (self._arithmetic[last] is None) == other:
                 last += 1
             yield self._stretch(first, last, [each for each in self._arithmetic[first:last] if each is not None])
             first = last
