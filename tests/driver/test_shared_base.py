@@ -17,6 +17,7 @@ from tilewright.driver.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 
 _BASE = re.compile(r"\tmov\.u32 (%r\d+), dynamic_smem;")
+_FIELDS = re.compile(r"or\.b64 %rd\d+, %rd\d+, (\d+);")
 
 
 def judged(name: str, text: str) -> Verdict:
@@ -60,3 +61,13 @@ def test_where_memory_begins_at_zero_the_address_cannot_be_missed() -> None:
     for high in (False, True):
         verdict = replay(module, item.plan.launches[-1], dict(buffers), claims=item.claims, shared_high=high)
         assert isinstance(verdict, Refuted if high else Proven)
+
+
+def test_a_bit_that_the_place_of_shared_memory_has_by_chance_is_not_set_by_the_text() -> None:
+    """Each bit of a descriptor's address, set by the `or` that puts its fields together."""
+    text = emitted("one-group").text
+    lines = text.split("\n")
+    at, field = next((at, found) for at, line in enumerate(lines) if (found := _FIELDS.search(line)) is not None)
+    for bit in range(14):
+        other = lines[at].replace(field[1], str(int(field[1]) | 1 << bit))
+        assert not isinstance(judged("one-group", "\n".join([*lines[:at], other, *lines[at + 1 :]])), Proven), bit

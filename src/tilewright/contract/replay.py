@@ -120,6 +120,11 @@ def replay(
                 verdicts.append(verdict)
     if unwritten is not None:
         unwritten.keep(left)
+    if dropped is not None:
+        doubts += [
+            f"{span}: fields that overlap are put together by or: another place of shared memory would show another sum"
+            for span in dropped.overlapping
+        ]
     if doubts:
         return Unknown(tuple(doubts))
     assumptions = dict.fromkeys(line for verdict in verdicts for line in verdict.assumptions)
@@ -171,7 +176,7 @@ def _judge_run(
     except MachineHang as hang:
         if hang.code == _LIMIT_CODE:
             errors = _errors(judge.findings)
-            return Refuted(errors) if errors else Unknown((hang.message,))
+            return Refuted(errors) if errors else Unknown((f"{launch.entry}: {hang.message}",))
         return Refuted(judge.hang(hang))
     findings = judge.finish()
     errors = _errors(findings) + judge.below_shared()

@@ -34,6 +34,7 @@ from tilewright.driver.small import immediate_pairs, same_but_for_extents, small
 from tilewright.driver.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
 from tilewright.driver.small_groups import at_these_sizes, limits_of
 from tilewright.driver.small_text import read_beside
+from tilewright.driver.step_bound import steps_most
 from tilewright.driver.tile_places import misplaced_tiles
 from tilewright.driver.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
@@ -154,7 +155,8 @@ def replay_plan(
 
     At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
     only moved. Where one of them would decide something, all launches are run again with all values. Rows of cp.asyncs
-    are told as one (`machine.joined_copies`), unless something is wrong.
+    are told as one (`machine.joined_copies`), unless something is wrong. A text that is still running after more steps
+    than its program has work for (`step_bound`) is unknown.
     """
     given = contents or {}
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
@@ -203,6 +205,7 @@ def _replay_plan(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
             restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
             dropped=dropped, readings=_READINGS, watchers=watchers, shared_high=True,
+            step_limit=steps_most(module, launch, plan, claims.get(launch.entry)),
         )  # fmt: skip
         match verdict:
             case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):

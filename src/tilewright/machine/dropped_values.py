@@ -1,7 +1,8 @@
 """What does a run leave undone that does without values which decide nothing, and who then needs what it lacks?
 
 What went into memory undone is remembered by region. Whoever loads a value that decides from such a region ends the run
-with `ValueNeeded`, and the caller runs it again with all values. Which values decide: `value_slice`.
+with `ValueNeeded`, and the caller runs it again with all values. Which values decide: `value_slice`. Such runs are made
+to prove something, so it is noted, too, where what decides comes of the run's own places alone (`overlapping`).
 Checked by: tests/machine/test_value_slice.py.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilewright.base.span import Span
 from tilewright.machine.lanes import UNINITIALISED, Registers
 from tilewright.machine.memory import Region
 
@@ -21,11 +23,13 @@ class ValueNeeded(Exception):
 class DroppedValues:
     """regions: names of the regions of memory that do not hold what the kernel stored there. joins: whether rows of
     cp.asyncs, and stretches of loads and stores, may be told as one (`joined_copies`, `joined_accesses`); joined:
-    whether some were."""
+    whether some were. overlapping: instructions that put fields together by `or` where both had a bit set, so that the
+    result would be another one if shared memory began elsewhere."""
 
     regions: set[str] = field(default_factory=set[str])
     joins: bool = False
     joined: bool = False
+    overlapping: dict[Span, None] = field(default_factory=dict[Span, None])
 
     def drop(self, where: Region) -> None:
         """Bytes of `where` were to be written, and are not."""

@@ -49,7 +49,8 @@ class Frame:
 
 def shared_layout(module: Module, kernel: Kernel, dynamic_bytes: int, target: Target, *, high: bool = False) -> Frame:
     """Offsets of the shared variables that the kernel mentions, and bytes in all with the launch's dynamic ones. high:
-    they begin at the last multiple of 1024 bytes from which the addresses of all fit matrix descriptors, not at 0.
+    they begin at the last odd multiple of 1024 bytes from which the addresses of all fit matrix descriptors, not at 0;
+    an odd one, since hardware keeps 1024 bytes: who clears that bit of an address is wrong there, too.
 
     Raises TilewrightError where they take more than a CTA may have.
     """
@@ -71,7 +72,7 @@ def shared_layout(module: Module, kernel: Kernel, dynamic_bytes: int, target: Ta
         )
     if not high:
         return Frame(symbols, end)
-    reserved = (_DESCRIBED_BYTES - end) // _HIGH_ALIGN_BYTES * _HIGH_ALIGN_BYTES
+    reserved = ((_DESCRIBED_BYTES - end) // _HIGH_ALIGN_BYTES - 1 | 1) * _HIGH_ALIGN_BYTES
     return Frame({name: reserved + offset for name, offset in symbols.items()}, reserved + end, reserved)
 
 

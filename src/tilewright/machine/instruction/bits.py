@@ -16,7 +16,7 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, PairOfPredicate
 from tilewright.machine import integer
 from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.instruction.integer import Operation, operation, refuse_float
-from tilewright.machine.lanes import WARP_SIZE, Lanes
+from tilewright.machine.lanes import WARP_SIZE, Lanes, Registers, indices, merge
 from tilewright.machine.step import LaneFunction, Plain, compute, compute_many
 
 
@@ -27,6 +27,36 @@ def _logic(function: Operation, boolean: Operation, count: int) -> Callable[[Dec
         return operation(decoder, instruction, declared, boolean if declared.name == "pred" else function, count)
 
     return handler
+
+
+def _or(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
+    """In runs for a proof it is noted where a bit is set in both operands: an address that has the bit by chance, since
+    shared memory begins where it does in this run, would hide that it is set by the text as well."""
+    declared = modifiers.take_type()
+    refuse_float(instruction, declared)
+    dropped = decoder.dropped
+    if declared.name == "pred":
+        return operation(decoder, instruction, declared, np.logical_or, 2)
+    if dropped is None:
+        return operation(decoder, instruction, declared, np.bitwise_or, 2)
+    target, *operands = expect_operands(instruction, 3)
+    to = decoder.destination(instruction, target, declared)
+    one, other = (decoder.source(instruction, operand, declared) for operand in operands)
+    overlapping, span = dropped.overlapping, instruction.span
+
+    def full(r: Registers) -> None:
+        a, b = r[one], r[other]
+        if (a & b).any():
+            overlapping[span] = None
+        r[to] = a | b
+
+    def masked(r: Registers, mask: int) -> None:
+        a, b = r[one], r[other]
+        if (a & b)[indices(mask)].any():
+            overlapping[span] = None
+        r[to] = merge(r[to], a | b, mask)
+
+    return Plain(full, masked)
 
 
 def _cnot(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
@@ -291,7 +321,7 @@ def _prmt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
 
 HANDLERS = {
     "and": _logic(np.bitwise_and, np.logical_and, 2),
-    "or": _logic(np.bitwise_or, np.logical_or, 2),
+    "or": _or,
     "xor": _logic(np.bitwise_xor, np.logical_xor, 2),
     "not": _logic(np.invert, np.logical_not, 1),
     "cnot": _cnot,
