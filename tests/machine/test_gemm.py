@@ -82,7 +82,14 @@ def test_releasing_before_the_product_has_read_is_seen_in_the_numbers() -> None:
     assert wait in text and arrive_end in text
     text = text.replace(wait, "").replace(arrive_end, arrive_end + wait)
     good = run(gemm_text(N, STAGES), 0).view(np.uint16)
-    assert any(not np.array_equal(good, run(text, seed).view(np.uint16)) for seed in range(8))
+
+    def is_wrong(seed: int) -> bool:
+        try:
+            return not np.array_equal(good, run(text, seed).view(np.uint16))
+        except MachineHang:
+            return False  # most runs: a warp that has not looked yet misses a phase of the slot released too early
+
+    assert any(is_wrong(seed) for seed in range(32))
 
 
 def test_speed_of_a_512_product() -> None:

@@ -58,7 +58,10 @@ class CtaTally:
     registers: dict[int, int] = field(default_factory=dict[int, int])
 
     def barrier(self, address: int) -> BarrierTally:
-        return self.barriers.setdefault(address, BarrierTally())
+        found = self.barriers.get(address)
+        if found is None:
+            found = self.barriers[address] = BarrierTally()
+        return found
 
 
 class Tally:

@@ -12,7 +12,7 @@ sorted, merged and disjoint. Spans point into the PTX text.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Any, Literal, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,11 @@ def value(cls: type[_Class]) -> type[_Class]:
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
-@value
-class WarpActor:
-    """Warp `warp` (index in its CTA) of CTA `cta` (linear index in the grid)."""
+class WarpActor(NamedTuple):
+    """Warp `warp` (index in its CTA) of CTA `cta` (linear index in the grid).
+
+    A tuple, since warps are looked up by their actor for each event of a run.
+    """
 
     cta: int
     warp: int

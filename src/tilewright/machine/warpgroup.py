@@ -100,6 +100,15 @@ class WarpMatrixState:
         self.fresh_fence = False
         self.reads: set[int] = set()  # of these operations' registers, since the last fence
         self.waiters: list[tuple[Warp, Strand]] = []
+        self.keeps: list[int] = []  # of each waiter, how many groups may be left
+
+    def older_than(self, keep: int) -> list[Operation]:
+        """The operations of all groups but the newest `keep`."""
+        return [operation for group in self.groups[: max(len(self.groups) - keep, 0)] for operation in group]
+
+    def may_go_on(self) -> bool:
+        """Would one that waits for groups find them done? Asked of each anew, since groups come and go."""
+        return any(all(each.result is not None for each in self.older_than(keep)) for keep in self.keeps)
 
     def operation_of(self, slot: int) -> int:
         """The number of the latest operation in flight that holds a register."""
@@ -170,8 +179,10 @@ class Warpgroup:
         if self.queue:
             cluster.pending.append(self._execute_next)
         for warp in self.warps:
-            if warp.wgmma.waiters:
-                cluster.wake(warp.wgmma.waiters)
+            state: WarpMatrixState = warp.wgmma
+            if state.waiters and state.may_go_on():
+                state.keeps.clear()
+                cluster.wake(state.waiters)
 
     def _execute(self, operation: Operation) -> None:
         text = operation.instruction

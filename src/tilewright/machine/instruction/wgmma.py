@@ -93,14 +93,14 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     def act(warp: Warp, _mask: int) -> Signal | None:
         _group(warp, instruction)
         state: WarpMatrixState = warp.wgmma
-        leaving = max(len(state.groups) - keep, 0)
-        finished = [operation for group in state.groups[:leaving] for operation in group]
+        finished = state.older_than(keep)
         if any(operation.result is None for operation in finished):
             strand = warp.current
             strand.block = Block(lambda: f"waits for wgmma groups, all but {keep}", instruction.span)
             state.waiters.append((warp, strand))
+            state.keeps.append(keep)
             return Signal.BLOCK
-        del state.groups[:leaving]
+        del state.groups[: max(len(state.groups) - keep, 0)]
         _retire(warp, state, finished)
         state.fresh_fence = False
         observe = warp.cta.cluster.observe
