@@ -46,7 +46,17 @@ PTX = "compiled.ptx"
         (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--dtype", "a=bf16,b=f16"), "bf16 with f16", "cast"),
         (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--tile", "100x7"), "no tile shape", "128x256"),
         (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--tile", "64"), "cannot read --tile", "128x256"),
+        (
+            ("program.py:matmul", "--shape", "M=64,N=64,K=64", "--tile", "\u00b2x\u00b2"),
+            "cannot read --tile",
+            "128x256",
+        ),
         (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--stages", "0"), "0 stages", "2 to"),
+        (("program.py:scale", *SHAPE, "--dtype", "a=bf16,a=f16"), "parameter a stands twice", "once"),
+        (("program.py:scale", *SHAPE, "--dtype", "=f16"), "cannot read '=f16' in --dtype", "a=bf16"),
+        (("program.py:scale", *SHAPE, "-o", ""), "does not end in .twb", "FILE.twb"),
+        (("p" * 300 + ".py:scale", *SHAPE), "there is no file", "check the path"),
+        (("na\udcffme.py:scale", *SHAPE), "'na\\udcffme.py' is no name that can be printed", "rename"),
     ],
 )
 def test_compile_says_what_is_wrong(
@@ -96,6 +106,19 @@ def test_files_that_are_no_bundle(folder: Path, tilewright: Tilewright) -> None:
     ):
         answer = tilewright("run", given)
         assert answer.code == 2 and message in answer.err
+
+
+def test_other_files_are_not_read_as_ptx(bundle: Path, tilewright: Tilewright) -> None:
+    for given, remedy in (("scale.twb", "--emit ptx"), ("program.py", "tilewright compile")):
+        answer = tilewright("check", given)
+        assert answer.code == 2 and f"{given} is no PTX" in answer.out and remedy in answer.out
+
+
+def test_options_of_ptx_texts_are_not_passed_over_for_bundles(bundle: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("run", "scale.twb", "--on", "cpu", "--isa", "strict")
+    assert answer.code == 2 and "--isa is for PTX texts" in answer.err
+    answer = tilewright("run", "scale.twb", "--seed", "two")
+    assert answer.code == 2 and "a seed is a whole number" in answer.err
 
 
 def test_a_bundle_for_another_gpu(bundle: Path, tilewright: Tilewright) -> None:
@@ -165,9 +188,10 @@ def test_files_that_hold_no_arrays(bundle: Path, tilewright: Tilewright) -> None
     Path("empty.npz").write_bytes(b"")
     np.save("single.npy", GOOD)
     np.save("pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
-    for name in ("cut.npz", "flipped.npz", "empty.npz", "single.npy", "pickled.npy", "missing.npz", "."):
+    for name in ("cut.npz", "flipped.npz", "empty.npz", "single.npy", "pickled.npy", "missing.npz", ".", "program.py"):
         answer = tilewright("run", "scale.twb", "--inputs", name)
         assert answer.code == 2 and answer.err.count("error:") == 1, name
+        assert name == "pickled.npy" or "pickle" not in answer.err.replace(name, ""), name
 
 
 def test_outputs_that_cannot_be_written(bundle: Path, folder: Path, tilewright: Tilewright) -> None:

@@ -54,6 +54,10 @@ def read_arrays(path: str) -> dict[str, Array]:
     """Every array in an `.npz` file, by name. Raises TilewrightError: the file is missing or damaged."""
     remedy = "give an .npz file of arrays by parameter name"
     try:
+        # NumPy takes a file without any of its marks for a pickle, and says how to load it unsafely.
+        with open(path, "rb") as file:
+            if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
+                raise TilewrightError(f"{path} is no .npz file", remedy=remedy)
         archive: object = np.load(path, allow_pickle=False)
         if not isinstance(archive, NpzFile):
             raise TilewrightError(f"{path} holds one array without a name", remedy=remedy)

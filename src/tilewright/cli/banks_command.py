@@ -179,7 +179,7 @@ def _of_bundle(arguments: argparse.Namespace) -> tuple[BankReport, ...]:
         raise TilewrightError("a bundle has its launches in it, and runs on zeros", remedy="give the bundle alone")
     bundle = load_bundle(arguments.kernel)
     require_machine_target(bundle)
-    with Progress(wanted=arguments.format == "text", after_seconds=2.0) as progress:
+    with Progress(wanted=arguments.format == "text") as progress:
         progress.step(f"running {bundle.name} on the CPU machine")
         return bank_reports_of_bundle(bundle, {}, clusters=arguments.clusters)
 
@@ -191,17 +191,17 @@ def _of_ptx(arguments: argparse.Namespace) -> BankReport:
     from tilewright.driver.launch_file import read_launch_file
 
     path = str(arguments.kernel)
+    if path == "-":
+        text, file = decode_text(sys.stdin.buffer.read(), "standard input"), "<stdin>"
+    else:
+        text, file = read_text(path), path
     if not arguments.launch:
         raise TilewrightError(
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"
         )
     launch = read_launch_file(arguments.launch)
-    if path == "-":
-        text, file = decode_text(sys.stdin.buffer.read(), "standard input"), "<stdin>"
-    else:
-        text, file = read_text(path), path
     arrays = _arrays(arguments, launch)
-    with Progress(wanted=arguments.format == "text", after_seconds=2.0) as progress:
+    with Progress(wanted=arguments.format == "text") as progress:
         progress.step(f"running {path} on the CPU machine")
         return bank_report_of_ptx(text, file, launch, arrays, clusters=arguments.clusters)
 

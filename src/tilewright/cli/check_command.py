@@ -35,6 +35,14 @@ A finding is allowed in the source by `// tilewright: allow[CODE] because REASON
 _STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 _QUIET_SECONDS = 2.0
 
+_OTHER_FILES = {
+    ".twb": "a bundle's kernels were proved when it was made; `tilewright compile --emit ptx` writes their text",
+    ".py": "`tilewright compile FILE.py:KERNEL --emit ptx` writes the text of a tile program, and proves it",
+    ".cubin": "give the PTX that it was assembled from",
+    ".cu": "compile it to PTX: nvcc -arch=sm_90a -ptx",
+}
+"""What to give instead, by suffix."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     known = "PTX, TTGIR or nvgpu MLIR files, folders of *.ptx, or - for standard input"
@@ -71,13 +79,14 @@ def _seconds(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.check_report import exit_code
-    from tilewright.cli.files import write_files
+    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check import DEFAULT_BUDGET_SECONDS, CheckOptions
+    from tilewright.driver.check import DEFAULT_BUDGET_SECONDS, CheckOptions, expand
     from tilewright.driver.isa import readings_of
     from tilewright.driver.launch_file import read_launch_file
 
     readings_of(arguments.isa)
+    require_writable((arguments.output, arguments.trace), (*expand(arguments.paths), arguments.launch))
     launch = read_launch_file(arguments.launch) if arguments.launch else None
     options = CheckOptions(
         arguments.isa,
@@ -132,6 +141,9 @@ def _check(paths: Sequence[str], launch: LaunchFile | None, options: CheckOption
         raise TilewrightError("standard input can be read once", remedy="give - once")
     files: list[FileReport] = []
     for path in expand(paths):
+        if (remedy := _OTHER_FILES.get(Path(path).suffix)) is not None and Path(path).is_file():
+            files.append(FileReport(path, error=f"{path} is no PTX, TTGIR or MLIR", remedy=remedy))
+            continue
         if path != "-":
             files.append(check_file(path, launch=launch, options=options))
             continue

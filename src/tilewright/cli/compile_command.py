@@ -14,7 +14,12 @@ from tilewright.base.error import TilewrightError
 if TYPE_CHECKING:
     from tilewright.driver.compile import Compilation
 
-STAGES = ("tile", "ac", "nvgpu", "ptx", "cubin", "plan")
+_SUFFIXES = {
+    "tile": "tile.mlir", "ac": "ac.mlir", "nvgpu": "nvgpu.mlir", "ptx": "ptx", "cubin": "cubin", "plan": "plan.json",
+}  # fmt: skip
+"""Of a stage's file beside the bundle."""
+
+STAGES = tuple(_SUFFIXES)
 
 EXAMPLES = """examples:
   tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 -o gemm.twb
@@ -54,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.files import write_files
+    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
     from tilewright.driver.compile import compile_kernel
@@ -67,10 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
     )
     dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
     kernel = load_kernel(arguments.program)
-    bundle_path = Path(arguments.output or f"{kernel.name}.twb")
+    bundle_path = Path(f"{kernel.name}.twb" if arguments.output is None else arguments.output)
     if bundle_path.suffix != ".twb":
         # Stages are named after the bundle, and nothing that is no bundle should be written over.
         raise TilewrightError(f"--output {bundle_path} does not end in .twb", remedy="name the bundle FILE.twb")
+    require_writable(
+        (bundle_path, *(bundle_path.with_suffix(f".{_SUFFIXES[stage]}") for stage in dict.fromkeys(stages)))
+    )
     if "nvgpu" in stages:
         from tilewright.driver.upstream import writable
 
@@ -120,15 +128,15 @@ def emitted(compilation: Compilation, stages: list[str]) -> dict[str, bytes]:
         assert compilation.assembly is not None
         return compilation.assembly.cubin
 
-    makers: Mapping[str, tuple[str, Callable[[], bytes]]] = {
-        "tile": ("tile.mlir", lambda: f"{compilation.tile}\n".encode()),
-        "ac": ("ac.mlir", lambda: "".join(f"{module}\n" for module in compilation.modules.values()).encode()),
-        "nvgpu": ("nvgpu.mlir", nvgpu),
-        "ptx": ("ptx", compilation.ptx.encode),
-        "cubin": ("cubin", cubin),
-        "plan": ("plan.json", lambda: (json.dumps(plan_to_json(compilation.plan), indent=2) + "\n").encode()),
+    makers: Mapping[str, Callable[[], bytes]] = {
+        "tile": lambda: f"{compilation.tile}\n".encode(),
+        "ac": lambda: "".join(f"{module}\n" for module in compilation.modules.values()).encode(),
+        "nvgpu": nvgpu,
+        "ptx": compilation.ptx.encode,
+        "cubin": cubin,
+        "plan": lambda: (json.dumps(plan_to_json(compilation.plan), indent=2) + "\n").encode(),
     }
-    return {makers[stage][0]: makers[stage][1]() for stage in stages}
+    return {_SUFFIXES[stage]: makers[stage]() for stage in stages}
 
 
 def summary(compilation: Compilation, written: list[str]) -> dict[str, object]:

@@ -20,27 +20,33 @@ EXAMPLES = """examples:
 Runs on a GPU of compute capability 9.0 where there is one, else on the CPU machine (under a minute either way).
 """
 
+_DEFAULT_REPORT = Path("out", "demo.html")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--report", default="out/demo.html", metavar="FILE.html", help="page to write (default: out/demo.html)"
+        "--report",
+        default=str(_DEFAULT_REPORT),
+        metavar="FILE.html",
+        help=f"page to write (default: {_DEFAULT_REPORT})",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.demo_page import demo_page
-    from tilewright.cli.files import write_files
+    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.demo import demonstrate
     from tilewright.report.html import render_page
 
+    path = Path(arguments.report)
+    if path == _DEFAULT_REPORT:
+        path.parent.mkdir(exist_ok=True)
+    require_writable((path,))
     begin = time.perf_counter()
     with Progress(wanted=arguments.format == "text", plain=True) as progress:
         demo = demonstrate(progress.step, progress.share)
     seconds = time.perf_counter() - begin
-    path = Path(arguments.report)
-    if path == Path("out/demo.html"):
-        path.parent.mkdir(exist_ok=True)
     (written,) = write_files({path: render_page(demo_page(demo, seconds)).encode()})
     if arguments.format == "json":
         print(json.dumps({**demo_to_json(demo), "seconds": seconds, "report": written}, indent=2))

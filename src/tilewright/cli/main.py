@@ -2,20 +2,21 @@
 
 Exit codes: 0 done; 1 something was refuted or did not match; 2 the input or the environment is at fault, with one
 message that names the place and the remedy; 3 undecided. With `--format json` such a message is a JSON object too.
-What is needed to parse arguments is light; what a command needs is imported when it runs.
+A reader of the output that goes away changes none of them (see `streams`). What is needed to parse arguments is light;
+what a command needs is imported when it runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from tilewright import __version__
 from tilewright.base.error import TilewrightError, Undecided
+from tilewright.cli.streams import OutputLost, lasting_streams
 
 COMMANDS = {
     "check": "prove or refute the asynchronous protocol of PTX kernels",
@@ -60,6 +61,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
+    with lasting_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         parsed = build_parser().parse_args(arguments)
     except SystemExit as ending:  # argparse has said what it had to say
@@ -69,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except TilewrightError as error:
-        if parsed.format == "json":
+        if parsed.format == "json" and not isinstance(error, OutputLost):
             print(json.dumps(error_to_json(error), indent=2))
         else:
             print(error_text(error), file=sys.stderr)
@@ -80,10 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("tilewright: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of our output went away; keep the interpreter from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def error_text(error: TilewrightError) -> str:

@@ -35,19 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _launches(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 1000:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= 1000):
         raise argparse.ArgumentTypeError("between 1 and 1000 launches")
-    return number
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.files import write_files
+    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.run_command import load_bundle
     from tilewright.driver.profile import profile_report, run_ncu
     from tilewright.driver.profile_runner import require_gpu
 
     bundle = load_bundle(arguments.bundle)
+    require_writable((arguments.keep, arguments.output), (arguments.bundle, arguments.table))
     if arguments.table:
         if arguments.keep:
             raise TilewrightError("--from reads a table, so there is none to --keep", remedy="give one of the two")

@@ -47,7 +47,7 @@ def _seconds(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.files import write_files
+    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check import decode_text, read_text
     from tilewright.driver.isa import readings_of
@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.driver.reduce import reduce_finding
 
     readings_of(arguments.isa)
+    require_writable((arguments.output,), (arguments.path, arguments.launch))
     launch = read_launch_file(arguments.launch) if arguments.launch else None
     from_input = arguments.path == "-"
     text = decode_text(sys.stdin.buffer.read(), "standard input") if from_input else read_text(arguments.path)

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright import __version__
+    from tilewright.cli.progress import Progress
     from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
     from tilewright.driver.roofline import kernel_roofline
     from tilewright.report.roofline import roofline_lines, roofline_page, roofline_to_json
@@ -41,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = Wanted(parse_tile(arguments.tile), arguments.stages)
     kernel = load_kernel(arguments.program)
     dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
-    report = kernel_roofline(kernel, facts, dims, dtype, wanted)
+    with Progress(wanted=arguments.format == "text") as progress:
+        progress.step(f"predicting the tiles of {kernel.name}")
+        report = kernel_roofline(kernel, facts, dims, dtype, wanted)
     match arguments.format:
         case "json":
             print(json.dumps(roofline_to_json(report), indent=2))

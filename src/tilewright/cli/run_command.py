@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outputs", metavar="OUT.npz", help="write the outputs here (of PTX every buffer)")
     parser.add_argument("--on", choices=("auto", "gpu", "cpu"), default="auto", help="where (default: a GPU if any)")
     parser.add_argument(
-        "--isa", default="tolerant", metavar="READING", help="how PTX is judged, as in `tilewright check`"
+        "--isa", metavar="READING", help="how PTX is judged, as in `tilewright check` (default: tolerant)"
     )
     parser.add_argument(
         "--seed", type=_seed, default=0, metavar="N", help="of the random inputs and of the CPU machine's engines"
@@ -55,10 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _seed(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError("a seed is 0 or more")
-    return number
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError("a seed is a whole number, 0 or more")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,13 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
         return run_ptx(arguments)
     if arguments.launch:
         raise TilewrightError("--launch is for PTX texts; a bundle has its launches in it", remedy="leave it out")
+    if arguments.isa is not None:
+        raise TilewrightError("--isa is for PTX texts; a bundle is proved, and not judged again", remedy="leave it out")
     from tilewright.cli.arrays import npz_bytes, random_inputs, read_inputs
-    from tilewright.cli.files import write_files
+    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.place import gpu_runs
     from tilewright.driver.run import CompiledKernel, run_on_machine
 
     bundle = load_bundle(arguments.bundle)
+    require_writable((arguments.outputs,), (arguments.bundle, arguments.inputs))
     wanted = [buffer for buffer in bundle.plan.buffers if buffer.role == "input"]
     inputs = read_inputs(arguments.inputs, wanted) if arguments.inputs else random_inputs(wanted, arguments.seed)
     on_gpu = arguments.on == "gpu" or (arguments.on == "auto" and gpu_runs(bundle.target))

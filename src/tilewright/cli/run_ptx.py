@@ -22,7 +22,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from tilewright.cli.arrays import read_arrays
-    from tilewright.cli.files import write_files
+    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check import decode_text, read_text
     from tilewright.driver.isa import readings_of
@@ -34,6 +34,8 @@ def run_ptx(arguments: argparse.Namespace) -> int:
         raise TilewrightError(
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"
         )
+    readings = readings_of(arguments.isa or "tolerant")
+    require_writable((arguments.outputs,), (path, arguments.launch, arguments.inputs))
     launch = read_launch_file(arguments.launch)
     if path == "-":
         text, file = decode_text(sys.stdin.buffer.read(), "standard input"), "<stdin>"
@@ -53,7 +55,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
                 file,
                 launch,
                 arrays,
-                readings=readings_of(arguments.isa),
+                readings=readings,
                 seed=arguments.seed,
                 progress=progress.share,
             )

@@ -62,11 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.driver.schedule_picture import schedule_chart
+    from tilewright.cli.progress import Progress
+    from tilewright.driver.schedule_picture import MOST_TURNS, schedule_chart
     from tilewright.driver.schedule_proof import prove_schedule
 
-    graph, schedule = _scheduled(arguments)
-    proof = prove_schedule(graph, schedule)
+    if not 1 <= arguments.turns <= MOST_TURNS:
+        raise TilewrightError(f"{arguments.turns} turns cannot be drawn", remedy=f"draw 1 to {MOST_TURNS}")
+    with Progress(wanted=arguments.format == "text") as progress:
+        progress.step(f"scheduling {arguments.program}")
+        graph, schedule, remarks = _scheduled(arguments)
+        proof = prove_schedule(graph, schedule)
     chart = schedule_chart(graph, schedule, arguments.turns)
     match arguments.format:
         case "json":
@@ -85,6 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
             from tilewright.ir.task_graph import graph_text
             from tilewright.report.schedule_figure import chart_text
 
+            for remark in remarks:
+                say(remark)
             if arguments.graph:
                 say(graph_text(graph))
             first, *rest = schedule_text(graph, schedule).splitlines()
@@ -114,7 +121,8 @@ def _document(graph: TaskGraph, schedule: Schedule, proof: Proven) -> dict[str, 
     }
 
 
-def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule]:
+def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule, list[str]]:
+    """The graph, its schedule, and what is to be said first."""
     from tilewright.cli.source import load_kernel_or
     from tilewright.ir.loop_body import LoopBody
     from tilewright.targets import target as target_named
@@ -132,7 +140,7 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule]:
                 raise TilewrightError(
                     f"--{option.replace('_', '-')} with a loop body", remedy="its extents stand in it"
                 )
-        return schedule_body(named, facts, method, arguments.assignment, helpers=arguments.helpers)
+        return *schedule_body(named, facts, method, arguments.assignment, helpers=arguments.helpers), []
     from tilewright.cli.source import parse_dtypes, parse_shape, parse_tile
     from tilewright.driver.schedule_loop import decided_schedule, decided_tiles
     from tilewright.synth.wanted import Wanted
@@ -147,11 +155,7 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule]:
     )
     dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
     if arguments.epilogue_cycles is None:
-        return decided_schedule(named, facts, dims, dtype, wanted)
-    best, *others = decided_tiles(named, facts, dims, dtype, wanted, arguments.epilogue_cycles)
-    if arguments.format == "text":
-        from tilewright.cli.terminal import say
-
-        for each in (best, *others):
-            say(f"{each.assignment}: {each.cycles_of_a_tile:.0f} cycles a tile")
-    return best.graph, best.schedule
+        return *decided_schedule(named, facts, dims, dtype, wanted), []
+    tiles = decided_tiles(named, facts, dims, dtype, wanted, arguments.epilogue_cycles)
+    remarks = [f"{each.assignment}: {each.cycles_of_a_tile:.0f} cycles a tile" for each in tiles]
+    return tiles[0].graph, tiles[0].schedule, remarks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import sys
 import traceback
 from dataclasses import replace
@@ -40,7 +41,10 @@ def load_kernel_or(reference: str, other: type[_Named]) -> Kernel | _Named:
     if not colon or not file or not name:
         raise TilewrightError(f"{reference!r} names no kernel", remedy="write FILE.py:KERNEL")
     path = Path(file)
-    if not path.is_file():
+    if not file.isprintable():
+        # The program's text keeps the name of its file, as UTF-8.
+        raise TilewrightError(f"{file!r} is no name that can be printed", remedy="rename the file")
+    if not os.path.isfile(file):
         raise TilewrightError(f"there is no file {file}", remedy="check the path before the colon")
     specification = importlib.util.spec_from_file_location(f"tilewright_program_{path.stem}", path)
     if specification is None or specification.loader is None:
@@ -126,8 +130,10 @@ def parse_dtypes(text: str) -> str | dict[str, str]:
     result: dict[str, str] = {}
     for part in text.split(","):
         name, equals, dtype = part.partition("=")
-        if not equals:
+        if not equals or not name.strip():
             raise TilewrightError(f"cannot read {part!r} in --dtype", remedy="write bf16, or a=bf16,c=f32")
+        if name.strip() in result:
+            raise TilewrightError(f"parameter {name.strip()} stands twice in --dtype", remedy="give each one once")
         result[name.strip()] = dtype.strip()
     return result
 
@@ -137,6 +143,7 @@ def parse_tile(text: str) -> tuple[int, int] | None:
     if not text:
         return None
     rows, cross, columns = text.partition("x")
-    if not cross or not rows.isdigit() or not columns.isdigit():
+    # `isdigit` alone holds of superscripts, which `int` does not read.
+    if not cross or not text.isascii() or not rows.isdigit() or not columns.isdigit():
         raise TilewrightError(f"cannot read --tile {text!r}", remedy="write it as 128x256")
     return int(rows), int(columns)
