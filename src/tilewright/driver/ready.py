@@ -21,6 +21,8 @@ from tilewright.targets import target as target_named
 DEFAULT_TARGET = "sm_90a"
 """What is compiled for where the caller names nothing."""
 
+_EXAMPLES = {"tile": (128, 256), "cluster": (2, 1)}
+
 _memory: dict[str, CompiledKernel] = {}
 
 
@@ -41,9 +43,26 @@ def compile(  # the verb's name, as users write it: tw.compile
 
     dtype: one for all parameters, or by parameter name; strides: in elements, for parameters that are not row-major;
     tile, stages, cluster: fix a decision instead of leaving it to the synthesiser; cached: use and fill the cache on
-    disk. Raises TilewrightError at the author's line.
+    disk. Raises TilewrightError at the author's line, and for arguments of other types.
     """
+    _require_types(kernel, target, stages, {"tile": tile, "cluster": cluster})
     return compile_for(kernel, dims, target, dtype, strides, Wanted(tile, stages, cluster), cached, progress)
+
+
+def _require_types(kernel: object, target: object, stages: object, pairs: Mapping[str, object]) -> None:
+    """What annotations say, of arguments that a caller at the prompt may mistake."""
+    if not isinstance(kernel, Kernel):
+        raise TilewrightError(f"{type(kernel).__name__} is no kernel", remedy="declare it with @tw.kernel")
+    if not isinstance(target, str):
+        raise TilewrightError(f"target is {target!r}", remedy=f"name one, such as {DEFAULT_TARGET!r}")
+    if stages is not None and type(stages) is not int:
+        raise TilewrightError(f"stages is {stages!r}", remedy="give a whole number, such as 4")
+    for name, pair in pairs.items():
+        entries: tuple[object, ...] = cast("tuple[object, ...]", pair) if isinstance(pair, tuple) else ()
+        if pair is not None and (len(entries) != 2 or any(type(entry) is not int for entry in entries)):
+            raise TilewrightError(
+                f"{name} is {pair!r}", remedy=f"give two whole numbers, as in {name}={_EXAMPLES[name]}"
+            )
 
 
 def compile_for(

@@ -9,7 +9,7 @@ Checked by: tests/end_to_end/test_gemm.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -36,8 +36,10 @@ class CompiledKernel:
     def __call__(self, *inputs: object, out: object = None, on: Place = "auto", seed: int = 0) -> Any:
         """Run. on: "auto" runs GPU arrays on their GPU and CPU arrays on the CPU machine; "gpu" copies CPU arrays to
         GPU 0 and back. seed: order of the CPU machine's engines. Raises TilewrightError for arrays that do not fit the
-        program.
+        program, and for an `out` that cannot be written to.
         """
+        if on not in get_args(Place):
+            raise TilewrightError(f"nothing runs on {on!r}", remedy=f"choose from {', '.join(get_args(Place))}")
         if on == "gpu" or (on == "auto" and any(_is_on_gpu(array) for array in inputs)):
             return self.program(*inputs, out=out)
         return run_on_machine(self.bundle, inputs, out=out, seed=seed)
@@ -74,6 +76,12 @@ def run_on_machine(
     targets: tuple[object, ...] = ()
     if out is not None:
         targets = cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
+        if len(targets) != len(outputs):
+            names = ", ".join(buffer.name for buffer in outputs)
+            raise TilewrightError(f"out has {len(targets)} arrays for {len(outputs)}", remedy=f"give {names}")
+        for target, buffer in zip(targets, outputs, strict=True):
+            if not view_array(target, name=buffer.name).numpy().flags.writeable:
+                raise TilewrightError(f"{buffer.name} is read-only", remedy="pass an array that may be written to")
     for number, buffer in enumerate(outputs):
         # What a program leaves out of an array that it is given stays as it was.
         arrays[buffer.name] = (

@@ -386,14 +386,17 @@ def minimum(left: Expression | float, right: Expression | float) -> Tile:
 
 
 def abs(tile: Expression) -> Tile:
+    """The absolute value, elementwise."""
     return _tracer("tw.abs").unary(Function.ABS, tile)
 
 
 def exp(tile: Expression) -> Tile:
+    """e to the power x, elementwise."""
     return _tracer("tw.exp").unary(Function.EXP, tile)
 
 
 def tanh(tile: Expression) -> Tile:
+    """The hyperbolic tangent, elementwise; on a GPU tanh.approx, good to 2^-11."""
     return _tracer("tw.tanh").unary(Function.TANH, tile)
 
 
@@ -418,4 +421,5 @@ def silu(tile: Expression) -> Tile:
 
 
 def sqrt(tile: Expression) -> Tile:
+    """The square root, elementwise; NaN of what is negative."""
     return _tracer("tw.sqrt").unary(Function.SQRT, tile)
