@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.base.diagnostic import Level
+from tilewright.base.span import Span
 from tilewright.contract.byte_ranges import union, without
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.operation_batches import add_to_batch, agent_of, batch_of
@@ -19,7 +20,17 @@ from tilewright.contract.race import describe_race
 from tilewright.contract.run_state import ClusterState, IssueView, OperationState, WarpgroupState, is_ordered, name_of
 from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
 from tilewright.contract.vector_clock import VectorClock
-from tilewright.machine.event import Ranges, RegisterHazard, WarpActor, WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
+from tilewright.machine.event import (
+    Ranges,
+    RegisterHazard,
+    TensorCoreActor,
+    WarpActor,
+    WgmmaCommit,
+    WgmmaFence,
+    WgmmaIssue,
+    WgmmaRow,
+    WgmmaWait,
+)
 
 WARPGROUP_WARPS = 4
 
@@ -41,6 +52,28 @@ def fence(state: LaunchState, event: WgmmaFence) -> None:
 def issue(state: LaunchState, event: WgmmaIssue) -> None:
     """wgmma.mma_async, by one of its four warps."""
     actor = event.actor
+    cluster, view = _view(state, actor, 1)
+    group, place = _warpgroup(cluster, actor), actor.warp % WARPGROUP_WARPS
+    operation = _operation(state, cluster, group, actor, event.operation, event.span)
+    _take_view(state, operation, actor, place, view, event.own_rows)
+    if len(operation.issuers) == WARPGROUP_WARPS:
+        _begin(state, cluster, group, operation, event)
+
+
+def issue_row(state: LaunchState, event: WgmmaRow) -> None:
+    """Several of them, one right after the other: as `issue` of each."""
+    actor = event.actor
+    cluster, view = _view(state, actor, len(event.forms))
+    group, place = _warpgroup(cluster, actor), actor.warp % WARPGROUP_WARPS
+    for number, form in enumerate(event.forms):
+        operation = _operation(state, cluster, group, actor, event.operations[number], form.span)
+        _take_view(state, operation, actor, place, view, form.own_rows)
+        if len(operation.issuers) == WARPGROUP_WARPS:
+            _begin(state, cluster, group, operation, event.issue(number))
+
+
+def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterState, IssueView]:
+    """What a warp knows that issues `count` wgmmas next, each an event of its own."""
     cluster = state.cluster_of(actor.cta)
     warp = cluster.warps.get(actor) or cluster.warp(actor)
     view = warp.view
@@ -48,33 +81,49 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
         warp.tick()
         view = warp.view = IssueView(warp.clock.copy(), warp.order.copy(), warp.epoch)
         state.roles.note(actor, "wgmma")
-    else:
-        # Right after another one: it knows what that one knew.
-        warp.epoch = view.epoch = warp.epoch + 1
+        count -= 1
+    # Right after another one: it knows what that one knew.
+    warp.epoch = view.epoch = warp.epoch + count
+    return cluster, view
+
+
+def _operation(
+    state: LaunchState, cluster: ClusterState, group: WarpgroupState, actor: WarpActor, operation: TensorCoreActor,
+    span: Span,
+) -> OperationState:  # fmt: skip
+    """The operation that a warp issues, which begins with the first of its four warps."""
+    warp = cluster.warps[actor]
     if not warp.wgmma_fenced:
         state.findings.report(
             "WG101",
             f"{name_of(warp.actor)} issues a wgmma without a wgmma.fence before it",
-            event.span,
+            span,
             None,
             (
                 f"{name_of(warp.actor)} sets the registers of a wgmma",
-                f"it issues the wgmma ({event.span}); nothing orders its register accesses before it",
+                f"it issues the wgmma ({span}); nothing orders its register accesses before it",
             ),
         )
-    number = event.operation.operation
-    operation = state.operations.get(number)
-    group = _warpgroup(cluster, actor)
-    if operation is None:
-        operation = state.operations[number] = OperationState(event.operation, warp, Completion(), event.span)
-        group.operations.append(operation)
-    operation.issuers.add(warp.actor)
-    operation.views[actor.warp % WARPGROUP_WARPS] = view
-    if event.own_rows and state.readings.wgmma_own_rows is not Level.ERROR:
-        operation.own_rows[actor.warp % WARPGROUP_WARPS] = event.own_rows
-    if len(operation.issuers) < WARPGROUP_WARPS:
-        return
-    # The tensor core may start once all four warps have issued; it knows what all of them know.
+    found = state.operations.get(operation.operation)
+    if found is None:
+        found = state.operations[operation.operation] = OperationState(operation, warp, Completion(), span)
+        group.operations.append(found)
+    return found
+
+
+def _take_view(
+    state: LaunchState, operation: OperationState, actor: WarpActor, place: int, view: IssueView, own_rows: Ranges
+) -> None:
+    operation.issuers.add(actor)
+    operation.views[place] = view
+    if own_rows and state.readings.wgmma_own_rows is not Level.ERROR:
+        operation.own_rows[place] = own_rows
+
+
+def _begin(
+    state: LaunchState, cluster: ClusterState, group: WarpgroupState, operation: OperationState, event: WgmmaIssue
+) -> None:
+    """All four warps have issued it, so that the tensor core may start; it knows what all of them know."""
     batch = batch_of(cluster, group, operation)
     rows = union(list(operation.own_rows.values())) if operation.own_rows else ()
     if not rows:
@@ -185,6 +234,7 @@ def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
 HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
     WgmmaFence: fence,
     WgmmaIssue: issue,
+    WgmmaRow: issue_row,
     WgmmaCommit: commit,
     WgmmaWait: wait,
     RegisterHazard: register_hazard,

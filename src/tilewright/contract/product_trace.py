@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright.base.span import Span
 from tilewright.contract.operand_elements import KnownDistances, LoadedBoxes, MatrixPart, NoMatrix
-from tilewright.machine.event import Access, BoxPlace, CopyIssue, Ranges, WarpActor, WgmmaIssue
+from tilewright.machine.event import Access, BoxPlace, CopyIssue, Ranges, WarpActor, WgmmaForm, WgmmaIssue, WgmmaRow
 
 _WARPGROUP_WARPS = 4
 
@@ -48,10 +48,12 @@ class Write:
 
 @dataclass(slots=True)
 class GroupSteps:
-    """One warpgroup of one launch. products: in the order of issue; writes: of its warps, by how many products the warp
+    """One warpgroup of one launch. products: in the order of issue; taken: of each, whether one of its warps has read
+    what the accumulator holds since the product before it there; writes: of its warps, by how many products the warp
     had issued; issued: how many each warp has."""
 
     products: list[Product] = field(default_factory=list[Product])
+    taken: list[bool] = field(default_factory=list[bool])
     writes: dict[int, list[Write]] = field(default_factory=dict[int, list[Write]])
     issued: list[int] = field(default_factory=lambda: [0] * _WARPGROUP_WARPS)
 
@@ -74,7 +76,7 @@ class ProductTrace:
     @property
     def handlers(self) -> dict[type, Callable[[Any], None]]:
         """Who takes which kind of event."""
-        return {CopyIssue: self._copy, WgmmaIssue: self._multiply, Access: self._access}
+        return {CopyIssue: self._copy, WgmmaIssue: self._multiply, WgmmaRow: self._multiply_row, Access: self._access}
 
     def _boxes_of(self, cta: int) -> LoadedBoxes:
         found = self._loaded.get(cta)
@@ -95,15 +97,29 @@ class ProductTrace:
 
     def _multiply(self, event: WgmmaIssue) -> None:
         actor = event.actor
+        self._issued(self._group_of(actor), actor, event, event.taken)
+
+    def _multiply_row(self, event: WgmmaRow) -> None:
+        actor = event.actor
+        group = self._group_of(actor)
+        for form, taken in zip(event.forms, event.taken, strict=True):
+            self._issued(group, actor, form, taken)
+
+    def _group_of(self, actor: WarpActor) -> GroupSteps:
         key = self.launch, actor.cta, actor.warp // _WARPGROUP_WARPS
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = GroupSteps()
+        return group
+
+    def _issued(self, group: GroupSteps, actor: WarpActor, event: WgmmaIssue | WgmmaForm, taken: bool) -> None:
         # The four warps issue the same operations (the machine refuses others), some of them later.
         number = group.issued[actor.warp % _WARPGROUP_WARPS]
         group.issued[actor.warp % _WARPGROUP_WARPS] = number + 1
         if number < len(group.products):
+            group.taken[number] |= taken
             return
+        group.taken.append(taken)
         boxes = self._boxes_of(actor.cta)
         left, right = event.matrices or (None, None)
         group.products.append(

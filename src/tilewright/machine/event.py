@@ -282,7 +282,8 @@ class WgmmaIssue:
     """One wgmma.mma_async, issued by one of its four warps: there are four events for each operation. accumulator: the
     register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand
     registers, if any; own_rows: those bytes of A, if in shared memory, whose rows are this warp's 16 of the 64.
-    matrices: A, None where it is in registers, and B; accumulates: it adds to what the accumulator holds."""
+    matrices: A, None where it is in registers, and B; accumulates: it adds to what the accumulator holds; taken: the
+    warp has read a register of that since the last wgmma on it."""
 
     actor: WarpActor
     operation: TensorCoreActor
@@ -293,6 +294,40 @@ class WgmmaIssue:
     own_rows: Ranges = ()
     matrices: tuple[SharedMatrix | None, SharedMatrix] | None = None
     accumulates: bool = True
+    taken: bool = False
+
+
+@value
+class WgmmaForm:
+    """What all runs of one wgmma.mma_async on certain operands, by warps at one place of their warpgroups, have in
+    common: the fields of `WgmmaIssue`."""
+
+    accumulator: tuple[str, ...]
+    a_registers: tuple[str, ...]
+    shared: Ranges
+    span: Span
+    own_rows: Ranges = ()
+    matrices: tuple[SharedMatrix | None, SharedMatrix] | None = None
+    accumulates: bool = True
+
+
+@value
+class WgmmaRow:
+    """wgmmas that one warp issues, one right after the other: stands for a `WgmmaIssue` of each, in order. There are
+    none but in runs whose events may be joined (`DroppedValues.joins`). taken: of each, as there."""
+
+    actor: WarpActor
+    operations: tuple[TensorCoreActor, ...]
+    forms: tuple[WgmmaForm, ...]
+    taken: tuple[bool, ...]
+
+    def issue(self, number: int) -> WgmmaIssue:
+        """One of them by itself."""
+        form = self.forms[number]
+        return WgmmaIssue(
+            self.actor, self.operations[number], form.accumulator, form.a_registers, form.shared, form.span,
+            form.own_rows, form.matrices, form.accumulates, self.taken[number],
+        )  # fmt: skip
 
 
 @value
@@ -646,6 +681,7 @@ Event = (
     | BulkWait
     | WgmmaFence
     | WgmmaIssue
+    | WgmmaRow
     | WgmmaCommit
     | WgmmaWait
     | RegisterHazard

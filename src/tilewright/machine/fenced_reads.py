@@ -12,7 +12,7 @@ register access and any wgmma.mma_async that accesses the same registers). Check
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.frontends.ptx.ast import Instruction, Kernel
 from tilewright.machine.decoder import Decoder
@@ -58,15 +58,20 @@ def with_reads_seen(decoder: Decoder, steps: Sequence[Step], positions: Sequence
     found: list[Step] = []
     for step, position in zip(steps, positions, strict=True):
         slots = step.reads & registers if position < len(unfenced) and unfenced[position] else frozenset[int]()
-        found.append(_seen(step, slots) if slots else step)
+        found.append(noting(step, _noted(slots)) if slots else step)
     return found
 
 
-def _seen(step: Step, slots: frozenset[int]) -> Step:
+def _noted(slots: frozenset[int]) -> Callable[[Registers], None]:
     def touch(r: Registers) -> None:
         warp: Warp = r[0]
         warp.wgmma.reads.update(slots)
 
+    return touch
+
+
+def noting(step: Step, touch: Callable[[Registers], None]) -> Step:
+    """The step, before which `touch` is called wherever it runs in some lane."""
     body = step.body
     if isinstance(body, Control):
         act = body.act

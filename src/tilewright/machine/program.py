@@ -21,7 +21,9 @@ from tilewright.machine.polls import is_strong_load
 from tilewright.machine.remembered_runs import RememberedRuns
 from tilewright.machine.slice_operands import kind_of
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
+from tilewright.machine.taken_sums import with_sums_taken
 from tilewright.machine.value_slice import drop_values
+from tilewright.machine.wgmma_rows import join_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +75,10 @@ def decode(decoder: Decoder) -> Program:
             computes = [kind_of(each) == "compute" and isinstance(step.body, Plain)
                         for each, step in zip(instructions, steps, strict=True)]  # fmt: skip
             steps = join_stretches(steps, computes, [each if each and each.joinable else None for each in moves])
-    steps = with_reads_seen(decoder, steps, range(len(steps)))
+    steps = with_sums_taken(decoder, with_reads_seen(decoder, steps, range(len(steps))))
     remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)
+    if remembered is not None and decoder.dropped is not None and decoder.dropped.joins:
+        steps = join_rows(steps, remembered, frozenset(decoder.wgmma_registers))
     steps.append(end_of(kernel))
     return replace(assemble(decoder, steps), remembered=remembered)
 

@@ -19,7 +19,7 @@ Checked by: tests/machine/test_remembered_runs.py, which compares events and reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, cast
@@ -98,11 +98,11 @@ class _Arithmetic:
 
 class RememberedRuns:
     """The stretches of a decoded kernel that are remembered, and what they wrote. stretches: by the places between
-    which plain steps are to be run (`between`)."""
+    which plain steps are to be run (`between`); entered: places at which a label stands."""
 
     def __init__(self, decoder: Decoder, steps: Sequence[Step], instructions: Sequence[Instruction]) -> None:
         self._arithmetic = [_arithmetic(decoder, step, each) for step, each in zip(steps, instructions, strict=False)]
-        self._entered = frozenset(decoder.labels.values())
+        self.entered = frozenset(decoder.labels.values())
         self._readers: dict[int, list[int]] = {}
         for place, step in enumerate(steps):
             for slot in (*step.reads, step.guard):
@@ -120,7 +120,7 @@ class RememberedRuns:
         if not stretch.arithmetic:
             return None
         reads = stretch.full if mask == FULL else stretch.masked
-        return stretch.tables.setdefault(mask, Table(reads, _look(reads)))
+        return stretch.tables.setdefault(mask, Table(reads, look_at(reads)))
 
     def seen(self, stretch: Stretch, table: Table, r: Registers) -> tuple[int, ...]:
         """What a stretch is about to read, as its table names it. The registers then hold the same, as vectors of
@@ -128,23 +128,17 @@ class RememberedRuns:
         if len(table.known) >= _LOOKED_UP_MOST > table.hits:
             stretch.arithmetic = False
             stretch.tables.clear()
-        one = self._vectors.one
-        for slot in table.reads:
-            r[slot] = one(r[slot])
-        return tuple(map(id, table.look(r)))
+        return self.unified(table.reads, table.look, r)
 
     def learn(self, stretch: Stretch, table: Table, seen: tuple[int, ...], r: Registers) -> None:
         """The stretch has been run, step by step, on what `seen` names."""
-        one = self._vectors.one
-        found = table.known[seen] = tuple((slot, one(r[slot])) for slot in stretch.writes)
-        for slot, value in found:
-            r[slot] = value
+        table.known[seen] = self.written(stretch.writes, r)
 
     def _cut(self, begin: int, end: int) -> Iterator[Stretch]:
         first = begin
         while first < end:
             last, other = first + 1, self._arithmetic[first] is None
-            while last < end and last not in self._entered and (self._arithmetic[last] is None) == other:
+            while last < end and last not in self.entered and (self._arithmetic[last] is None) == other:
                 last += 1
             yield self._stretch(first, last, [each for each in self._arithmetic[first:last] if each is not None])
             first = last
@@ -152,6 +146,14 @@ class RememberedRuns:
     def _stretch(self, begin: int, end: int, steps: Sequence[_Arithmetic]) -> Stretch:
         if len(steps) < _STEPS_LEAST:
             return Stretch(begin, end)
+        reads, writes, written = self._flow(begin, end, steps)
+        # Lanes that do not run keep what they held.
+        masked = tuple(dict.fromkeys((*reads, *writes)))
+        return Stretch(begin, end, True, tuple(writes), frozenset((*reads, *written)), tuple(reads), masked)
+
+    def _flow(self, begin: int, end: int, steps: Iterable[_Arithmetic]) -> tuple[list[int], list[int], list[int]]:
+        """What the steps between two places read that they have not written, what they write that matters later, and
+        all that they write."""
         reads: dict[int, None] = {}
         written: dict[int, None] = {}
         for step in steps:
@@ -160,15 +162,42 @@ class RememberedRuns:
             written.update(dict.fromkeys(step.writes))
         # What nobody reads but these steps, after they have written it, need not be there when they have not been run.
         writes = [slot for slot in written if slot in reads or self._is_read_outside(slot, begin, end)]
-        # Lanes that do not run keep what they held.
-        masked = tuple(dict.fromkeys((*reads, *writes)))
-        return Stretch(begin, end, True, tuple(writes), frozenset((*reads, *written)), tuple(reads), masked)
+        return list(reads), writes, list(written)
+
+    def is_arithmetic(self, place: int) -> bool:
+        """Does the step only compute registers?"""
+        return self._arithmetic[place] is not None
+
+    def reads_and_writes(self, begin: int, end: int, steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What steps that only compute, and others that write no register, read and write, run by all lanes."""
+        others = (_Arithmetic(tuple(sorted(each.reads)), (), False) for each in steps[begin:end])
+        pairs = zip(self._arithmetic[begin:end], others, strict=True)
+        reads, writes, _ = self._flow(begin, end, [known or other for known, other in pairs])
+        return tuple(reads), tuple(writes)
+
+    def unified(
+        self, reads: tuple[int, ...], look: Callable[[Registers], tuple[Any, ...]], r: Registers
+    ) -> tuple[int, ...]:
+        """Names what registers hold, which then is one vector for each content."""
+        one = self._vectors.one
+        for slot in reads:
+            r[slot] = one(r[slot])
+        return tuple(map(id, look(r)))
+
+    def written(self, writes: Sequence[int], r: Registers) -> Writes:
+        """What registers hold after they were written, which then is one vector for each content."""
+        one = self._vectors.one
+        found = tuple((slot, one(r[slot])) for slot in writes)
+        for slot, value in found:
+            r[slot] = value
+        return found
 
     def _is_read_outside(self, slot: int, begin: int, end: int) -> bool:
         return any(not begin <= place < end for place in self._readers.get(slot, ()))
 
 
-def _look(reads: tuple[int, ...]) -> Callable[[Registers], tuple[Any, ...]]:
+def look_at(reads: tuple[int, ...]) -> Callable[[Registers], tuple[Any, ...]]:
+    """What the registers of `reads` hold."""
     if not reads:
         return lambda _r: ()
     # An itemgetter of one place gives no tuple.

@@ -15,6 +15,7 @@ Checked by: tests/machine/test_wgmma.py.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -25,11 +26,12 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine import tensor_core
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, Ranges, SharedMatrix, TensorCoreActor
+from tilewright.machine.event import Access, Ranges, SharedMatrix, TensorCoreActor, WgmmaForm
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.fragment import accumulator_coordinates, operand_coordinates
 from tilewright.machine.lanes import Registers
 from tilewright.machine.state import Cta, Strand, Warp
+from tilewright.machine.step import Control
 
 WARPS = 4
 NO_RESULT: npt.NDArray[Any] = np.zeros((0, 0), np.float32)
@@ -87,6 +89,17 @@ class Operation:
     result: npt.NDArray[Any] | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Issuing(Control):
+    """The step of a wgmma. operands: whether it adds to its accumulator, and its descriptors, in a warp; enter: it is
+    issued on these, and all is done but for the event; form: what is told of it, by the warp's place in its group."""
+
+    text: MatrixInstruction = field(kw_only=True)
+    operands: Callable[[Warp, int], tuple[bool, int, int]] = field(kw_only=True)
+    enter: Callable[[Warp, bool, int, int], Operation] = field(kw_only=True)
+    form: Callable[[Operation, int], WgmmaForm] = field(kw_only=True)
+
+
 class WarpMatrixState:
     """A warp's view of its warpgroup's operations."""
 
@@ -99,6 +112,7 @@ class WarpMatrixState:
         self.fenced: Registers | None = None
         self.fresh_fence = False
         self.reads: set[int] = set()  # of these operations' registers, since the last fence
+        self.taken: set[int] = set()  # accumulators' registers that were read since the last operation on them
         self.waiters: list[tuple[Warp, Strand]] = []
         self.keeps: list[int] = []  # of each waiter, how many groups may be left
 
@@ -109,6 +123,13 @@ class WarpMatrixState:
     def may_go_on(self) -> bool:
         """Would one that waits for groups find them done? Asked of each anew, since groups come and go."""
         return any(all(each.result is not None for each in self.older_than(keep)) for keep in self.keeps)
+
+    def is_taken(self, accumulator: tuple[int, ...]) -> bool:
+        """Has one of the registers been read since this was asked of them last?"""
+        if not self.taken or self.taken.isdisjoint(accumulator):
+            return False
+        self.taken.difference_update(accumulator)
+        return True
 
     def operation_of(self, slot: int) -> int:
         """The number of the latest operation in flight that holds a register."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Vector
 from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
+from tilewright.machine.event import WgmmaCommit, WgmmaFence, WgmmaForm, WgmmaIssue, WgmmaWait
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.hazard import report_register_hazard
 from tilewright.machine.instruction.barriers import uniform
@@ -20,6 +20,7 @@ from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
 from tilewright.machine.warpgroup import (
     WARPS,
+    Issuing,
     MatrixInstruction,
     Operation,
     Warpgroup,
@@ -178,9 +179,7 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
         b_descriptor = uniform(warp, b_slot, mask, "B's descriptor", instruction)
         return scale, a_descriptor, b_descriptor, (warp.r[first_slot], warp.r[b_slot], warp.r[scale_slot])
 
-    def act(warp: Warp, mask: int) -> None:
-        group = _group(warp, instruction)
-        state: WarpMatrixState = warp.wgmma
+    def known_operands(warp: Warp, mask: int) -> tuple[bool, int, int]:
         r = warp.r
         key = (id(r[first_slot]), id(r[b_slot]), id(r[scale_slot]), mask)
         known = met.get(key)
@@ -189,7 +188,12 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             if len(met) >= _MET_MOST:
                 met.clear()
             met[key] = known
-        scale, a_descriptor, b_descriptor, _ = known
+        return known[:3]
+
+    def enter(warp: Warp, scale: bool, a_descriptor: int, b_descriptor: int) -> Operation:
+        group = _group(warp, instruction)
+        state: WarpMatrixState = warp.wgmma
+        r = warp.r
         chained = state.chained(accumulator)
         vectors = None if chained is not None or not scale else [r[slot] for slot in accumulator]
         a_values = [r[slot] for slot in a_registers]
@@ -207,6 +211,19 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
         _check_registers(warp, state, text, same_shape)
         if not (chained is not None and same_shape and not a_registers):
             settle(warp)
+        return operation
+
+    def form(operation: Operation, place: int) -> WgmmaForm:
+        read = operand_bytes(operation)
+        return WgmmaForm(
+            accumulator_names, a_names, read.whole, instruction.span, read.own_rows[place], read.matrices,
+            operation.scale,
+        )  # fmt: skip
+
+    def act(warp: Warp, mask: int) -> None:
+        _group(warp, instruction)
+        scale, a_descriptor, b_descriptor = known_operands(warp, mask)
+        operation = enter(warp, scale, a_descriptor, b_descriptor)
         observe = warp.cta.cluster.observe
         if observe is not None:
             read = operand_bytes(operation)
@@ -214,11 +231,11 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             observe(
                 WgmmaIssue(
                     warp.actor, operation.actor, accumulator_names, a_names, read.whole, instruction.span, rows,
-                    read.matrices, scale,
+                    read.matrices, scale, warp.wgmma.is_taken(accumulator),
                 )
             )  # fmt: skip
 
-    return Control(act, converged=True)
+    return Issuing(act, converged=True, text=text, operands=known_operands, enter=enter, form=form)
 
 
 def _define(warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...]) -> None:

@@ -1,0 +1,144 @@
+"""Rows of wgmmas that are one step: what is told of them, and judged, is that of runs in which each is a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from tests.end_to_end.compiled_programs import emitted
+from tests.end_to_end.text_edits import Edit, drop, move, repeat, rewrite
+from tests.end_to_end.text_fuzz import mutate_text
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.verdict import Refuted
+from tilewright.contract.replay import replay
+from tilewright.contract.unwritten import unwritten_buffers
+from tilewright.frontends.ptx.reader import read
+from tilewright.machine import program
+from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
+from tilewright.machine.event import Event, WarpActor, WgmmaIssue, WgmmaRow
+from tilewright.machine.run import run_launch
+from tilewright.machine.step import Step
+
+NAME = "one-group"
+
+
+def step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def apart(steps: Sequence[Step], *_arguments: object) -> list[Step]:
+        return list(steps)
+
+    monkeypatch.setattr(program, "join_rows", apart)
+
+
+def events_of(text: str, seed: int) -> list[Event]:
+    plan = emitted(NAME).plan
+    events: list[Event] = []
+    buffers = {each.name: np.zeros(max(1, each.span_bytes), np.uint8) for each in plan.buffers}
+    dropped = DroppedValues({each.name for each in plan.buffers}, joins=True)
+    run_launch(
+        read(text, "k.ptx"), plan.launches[-1], buffers, seed=seed, observe=events.append, dropped=dropped,
+        step_limit=100_000,
+    )  # fmt: skip
+    return events
+
+
+def issued(events: list[Event]) -> dict[WarpActor, list[tuple[object, ...]]]:
+    """What each warp issues, in order, but for the operations' numbers, which follow the order among warps."""
+    found: dict[WarpActor, list[tuple[object, ...]]] = {}
+    for event in events:
+        match event:
+            case WgmmaIssue():
+                issues = [event]
+            case WgmmaRow():
+                issues = [event.issue(number) for number in range(len(event.forms))]
+            case _:
+                continue
+        for each in issues:
+            found.setdefault(each.actor, []).append(
+                (each.accumulator, each.shared, each.span, each.own_rows, each.matrices, each.accumulates, each.taken)
+            )
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_row_tells_of_each_of_its_wgmmas(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = emitted(NAME).text
+    joined = events_of(text, seed)
+    rows = [event for event in joined if isinstance(event, WgmmaRow)]
+    assert len(rows) > 8 and {len(row.forms) for row in rows} == {4}
+    step_by_step(monkeypatch)
+    apart = events_of(text, seed)
+    assert not any(isinstance(event, WgmmaRow) for event in apart)
+    assert issued(joined) == issued(apart)
+
+
+def test_warps_that_issue_different_wgmmas_are_refused() -> None:
+    # The last operand of a row depends on the warp.
+    text = emitted(NAME).text
+    of_warp = r"shr.u32 %r0, %r2, 5; cvt.u64.u32 \1, %r0; mad.lo.s64 \1, \1, 2, \2;"
+    lines = rewrite(r"add\.s64 (%rd\d+), (%rd\d+), 6;", of_warp, 1)(text.split("\n"))
+    with pytest.raises(TilewrightError, match="different wgmmas"):
+        events_of("\n".join(lines), 0)
+
+
+def verdict_of(text: str) -> tuple[str, frozenset[str]]:
+    """The kind of verdict, and the codes of its findings."""
+    plan = emitted(NAME).plan
+    buffers = {each.name: np.zeros(max(1, each.span_bytes), np.uint8) for each in plan.buffers}
+    try:
+        verdict = replay(
+            read(text, "k.ptx"), plan.launches[-1], buffers, unwritten=unwritten_buffers(plan), step_limit=100_000,
+            dropped=DroppedValues({each.name for each in plan.buffers}, joins=True),
+        )  # fmt: skip
+    except ValueNeeded:
+        return "values", frozenset()
+    except TilewrightError:
+        return "not run", frozenset()
+    codes = frozenset(each.code for each in verdict.findings) if isinstance(verdict, Refuted) else frozenset[str]()
+    return type(verdict).__name__, codes
+
+
+def both(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[str, frozenset[str]], tuple[str, frozenset[str]]]:
+    joined = verdict_of(text)
+    with monkeypatch.context() as patched:
+        step_by_step(patched)
+        return joined, verdict_of(text)
+
+
+MMA, RELEASE = r"wgmma\.mma_async", r"mbarrier\.arrive\.release\.cta"
+EDITS: dict[str, tuple[Edit, ...]] = {
+    "right": (),
+    "a slot is released before its reads are done": (rewrite(r"(wait_group\.sync\.aligned) 1", r"\1 2"),),
+    "a slot is released within a row": (move(RELEASE, 0, MMA, 6),),
+    "a wgmma reads another slot": (rewrite(r"(add\.s64 %rd\d+, %rd\d+), 2;", r"\1, 514;", 0),),
+    "a wgmma reads bytes that nobody writes": (rewrite(r"(add\.s64 %rd\d+, %rd\d+), 4;", r"\1, 9000;", 0),),
+    "a wgmma behind the commit": (move(MMA, 3, r"wgmma\.commit", 0),),
+    "no commit": (drop(r"wgmma\.commit", 1),),
+    "no fence": (drop(r"wgmma\.fence", 0), drop(r"wgmma\.fence", 0)),
+    "an accumulator that is written within a row": (
+        rewrite(r"add\.s64 (%rd\d+), (%rd\d+), 6;", r"add.s64 \1, \2, 6; mov.f32 %f3, 0f00000000;", 1),
+    ),
+    "a wgmma twice": (repeat(MMA, 2),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_text_is_judged_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = emitted(NAME).text.split("\n")
+    for edit in EDITS[name]:
+        lines = edit(lines)
+    joined, apart = both("\n".join(lines), monkeypatch)
+    assert joined == apart
+    assert (joined[0] == "Proven") == (name in ("right", "a wgmma twice"))
+
+
+def test_random_edits_are_judged_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: set[str] = set()
+    for seed in range(100, 112):
+        text, done = mutate_text(emitted(NAME).text, Random(seed), 1 + seed % 2)
+        (joined, _), (apart, _) = both(text, monkeypatch)
+        assert joined == apart, (seed, done)
+        kinds.add(joined)
+    assert {"Proven", "Refuted"} <= kinds
