@@ -169,7 +169,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     ),
     "schedule": lambda: command(
         "schedule",
-        "src/tilewright/driver/kernels.py:matmul_kernel",
+        "examples/matmul.py:matmul",
         "--shape",
         "M=4096,N=4096,K=4096",
         "--tile",

@@ -6,12 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, text_of
 
+from tilewright.base.verdict import Proven
 from tilewright.cli.main import main
+from tilewright.cli.source import load_kernel, load_kernel_or
+from tilewright.contract.schedule_check import check_schedule
 from tilewright.driver.bank_report import bank_report_of_ptx
 from tilewright.driver.check import CheckOptions, check_file, check_text
+from tilewright.driver.compile import compile_kernel
 from tilewright.driver.launch_file import read_launch_file
+from tilewright.ir.loop_body import LoopBody
+from tilewright.synth.role_assignment import schedule_body
+from tilewright.targets import target
 
 EXAMPLES = ROOT / "examples"
 RING = EXAMPLES / "ring.ptx"
@@ -22,7 +29,24 @@ TRANSPOSE_LAUNCH = EXAMPLES / "transpose.launch.json"
 
 def test_every_example_is_tested() -> None:
     kernels = {"ring.ptx", "ring.launch.json", "transpose.ptx", "transpose.launch.json"}
-    assert {path.name for path in EXAMPLES.iterdir()} == {*kernels, "README.md"}
+    programs = {"linear.py", "matmul.py", "attention.py"}
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {*kernels, *programs, "README.md"}
+
+
+@pytest.mark.parametrize(("name", "page"), [("linear", "README.md"), ("matmul", "docs/life-of-a-kernel.md")])
+def test_programs_are_those_that_pages_show(name: str, page: str) -> None:
+    text = (EXAMPLES / f"{name}.py").read_text("utf-8")
+    assert text[text.index("@tw.kernel") :] in text_of(page)
+    kernel = load_kernel(str(EXAMPLES / f"{name}.py") + f":{name}")
+    dims = {"M": 96, "N": 200, "K": 136}
+    assert compile_kernel(kernel, dims=dims, rerun=False, assembled=False).proof.scope == "all trip counts"
+
+
+def test_attention_is_scheduled() -> None:
+    body = load_kernel_or(str(EXAMPLES / "attention.py") + ":attention", LoopBody)
+    assert isinstance(body, LoopBody)
+    graph, schedule = schedule_body(body, target("sm_90a"), "heuristic", "ping-pong")
+    assert schedule.interval_cycles == 2048 and isinstance(check_schedule(graph, schedule), Proven)
 
 
 @pytest.mark.parametrize("isa", ["tolerant", "strict"])

@@ -68,7 +68,12 @@ def command_lines() -> list[str]:
 def test_commands_parse() -> None:
     assert command_lines()
     for line in command_lines():
-        build_parser().parse_args(shlex.split(line)[1:])
+        words = shlex.split(line)
+        words = words[: words.index(">")] if ">" in words else words
+        build_parser().parse_args(words[1:])
+        for word in words:
+            if word.startswith(("examples/", "docs/")):
+                assert (ROOT / word.partition(":")[0]).exists(), line
 
 
 @pytest.mark.parametrize("page", PAGES)
