@@ -17,7 +17,15 @@ from tilewright.contract.byte_ranges import union, without
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.operation_batches import add_to_batch, agent_of, batch_of
 from tilewright.contract.race import describe_race
-from tilewright.contract.run_state import ClusterState, IssueView, OperationState, WarpgroupState, is_ordered, name_of
+from tilewright.contract.run_state import (
+    ClusterState,
+    IssueView,
+    OperationState,
+    WarpgroupState,
+    WarpState,
+    is_ordered,
+    name_of,
+)
 from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
 from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import (
@@ -51,28 +59,24 @@ def fence(state: LaunchState, event: WgmmaFence) -> None:
 
 def issue(state: LaunchState, event: WgmmaIssue) -> None:
     """wgmma.mma_async, by one of its four warps."""
-    actor = event.actor
-    cluster, view = _view(state, actor, 1)
-    group, place = _warpgroup(cluster, actor), actor.warp % WARPGROUP_WARPS
-    operation = _operation(state, cluster, group, actor, event.operation, event.span)
-    _take_view(state, operation, actor, place, view, event.own_rows)
+    cluster, warp, view = _view(state, event.actor, 1)
+    group = _warpgroup(cluster, event.actor)
+    operation = _operation(state, group, warp, view, event.operation, event.span, event.own_rows)
     if len(operation.issuers) == WARPGROUP_WARPS:
         _begin(state, cluster, group, operation, event)
 
 
 def issue_row(state: LaunchState, event: WgmmaRow) -> None:
     """Several of them, one right after the other: as `issue` of each."""
-    actor = event.actor
-    cluster, view = _view(state, actor, len(event.forms))
-    group, place = _warpgroup(cluster, actor), actor.warp % WARPGROUP_WARPS
+    cluster, warp, view = _view(state, event.actor, len(event.forms))
+    group = _warpgroup(cluster, event.actor)
     for number, form in enumerate(event.forms):
-        operation = _operation(state, cluster, group, actor, event.operations[number], form.span)
-        _take_view(state, operation, actor, place, view, form.own_rows)
+        operation = _operation(state, group, warp, view, event.operations[number], form.span, form.own_rows)
         if len(operation.issuers) == WARPGROUP_WARPS:
             _begin(state, cluster, group, operation, event.issue(number))
 
 
-def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterState, IssueView]:
+def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterState, WarpState, IssueView]:
     """What a warp knows that issues `count` wgmmas next, each an event of its own."""
     cluster = state.cluster_of(actor.cta)
     warp = cluster.warps.get(actor) or cluster.warp(actor)
@@ -84,15 +88,14 @@ def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterStat
         count -= 1
     # Right after another one: it knows what that one knew.
     warp.epoch = view.epoch = warp.epoch + count
-    return cluster, view
+    return cluster, warp, view
 
 
 def _operation(
-    state: LaunchState, cluster: ClusterState, group: WarpgroupState, actor: WarpActor, operation: TensorCoreActor,
-    span: Span,
+    state: LaunchState, group: WarpgroupState, warp: WarpState, view: IssueView, operation: TensorCoreActor,
+    span: Span, own_rows: Ranges,
 ) -> OperationState:  # fmt: skip
     """The operation that a warp issues, which begins with the first of its four warps."""
-    warp = cluster.warps[actor]
     if not warp.wgmma_fenced:
         state.findings.report(
             "WG101",
@@ -108,16 +111,12 @@ def _operation(
     if found is None:
         found = state.operations[operation.operation] = OperationState(operation, warp, Completion(), span)
         group.operations.append(found)
-    return found
-
-
-def _take_view(
-    state: LaunchState, operation: OperationState, actor: WarpActor, place: int, view: IssueView, own_rows: Ranges
-) -> None:
-    operation.issuers.add(actor)
-    operation.views[place] = view
+    found.issuers.add(warp.actor)
+    place = warp.actor.warp % WARPGROUP_WARPS
+    found.views[place] = view
     if own_rows and state.readings.wgmma_own_rows is not Level.ERROR:
-        operation.own_rows[place] = own_rows
+        found.own_rows[place] = own_rows
+    return found
 
 
 def _begin(

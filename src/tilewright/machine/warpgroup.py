@@ -36,6 +36,9 @@ from tilewright.machine.step import Control
 WARPS = 4
 NO_RESULT: npt.NDArray[Any] = np.zeros((0, 0), np.float32)
 """The result of an operation in a run without mathematics."""
+Inputs = tuple[list[Any] | None, list[Any]]
+"""Vectors of the accumulator (None if it is passed on) and of A (none if it is in shared memory)."""
+_PASSED_ON: Inputs = None, []
 _NO_BITS: npt.NDArray[Any] = np.zeros(32, np.uint32)
 
 
@@ -83,9 +86,7 @@ class Operation:
     scale: bool
     a_descriptor: int
     b_descriptor: int
-    inputs: dict[int, tuple[list[Any] | None, list[Any]]] = field(
-        default_factory=dict[int, "tuple[list[Any] | None, list[Any]]"]
-    )
+    inputs: dict[int, Inputs] = field(default_factory=dict[int, "Inputs"])
     result: npt.NDArray[Any] | None = None
 
 
@@ -162,41 +163,60 @@ class Warpgroup:
         accumulator: list[Any] | None, a_values: list[Any],
     ) -> Operation:  # fmt: skip
         """One warp issues its next operation; once all four have, the tensor core may execute it."""
-        state: WarpMatrixState = warp.wgmma
+        return self._issue(
+            warp, warp.wgmma, instruction, scale, a_descriptor, b_descriptor, (accumulator, a_values)
+        )  # fmt: skip
+
+    def pass_on(
+        self, warp: Warp, state: WarpMatrixState, instruction: MatrixInstruction, scale: bool, a_descriptor: int,
+        b_descriptor: int,
+    ) -> Operation:  # fmt: skip
+        """The same for one whose accumulator the one before it passes on, and whose operands are in shared memory."""
+        return self._issue(warp, state, instruction, scale, a_descriptor, b_descriptor, _PASSED_ON)
+
+    def _issue(
+        self, warp: Warp, state: WarpMatrixState, instruction: MatrixInstruction, scale: bool, a_descriptor: int,
+        b_descriptor: int, inputs: Inputs,
+    ) -> Operation:  # fmt: skip
         index = state.issued
-        state.issued += 1
+        state.issued = index + 1
         operation = self.begun.get(index)
-        cluster = self.cta.cluster
         if operation is None:
-            number = cluster.counts.wgmmas
+            counts = self.cta.cluster.counts
+            number = counts.wgmmas
             operation = Operation(number, TensorCoreActor(number), instruction, scale, a_descriptor, b_descriptor)
-            cluster.counts.wgmmas += 1
+            counts.wgmmas = number + 1
             self.begun[index] = operation
-        elif (operation.instruction, operation.scale, operation.a_descriptor, operation.b_descriptor) != (
-            instruction, scale, a_descriptor, b_descriptor,
-        ):  # fmt: skip
+        elif (
+            operation.instruction is not instruction
+            or operation.scale != scale
+            or operation.a_descriptor != a_descriptor
+            or operation.b_descriptor != b_descriptor
+        ):
             raise MachineFault(
                 "MF005", "warpgroup-diverged",
                 f"the warps of a warpgroup issue different wgmmas as their number {index}: the other one is at "
                 f"{operation.instruction.span}, or its operands differ",
                 instruction.span, "PTX ISA, wgmma.mma_async: .sync.aligned",
             )  # fmt: skip
-        operation.inputs[warp.index % WARPS] = (accumulator, a_values)
+        operation.inputs[warp.index % WARPS] = inputs
         if len(operation.inputs) == WARPS:
             del self.begun[index]
             self.queue.append(operation)
             if len(self.queue) == 1:
-                cluster.pending.append(self._execute_next)
+                self.cta.cluster.pending.append(self._execute_next)
         return operation
 
     def _execute_next(self) -> None:
-        operation = self.queue[0]
-        try:
-            self._execute(operation)
-        except EngineFault as fault:
-            raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
-        self.queue.popleft()
         cluster = self.cta.cluster
+        # Where events may be joined, all that may be executed is, at once: that is one of the orders there are.
+        for _ in range(len(self.queue) if self._joins() else 1):
+            operation = self.queue[0]
+            try:
+                self._execute(operation)
+            except EngineFault as fault:
+                raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
+            self.queue.popleft()
         if self.queue:
             cluster.pending.append(self._execute_next)
         for warp in self.warps:
@@ -204,6 +224,11 @@ class Warpgroup:
             if state.waiters and state.may_go_on():
                 state.keeps.clear()
                 cluster.wake(state.waiters)
+
+    def _joins(self) -> bool:
+        """May events be joined, and does nobody ask for values?"""
+        decoder = self.cta.cluster.program.decoder
+        return decoder.dropped is not None and decoder.dropped.joins and not decoder.mathematics
 
     def _execute(self, operation: Operation) -> None:
         text = operation.instruction
@@ -215,7 +240,8 @@ class Warpgroup:
             if self.cta.cluster.program.decoder.dropped is not None and whole and whole[-1][1] > size:
                 raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
         observe = self.cta.cluster.observe
-        if observe is not None:
+        # Of which bytes it reads the events of its issue have told, and it was issued by all four warps.
+        if observe is not None and not self._joins():
             for ranges in operand_bytes(operation).parts:
                 observe(Access(operation.actor, "shared", self.cta.linear, ranges, False, "async", text.span))
 

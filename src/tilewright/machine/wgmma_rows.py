@@ -39,6 +39,8 @@ class _Issue:
     scale: bool
     a_descriptor: int
     b_descriptor: int
+    follows: bool
+    """One of the row, of the same shape, has the same accumulator and goes before it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +106,8 @@ def _row(
                 continue
             assert isinstance(body, Issuing), "a row has no other control steps"
             scale, a_descriptor, b_descriptor = body.operands(warp, mask)
-            issues.append(_Issue(body, scale, a_descriptor, b_descriptor))
+            follows = any(_same_accumulator(each.issuing, body) for each in issues)
+            issues.append(_Issue(body, scale, a_descriptor, b_descriptor, follows))
             body.act(warp, mask)
         if seen is not None:
             table[seen] = _Known(remembered.written(writes, r), tuple(issues))
@@ -129,22 +132,28 @@ def _row(
     return act
 
 
+def _same_accumulator(one: Issuing, other: Issuing) -> bool:
+    return one.text.accumulator == other.text.accumulator and one.text.n == other.text.n
+
+
 def _issue(warp: Warp, group: Warpgroup, known: _Known) -> None:
     state: WarpMatrixState = warp.wgmma
     operations: list[Operation] = []
     taken: list[bool] = []
     for each in known.issues:
         text = each.issuing.text
-        chained = state.chained(text.accumulator)
-        if chained is None or chained.instruction.n != text.n:
-            operation = each.issuing.enter(warp, each.scale, each.a_descriptor, each.b_descriptor)
-        else:
-            # The accumulator is passed on, and there is nothing else that registers hold.
-            operation = group.issue(warp, text, each.scale, each.a_descriptor, each.b_descriptor, None, [])
-            state.in_flight.append(operation)
-            state.open.append(operation)
+        if not each.follows:
+            chained = state.chained(text.accumulator)
+            if chained is None or chained.instruction.n != text.n:
+                operations.append(each.issuing.enter(warp, each.scale, each.a_descriptor, each.b_descriptor))
+                taken.append(state.is_taken(text.accumulator))
+                continue
+        # The accumulator is passed on, and there is nothing else that registers hold.
+        operation = group.pass_on(warp, state, text, each.scale, each.a_descriptor, each.b_descriptor)
+        state.in_flight.append(operation)
+        state.open.append(operation)
         operations.append(operation)
-        taken.append(state.is_taken(text.accumulator))
+        taken.append(bool(state.taken) and state.is_taken(text.accumulator))
     observe = warp.cta.cluster.observe
     if observe is None:
         return
