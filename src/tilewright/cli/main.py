@@ -40,7 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tilewright",
         description="Check, compile and run asynchronous GPU kernels, with or without a GPU.",
-        epilog="Exit codes: 0 done, 1 refuted or not matching, 2 input or environment at fault, 3 undecided.",
+        epilog="Begin with `tilewright demo`, or with `tilewright check kernel.ptx`. `tilewright COMMAND --help` has "
+        "examples. Exit codes: 0 done, 1 refuted or not matching, 2 input or environment at fault, 3 undecided.",
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -82,7 +82,10 @@ def kernel_roofline(
 def _words(decisions: Decisions) -> str:
     if not isinstance(decisions, PipelineDecisions):
         return f"{decisions.ctas} CTAs of {decisions.threads} threads"
-    how = "taken in turn" if decisions.turns else f"shared by {decisions.consumers}"
+    consumers = f"{decisions.consumers} consumer warpgroup{'s' if decisions.consumers > 1 else ''}"
+    how = f"by {consumers}{' in turn' if decisions.turns else ''}"
+    if decisions.swapped:
+        how = f"of the transposed product {how}"
     split = f", split by {decisions.split}" if decisions.split > 1 else ""
     split += f", {decisions.teams} teams" if decisions.teams > 1 else ""
     return f"tiles of {decisions.tile_m}x{decisions.tile_n}x{decisions.tile_k} {how}, {decisions.stages} stages{split}"
