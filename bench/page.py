@@ -68,31 +68,45 @@ _SUITES = (
     (
         "tritonbench-llama",
         "TritonBench, llama",
-        "TritonBench's `--llama` list: fp16, row-major. Of 32 to 512 rows some choices are far from the best: the\n"
-        "model of few rows was fitted to weights whose rows lie along the sum. Its parts ran in two calls.",
+        "TritonBench's `--llama` list: fp16, row-major. Of 16 to 512 rows some choices are far from the best: the\n"
+        "model of few rows was fitted to weights that are contiguous along K, and these are so along N. Its parts ran\n"
+        "in two calls.",
     ),
 )
 
-_HEAD = """\
+_TITLE = """\
 # Benchmarks
 
 How fast are the kernels beside what else multiplies matrices on the same GPU, how is that measured, and what comes out?
 This page is made from `bench/results` by `python -m bench.page`; every table names the command that made its figures.
+Words that are not explained here stand in the [glossary](glossary.md).
+"""
+
+_OVERVIEW = """\
+
+## Overview
+
+A case is one product. Its ratio is the time of the best peer over ours, in the same run: above 1, ours is faster. The
+geometric mean and the worst are over all cases of a suite; *behind* counts those in which a peer was faster. Goals were
+set beforehand; suites without one were added later.
+"""
+
+_HEAD = """\
 
 ## How it is measured
 
-- **One process, in turns.** Every implementation is captured in a CUDA graph of several calls, so that no launch from
-  the host is timed. The graphs are replayed in turns, in an order that rotates, for at least as many turns as the
-  command says. A ratio is taken turn by turn, between neighbours in time; its median and quartiles are given. Above 1,
-  ours is faster.
+- **One process, round by round.** Every implementation is captured in a CUDA graph of several calls, so that no launch
+  from the host is timed. The graphs are replayed one after the other, in an order that rotates, for at least as many
+  rounds (`--turns`) as the command says. A ratio is taken round by round, between neighbours in time; its median and
+  quartiles are given.
 - **Settled first.** All run untimed until a round's time no longer drifts: a GPU that was idle comes to its power cap
   only after a while, and who is fastest may depend on the clock. Result files that have no `warm_milliseconds` are
   older than this, and of races that were warmed up for 60 ms.
 - **Random data.** Inputs are standard normal. On zeros a GPU under its power cap runs faster, for everybody.
 - **Cold by default.** Calls rotate through input sets that together exceed twice the L2 cache. `--warm` takes one set.
-- **The GPU as it is.** No clock is set. Clock, power and temperature are sampled every 5 ms while the turns run, and
+- **The GPU as it is.** No clock is set. Clock, power and temperature are sampled every 5 ms while the rounds run, and
   stand in the result file. Large products run at the power cap, so their clock falls; it falls for all contenders, who
-  are never further apart than one turn.
+  are never further apart than one round.
 - **Right answers.** Every contender's result is compared with float64 on random inputs, on inputs near the end of the
   type's range, and on inputs with NaNs and infinities, which must stand where float64 has them. Tables tell the largest
   error of the three; *inf* is one of float16, where a sum of more than 10,000 large numbers leaves the type's range.
@@ -180,7 +194,7 @@ takes, and tells what ptxas spills by the [slots](design.md#decisions) there are
 
 def page(results: Path = RESULTS) -> str:
     """The whole page."""
-    parts = [_HEAD, *_overview(results)]
+    parts = [_TITLE + _OVERVIEW, *_overview(results), _HEAD]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
     parts += [
@@ -204,21 +218,30 @@ def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, A
 
 
 def _overview(results: Path) -> Iterator[str]:
-    yield "\n## Overview\n"
-    yield "| suite | cases | refused | geometric mean | target | worst | target |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield "| suite | cases | refused | geometric mean | goal | worst | goal | behind |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for name, title, _ in _SUITES:
         found = _raced(results / f"{name}.json")
         goal = TARGETS.get(name)
-        wanted = (f"{goal[0]:g}", f"{goal[1]:g}") if goal else ("", "")
         if found is None or "geometric_mean" not in found[1]:
-            yield f"| {title} | not measured | | | {wanted[0]} | | {wanted[1]} |"
+            wanted = (f"{goal[0]:.2f}", f"{goal[1]:.2f}") if goal else ("", "")
+            yield f"| {title} | not measured | | | {wanted[0]} | | {wanted[1]} | |"
             continue
-        summary = found[1]
+        _, summary, rows = found
+        reached = (summary["geometric_mean"], summary["worst"])
+        mean, worst = (_goal(each, one) for each, one in zip(reached, goal or (None, None), strict=True))
+        behind = sum(row.get("ratio", 1.0) < 1.0 for row in rows)
         yield (
-            f"| {title} | {summary['cases']} | {summary['refused']} | {summary['geometric_mean']:.3f} | {wanted[0]} | "
-            f"{summary['worst']:.3f} | {wanted[1]} |"
+            f"| {title} | {summary['cases']} | {summary['refused']} | {reached[0]:.3f} | {mean} | "
+            f"{reached[1]:.3f} | {worst} | {behind} |"
         )
+
+
+def _goal(reached: float, goal: float | None) -> str:
+    """The goal, and whether it was missed."""
+    if goal is None:
+        return ""
+    return f"{goal:.2f}" if reached >= goal else f"{goal:.2f}, **missed**"
 
 
 def _suite(path: Path, name: str) -> Iterator[str]:
