@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -45,6 +45,8 @@ SHORT_APART = Kind(
     APART.kernel, {**APART.dims, "M": 32}, Wanted(tile=(128, 128), stages=2, turns=False), APART.elements
 )
 """A tile reaches over several groups of the line."""
+PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, strides={"b": (1024, 1)})
+SPECIAL = {"pairs": PAIRS, "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED}
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Instance:
 
 @cache
 def instance(name: str) -> Instance:
-    kind = {"pairs": PAIRS, "apart": APART, "short apart": SHORT_APART}.get(name) or KINDS[name]
+    kind = SPECIAL.get(name) or KINDS[name]
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
     decide(the_program(module), target("sm_90a"), kind.wanted)

@@ -285,6 +285,11 @@ REPLAY_RULES: dict[str, Rule] = {
              "derived: the program's meaning",
              "The producer numbers tiles otherwise than the consumers, who store them.",
              "Report this: the emitted text is wrong."),
+        Rule("UM108", "sum-not-begun", "a sum begins with what its accumulator held, or is lost or counted twice",
+             "The first wgmma of a sum has scale-d false and all others true; it is read once, after the last of them.",
+             "PTX ISA 9.7.15.5.2 (scale-d); derived: the program's meaning",
+             "The first slice of a tile adds to what the tile before left in the accumulator.",
+             "Report this: the emitted text is wrong."),
         *TENSOR_RULES,
     )
 }  # fmt: skip

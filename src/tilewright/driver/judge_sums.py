@@ -1,12 +1,14 @@
 """Are the sums that a run's tensor cores made those that its program defines, and stored where they belong?
 
-Three rules, of the products of a run and of what its warps wrote next (`contract.product_trace`), held against the
+Four rules, of the products of a run and of what its warps wrote next (`contract.product_trace`), held against the
 program (`program_sums`):
 
 - UM104: the two operands of a product have the same places along each axis that both have, the contracted one above
   all;
 - UM105: for each element of a result, each place along the contracted axis is multiplied once, by whichever CTAs;
-- UM106: products that one accumulator holds are of one tile, and what a warp stores then lies in that tile.
+- UM106: products that one accumulator holds are of one tile, and what a warp stores then lies in that tile;
+- UM108: the first product of a sum does not add to what its accumulator held before, each of the others does, and the
+  warps read a sum after its last product, not before it.
 
 Together with the rules that every element of a result is written and by one CTA, the tiles that a CTA loads, multiplies
 and stores are the program's, however tiles are numbered, handed on and shared out. Operands whose elements are not
@@ -369,6 +371,7 @@ def _judge_group(
     group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
 ) -> None:
     """A warpgroup's products in their order, and what its warps wrote after so many of them."""
+    _judge_sums(group, terms, sums, findings)
     tiles: dict[tuple[str, int], _Tile] = {}
     for number, (product, of_product) in enumerate(zip(group.products, terms, strict=True)):
         writes = group.writes.get(number)
@@ -386,6 +389,25 @@ def _judge_group(
                 )
             tiles[key] = term.tile
     _judge_writes(group.writes.get(len(group.products), ()), tiles.values(), sums, bases, findings)
+
+
+def _judge_sums(group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:
+    """Does each sum begin anew, and is it read when it is whole? One that no result has a part of may be left."""
+    before: dict[str, int] = {}
+    for number, (product, taken) in enumerate(zip(group.products, group.taken, strict=True)):
+        last = before.get(product.accumulator)
+        before[product.accumulator] = number
+        if product.accumulates and last is None:
+            findings.report("UM108", "a wgmma adds to an accumulator in which no sum has begun", product.span)
+        elif product.accumulates and taken:
+            findings.report("UM108", "a wgmma adds to a sum that has been read already", product.span)
+        elif not product.accumulates and last is not None and not taken and _counts(terms[last], sums):
+            findings.report("UM108", "a wgmma begins a sum anew where nobody has read the one before", product.span)
+
+
+def _counts(terms: Sequence[_Term], sums: ProgramSums) -> bool:
+    """Is a product part of a result, as far as is known?"""
+    return not terms or any(_clipped(dict(term.tile), sums) is not None for term in terms)
 
 
 def _judge_writes(

@@ -153,10 +153,11 @@ def replay_plan(
     results of which every element must be written; kept: those of which some must be, and which; held: workspaces of
     which every element has been written when the first launch begins; sums: what the program multiplies.
 
-    At first without values that decide nothing, and so without those numbers: no array is filled whose contents are
-    only moved. Where one of them would decide something, all launches are run again with all values. Rows of cp.asyncs
-    are told as one (`machine.joined_copies`), unless something is wrong. A text that is still running after more steps
-    than its program has work for (`step_bound`) is unknown.
+    Without values that decide nothing, and so without those numbers: no array is filled whose contents are only moved.
+    Where one of them would decide something, all launches are run again with all values, for what is wrong with these;
+    if nothing is, that is unknown of others. Rows of cp.asyncs are told as one (`machine.joined_copies`), unless
+    something is wrong. A text that is still running after more steps than its program has work for (`step_bound`) is
+    unknown.
     """
     given = contents or {}
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
@@ -167,10 +168,14 @@ def replay_plan(
             if dropped.joined and not isinstance(verdict, Proven):
                 # Whatever is wrong is told of a run in which each copy stands for itself.
                 dropped = DroppedValues(made_up)
-                return _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
-            return verdict
-        except ValueNeeded:
-            return _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held, sums)
+                verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
+            decides = "some number of an array" if dropped.kept else ""
+        except ValueNeeded as needed:
+            verdict = _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held, sums)
+            decides = f"what {needed} holds"
+    if decides and isinstance(verdict, Proven):
+        return Unknown((f"{decides} may decide what the text does, and a run shows one case of that",))
+    return verdict
 
 
 def _replay_plan(

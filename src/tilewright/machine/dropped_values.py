@@ -24,12 +24,14 @@ class DroppedValues:
     """regions: names of the regions of memory that do not hold what the kernel stored there. joins: whether rows of
     cp.asyncs, and stretches of loads and stores, may be told as one (`joined_copies`, `joined_accesses`); joined:
     whether some were. overlapping: instructions that put fields together by `or` where both had a bit set, so that the
-    result would be another one if shared memory began elsewhere."""
+    result would be another one if shared memory began elsewhere. kept: whether a run had to keep all values, so that
+    what arrays hold may have decided something in it."""
 
     regions: set[str] = field(default_factory=set[str])
     joins: bool = False
     joined: bool = False
     overlapping: dict[Span, None] = field(default_factory=dict[Span, None])
+    kept: bool = False
 
     def drop(self, where: Region) -> None:
         """Bytes of `where` were to be written, and are not."""

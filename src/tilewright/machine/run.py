@@ -114,6 +114,8 @@ def run_launch(
     prepared.decoder.polls = polls_of(prepared.kernel) if polls is None else polls
     prepared.decoder.dropped = dropped if observe is not None else None
     program = decode(prepared.decoder)
+    if dropped is not None and prepared.decoder.mathematics:
+        dropped.kept = True
     random = Random(seed)
     counts = Counts()
     origins = cluster_origins(launch)
