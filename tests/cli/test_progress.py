@@ -30,8 +30,17 @@ def test_on_a_terminal_the_line_fits_and_is_gone_at_the_end(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "14")
+    monkeypatch.setenv("TERM", "xterm")
     text = shown(capsys, wanted=True, plain=True)
     lines = text.split("\r\033[K")
     assert lines[-1] == "" and all(len(line) < 14 for line in lines)
     # Each percentage once, not each of a thousand reports.
     assert len(lines) == 1 + 2 + 101 + 1 and lines[-2] == "100 % running"
+
+
+def test_a_dumb_terminal_is_told_as_a_file_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    assert shown(capsys, wanted=True, plain=True) == "compiling\nrunning\n"

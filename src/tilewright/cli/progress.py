@@ -3,6 +3,7 @@ or nothing. All of it goes to standard error, so that results can be piped."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -16,7 +17,8 @@ class Progress:
     """
 
     def __init__(self, *, wanted: bool = True, plain: bool = False, after_seconds: float = 0.0) -> None:
-        self._terminal = wanted and sys.stderr.isatty()
+        # A dumb terminal has no line that can be taken back.
+        self._terminal = wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._plain = wanted and plain and not self._terminal
         self._words = ""
         self._percent = -1
