@@ -18,6 +18,7 @@ _BENCHES = {
     "conversions": "conversions",
     "engines": "engines",
     "foreign": "foreign",
+    "few-rows": "few_rows",
     "fp8": "fp8",
     "corpus": "corpus",
     "fuzz": "fuzz",

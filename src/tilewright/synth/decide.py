@@ -39,6 +39,7 @@ from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.early_launch import begins_early
 from tilewright.synth.expression_order import choose_order
+from tilewright.synth.few_rows import few_rows_shape, is_few_rows
 from tilewright.synth.further_operands import further_operands
 from tilewright.synth.grouped import decide_grouped
 from tilewright.synth.issue_order import choose_issue_order
@@ -172,7 +173,10 @@ def _decide_pipeline(
         scaled = choose_scaled_shape(rates, question, target, wanted, reasons)
         shape = scaled or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons)
-    summed = long_sum_shape(question, large.shape, target, wanted, reasons)
+    if is_few_rows(question, target, wanted):
+        summed = few_rows_shape(question, large.shape, target, reasons)
+    else:
+        summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     large = large if summed == large.shape else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:

@@ -126,18 +126,23 @@ def long_sum_shape(
 
 def _is_long_sum(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
     """Whether a product is one for this model, and nothing is fixed from outside."""
-    fixed = (
-        wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.swapped, wanted.resident,
-        wanted.stages, wanted.turns, wanted.computed, wanted.teams, wanted.stream_k or None,
-    )  # fmt: skip
     plain = question.products == 1 and not question.scaled_depth and not question.scaled and question.batch == 1
-    if not plain or question.element_bytes != _FITTED_BYTES or any(each is not None for each in fixed):
+    if not plain or question.element_bytes != _FITTED_BYTES or not nothing_is_fixed(wanted):
         return False
     rows, columns, depth = question.extents
     thin = min(rows, columns) <= _FEW
     tiles = math.ceil(rows / _TILE) * math.ceil(columns / _TILE)
     few = max(rows, columns) <= _MOST_THIN if thin else tiles <= target.limit("device.multiprocessors")
     return few and depth >= _LEAST_DEPTH
+
+
+def nothing_is_fixed(wanted: Wanted) -> bool:
+    """Whether no part of what tiles are and who shares them is asked for."""
+    fixed = (
+        wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.swapped, wanted.resident,
+        wanted.stages, wanted.turns, wanted.computed, wanted.teams, wanted.stream_k or None,
+    )  # fmt: skip
+    return all(each is None for each in fixed)
 
 
 def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
@@ -177,7 +182,7 @@ def sum_cycles(p: SumParameters, question: TileQuestion, shape: TileShape, stage
     multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
     fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
     wait = p.latency_cycles / max(1, stages - 1)
-    each = _norm((multiply, fetch, wait), p.slice_norm_permille) + p.slice_cycles
+    each = p_norm((multiply, fetch, wait), p.slice_norm_permille) + p.slice_cycles
     slices = math.ceil(depth / (shape.depth * shape.shares))
     meeting = 0.0
     if shape.split > 1:
@@ -190,10 +195,10 @@ def sum_cycles(p: SumParameters, question: TileQuestion, shape: TileShape, stage
     compulsory = (rows + columns) * depth * question.element_bytes + rows * columns * question.stored_bytes
     read = compulsory / (copied * p.read_permille / 1000)
     spread = 1000 * tiles * shape.shares * slices * slot_bytes / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
-    memory = _norm((read, spread), p.memory_norm_permille)
+    memory = p_norm((read, spread), p.memory_norm_permille)
     busy = 2 * min(tiles * shape.shares, rates.multiprocessors) > rates.multiprocessors
     start = p.start_cycles + (p.alone_cycles if busy else 0.0)
-    return start + _norm((loop, memory), p.kernel_norm_permille)
+    return start + p_norm((loop, memory), p.kernel_norm_permille)
 
 
 def handing_cycles(p: SumParameters, values: int, teams: int) -> float:
@@ -204,6 +209,7 @@ def handing_cycles(p: SumParameters, values: int, teams: int) -> float:
     return p.handing_cycles + p.team_cycles * (teams - 1) + 1000 * taken_bytes / p.taken_bytes_per_kilocycle
 
 
-def _norm(parts: tuple[float, ...], permille: float) -> float:
+def p_norm(parts: tuple[float, ...], permille: float) -> float:
+    """Of positive numbers; the power in thousandths."""
     longest, power = max(parts), permille / 1000
     return longest * sum((part / longest) ** power for part in parts) ** (1 / power)

@@ -1,0 +1,281 @@
+"""Which tile, in which orientation, shared by how many, and with room for another CTA, for few to middling rows?
+
+Such a product reads one large operand once, and the other again for each tile: what counts is that all of device memory
+is asked for all the time. A closed form says how long that takes. A slice of a tile takes a norm of multiplying it, of
+fetching it from the L2 cache and of waiting for it where the ring is short; whole waves of tiles make the loop. Memory
+takes a norm of what it reads once (a little more where several tiles along the few rows ask for the large operand, and
+where the pieces of its rows are short), and of what all multiprocessors fetch from the L2 cache; the product takes a
+norm of both. While some multiprocessors have no tile, memory has less to do, unless the next launch's CTAs find room
+beside this one's and ask for theirs meanwhile: in the multiprocessors left over, or in all of them where two CTAs fit.
+Meeting in a cluster, handing sums over between clusters (`ir.ac_team`) and storing come at the end, where little hides
+them.
+
+What is compared is the choice made so far, by this form too; another is taken only for a saving larger than its error.
+Parameters (`RowParameters`) are target facts, fitted to runs of both layouts of the large operand.
+
+Not handled, and left as they were chosen: 8-bit operands, several products, batches, scaled products, groups of rows,
+pairs of CTAs that share loads; results so large that tiles of 128x128 take more than a wave, unless rows are very few.
+Checked by: tests/synth/test_few_rows.py; against stored runs by tests/benchmarks/test_few_rows_runs.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+
+from tilewright.synth.long_sum import nothing_is_fixed, p_norm
+from tilewright.synth.model import Rates, rates_of
+from tilewright.synth.operands import slice_depth
+from tilewright.synth.split import clusters_at_once, meeting_bytes
+from tilewright.synth.tile_shape import TileQuestion, TileShape, loaded_columns, tile_family
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_VERY_FEW = 128
+"""Rows at most of a product that reads its large operand once or twice, however long that is."""
+_FEW = 512
+_LEAST_COLUMNS = 1024
+"""Of the large operand; smaller results are for `synth.long_sum`."""
+_TILE = 128
+_ROWS = ((64, 1), (128, 2), (192, 3), (256, 2))
+"""Rows of tiles, and the consumers that share them."""
+_COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 104, 112, 128, 144, 160, 176, 192, 224, 256)
+"""Of tiles, besides those that deal the columns out evenly."""
+_SPLITS = (1, 2, 4, 8)
+_TEAMS = (1, 2, 3, 4, 6)
+_MOST_OF_TEAMS = 80
+"""Registers of accumulators of a thread that adds what other teams have: with more, some epilogues spill."""
+_MOST_TWICE = {1: 96, 2: 48, 3: 32}
+"""Registers of accumulators of a thread, by consumers, with which two CTAs fit the register file: more are refused by
+ptxas, or spill."""
+_MOST_STAGES = {1: 8, 2: 12}
+"""By CTAs of a multiprocessor."""
+_LEAST_STAGES = 3
+_BOX = 64
+_TURNED_BOX = 32
+"""Columns of a tile that wait to leave together, along its rows and across them."""
+_DEEP_STAGE_BYTES = 16384
+"""A stage is deepened while it holds fewer, as for other tiles."""
+_SCATTERED_BYTES_PER_CYCLE = 8
+"""How fast a tile leaves by plain stores across its rows in memory."""
+_LEAST_GAIN = 0.02
+_FITTED_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RowParameters:
+    """The rows `few_rows.*` of a target, in their units.
+
+    start_cycles: from the end of the launch before to the first product, and from the last store to the end.
+    alone_cycles: what that takes besides where more than half of the multiprocessors have a CTA.
+    slice_cycles: of each slice, besides what it takes by the norm.
+    latency_cycles: from a copy's issue until its slot is full, besides what its bytes take.
+    meeting_cycles, member_cycles: of a rendezvous, and for each CTA of it after the first.
+    exchange_bytes_per_kilocycle: of accumulators in it.
+    handing_cycles, team_cycles: of handing a sum over through memory, and for each further team.
+    taken_bytes_per_kilocycle: of such sums. store_bytes_per_kilocycle: of a tile's results.
+    tail_permille: of meeting, handing over and storing, what nothing hides where memory is the longer.
+    fetch_, spread_bytes_per_kilocycle: what a CTA gets from the L2 cache, and what each gets while all do.
+    read_permille: of a long copy's rate. reread_permille: of the large operand, what is read again for each further
+    tile along the few rows. piece_permille: what reading takes longer where the pieces of its rows are one line long,
+    and not two. zeros_permille: how many times as long as others elements take that lie past an operand's end.
+    narrow_columns: a wgmma of fewer is bound by reading the rows' operand.
+    idle_permille, room_permille: of the share of multiprocessors without a tile, by how much memory takes longer where
+    the next launch finds no room, and where it does.
+    slice_, memory_, kernel_norm_permille: how well parts hide one another.
+    """
+
+    start_cycles: float
+    alone_cycles: float
+    slice_cycles: float
+    latency_cycles: float
+    meeting_cycles: float
+    member_cycles: float
+    exchange_bytes_per_kilocycle: float
+    handing_cycles: float
+    team_cycles: float
+    taken_bytes_per_kilocycle: float
+    store_bytes_per_kilocycle: float
+    tail_permille: float
+    fetch_bytes_per_kilocycle: float
+    spread_bytes_per_kilocycle: float
+    read_permille: float
+    reread_permille: float
+    piece_permille: float
+    zeros_permille: float
+    narrow_columns: float
+    idle_permille: float
+    room_permille: float
+    slice_norm_permille: float
+    memory_norm_permille: float
+    kernel_norm_permille: float
+
+
+@cache
+def parameters_of(target: Target) -> RowParameters:
+    """What is known of a target's device. Raises TilewrightError where nothing is."""
+    return RowParameters(**{each.name: float(target.limit(f"few_rows.{each.name}")) for each in fields(RowParameters)})
+
+
+def few_rows_shape(question: TileQuestion, shape: TileShape, target: Target, reasons: list[str]) -> TileShape:
+    """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others."""
+    p, rates = parameters_of(target), rates_of(target, question.element_bytes)
+    given = row_cycles(p, rates, question, shape, stages_of(shape, question, target), target)
+    best, least = min(estimated(question, target), key=lambda pair: pair[1], default=(shape, given))
+    if best == shape or least > (1 - _LEAST_GAIN) * given:
+        return shape
+    shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
+    room = ", two CTAs a multiprocessor" if best.resident > 1 else ""
+    reasons.append(
+        f"tile {best.rows}x{best.columns}x{best.depth}{shared}{room}: about {least:.0f} cycles by the model of few "
+        f"rows, against {given:.0f} of {shape.rows}x{shape.columns} by {shape.teams} x {shape.split}"
+    )
+    return best
+
+
+def estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
+    """All tiles that are compared, with their estimated cycles."""
+    p, rates = parameters_of(target), rates_of(target, question.element_bytes)
+    for candidate in _candidates(question, target):
+        stages = stages_of(candidate, question, target)
+        if stages >= _LEAST_STAGES:
+            yield candidate, row_cycles(p, rates, question, candidate, stages, target)
+
+
+def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
+    """Whether a product is one for this model, and nothing is fixed from outside."""
+    plain = question.products == 1 and not question.scaled_depth and not question.scaled and question.batch == 1
+    if not plain or question.element_bytes != _FITTED_BYTES or not nothing_is_fixed(wanted):
+        return False
+    few, many = sorted(question.extents[:2])
+    tiles = math.ceil(few / _TILE) * math.ceil(many / _TILE)
+    one_wave = few <= _FEW and tiles <= target.limit("device.multiprocessors")
+    return many > _LEAST_COLUMNS and (few <= _VERY_FEW or one_wave)
+
+
+def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
+    natural = question.orientations[0]
+    both = question.turnable and min(question.extents[:2]) > _VERY_FEW
+    for swapped in (natural, not natural) if both else question.orientations:
+        tall, wide = _oriented(question, swapped)
+        for rows, consumers in _ROWS:
+            if rows > _ROWS[0][0] and rows >= 2 * tall:
+                continue
+            for columns in _widths(target, math.ceil(tall / rows), wide):
+                if (rows, columns, consumers) in _family(target):
+                    yield from _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
+
+
+@cache
+def _family(target: Target) -> frozenset[tuple[int, int, int]]:
+    return frozenset(tile_family(target, tuple(range(8, target.limit("wgmma.n_max") + 1, 8))))
+
+
+def _widths(target: Target, row_tiles: int, wide: int) -> list[int]:
+    """Columns of tiles: usual ones, and those that leave no multiprocessor much more to do than another."""
+    step, most = target.limit("wgmma.n_step"), target.limit("wgmma.n_max")
+    multiprocessors = target.limit("device.multiprocessors")
+    parts = {max(1, multiprocessors // (row_tiles * shares)) for shares in (1, 2, 3, 4, 6, 8)} | set(range(1, 9))
+    even = {step * math.ceil(wide / (step * part)) for part in parts}
+    return sorted(each for each in {*_COLUMNS, *even} if each <= most and each < wide + step)
+
+
+def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator[TileShape]:
+    """A tile, by each number of CTAs and teams that may share it, in slices that suit it, alone and beside another."""
+    span, bytes_ = slice_depth(question.element_bytes), question.element_bytes
+    rows, columns, consumers = tile.rows, tile.columns, tile.consumers
+    tall, wide = _oriented(question, tile.swapped)
+    tiles = math.ceil(tall / rows) * math.ceil(wide / columns)
+    deep = (rows + columns) * span * bytes_ < _DEEP_STAGE_BYTES
+    accumulators = rows * columns // (128 * consumers)
+    twice = accumulators <= _MOST_TWICE[consumers]
+    for split, teams in itertools.product(_SPLITS, _TEAMS):
+        if columns % (target.limit("wgmma.n_step") * split) or 2 * span * split * teams > question.extents[2]:
+            continue
+        if teams > 1 and (tiles * teams > clusters_at_once(split, target) or accumulators > _MOST_OF_TEAMS):
+            # Who waits for others and who is waited for are resident together.
+            continue
+        depth = 2 * span if deep else span
+        yield TileShape(rows, columns, depth, consumers, tile.swapped, split, 1, teams)
+        if twice and teams == 1:
+            for depth in (span, 2 * span) if deep else (span,):
+                yield TileShape(rows, columns, depth, consumers, tile.swapped, split, 2)
+
+
+def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:
+    rows, columns, _ = question.extents
+    return (columns, rows) if swapped else (rows, columns)
+
+
+def stages_of(shape: TileShape, question: TileQuestion, target: Target) -> int:
+    """About as many slots as there will be: what shared memory holds beside the staged tile and the meeting."""
+    slot_bytes = (shape.rows + shape.columns) * shape.depth * question.element_bytes
+    left = target.limit("cta.shared_bytes_max")
+    if shape.resident > 1:
+        left = target.limit("multiprocessor.shared_bytes") // 2 - target.limit("cta.shared_reserved_bytes")
+    box = _TURNED_BOX if shape.swapped != question.orientations[0] else _BOX
+    staged = shape.rows * min(shape.columns // shape.split, box) * question.stored_bytes
+    left -= meeting_bytes(shape, target) + staged
+    return min(_MOST_STAGES[shape.resident], left // slot_bytes)
+
+
+def row_cycles(
+    p: RowParameters, rates: Rates, question: TileQuestion, shape: TileShape, stages: int, target: Target
+) -> float:
+    """Estimated cycles of a launch. rates: of the target; stages: slots of the ring."""
+    depth, bytes_ = question.extents[2], question.element_bytes
+    tall, wide = _oriented(question, shape.swapped)
+    along, across = math.ceil(tall / shape.rows), math.ceil(wide / shape.columns)
+    tiles, multiprocessors = along * across, rates.multiprocessors
+    loaded = loaded_columns(rates, question, shape)
+    empty = (along * shape.rows - tall) / along + (across * shape.columns - wide) / across
+    slot_bytes = (shape.rows + loaded + empty * p.zeros_permille / 1000) * shape.depth * bytes_
+    multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
+    fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
+    wait = (p.latency_cycles + fetch + multiply) / max(1, stages)
+    each = p_norm((multiply, fetch, wait), p.slice_norm_permille) + p.slice_cycles
+    slices = math.ceil(depth / (shape.depth * shape.shares))
+    end = 0.0
+    if shape.split > 1:
+        exchanged = 1000 * 4 * shape.rows * shape.columns / p.exchange_bytes_per_kilocycle
+        end = p.meeting_cycles + p.member_cycles * (shape.split - 1) + exchanged
+    if shape.teams > 1:
+        taken = 1000 * 4 * shape.rows * shape.columns / shape.split * (shape.teams - 1) / p.taken_bytes_per_kilocycle
+        end += p.handing_cycles + p.team_cycles * (shape.teams - 1) + taken
+    stored = min(shape.rows, tall) * min(shape.columns, wide) * question.stored_bytes / shape.split
+    bulk = question.turnable or shape.swapped == question.orientations[0]
+    store = stored / (p.store_bytes_per_kilocycle / 1000 if bulk else _SCATTERED_BYTES_PER_CYCLE)
+    loop = math.ceil(tiles * shape.teams / clusters_at_once(shape.split, target)) * (slices * each + end) + store
+    ctas = tiles * shape.shares
+    memory = _memory_cycles(p, rates, question, shape, ctas * slices * slot_bytes, target)
+    busy = 2 * min(ctas, multiprocessors) > multiprocessors
+    room = shape.resident > 1 or not busy
+    idle = 1 - ctas / (multiprocessors * math.ceil(ctas / multiprocessors))
+    memory *= 1 + idle * (p.room_permille if room else p.idle_permille) / 1000
+    start = p.start_cycles + (p.alone_cycles if busy else 0.0)
+    return start + p_norm((loop, memory), p.kernel_norm_permille) + p.tail_permille / 1000 * (end + store)
+
+
+def _memory_cycles(
+    p: RowParameters, rates: Rates, question: TileQuestion, shape: TileShape, fetched_bytes: float, target: Target
+) -> float:
+    """Cycles in which memory brings both operands, and the L2 cache what all tiles fetch of them."""
+    rows, columns, depth = question.extents
+    bytes_ = question.element_bytes
+    few, many = sorted((rows, columns))
+    # The large operand lies along the tile's rows where the few rows are its columns.
+    along_rows = shape.swapped == (columns >= rows)
+    over_few = math.ceil(few / (shape.columns if along_rows else shape.rows))
+    step = question.loaded_steps[1 if columns >= rows else 0]
+    line = rates.line_bytes
+    in_lines = step * bytes_ >= line
+    piece = bytes_ * ((shape.rows if along_rows else shape.columns) if in_lines else shape.depth)
+    longer = p.reread_permille / 1000 * (over_few - 1) + p.piece_permille / 1000 * (line / max(piece, line / 2) - 0.5)
+    read = many * depth * bytes_ * (1 + longer) + few * depth * bytes_ + few * many * question.stored_bytes
+    copied = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
+    read_cycles = read / (copied * p.read_permille / 1000)
+    spread_cycles = 1000 * fetched_bytes / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
+    return p_norm((read_cycles, spread_cycles), p.memory_norm_permille)
