@@ -119,10 +119,10 @@ CHECK-COUNT-4: D [<f32>, <one>]
 CHECK:      nvvm.wgmma.wait.group.sync.aligned 1
 CHECK-NEXT: scf.if %is_first_0 {
 CHECK-NEXT: nvgpu.mbarrier.arrive %empty_1[
-CHECK:      nvvm.wgmma.wait.group.sync.aligned 0
-CHECK:      vector.from_elements
 CHECK:      nvvm.cp.async.bulk.wait_group {{[01]}} {read}
 CHECK:      nvvm.barrier id =
+CHECK:      nvvm.wgmma.wait.group.sync.aligned 0
+CHECK:      vector.from_elements
 CHECK:      vector.scatter
 CHECK:      nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
 CHECK:      nvvm.barrier id =

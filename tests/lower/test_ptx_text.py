@@ -154,9 +154,10 @@ def test_staged_results_are_fenced_between_writing_and_the_bulk_store(cube):
         cube.ptx,
         """
 CHECK:      // role consumer
-CHECK:      wgmma.wait_group.sync.aligned 0;
+CHECK:      wgmma.wait_group.sync.aligned 1;
 CHECK:      @%p0 cp.async.bulk.wait_group.read
 CHECK:      bar.sync [[BARRIER:%r[0-9]+]], 128;
+CHECK-NEXT: wgmma.wait_group.sync.aligned 0;
 CHECK-COUNT-4: stmatrix.sync.aligned.m8n8.x4.shared.b16
 CHECK-NOT:  stmatrix
 CHECK:      fence.proxy.async.shared::cta;
@@ -232,9 +233,15 @@ CHECK:      st.global.L2::cache_hint.v4.b32
 CHECK:      ret;
 CHECK:      .visible .entry product_of_sums(
 CHECK-NEXT: .param .align 64 .b8 left_operand_map_param[128],
+CHECK-NOT:  griddepcontrol
+CHECK:      // role producer
+CHECK:      tiles_{{[0-9]+}}:
 CHECK:      griddepcontrol.wait;
 CHECK-NEXT: griddepcontrol.launch_dependents;
-CHECK-NEXT: // role producer
+CHECK:      mbarrier.try_wait
+CHECK:      cp.async.bulk.tensor.2d.shared::cluster.global
+CHECK-NOT:  griddepcontrol
+CHECK:      ret;
 """,
     )
     assert [launch.entry for launch in lowered.plan.launches] == ["product_of_sums_left_operand", "product_of_sums"]

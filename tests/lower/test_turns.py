@@ -81,6 +81,8 @@ CHECK:      loop_end_{{[0-9]+}}:
 CHECK-NEXT: xor.b32 [[OTHER:%r[0-9]+]], [[UNIT]], 1;
 CHECK-NEXT: mad.lo.u32 {{%r[0-9]+}}, [[OTHER]], 8,
 CHECK:      mbarrier.arrive.release.cta.shared::cta.b64
+CHECK-NEXT: cp.async.bulk.wait_group.read
+CHECK:      bar.sync
 CHECK-NEXT: wgmma.wait_group.sync.aligned 0;
 """,
     )
@@ -107,7 +109,7 @@ def test_broken_texts_are_refuted() -> None:
     turn = next(number for number, line in enumerate(lines) if line.startswith("turn_"))
     toggled = next(n for n, line in enumerate(lines) if n > turn and line.strip().startswith("xor.b32"))
     passed = next(n for n, line in enumerate(lines) if n > turn and "mbarrier.arrive.release.cta" in line
-                  and "wgmma.wait_group.sync.aligned 0" in lines[n + 1])  # fmt: skip
+                  and "cp.async.bulk.wait_group.read" in lines[n + 1])  # fmt: skip
     flipped = next(
         n for n, line in enumerate(lines) if n > consumer and line.strip().endswith(", 1;") and "xor" in line
     )

@@ -37,6 +37,7 @@ from tilewright.contract.epilogue_steps import epilogue_step, finish_role
 from tilewright.contract.finding import Findings, Places, ordinal_places
 from tilewright.contract.group_steps import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.issue_order_steps import issue_order_step
+from tilewright.contract.launch_order import check_launch_order, launch_order_step
 from tilewright.contract.program import Kernel, Ring, read_kernel
 from tilewright.contract.promotion_steps import promotion_step
 from tilewright.contract.register_operand_steps import register_operand_step
@@ -148,6 +149,7 @@ _STEPS = (
     turn_step,
     stream_step,
     team_step,
+    launch_order_step,
 )
 
 
@@ -157,6 +159,7 @@ def _judge_kernel(op: ac.KernelOp, findings: Findings, *, boundaries: bool) -> P
     check_group_orders(op, findings)
     check_streams(kernel, findings)
     check_teams(kernel, findings)
+    check_launch_order(op, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, RoleSummary(role))

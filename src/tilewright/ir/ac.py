@@ -255,8 +255,9 @@ class CtaSyncOp(IRDLOperation):
 
 @irdl_op_definition
 class GridWaitOp(IRDLOperation):
-    """Every thread waits for the launches before, whose results it then sees (griddepcontrol.wait). A kernel that has
-    one, before any role, is launched while the one before may still run; in a first kernel it does nothing."""
+    """The threads that execute it wait for the launches before, whose results the whole grid may then see
+    (griddepcontrol.wait): every thread, before any role, or those of a role. A kernel that has one is launched while
+    the one before may still run; in a first kernel it does nothing."""
 
     name = "ac.grid.wait"
 
@@ -288,8 +289,8 @@ class PrefetchOp(IRDLOperation):
 
 @irdl_op_definition
 class GridReleaseOp(IRDLOperation):
-    """The next launch may begin; what this one writes is still seen only by those who wait
-    (griddepcontrol.launch_dependents)."""
+    """The next launch may begin once every CTA has said so, by whichever thread, or has ended; what this one writes is
+    still seen only by those who wait (griddepcontrol.launch_dependents)."""
 
     name = "ac.grid.release"
 
@@ -394,10 +395,12 @@ class TransactionCloseOp(IRDLOperation):
 
 @irdl_op_definition
 class ArriveOp(IRDLOperation):
-    """Release a slot: one arrival on its empty barrier, in each of `peers` CTAs of the cluster."""
+    """Release a slot: one arrival on its empty barrier, in each of `peers` CTAs of the cluster. first: 1 if arithmetic
+    that follows may not be moved before it."""
 
     name = "ac.mbarrier.arrive"
     peers = prop_def(IntAttr)
+    first = opt_prop_def(IntAttr)
     phase = operand_def(PhaseType)
 
 

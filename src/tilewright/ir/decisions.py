@@ -159,9 +159,11 @@ class PipelineDecisions:
     the transposed product. async_plans: those of a, of b,
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
     along rows; 0 where there are none. programmatic: 1 if the kernel is launched while the one before it still runs,
-    sets itself up, waits for it, and lets the next one do the same. loads_ahead: parameters whose vectors the epilogue
-    needs and that are loaded while the first products of a tile run. paired_loads: matrices that it reads two columns
-    at a time. fill_kept: 1 if what is copied first fits the L2 cache, which is asked to keep it.
+    sets itself up, waits for it, and lets the next one do the same. filler_waits: 1 if the thread that fills slots
+    alone does both, at each of its tiles, and the others know of it by their first slot. releases_first: 1 if a tile's
+    epilogue may not be begun before its last slots are released, for a next tile. loads_ahead: parameters whose vectors
+    the epilogue needs and that are loaded while the first products of a tile run. paired_loads: matrices that it reads
+    two columns at a time. fill_kept: 1 if what is copied first fits the L2 cache, which is asked to keep it.
     batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
@@ -202,6 +204,8 @@ class PipelineDecisions:
     grouping: tuple[GroupDecision, ...] = ()
     more_b: tuple[OperandDecision, ...] = ()
     programmatic: int = 0
+    filler_waits: int = 0
+    releases_first: int = 1
     loads_ahead: tuple[str, ...] = ()
     batch: tuple[str, ...] = ()
     paired_loads: tuple[str, ...] = ()

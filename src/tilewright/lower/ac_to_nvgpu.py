@@ -88,7 +88,14 @@ def _function(kernel: ac.KernelOp) -> list[str]:
     state = Nvgpu(text, {}, symbols, integers(kernel.grid), integers(kernel.cluster), kernel.launch_registers.data)
     write_fixed(state, kernel)
     arguments = write_declarations(state, kernel.body.block)
+    # Who reads these dialects follows waits of all threads: where a role alone waits, all do, which is no less.
+    inside = [op for op in kernel.walk() if isinstance(op, ac.GridWaitOp | ac.GridReleaseOp) and _in_role(op)]
+    early = {type(op): op for op in inside}
     for op in kernel.body.block.ops:
+        if isinstance(op, ac.RoleOp):
+            for each in early.values():
+                _write_grid_order(text, each)
+            early = {}
         _write_top_level(state, op)
     block = ", ".join(str(extent) for extent in integers(kernel.block))
     attributes = [f"nvvm.reqntid = array<i32: {block}>"]
@@ -136,14 +143,20 @@ def _write_top_level(state: Nvgpu, op: Operation) -> None:
             text.line("nvvm.cluster.wait")
         case ac.PrefetchOp():
             pass  # A hint, for which the upstream dialects have no operation.
-        case ac.GridWaitOp():
-            text.line("nvvm.griddepcontrol wait")
-        case ac.GridReleaseOp():
-            text.line("nvvm.griddepcontrol launch_dependents")
+        case ac.GridWaitOp() | ac.GridReleaseOp():
+            _write_grid_order(text, op)
         case ac.RoleOp():
             _write_role(state, op)
         case _:
             raise cannot_write(op)
+
+
+def _in_role(op: Operation) -> bool:
+    return not isinstance(op.parent_op(), ac.KernelOp)
+
+
+def _write_grid_order(text: NvgpuText, op: ac.GridWaitOp | ac.GridReleaseOp) -> None:
+    text.line(f"nvvm.griddepcontrol {'wait' if isinstance(op, ac.GridWaitOp) else 'launch_dependents'}")
 
 
 def _is_thread_zero(state: Nvgpu) -> str:
@@ -290,6 +303,8 @@ def _write_op(state: Nvgpu, op: Operation) -> None:
             _write_turn_tiles(state, op)
         case ac.TurnPassOp():
             write_turn_pass(state, op)
+        case ac.GridWaitOp() | ac.GridReleaseOp():
+            pass  # Written before the roles.
         case ac.LoopOp():
             index = text.name("k")
             state.held[op.body.block.args[0]] = HeldIndex(index)

@@ -111,7 +111,8 @@ def _entry_text(kernel: ac.KernelOp, target: str) -> str:
     cluster = integers(kernel.cluster)
     size = cluster[0] * cluster[1] * cluster[2]
     lowering = Lowering(text, {}, symbols, size, kernel.launch_registers.data)
-    parameters = _lower_declarations(lowering, kernel.body.block)
+    waits = any(isinstance(op, ac.GridWaitOp) for op in kernel.walk())
+    parameters = _lower_declarations(lowering, kernel.body.block, waits=waits)
     _lower_fixed_registers(lowering, kernel)
     for op in kernel.body.block.ops:
         _lower_top_level(lowering, op)
@@ -137,11 +138,12 @@ def _written(kernel: ac.KernelOp, parameters: Sequence[str], text: Text) -> str:
 # ---------------------------------------------------------------- declarations
 
 
-def _lower_declarations(lowering: Lowering, block: Block) -> list[str]:
+def _lower_declarations(lowering: Lowering, block: Block, *, waits: bool) -> list[str]:
+    """waits: whether the kernel may begin before the grid before it has ended."""
     parameters: list[str] = []
     text = lowering.text
     # What an earlier grid may still write while this one runs must not be read through the read-only cache.
-    load = "ld.global" if any(isinstance(op, ac.GridWaitOp) for op in block.ops) else "ld.global.nc"
+    load = "ld.global" if waits else "ld.global.nc"
     for op in block.ops:
         match op:
             case ac.RingOp():
@@ -227,14 +229,16 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
             lower_cluster_sync(text, op)
         case ac.PrefetchOp():
             lower_prefetch(lowering, op, ac.kernel_of(op))
-        case ac.GridWaitOp():
-            text.emit("griddepcontrol.wait")
-        case ac.GridReleaseOp():
-            text.emit("griddepcontrol.launch_dependents")
+        case ac.GridWaitOp() | ac.GridReleaseOp():
+            _lower_grid_order(text, op)
         case ac.RoleOp():
             _lower_role(lowering, op)
         case _:
             raise AssertionError(f"{op.name} cannot stand directly in a kernel")
+
+
+def _lower_grid_order(text: Text, op: ac.GridWaitOp | ac.GridReleaseOp) -> None:
+    text.emit("griddepcontrol.wait" if isinstance(op, ac.GridWaitOp) else "griddepcontrol.launch_dependents")
 
 
 def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
@@ -491,6 +495,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> None:
             _lower_turn_tiles(lowering, op, ac.kernel_of(op))
         case ac.TurnPassOp():
             lower_turn_pass(lowering, op)
+        case ac.GridWaitOp() | ac.GridReleaseOp():
+            _lower_grid_order(text, op)
         case ac.GroupTilesOp() | ac.TurnGroupTilesOp():
             _lower_group_tiles(lowering, op, ac.kernel_of(op))
         case StreamPartOp() | TurnStreamPartOp():

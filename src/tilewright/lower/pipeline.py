@@ -65,7 +65,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
         build.add(ac.BarrierInitOp.create(operands=[pipeline.meeting.ring]))
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if cluster_size == 1 else ac.ClusterSyncOp.create())
-    if d.programmatic:
+    if d.programmatic and not d.filler_waits:
         build.add(ac.GridWaitOp.create())
         build.add(ac.GridReleaseOp.create())
     add_producer(build, program, d, pipeline, counts)

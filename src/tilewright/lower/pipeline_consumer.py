@@ -18,7 +18,7 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import dots
 from tilewright.lower.build import Build, affine, counted_loop, new_role
 from tilewright.lower.issue_order import end_issue_order, start_issue_order
-from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, load_ahead
+from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, free_staging, load_ahead
 from tilewright.lower.pipeline_product import multiply, multiply_next
 from tilewright.lower.pipeline_slots import advance, release, start_cursor, wgmma_wait
 from tilewright.lower.register_product import ComputedOperand, open_operand
@@ -72,6 +72,7 @@ def _consume(
     share, stored = share_in_tile(outer, d, share, place), stored_by_last(outer, d, stored, place)
     dot = dots(program)[0]
     ahead: dict[tile.LoadOp, SSAValue] = {}
+    freed = False
     if d.promoted:
         ahead = load_ahead(outer, program, d, unit, place, arrays, stored)
         last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
@@ -85,6 +86,8 @@ def _consume(
         if d.grouping:
             # Its loads and divisions take as long as the last products, which are still running.
             outer.add(ac.NextGroupTileOp.create())
+        if p.meeting is None and p.sums is None:
+            freed = free_staging(outer, d, unit)
         last_cursor, settled = following, _drained(outer, d, running, held)
     meetings, total = meet(outer, d, p.meeting, meetings, settled, unit)
     if section.part == "head" and p.sums is not None and place.number is not None:
@@ -93,7 +96,7 @@ def _consume(
         if p.sums is not None and place.number is not None:
             total = add_partial(outer, p.sums, total, place.number, unit)
         total = sum_of_teams(outer, d, p.sums, counts, total, place, unit)
-        add_epilogue(outer, program, d, p, unit, place, total, arrays, stored, ahead)
+        add_epilogue(outer, program, d, p, unit, place, total, arrays, stored, ahead, freed=freed)
     outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
 
 
@@ -143,7 +146,7 @@ def _drained(build: Build, d: PipelineDecisions, running: SSAValue, held: Sequen
         release(build, d, build.value(wgmma_wait(len(older) - number, reading, None)))
     wait = wgmma_wait(0, newest, running)
     build.add(wait)
-    release(build, d, wait.results[0])
+    release(build, d, wait.results[0], first=bool(d.releases_first))
     return wait.results[1]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import BLOCK_ROWS, PipelineDecisions, StoreDecision, to_attribute
@@ -57,15 +57,19 @@ def add_epilogue(
     arrays: dict[str, SSAValue],
     share: Share = WHOLE_TILE,
     ahead: Mapping[tile.LoadOp, SSAValue] | None = None,
+    *,
+    freed: bool = False,
 ) -> None:
-    """share: which part of the tile this CTA stores, where several do. ahead: from `load_ahead`."""
+    """share: which part of the tile this CTA stores, where several do. ahead: from `load_ahead`. freed: whether
+    `free_staging` stands before."""
     n = place.column
     row, column = _origin(build, d, unit, place, share)
     rows = d.unit_rows
     sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
     arguments = program.body.block.args
     paired = frozenset(each for each in arguments if parameter_name(program, each) in d.paired_loads)
-    total = SlotCounter(sum(len(store.boxes(d.unit_rows, d.part_n)) for store in d.stores if store.path == "tma"))
+    chunks = sum(len(store.boxes(d.unit_rows, d.part_n)) for store in d.stores if store.path == "tma")
+    total = SlotCounter(chunks, freed)
     for store, decision in zip(stores(program), d.stores, strict=True):
         fragment = fragment_body(
             build,
@@ -90,6 +94,15 @@ def add_epilogue(
             destination = _oriented(build, program, store, d, place, arrays)
             through = [p.rows, unit] if decision.along_rows and p.rows is not None else []
             build.add(ac.GlobalStoreOp.create(operands=[fragment, destination, row, column, *through]))
+
+
+def free_staging(build: Build, d: PipelineDecisions, unit: SSAValue) -> bool:
+    """Wait for the staging slot of a tile's first chunk, beside the tile's last products; whether there is one."""
+    first = next((store for store in d.stores if store.path == "tma"), None)
+    if first is not None:
+        build.add(bulk_wait(unit, d.plan_of(first).pending, read=True))
+        build.add(_synchronized(unit))
+    return first is not None
 
 
 def load_ahead(
@@ -129,6 +142,8 @@ class SlotCounter:
     """Staged chunks so far in one tile, which pick the staging slot."""
 
     total: int
+    freed: bool
+    """Whether the first one's slot has been waited for."""
     done: int = 0
 
 
@@ -189,15 +204,6 @@ def _store_chunks(
     def staged(state: str) -> Attribute:
         return ac.StagedType(name, StringAttr(state))
 
-    def synchronize(operand: SSAValue | None) -> ac.NamedBarrierSyncOp:
-        op = ac.NamedBarrierSyncOp.create(
-            operands=[unit, *([operand] if operand is not None else [])],
-            properties={"first_barrier": IntAttr(1), "threads": IntAttr(128)},
-            result_types=[staged("ready")] if operand is not None else [],
-        )
-        build.add(op)
-        return op
-
     plan = d.plan_of(decision)
     boxes = decision.boxes(d.unit_rows, d.part_n)
     for block, begin, width in boxes:
@@ -206,8 +212,9 @@ def _store_chunks(
         map_ = decision.tail[0] if narrow else decision.map
         slot = counter.done % plan.stages
         counter.done += 1
-        build.add(bulk_wait(unit, plan.pending, read=True))
-        synchronize(None)
+        if counter.done > 1 or not counter.freed:
+            build.add(bulk_wait(unit, plan.pending, read=True))
+            build.add(_synchronized(unit))
         written = build.value(
             ac.StageWriteOp.create(
                 operands=[fragment, p.staging, unit],
@@ -222,7 +229,7 @@ def _store_chunks(
             )
         )
         fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
-        ready = synchronize(fenced).results[0]
+        ready = build.value(_synchronized(unit, fenced, staged("ready")))
         column = affine(build, columns, begin)
         place = [column, row]
         if decision.turned:
@@ -234,6 +241,15 @@ def _store_chunks(
             )
         )
         build.add(ac.BulkCommitOp.create(operands=[unit]))
+
+
+def _synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribute | None = None) -> Operation:
+    """A barrier of the unit's threads, which makes ready what all have staged and fenced."""
+    return ac.NamedBarrierSyncOp.create(
+        operands=[unit, *([staged] if staged is not None else [])],
+        properties={"first_barrier": IntAttr(1), "threads": IntAttr(128)},
+        result_types=[ready] if ready is not None else [],
+    )
 
 
 def tail_of(decision: StoreDecision) -> str:

@@ -32,6 +32,10 @@ def add_producer(
     share = split_index(role, d)
     for section in sections(d):
         outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start], section=section)
+        if d.filler_waits:
+            # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
+            outer.add(ac.GridWaitOp.create())
+            outer.add(ac.GridReleaseOp.create())
         inner, loop, loop_op = counted_loop(outer, 0, [cursor], symbol=place.slices)
         k, position = loop.args
         first = share_in_tile(inner, d, share, place) if place.first is None else place.first

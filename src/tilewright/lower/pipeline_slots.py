@@ -59,6 +59,7 @@ def wgmma_wait(pending: int, reading: SSAValue | None, accumulator: SSAValue | N
     )
 
 
-def release(build: Build, d: PipelineDecisions, retired: SSAValue) -> None:
-    peers = d.cluster_m * d.cluster_n
-    build.add(ac.ArriveOp.create(operands=[retired], properties={"peers": IntAttr(peers)}))
+def release(build: Build, d: PipelineDecisions, retired: SSAValue, *, first: bool = False) -> None:
+    """first: whether what follows may not be moved before it."""
+    properties = {"peers": IntAttr(d.cluster_m * d.cluster_n)} | ({"first": IntAttr(1)} if first else {})
+    build.add(ac.ArriveOp.create(operands=[retired], properties=properties))

@@ -45,7 +45,7 @@ def kernel_launch(kernel: ac.KernelOp) -> Launch:
                 params.append(PointerParam(op.buffer.data))
             case _:
                 pass
-    programmatic = any(isinstance(op, ac.GridWaitOp) for op in kernel.body.block.ops)
+    programmatic = any(isinstance(op, ac.GridWaitOp) for op in kernel.walk())
     return Launch(
         kernel.sym_name.data,
         _triple(kernel.grid),

@@ -138,10 +138,10 @@ def keep_releases_first(lowering: Lowering, op: ac.ArriveOp) -> None:
 
     The assembler is free to move arithmetic before an arrival, and does, thousands of instructions of it: then the slot
     stays taken as long, the producer stops at it, and a consumer that multiplies the next tile starves. It moves
-    nothing across `nanosleep` (ptxas 13.0, by its listings); of no time, and by the thread that arrived.
+    nothing across `nanosleep` (ptxas 13.0, by its listings); of no time, and by the thread that arrived. That takes
+    some 100 ns all the same (`python -m bench.probes.beginnings`): it is for kernels whose CTAs have further tiles.
     """
-    wait = op.phase.owner
-    if isinstance(wait, ac.WgmmaWaitOp) and wait.settled is not None and not isinstance(op.parent_op(), ac.LoopOp):
+    if op.first is not None and op.first.data:
         lowering.text.emit("nanosleep.u32", 0, guard=lowering.is_first_thread)
 
 

@@ -37,7 +37,7 @@ from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster, taken_by_clusters
-from tilewright.synth.early_launch import begins_early
+from tilewright.synth.early_launch import begins_early, with_waiter
 from tilewright.synth.expression_order import choose_order
 from tilewright.synth.few_rows import few_rows_shape, is_few_rows
 from tilewright.synth.further_operands import further_operands
@@ -97,6 +97,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         decisions = choose_unmapped(program, again(wanted), again, target, wanted)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
+        decisions = with_waiter(decisions, wanted)
     program.attributes["decisions"] = to_attribute(decisions)
     return decisions
 
@@ -350,6 +351,8 @@ def _fit(
         fill_kept=int(0 < fill * element_bytes <= target.limit("device.l2_bytes") and turned is None),
         reasons=tuple(reasons),
         programmatic=int(begins_early(bool(fill), clusters * cluster_size, ctas, wanted, reasons)),
+        # Nobody waits for the slots of a CTA's only tile.
+        releases_first=int(shape.teams > 1 or clusters * cluster_size > ctas),
         more_b=more_b,
         batch=(batch,) if batch else (),
         paired_loads=choose_paired_loads(program, axes[:2], wanted),

@@ -22,11 +22,12 @@ class Wanted:
     that are asked for before the kernel before has ended. misaligned: parameters whose arrays do not begin at a
     multiple of 16 bytes, which no tensor map can describe. mapped: parameters that must be reached by tensor maps
     of their own. programmatic: whether the kernel is launched while the one before it still runs, and waits for it
-    itself. turns: whether two consumers take whole tiles in turn. schedule: how the loop over the contracted axis
-    is scheduled. computed: where an operand that is computed elementwise is computed. release_distance: products issued
-    after a slot's own before it is released. tile_order: in which order tiles are taken; tile_group: the tiles along m
-    of a band of that order. spill_slots: registers of a consumer's thread that may wait in shared memory. unmapped: how
-    an operand that no tensor map describes is brought. aligned: of misaligned parameters, bytes of whose multiples one
+    itself; filler_waits: whether the thread that fills slots alone does, where it may. turns: whether two consumers
+    take whole tiles in turn. schedule: how the loop over the contracted axis is scheduled. computed: where an
+    operand that is computed elementwise is computed. release_distance: products issued after a slot's own before it is
+    released. tile_order: in which order tiles are taken; tile_group: the tiles along m of a band of that order.
+    spill_slots: registers of a consumer's thread that may wait in shared memory. unmapped: how an operand that no
+    tensor map describes is brought. aligned: of misaligned parameters, bytes of whose multiples one
     is their address, where that is more than an element. accumulation: "precise" if sums are kept in float32, in two
     levels where the tensor core keeps fewer bits (see `synth.accumulation`); "fast" if by the tensor core alone.
     teams: clusters that share the contracted axis of a tile and add up through memory.
@@ -46,6 +47,7 @@ class Wanted:
     prefetch: int | None = None
     mapped: tuple[str, ...] = ()
     programmatic: bool | None = None
+    filler_waits: bool | None = None
     turns: bool | None = None
     schedule: Method = "heuristic"
     computed: Literal["registers", "workspace"] | None = None
