@@ -31,6 +31,8 @@ _FOOTPRINTS_KEPT = 4096
 _NEAR_BYTES = 1 << 16
 """What is written is remembered in blocks of this size, for reads that lie in none of them."""
 _COUNTED_MOST = 1 << 14
+_GRANULES_LEAST = 1 << 12
+_GROWTH = 2
 
 
 @dataclass(slots=True)
@@ -179,9 +181,46 @@ class Segment:
 
     def _reserve(self, granules: int) -> None:
         if granules > self.numbers.size:
-            grown = np.zeros(max(granules, 2 * self.numbers.size), np.int32)
+            grown = np.zeros(max(granules, _GROWTH * self.numbers.size, _GRANULES_LEAST), np.int32)
             grown[: self.numbers.size] = self.numbers
             self.numbers = grown
+
+
+class _ReadsAside:
+    """Reads that are yet to be entered, in order, by the segment in which they begin."""
+
+    __slots__ = ("_added", "_by_segment", "_segments_most")
+
+    def __init__(self) -> None:
+        self._by_segment: dict[int, list[tuple[int, Record]]] = {}
+        self._segments_most = 0
+        self._added = 0
+
+    def add(self, record: Record) -> None:
+        first, last = record.ranges[0][0] // SEGMENT_BYTES, (record.ranges[-1][1] - 1) // SEGMENT_BYTES
+        self._segments_most = max(self._segments_most, last - first)
+        self._added += 1
+        self._by_segment.setdefault(first, []).append((self._added, record))
+
+    def take(self, low: int, high: int) -> list[Record]:
+        """Those whose bytes lie around [low, high), in the order in which they were added; they are no longer kept."""
+        if not self._by_segment:
+            return []
+        first, last = low // SEGMENT_BYTES - self._segments_most, (high - 1) // SEGMENT_BYTES
+        if last - first < len(self._by_segment):
+            segments = [each for each in range(first, last + 1) if each in self._by_segment]
+        else:
+            segments = [each for each in self._by_segment if first <= each <= last]
+        taken: list[tuple[int, Record]] = []
+        for segment in segments:
+            left: list[tuple[int, Record]] = []
+            for item in self._by_segment.pop(segment):
+                ranges = item[1].ranges
+                (taken if ranges[0][0] < high and low < ranges[-1][1] else left).append(item)
+            if left:
+                self._by_segment[segment] = left
+        taken.sort(key=lambda item: item[0])
+        return [record for _, record in taken]
 
 
 class ShadowMemory:
@@ -193,7 +232,7 @@ class ShadowMemory:
     written before.
     """
 
-    __slots__ = ("_aside", "_aside_bounds", "_readers_kept", "_segments", "_written", "histories", "met_unwritten")
+    __slots__ = ("_aside", "_readers_kept", "_segments", "_written", "histories", "met_unwritten")
 
     def __init__(self, readers_kept: int | None = None) -> None:
         self.histories = Histories()
@@ -202,8 +241,7 @@ class ShadowMemory:
         self._readers_kept = readers_kept
         # Stretches in which there may have been writes, disjoint and ascending; reads outside of them, in order.
         self._written: list[tuple[int, int]] = []
-        self._aside: list[Record] = []
-        self._aside_bounds = (1 << 64, 0)
+        self._aside = _ReadsAside()
 
     def conflicts(self, record: Record) -> list[Record]:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
@@ -216,8 +254,7 @@ class ShadowMemory:
         if record.write:
             self._note_write(low, high)
         elif not any(low < end and begin < high for begin, end in self._written):
-            self._aside.append(record)
-            self._aside_bounds = min(low, self._aside_bounds[0]), max(high, self._aside_bounds[1])
+            self._aside.add(record)
             self.met_unwritten = True
             return []
         elif not any(begin <= low and high <= end for begin, end in self._written):
@@ -244,16 +281,9 @@ class ShadowMemory:
 
     def _enter_reads(self, low: int, high: int) -> None:
         """Enter the reads that were put aside and whose bytes lie around [low, high)."""
-        if high <= self._aside_bounds[0] or self._aside_bounds[1] <= low:
-            return
-        left: list[Record] = []
-        for record in self._aside:
-            if record.ranges[0][0] < high and low < record.ranges[-1][1]:
-                for segment, ranges in self._split(record.ranges):
-                    self._enter(segment, ranges, record, {})
-            else:
-                left.append(record)
-        self._aside = left
+        for record in self._aside.take(low, high):
+            for segment, ranges in self._split(record.ranges):
+                self._enter(segment, ranges, record, {})
 
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,12 @@ def _later(issued: Issue, action: Callable[[], None]) -> None:
     issued.cluster.pending.append(run)
 
 
+@lru_cache(maxsize=1024)
+def _moved(ranges: Ranges, distance: int) -> Ranges:
+    """The ranges, `distance` bytes further: mostly the same object for the same box."""
+    return tuple([(begin + distance, end + distance) for begin, end in ranges])
+
+
 def _access(
     issued: Issue, where: Region, ranges: Ranges, write: bool, *, atomic: bool = False, distance: int = 0
 ) -> None:  # fmt: skip
@@ -74,8 +81,7 @@ def _access(
     order: MemoryOrder = "relaxed" if atomic else "weak"
     scope = "gpu" if atomic else ""
     if where.cta < 0 or distance:
-        distance += where.base if where.cta < 0 else 0
-        ranges = tuple((begin + distance, end + distance) for begin, end in ranges)
+        ranges = _moved(ranges, distance + (where.base if where.cta < 0 else 0))
     if where.cta >= 0:
         event = Access(
             issued.copy, "shared", where.cta, ranges, write, "async", issued.span, atomic, order=order, scope=scope

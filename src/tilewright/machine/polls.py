@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Kernel, Label, Register, Symbol
 from tilewright.machine.slice_flow import Flow, NaturalLoop, flow_of
-from tilewright.machine.slice_operands import Facts, facts_of
+from tilewright.machine.slice_operands import Facts, facts_of, registers_of
 
 _ORDERS = frozenset({"relaxed", "acquire", "volatile"})
 _WORDS = frozenset({"b32", "u32", "s32"})
@@ -103,6 +103,19 @@ class _FactsAsNeeded:
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self._instructions = instructions
         self._known: dict[int, Facts] = {}
+        self._naming: dict[str, set[int]] | None = None
+
+    def naming(self, register: str) -> set[int]:
+        """The positions of the instructions that name a register; no other reads or writes it."""
+        if self._naming is None:
+            self._naming = {}
+            for at, item in enumerate(self._instructions):
+                if item.guard is not None:
+                    self._naming.setdefault(item.guard.register.name, set()).add(at)
+                for operand in item.operands:
+                    for name in registers_of(operand):
+                        self._naming.setdefault(name, set()).add(at)
+        return self._naming.get(register, set())
 
     def __getitem__(self, at: int) -> Facts:
         found = self._known.get(at)
@@ -156,16 +169,17 @@ def _poll(flow: Flow, labels: dict[str, int], facts: _FactsAsNeeded, loop: Natur
 def _is_dead(flow: Flow, facts: _FactsAsNeeded, start: int, name: str) -> bool:
     """Is a register written on every way from a position before it is read?"""
     seen: set[int] = set()
-    waiting = [start]
+    waiting, naming = [start], facts.naming(name)
     while waiting:
         at = waiting.pop()
         if at in seen or at >= len(flow.instructions):
             continue
         seen.add(at)
-        if name in facts[at].reads:
-            return False
-        if name in facts[at].writes and flow.instructions[at].guard is None:
-            continue
+        if at in naming:
+            if name in facts[at].reads:
+                return False
+            if name in facts[at].writes and flow.instructions[at].guard is None:
+                continue
         block = flow.blocks[flow.block_of[at]]
         waiting.extend([at + 1] if at + 1 < block.end else [flow.blocks[each].begin for each in block.successors])
     return True

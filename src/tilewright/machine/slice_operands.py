@@ -101,12 +101,19 @@ class Facts:
                 return True
 
 
+@lru_cache(maxsize=1 << 14)
+def _use(register: str, role: Role) -> Use:
+    """The same object for the same use: a kernel's instructions name few registers thousands of times."""
+    return Use(register, role)
+
+
 def registers_of(operand: Operand) -> Iterator[str]:
     """The registers that an operand names, `_` left out."""
+    if isinstance(operand, Register):  # most are
+        if operand.name != "_":
+            yield operand.name
+        return
     match operand:
-        case Register(name):
-            if name != "_":
-                yield name
         case Negated(Register(name)) | Address(Register(name)):
             yield name
         case PairOfPredicates(first, second):
@@ -145,12 +152,12 @@ def facts_of(instruction: Instruction) -> Facts:
     uses: list[Use] = []
     if instruction.guard is not None:
         role: Role = "branch" if instruction.row in ("bra", "brx.idx", "exit", "ret") else "guard"
-        uses.append(Use(instruction.guard.register.name, role))
+        uses.append(_use(instruction.guard.register.name, role))
     first = operands[0] if operands else None
     if first is not None and _writes_first(instruction.row) and not isinstance(first, Address | TensorAddress):
         writes.update(registers_of(first))
         if kind in ("matrix", "unknown"):
-            uses.extend(Use(name, "data") for name in registers_of(first))
+            uses.extend(_use(name, "data") for name in registers_of(first))
         operands = operands[1:]
     if kind == "unknown":
         # Any operand of an instruction that nobody knows may be a result.
@@ -162,7 +169,7 @@ def facts_of(instruction: Instruction) -> Facts:
     if "cc" in instruction.modifiers:
         writes.add(FLAG)
     if instruction.row in _CARRY_READ:
-        uses.append(Use(FLAG, "value"))
+        uses.append(_use(FLAG, "value"))
     if instruction.row == "call":
         for item in instruction.operands:
             if isinstance(item, Arguments):
@@ -177,7 +184,11 @@ def is_volatile(register: str) -> bool:
 
 def kind_of(instruction: Instruction) -> Kind:
     """What an instruction is, for whoever asks what it may change beside its results."""
-    row = instruction.row
+    return _kind_of_row(instruction.row)
+
+
+@lru_cache(maxsize=1024)
+def _kind_of_row(row: str) -> Kind:
     if row in _HINTS:
         return "hint"
     if row in _COLLECTIVE:
@@ -262,7 +273,7 @@ def _operand_uses(
         case "unknown":
             role = "sync"
     for name in names:
-        yield Use(name, role)
+        yield _use(name, role)
 
 
 def _matrix_role(instruction: Instruction, index: int, operand: Operand) -> Role:
@@ -283,12 +294,12 @@ def _protocol_uses(
 ) -> Iterator[Use]:
     row = instruction.row
     if "L2::cache_hint" in instruction.modifiers and index == len(operands) - 1:
-        yield from (Use(name, "data") for name in registers_of(operand))
+        yield from (_use(name, "data") for name in registers_of(operand))
         return
     if isinstance(operand, TensorAddress):
-        yield from (Use(name, "sync") for name in registers_of(operand.base))
+        yield from (_use(name, "sync") for name in registers_of(operand.base))
         for item in operand.coordinates:
-            yield from (Use(name, "coordinate") for name in registers_of(item))
+            yield from (_use(name, "coordinate") for name in registers_of(item))
         return
     role: Role = "sync"
     if row.startswith("mbarrier") and isinstance(operand, Address):
@@ -304,7 +315,7 @@ def _protocol_uses(
         role = _bulk_address_role(instruction, index)
     elif row in ("tensormap.replace",):
         role = "generic address" if isinstance(operand, Address) else "sync"
-    yield from (Use(name, role) for name in registers_of(operand))
+    yield from (_use(name, role) for name in registers_of(operand))
 
 
 def _bulk_address_role(instruction: Instruction, index: int) -> Role:

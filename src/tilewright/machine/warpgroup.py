@@ -381,8 +381,16 @@ def write_back(warp: Warp, operation: Operation) -> None:
 
 def settle(warp: Warp) -> None:
     """Recompute which registers are in flight."""
-    held: set[int] = set()
-    for operation in warp.wgmma.in_flight:
-        held.update(operation.instruction.accumulator)
-        held.update(operation.instruction.a_registers)
-    warp.in_flight = frozenset(held)
+    state: WarpMatrixState = warp.wgmma
+    # Each instruction's once: there are few, and many operations.
+    texts = {id(operation.instruction): operation.instruction for operation in state.in_flight}
+    parts: dict[int, tuple[int, ...]] = {}
+    for text in texts.values():
+        parts[id(text.accumulator)] = text.accumulator
+        parts[id(text.a_registers)] = text.a_registers
+    warp.in_flight = _registers_of(tuple(parts.values()))
+
+
+@lru_cache(maxsize=256)
+def _registers_of(parts: tuple[tuple[int, ...], ...]) -> frozenset[int]:
+    return frozenset(slot for part in parts for slot in part)

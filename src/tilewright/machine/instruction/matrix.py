@@ -10,17 +10,19 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import TOGETHER, Access
 from tilewright.machine.fragment import MatrixFragment, MatrixShape, matrix_fragment
-from tilewright.machine.lanes import WARP_SIZE
+from tilewright.machine.lanes import WARP_SIZE, Lanes
 from tilewright.machine.memory import Located, locate, merge_ranges
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control
 
 _LINE_BYTES = 16
+_MET_MOST = 256
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 # Shapes by the instruction's shape and element type.
 _SHAPES: dict[tuple[str, str, str], MatrixShape] = {
@@ -57,12 +59,23 @@ class _Matrices:
         self.space = "generic" if space is None else "shared::cta"
         self.slot, self.offset = decoder.address(instruction, operands[address_index])
         self.span = instruction.span
+        self.met: dict[int, tuple[Lanes, int, int, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
 
     def lines(self, warp: Warp) -> list[Located]:
         """The lines, by the memory that holds them. Raises MachineFault for one that is misplaced."""
-        lanes = warp.r[self.slot][: self.fragment.lines]
-        addresses = lanes.astype(np.uint64) + np.uint64(self.offset & 0xFFFF_FFFF_FFFF_FFFF)
-        return locate(warp.cta, self.space, addresses, _LINE_BYTES, self.span)
+        vector = warp.r[self.slot]
+        shared = warp.cta.shared
+        known = self.met.get(id(vector))
+        if known is not None and known[1:3] == (shared.size_bytes, shared.reserved_bytes):
+            return [Located(shared, known[3], known[4])]
+        addresses = vector[: self.fragment.lines].astype(np.uint64) + np.uint64(self.offset & 0xFFFF_FFFF_FFFF_FFFF)
+        found = locate(warp.cta, self.space, addresses, _LINE_BYTES, self.span)
+        if self.space == "shared::cta" and len(found) == 1 and int(addresses.max()) < shared.size_bytes:
+            # Without a rank: so it lies in the memory of any CTA. The vector is kept, so that its identity stays its.
+            if len(self.met) >= _MET_MOST:
+                self.met.clear()
+            self.met[id(vector)] = vector, shared.size_bytes, shared.reserved_bytes, found[0].offsets, found[0].chosen
+        return found
 
     def report(self, warp: Warp, found: list[Located], write: bool) -> None:
         observe = warp.cta.cluster.observe
