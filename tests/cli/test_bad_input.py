@@ -54,6 +54,7 @@ PTX = "compiled.ptx"
         (("program.py:matmul", "--shape", "M=64,N=64,K=64", "--stages", "0"), "0 stages", "2 to"),
         (("program.py:scale", *SHAPE, "--dtype", "a=bf16,a=f16"), "parameter a stands twice", "once"),
         (("program.py:scale", *SHAPE, "--dtype", "=f16"), "cannot read '=f16' in --dtype", "a=bf16"),
+        (("program.py:scale", *SHAPE, "--stages", "3"), "scale has no product, of which --stages", "leave it out"),
         (("program.py:scale", *SHAPE, "-o", ""), "does not end in .twb", "FILE.twb"),
         (("p" * 300 + ".py:scale", *SHAPE), "there is no file", "check the path"),
         (("na\udcffme.py:scale", *SHAPE), "'na\\udcffme.py' is no name that can be printed", "rename"),
@@ -134,6 +135,8 @@ def test_a_bundle_for_another_gpu(bundle: Path, tilewright: Tilewright) -> None:
 def test_no_driver(bundle: Path, tilewright: Tilewright) -> None:
     answer = tilewright("run", "scale.twb", "--on", "gpu")
     assert answer.code == 2 and "no NVIDIA driver" in answer.err and "CPU machine" in answer.err
+    answer = tilewright("profile", "scale.twb")
+    assert answer.code == 2 and "no NVIDIA driver" in answer.err and "--from FILE.csv" in answer.err
 
 
 def test_no_assembler(folder: Path, tilewright: Tilewright, monkeypatch: pytest.MonkeyPatch) -> None:

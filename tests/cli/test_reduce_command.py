@@ -49,3 +49,8 @@ def test_no_such_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reduce", "no-such.ptx", "--code", "BG101"]) == 2
     assert "no-such.ptx" in capsys.readouterr().err
     assert main(["reduce", str(BROKEN), "--code", "BG101", "--budget", "0"]) == 2
+
+
+def test_a_code_that_no_rule_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reduce", str(BROKEN), "--code", "BG1O1"]) == 2
+    assert "there is no rule BG1O1" in (words := capsys.readouterr().err) and "did you mean BG1" in words

@@ -31,6 +31,12 @@ def test_what_is_wished_has_its_type(arguments: dict[str, Any], message: str) ->
     assert caught.value.remedy
 
 
+def test_wishes_about_a_product_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    with pytest.raises(tw.TilewrightError, match="elementwise has no product"):
+        tw.compile(elementwise, M=8, N=8, stages=3)
+
+
 def test_a_function_is_no_kernel() -> None:
     with pytest.raises(tw.TilewrightError, match="function is no kernel") as caught:
         tw.compile(lambda x: x, M=8)  # pyright: ignore[reportArgumentType]

@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.progress import Progress
     from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
     from tilewright.driver.compile import compile_kernel
+    from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.bundle import to_bytes
     from tilewright.synth.decide import Wanted
 
@@ -89,6 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
         compilation = compile_kernel(
             kernel, target=arguments.target, dims=dims, dtype=dtype, wanted=wanted, progress=progress.step
         )
+    if not isinstance(compilation.decisions, PipelineDecisions):
+        options = {"--tile": arguments.tile or None, "--stages": arguments.stages, "--stream-k": arguments.stream_k}
+        given = " and ".join(option for option, value in options.items() if value is not None)
+        if given:
+            raise TilewrightError(
+                f"{kernel.name} has no product, of which {given} could say how", remedy="leave it out"
+            )
     contents = {bundle_path: to_bytes(compilation.bundle())}
     for suffix, content in emitted(compilation, stages).items():
         contents[bundle_path.with_suffix(f".{suffix}")] = content

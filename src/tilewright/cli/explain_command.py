@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(_point_words(point), end="")
         return 0
     if not rules:
-        raise TilewrightError(f"there is no rule {arguments.code}", remedy=_nearest(arguments.code))
+        raise TilewrightError(f"there is no rule {arguments.code}", remedy=nearest_rule(arguments.code))
     if arguments.format == "json":
         from dataclasses import asdict
 
@@ -93,7 +93,8 @@ def _write(folder: Path, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _nearest(code: str) -> str:
+def nearest_rule(code: str) -> str:
+    """What may have been meant by a code or name that no rule has, in words."""
     from difflib import get_close_matches
 
     from tilewright.contract.readings import POINTS

@@ -53,7 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise TilewrightError("--from reads a table, so there is none to --keep", remedy="give one of the two")
         table = _read(arguments.table)
     else:
-        require_gpu(bundle)
+        try:
+            require_gpu(bundle)
+        except TilewrightError as error:
+            remedy = "profile it where the GPU is; --from FILE.csv shows what --keep FILE.csv wrote there"
+            raise TilewrightError(error.message, span=error.span, remedy=remedy) from error
         table = run_ncu(bundle, arguments.launches, warm=arguments.warm)
     report = profile_report(bundle, table, warm=arguments.warm)
     contents: dict[Path, bytes] = {}

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.base.error import TilewrightError
+
 if TYPE_CHECKING:
     from tilewright.driver.reduce import ReducedFinding
 
@@ -47,13 +49,17 @@ def _seconds(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from tilewright.cli.explain_command import nearest_rule
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check import decode_text, read_text
     from tilewright.driver.isa import readings_of
     from tilewright.driver.launch_file import read_launch_file
     from tilewright.driver.reduce import reduce_finding
+    from tilewright.driver.rules import explain
 
+    if not explain(arguments.code):
+        raise TilewrightError(f"there is no rule {arguments.code}", remedy=nearest_rule(arguments.code))
     readings_of(arguments.isa)
     require_writable((arguments.output,), (arguments.path, arguments.launch))
     launch = read_launch_file(arguments.launch) if arguments.launch else None

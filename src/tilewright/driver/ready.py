@@ -46,7 +46,12 @@ def compile(  # the verb's name, as users write it: tw.compile
     disk. Raises TilewrightError at the author's line, and for arguments of other types.
     """
     _require_types(kernel, target, stages, {"tile": tile, "cluster": cluster})
-    return compile_for(kernel, dims, target, dtype, strides, Wanted(tile, stages, cluster), cached, progress)
+    compiled = compile_for(kernel, dims, target, dtype, strides, Wanted(tile, stages, cluster), cached, progress)
+    if "tile_m" not in compiled.bundle.decisions and (tile, stages, cluster) != (None, None, None):
+        raise TilewrightError(
+            f"{kernel.name} has no product, whose decisions could be fixed", remedy="leave out tile, stages and cluster"
+        )
+    return compiled
 
 
 def _require_types(kernel: object, target: object, stages: object, pairs: Mapping[str, object]) -> None:
