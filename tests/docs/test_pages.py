@@ -88,3 +88,10 @@ def test_codes_in_pages_exist() -> None:
     for page in PAGES:
         for code in re.findall(r"`([A-Z]{2}\d{3})`", text_of(page)):
             assert code in known, f"{page} names {code}"
+
+
+def test_the_index_has_every_page() -> None:
+    linked = {(ROOT / "docs" / target).resolve() for target in links_of("docs/README.md")}
+    for page in PAGES:
+        if page.startswith("docs/") and page != "docs/README.md":
+            assert (ROOT / page).resolve() in linked, f"docs/README.md does not lead to {page}"

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         default="bf16",
         metavar="DTYPE",
-        help="bf16, f16, f32, f8e4m3 or f8e5m2; or by parameter, as in a=bf16,c=f32",
+        help="bf16 (the default), f16, f32, f8e4m3 or f8e5m2; or by parameter, as in a=bf16,c=f32",
     )
     parser.add_argument("-o", "--output", metavar="FILE.twb", help="bundle to write (default: KERNEL.twb)")
     parser.add_argument(
@@ -54,7 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let idle CTAs help with the tiles left over after whole waves, or never (default: where it pays)",
     )
     parser.add_argument(
-        "--schedule", choices=("heuristic", "optimal"), default="heuristic", help="how loops are scheduled"
+        "--schedule",
+        choices=("heuristic", "optimal"),
+        default="heuristic",
+        help="how loops are scheduled (default: heuristic)",
     )
 
 

@@ -27,7 +27,7 @@ a table that --keep wrote (or ncu --csv --page raw) is read instead, which needs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", metavar="FILE.twb", help="what `tilewright compile` wrote")
-    parser.add_argument("--launches", type=_launches, default=3, metavar="N", help="runs to profile (default 3)")
+    parser.add_argument("--launches", type=_launches, default=3, metavar="N", help="runs to profile (default: 3)")
     parser.add_argument("--warm", action="store_true", help="do not flush caches before each pass")
     parser.add_argument("--from", dest="table", metavar="FILE.csv", help="read this table of ncu's and run nothing")
     parser.add_argument("--keep", metavar="FILE.csv", help="write ncu's table here")

@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--element-strides", metavar="N,...", help="elements from one taken to the next (default: 1)")
     source.add_argument("--interleave", default="none", metavar="MODE", help="none, 16B or 32B (default: none)")
     source.add_argument("--swizzle", default="none", metavar="MODE", help="none, 32B, 64B, 128B, ... (default: none)")
-    source.add_argument("--l2-promotion", default="none", metavar="MODE", help="none, 64B, 128B or 256B")
+    promotions = "none, 64B, 128B or 256B (default: none)"
+    source.add_argument("--l2-promotion", default="none", metavar="MODE", help=promotions)
     source.add_argument("--oob-fill", default="zero", metavar="FILL", help="zero or nan (default: zero)")
     source.add_argument("--address", metavar="N", help="address of the first element (default: any that is aligned)")
     source.add_argument("--where", metavar="CONDITIONS", help="what holds of sizes that options name")
