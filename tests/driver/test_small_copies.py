@@ -20,11 +20,11 @@ from tilewright.driver.kernels import matmul_kernel
 from tilewright.driver.reproof import replay_plan, reprove
 from tilewright.driver.small import small_instance
 from tilewright.driver.small_copies import (
-    copied_extents,
     copied_workspaces,
     copies_apart,
     copies_instance,
     outside_elements,
+    small_copies,
 )
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
@@ -62,6 +62,7 @@ KINDS = {
     "rows": Kind(matmul_kernel, {"M": 14000, "N": 14400, "K": 643}, strides={"b": (1, 643)}),
     "few rows": Kind(matmul_kernel, {"M": 1024, "N": 1040, "K": 643}, strides={"b": (1, 643)}),
     "columns": Kind(matmul_kernel, {"M": 1024, "N": 8181, "K": 1280}),
+    "whole pairs": Kind(matmul_kernel, {"M": 257, "N": 255, "K": 512}, Wanted()),
     "streamed": Kind(
         matmul_kernel, {"M": 4096, "N": 4096, "K": 4095}, Wanted(tile=(128, 128), stages=4, stream_k=True),
         strides={"b": (1, 4095)},
@@ -128,7 +129,7 @@ def test_rows_of_the_product_do_not_count() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_threads_go_round_and_remainders_are_the_programs(name: str) -> None:
     d, large = decisions(name), the_program(decided(name)).extents
-    found = copied_extents(the_program(decided(name)))
+    found = small_copies(the_program(decided(name))).extents
     instance = the_program(copies_instance(decided(name)))
     for buffer in lower_copies(instance).buffers:
         if buffer.name not in copied_workspaces(instance):
@@ -139,7 +140,8 @@ def test_threads_go_round_and_remainders_are_the_programs(name: str) -> None:
         if d.turned_fill:
             assert points > 2 * 2 * d.turned_fill[0].warps * d.turned_fill[0].side ** 2
         else:
-            runs, threads = points * buffer.element.bytes // RUN_BYTES, 2 * d.fill_threads
+            runs = points * buffer.element.bytes // RUN_BYTES
+            threads = small_copies(the_program(decided(name))).ctas * d.fill_threads
             copied = next(each for each in lower_copies(the_program(decided(name))).buffers if each.name == buffer.name)
             all_runs = math.prod(copied.shape) * copied.element.bytes // RUN_BYTES
             rounds, rest = divmod(all_runs, 2 * d.fill_ctas * d.fill_threads)
@@ -148,6 +150,7 @@ def test_threads_go_round_and_remainders_are_the_programs(name: str) -> None:
             assert runs % (2 * threads) and (runs % (2 * threads) > threads) == (rest > d.fill_ctas * d.fill_threads)
             assert name not in ("rows", "batch") or rounds >= 2
             assert name != "few rows" or not rounds
+            assert name != "whole pairs" or (rounds, rest) == (1, 0)
         run = RUN_BYTES // buffer.element.bytes
         inner = d.contracted if d.a.buffer == buffer.name or d.b.major == "K" else d.columns
         assert (found[inner] - large[inner]) % run == 0
@@ -239,6 +242,16 @@ def test_every_store_of_every_kind_counts(name: str) -> None:
     for number in (1, stores - 1)[name == "few rows" :]:
         assert codes(judged(name, replaced(STORE, "", number)(text))) == {"UM103"}
     assert isinstance(judged(name, EDITS["every CTA takes the first one's"](text)), Refuted)
+
+
+def test_threads_that_have_nothing_left_after_their_pairs() -> None:
+    """So it is with all of the program. A row of the workspace has as many runs as two CTAs have threads, each of which
+    would have a single run left."""
+    text = copies("whole pairs")[0]
+    assert copies("whole pairs")[1].launches[0].grid[0] > 2
+    assert isinstance(judged("whole pairs", text), Proven)
+    other = replaced(r"bra runs_end_2;", "bra run_loaded_7;")(text)
+    assert not isinstance(judged("whole pairs", other), Proven)
 
 
 def test_a_text_that_copies_something_else_is_another_text() -> None:

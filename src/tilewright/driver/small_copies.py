@@ -7,16 +7,18 @@ is written; in the product's, their elements hold something when it begins, and 
 not, as the launch before it, whose end it waits for, leaves them. So a read of what was not copied is refuted there,
 and an element that is not copied is refuted here, each for the extents that stand for the large ones.
 
-The copies' instance has two CTAs. A thread goes round a loop over pairs of runs, then round one over single runs. The
-extents along rows and columns are those with which it goes round the first as often as in the program, but at most
-twice, and with which what is left is taken as it is there: as single runs alone, or by some threads as a pair, by
-others as a single one. So whoever may skip a loop there may do so here. Where tiles are turned, each warp takes two
-tiles, so that its shared memory is used again, and some a third. The contracted extent is the product's. Remainders by
-a run, or by the side of a turned tile, are the program's, and so are all strides: rows begin at addresses of every
-alignment that they have there. Extents that differ in the program differ in the instance, so that one in the place of
-another shows.
+The copies' instance has two CTAs, or as many more as it takes for what follows. A thread goes round a loop over pairs
+of runs, then round one over single runs. The extents along rows and columns are those with which it goes round the
+first as often as in the program, but at most twice, and with which what is left is taken as it is there: as single runs
+alone, or by some threads as a pair, by others as a single one. So whoever may skip a loop there may do so here; where a
+row of the instance has more runs than two CTAs have threads, it has more of them, since else nobody would skip the loop
+over pairs. Where tiles are turned, each warp takes two tiles, so that its shared memory is used again, and some a
+third. The contracted extent is the product's. Remainders by a run, or by the side of a turned tile, are the program's,
+and so are all strides: rows begin at addresses of every alignment that they have there. Extents that differ in the
+program differ in the instance, so that one in the place of another shows.
 
-Not handled (one instance stands for both kernels then): rows in groups.
+Not handled: rows in groups (one instance stands for both kernels then); what is left over of programs for which
+_CTAS_MOST CTAs do not suffice.
 Checked by: tests/driver/test_small_copies.py.
 """
 
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -31,11 +34,12 @@ from tilewright.base.plan import Buffer
 from tilewright.contract.byte_ranges import without
 from tilewright.driver.small import reduced_extent, small_extents, small_instance
 from tilewright.ir import tile
-from tilewright.ir.decisions import RUN_BYTES, OperandDecision, PipelineDecisions, decisions_of
+from tilewright.ir.decisions import RUN_BYTES, OperandDecision, PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.tile_facts import the_program
 from tilewright.machine.event import Ranges
 
 _CTAS = 2
+_CTAS_MOST = 16
 _PAIRED = 2
 """Runs that a thread has in flight at once."""
 _ROUNDS = 2
@@ -57,38 +61,70 @@ def copied_workspaces(program: tile.ProgramOp) -> frozenset[str]:
     return frozenset(item.buffer for item in (d.a, d.b, *d.more_b) if item.materialized)
 
 
-def copied_extents(program: tile.ProgramOp) -> dict[str, int]:
-    """Extents of the copies' instance of a program whose operands are copied first, by axis."""
+@dataclass(frozen=True, slots=True)
+class CopiesInstance:
+    """extents: by axis; ctas: that copy."""
+
+    extents: Mapping[str, int]
+    ctas: int
+
+
+def small_copies(program: tile.ProgramOp) -> CopiesInstance:
+    """The copies' instance of a program whose operands are copied first."""
     d = decisions_of(program.attributes["decisions"])
     assert isinstance(d, PipelineDecisions)
+    least = min(d.fill_ctas, _CTAS)
+    for ctas in range(least, min(d.fill_ctas, _CTAS_MOST) + 1):
+        found = _copied_extents(program, d, ctas, or_nearest=False)
+        if found is not None:
+            return CopiesInstance(found, ctas)
+    found = _copied_extents(program, d, least, or_nearest=True)
+    assert found is not None
+    return CopiesInstance(found, least)
+
+
+def _copied_extents(
+    program: tile.ProgramOp, d: PipelineDecisions, ctas: int, *, or_nearest: bool
+) -> dict[str, int] | None:
+    """Extents with which threads of so many CTAs do what those of the program do; None if there are none. or_nearest:
+    the largest that were looked at, then."""
     extents = program.extents
     found = small_extents(program)
     for axis, other, operands in ((d.rows, d.columns, (d.a,)), (d.columns, d.rows, (d.b, *d.more_b))):
         taken = frozenset({found[other]}) if extents[axis] != extents[other] else frozenset[int]()
         copied = [item for item in operands if item.materialized]
         if copied:
-            found[axis] = max(_outer_extent(d, item, axis, extents, found, taken) for item in copied)
+            asked = _Asked(axis, extents, dict(found), taken, ctas)
+            sizes = [_outer_extent(d, item, asked, or_nearest=or_nearest) for item in copied]
+            if None in sizes:
+                return None
+            found[axis] = max(size for size in sizes if size is not None)
     return found
 
 
-def _outer_extent(
-    d: PipelineDecisions,
-    operand: OperandDecision,
-    axis: str,
-    extents: Mapping[str, int],
-    found: Mapping[str, int],
-    taken: frozenset[int],
-) -> int:
-    """How much of an operand's other axis is left beside the contracted extent that is. extents: the program's; found:
-    the instance's; taken: those of it that stand for another one."""
-    extent, ctas = extents[axis], min(d.fill_ctas, _CTAS)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How much of an axis is left? extents: the program's; found: the instance's; taken: those of it that stand for
+    another one; ctas: the instance's."""
+
+    axis: str
+    extents: Mapping[str, int]
+    found: Mapping[str, int]
+    taken: frozenset[int]
+    ctas: int
+
+
+def _outer_extent(d: PipelineDecisions, operand: OperandDecision, asked: _Asked, *, or_nearest: bool) -> int | None:
+    """How much of an operand's other axis is left beside the contracted extent that is."""
+    extents, found, ctas = asked.extents, asked.found, asked.ctas
+    extent = extents[asked.axis]
     matrices = math.prod(found[each] for each in d.batch)
     if d.turned_fill:
         (turned,) = d.turned_fill
         tiles = ctas * turned.warps * _ROUNDS
         least = max(2, 1 + tiles // (matrices * -(-found[d.contracted] // turned.side)))
         sizes = (reduced_extent(extent, turned.side, least + more) for more in (0, 1))
-        return next((size for size in sizes if size not in taken), extent)
+        return next((size for size in sizes if size not in asked.taken), extent)
     run = RUN_BYTES // operand.map.tensor_map().element.bytes
     # A row more has so many runs more, or so many rows have a run more.
     by_rows = operand.major == "K"
@@ -102,19 +138,25 @@ def _outer_extent(
     left = range(threads + 1, most) if rest > d.fill_ctas * d.fill_threads else range(1, threads)
     least = max(2, begin // (matrices * step))
     candidates = [reduced_extent(extent, size, least + more) for more in range(2 + most // (matrices * step))]
-    others = taken | {found[d.contracted], -(-found[d.contracted] // run)}
-    # The most, so that threads of both CTAs take what is left.
+    others = asked.taken | {found[d.contracted], -(-found[d.contracted] // run)}
+    # The most, so that threads of all CTAs take what is left.
     wanted = (
         each
         for each in reversed(candidates)
         if each not in others and matrices * step * -(-each // size) - begin in left
     )
-    return next(wanted, candidates[-1])
+    return next(wanted, candidates[-1] if or_nearest else None)
 
 
 def copies_instance(module: ModuleOp) -> ModuleOp:
     """The copies' instance of a decided program whose operands are copied first."""
-    return small_instance(module, copied_extents(the_program(module)))
+    chosen = small_copies(the_program(module))
+    instance = small_instance(module, chosen.extents)
+    program = the_program(instance)
+    d = decisions_of(program.attributes["decisions"])
+    assert isinstance(d, PipelineDecisions)
+    program.attributes["decisions"] = to_attribute(replace(d, fill_ctas=chosen.ctas))
+    return instance
 
 
 def outside_elements(buffer: Buffer) -> Ranges:

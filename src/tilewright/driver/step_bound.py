@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tilewright.base.plan import Launch, LaunchPlan
+from tilewright.base.plan import Launch, LaunchPlan, PointerParam, TensorMapParam
 from tilewright.contract.claims import ProtocolClaims
 from tilewright.frontends.ptx.ast import Module
 
 _WARP_THREADS = 32
-_SPARE = 4
+_SPARE = 2
 _PARTS = (("tiles", "K"), ("heads", "head"), ("tails", "tail"))
 """Symbols of claims: parts of tiles that a CTA takes, and slices of each."""
 
@@ -37,5 +37,6 @@ def _rounds(symbols: Mapping[str, int], launch: Launch, plan: LaunchPlan) -> int
     """How often a warp may go through the text."""
     if "tiles" in symbols:
         return sum(symbols.get(parts, 0) * (1 + symbols.get(slices, 0)) for parts, slices in _PARTS)
-    points = sum(prod(buffer.shape) for buffer in plan.buffers)
+    written = {param.buffer for param in launch.params if isinstance(param, PointerParam | TensorMapParam)}
+    points = sum(prod(each.shape) for each in plan.buffers if each.name in written and each.role != "input")
     return -(-points // (prod(launch.grid) * prod(launch.block)))
