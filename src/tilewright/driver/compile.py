@@ -248,7 +248,7 @@ def _compile_once(
                     text = read(ptx, f"<{kernel.name}.ptx>")
                     staged = accept_addresses(staged_stores(text, plan.launches, turned_arrays(decisions)), kernel.name)
                 with clock.step("prove text"):
-                    verdict = reprove(module, ptx, target, kernel.name, large=text)
+                    verdict = reprove(module, ptx, target, kernel.name, large=text, lowered=ptx)
                     text_proof = accept(verdict, f"the emitted text of {kernel.name}")
         except TilewrightError:
             if not is_known_to_spill(pending):

@@ -25,6 +25,7 @@ from tilewright.contract.named_at_exit import LeftArrivals
 from tilewright.contract.product_trace import ProductTrace
 from tilewright.contract.readings import Readings
 from tilewright.contract.replay import replay
+from tilewright.contract.staged_bytes import StagedBytes
 from tilewright.contract.typestate import protocol_claims
 from tilewright.contract.unwritten import unwritten_buffers
 from tilewright.driver.collector import collector_paused
@@ -50,22 +51,26 @@ _READINGS = Readings(grid_wait=Level.ERROR)
 
 
 def reprove(
-    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...] = (0,), *, large: Module | None = None
-) -> Verdict:
+    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...] = (0,), *, large: Module | None = None,
+    lowered: str | None = None,
+) -> Verdict:  # fmt: skip
     """Judge `ptx`, the text of the decided `program`, by running its small instance. large: what `read` made of it, if
-    that is known.
+    that is known; lowered: what `program` is lowered to, if the caller has just done so.
 
     A text that is not the small instance's but for extents is refuted, and so is one that is not, letter by letter,
     what the program is lowered to: the small text does not tell which of several extents belongs at a place where its
     own are equal.
     """
     verdict = _judge_instances(program, ptx, target, name, seeds, large or read(ptx, f"<{name}.ptx>"))
-    return (_edited(program, ptx, target) or verdict) if isinstance(verdict, Proven) else verdict
+    if not isinstance(verdict, Proven):
+        return verdict
+    if lowered is None:
+        lowered = lower_to_ptx([kernel.module for kernel in lower_program(the_program(program)).kernels], target)
+    return _edited(ptx, lowered) or verdict
 
 
-def _edited(program: ModuleOp, ptx: str, target: str) -> Refuted | None:
+def _edited(ptx: str, text: str) -> Refuted | None:
     """Where the text is not the program's. What is wrong in the lowering itself is not seen here."""
-    text = lower_to_ptx([kernel.module for kernel in lower_program(the_program(program)).kernels], target)
     if text == ptx:
         return None
     pairs = zip_longest(ptx.split("\n"), text.split("\n"), fillvalue="nothing")
@@ -203,8 +208,8 @@ def _replay_plan(
     assumptions: list[str] = []
     unwritten = unwritten_buffers(plan)
     unwritten.ranges |= {buffer.name: outside_elements(buffer) for buffer in plan.buffers if buffer.name in held}
-    products, arrivals = ProductTrace(), LeftArrivals()
-    watchers = (products, arrivals) if sums is not None else (arrivals,)
+    products, arrivals, staged = ProductTrace(), LeftArrivals(), StagedBytes()
+    watchers = (products, arrivals, staged) if sums is not None else (arrivals, staged)
     for launch in plan.launches:
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
@@ -221,7 +226,7 @@ def _replay_plan(
             case Refuted() | Unknown():
                 return verdict
     missing = unwritten_results(plan, unwritten, whole | kept.keys(), kept)
-    missing += arrivals.findings()
+    missing += arrivals.findings() + staged.findings()
     if sums is not None:
         missing += judge_sums(products, sums, {name: data.size for name, data in buffers.items()})
     return Refuted(missing) if missing else Proven("this launch", tuple(assumptions), tuple(lines))

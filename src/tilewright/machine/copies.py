@@ -53,6 +53,16 @@ def issue(warp: Warp, lane: int, span: Span, tensor_map: int | None = None) -> I
     return Issue(warp, lane, CopyActor(counts.copies - 1), span, tensor_map)
 
 
+def _next(issued: Issue, action: Callable[[], None]) -> None:
+    """Queue what follows an action of the engine; where events may be joined and nothing is moved, it follows at once,
+    which is one of the orders there are."""
+    decoder = issued.cluster.program.decoder
+    if decoder.dropped is not None and decoder.dropped.joins and not decoder.mathematics:
+        action()
+    else:
+        _later(issued, action)
+
+
 def _later(issued: Issue, action: Callable[[], None]) -> None:
     """Queue an action of the engine; what it refuses becomes a fault at the copy's place."""
 
@@ -272,12 +282,12 @@ def _deliver(
                 values = delivery.combine(shared.data[delivery.at], values)
             shared.data[delivery.at] = values
         _access(issued, shared, ranges, True, atomic=delivery is not None and delivery.combine is not None)
-        _later(
+        _next(
             issued,
             lambda: signals.complete(issued.copy, target.barrier_cta, target.barrier, byte_count, issued.span),
         )
 
-    _later(issued, write)
+    _next(issued, write)
 
 
 def _join_group(issued: Issue) -> BulkCopyState:
@@ -294,7 +304,25 @@ def store_tensor(
     cta = issued.warp.cta
     ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
 
+    def read_nothing() -> Callable[[], None]:
+        shared_ranges, global_ranges = copy_engine.store_reach(
+            tensor_map, coordinates, cta.shared.size_bytes, offset, mode
+        )
+        _access(issued, cta.shared, shared_ranges, False)
+
+        def write_nothing() -> None:
+            base = tensor_map.offset_bytes
+            if global_ranges and global_ranges[-1][1] > buffer.size_bytes - base:
+                begin, end = global_ranges[-1]
+                raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)
+            _note_dropped(issued, buffer)
+            _access(issued, buffer, global_ranges, True, atomic=combine is not None, distance=base)
+
+        return write_nothing
+
     def read() -> Callable[[], None]:
+        if _moves_nothing(issued):
+            return read_nothing()
         box = copy_engine.store_box(tensor_map, coordinates, cta.shared.data, offset, mode)
         _access(issued, cta.shared, box.shared_ranges, False)
 
@@ -304,11 +332,8 @@ def store_tensor(
             if box.global_ranges and box.global_ranges[-1][1] > target.size:
                 begin, end = box.global_ranges[-1]
                 raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)
-            if _moves_nothing(issued):
-                _note_dropped(issued, buffer)
-            else:
-                values = box.values if combine is None else combine(target[box.global_offsets], box.values)
-                target[box.global_offsets] = values
+            values = box.values if combine is None else combine(target[box.global_offsets], box.values)
+            target[box.global_offsets] = values
             _access(issued, buffer, box.global_ranges, True, atomic=combine is not None, distance=base)
 
         return write
@@ -374,7 +399,7 @@ def _store(
             write()
             _done(issued, state)
 
-        _later(issued, then)
+        _next(issued, then)
 
     _later(issued, first)
 

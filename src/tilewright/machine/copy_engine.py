@@ -179,6 +179,29 @@ def store_box(
     EngineFault on a negative start coordinate, which PTX ISA 9.7.9.27 forbids for stores and which an H200 answers with
     CUDA_ERROR_ILLEGAL_INSTRUCTION.
     """
+    placed, ranges_read = _placed_store(tensor_map, coordinates, shared.size, source_address, mode)
+    addresses = shared_addresses(placed.row, placed.row_count, placed.tensor_map, source_address)
+    keep = slice(None) if placed.keep is None else placed.keep
+    return BoxStore(
+        global_offsets=placed.global_bytes[keep],
+        values=shared[addresses[keep]],
+        shared_ranges=ranges_read,
+        global_ranges=placed.ranges,
+    )
+
+
+def store_reach(
+    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, mode: CopyMode = "tile"
+) -> tuple[Ranges, Ranges]:
+    """The bytes that `store_box` reads and writes, moving nothing. Raises what it raises. shared_bytes: of the CTA."""
+    placed, ranges_read = _placed_store(tensor_map, coordinates, shared_bytes, source_address, mode)
+    return ranges_read, placed.ranges
+
+
+def _placed_store(
+    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, mode: CopyMode
+) -> tuple[_Placed, Ranges]:
+    """Where a store writes, and what it reads of shared memory."""
     if tensor_map.variant in ("u4x16_align16", "u6x16_align16"):
         raise EngineFault("MF007", "tensor-map", f"the machine has no model of stores of {tensor_map.variant}")
     if mode == "im2col" and tensor_map.im2col is not None and not stays_inside(tensor_map.im2col):
@@ -190,20 +213,13 @@ def store_box(
         raise EngineFault("MF007", "store-coordinate", f"a tensor store starts at {coordinates}: negative")
     four = placed.tensor_map
     ranges_read = shared_ranges(placed.row, placed.row_count, four, source_address)
-    if ranges_read[-1][1] > shared.size:
+    if ranges_read[-1][1] > shared_bytes:
         raise EngineFault(
             "MF001",
             "shared-range",
-            f"a tensor store reads to {ranges_read[-1][1]}, past {shared.size} bytes of shared memory",
+            f"a tensor store reads to {ranges_read[-1][1]}, past {shared_bytes} bytes of shared memory",
         )
-    addresses = shared_addresses(placed.row, placed.row_count, four, source_address)
-    keep = slice(None) if placed.keep is None else placed.keep
-    return BoxStore(
-        global_offsets=placed.global_bytes[keep],
-        values=shared[addresses[keep]],
-        shared_ranges=ranges_read,
-        global_ranges=placed.ranges,
-    )
+    return placed, ranges_read
 
 
 @dataclass(frozen=True, eq=False, slots=True)

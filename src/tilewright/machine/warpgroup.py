@@ -221,7 +221,8 @@ class Warpgroup:
             cluster.pending.append(self._execute_next)
         for warp in self.warps:
             state: WarpMatrixState = warp.wgmma
-            if state.waiters and state.may_go_on():
+            # Others are woken in vain at times, and find it so themselves.
+            if state.waiters and (state.may_go_on() or not self._joins()):
                 state.keeps.clear()
                 cluster.wake(state.waiters)
 
