@@ -107,7 +107,8 @@ def watched(request: Request, *, warm: bool) -> tuple[list[Profiled], str]:
 
     Raises TilewrightError where there is no ncu; ends the process with ncu's words where it made no table.
     """
-    from tilewright.driver.profile import METRICS, find_ncu
+    from tilewright.driver.profile import METRICS
+    from tilewright.runtime.nsight_compute import find_ncu
 
     with tempfile.TemporaryDirectory() as folder:
         given, order, log = (Path(folder) / name for name in ("request.json", "order.json", "ncu.csv"))

@@ -146,7 +146,7 @@ def test_doctor(tilewright: Tilewright) -> None:
     answer = tilewright("doctor")
     assert answer.code == 0 and "ptxas" in answer.out and "driver" in answer.out
     names = [component["name"] for component in tilewright("doctor", "--format", "json").document]
-    assert names[:2] == ["python", "tilewright"]
+    assert names[:2] == ["python", "tilewright"] and names[-1] == "ncu"
 
 
 def test_an_error_is_shown_with_its_place_line_and_remedy() -> None:

@@ -16,12 +16,13 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, Launch, LaunchPlan
 from tilewright.driver.kernels import matmul_kernel
 from tilewright.driver.predicted import predicted_microseconds
-from tilewright.driver.profile import METRICS, find_ncu, ncu_command, profile_report, read_table, run_ncu
+from tilewright.driver.profile import METRICS, ncu_command, profile_report, read_table, run_ncu
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import the_program
 from tilewright.report.profile import KernelProfile
 from tilewright.runtime.bundle import Bundle
+from tilewright.runtime.nsight_compute import find_ncu
 from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
@@ -184,7 +185,7 @@ def test_the_command_leaves_clocks_alone_and_skips_the_first_run() -> None:
 
 def test_no_ncu_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("tilewright.driver.profile._NCU_PLACES", (str(tmp_path / "*" / "ncu"),))
+    monkeypatch.setattr("tilewright.runtime.nsight_compute._PLACES", (str(tmp_path / "*" / "ncu"),))
     with pytest.raises(TilewrightError, match="not installed") as caught:
         find_ncu()
     assert "--from" in caught.value.remedy

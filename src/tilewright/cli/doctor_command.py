@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
+
+from tilewright.base.error import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.runtime.doctor import Component
 
 EXAMPLES = """examples:
   tilewright doctor
@@ -20,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from tilewright.runtime.doctor import inspect
 
-    components = inspect()
+    components = [*inspect(), _profiler()]
     if arguments.format == "json":
         print(json.dumps([asdict(component) for component in components], indent=2))
         return 0
@@ -31,3 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
         if not component.present and component.remedy:
             print(f"         needed for {component.needed_for}; {component.remedy}")
     return 0
+
+
+def _profiler() -> Component:
+    from tilewright.runtime.doctor import Component
+    from tilewright.runtime.nsight_compute import find_ncu
+
+    needed_for = "tilewright profile"
+    try:
+        return Component("ncu", True, "", find_ncu(), "", needed_for)
+    except TilewrightError as error:
+        return Component("ncu", False, "", "", error.remedy, needed_for)

@@ -14,11 +14,9 @@ Checked by: tests/driver/test_profile.py, on a table that an H200 gave.
 from __future__ import annotations
 
 import csv
-import glob
 import io
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -36,13 +34,13 @@ from tilewright.ir import context
 from tilewright.ir.tile_facts import the_program
 from tilewright.report.profile import Compared, Group, KernelProfile, ProfileReport, Reading, Roofline, Stall
 from tilewright.runtime.bundle import Bundle, save
+from tilewright.runtime.nsight_compute import find_ncu
 from tilewright.synth.model import pipeline_cycles, rates_of
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
 Counters = Mapping[str, float]
 
-_NCU_PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu", "/usr/local/cuda-*/bin/ncu")
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 _STALLS = {
     "barrier": "a barrier of the CTA or of some of its warps",
@@ -140,18 +138,6 @@ METRICS = tuple(
     )
 )
 """What ncu is asked for."""
-
-
-def find_ncu() -> str:
-    """The path of Nsight Compute's command line. Raises TilewrightError where there is none."""
-    found = shutil.which("ncu")
-    places = [path for pattern in _NCU_PLACES for path in sorted(glob.glob(pattern), reverse=True)]
-    if found is None and not places:
-        raise TilewrightError(
-            "Nsight Compute (ncu) is not installed",
-            remedy="install NVIDIA Nsight Compute, or read a stored table with --from FILE.csv",
-        )
-    return found or places[0]
 
 
 def ncu_command(ncu: str, bundle: Path, log: Path, kernels: int, launches: int, *, warm: bool) -> list[str]:

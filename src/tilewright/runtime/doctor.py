@@ -24,6 +24,11 @@ _PACKAGES = (
     ("numpy", "everything"),
     ("ml_dtypes", "bfloat16"),
     ("xdsl", "compiling"),
+    ("rich", "the command line"),
+    ("islpy", "layouts compared for all sizes"),
+    ("egglog", "plans of tensor maps that no short chain of changes reaches"),
+    ("z3-solver", "plans of interleaved tensor maps"),
+    ("ortools", "optimal schedules"),
     ("cuda-bindings", "running on a GPU"),
 )
 # cuda.h, CUdevice_attribute.
@@ -80,7 +85,7 @@ def _driver_and_gpus() -> list[Component]:
         install = "nothing to do for checking and CPU runs; to run on a GPU, install the NVIDIA driver"
         return [
             Component("driver", False, "", "", f"{install} ({reason})", needed_for),
-            Component("gpu", False, "", "", "", needed_for),
+            Component("gpu", False, "", "", "it is asked through the driver", needed_for),
         ]
     library = ctypes.CDLL(LIBCUDA)
     number = ctypes.c_int()
