@@ -46,7 +46,10 @@ SHORT_APART = Kind(
 )
 """A tile reaches over several groups of the line."""
 PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, strides={"b": (1024, 1)})
-SPECIAL = {"pairs": PAIRS, "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED}
+STAGED_AGAIN = replace(KINDS["plain"], dims={"M": 1024, "N": 1536, "K": 512}, wanted=Wanted(tile=(128, 96), stages=2))
+SPECIAL = {
+    "pairs": PAIRS, "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

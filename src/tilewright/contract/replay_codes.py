@@ -290,6 +290,11 @@ REPLAY_RULES: dict[str, Rule] = {
              "PTX ISA 9.7.15.5.2 (scale-d); derived: the program's meaning",
              "The first slice of a tile adds to what the tile before left in the accumulator.",
              "Report this: the emitted text is wrong."),
+        Rule("UM109", "stored-twice", "a bulk store sends bytes that another one has sent and nobody has written since",
+             "Results are staged anew for each store, so that what one store left is not taken for the next one's.",
+             "derived: the program's meaning",
+             "One lane's stmatrix is left out: its rows are those of the tile before.",
+             "Report this: the emitted text is wrong."),
         *TENSOR_RULES,
     )
 }  # fmt: skip
