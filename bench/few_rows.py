@@ -17,6 +17,7 @@ Not handled: 8-bit operands, scaled products, batches, groups of rows.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -97,8 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.stored:
-        stored = [row for path in arguments.stored for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
-        return fit(stored) if arguments.fit else _judge(stored)
+        files = [json.loads(path.read_text(encoding="utf-8"))["rows"] for path in arguments.stored]
+        return fit(files) if arguments.fit else _judge(list(itertools.chain.from_iterable(files)))
     if arguments.fit:
         raise SystemExit("--fit takes the runs of result files: --from FILE")
     shapes = [wished.shape_of(text) for text in arguments.shape] if arguments.shape else list(_listed(arguments))

@@ -4,20 +4,23 @@ What is made least is what a choice by the model loses: of each product the loga
 one's, in the mean of runs weighted by how likely each is to be the first choice (a prediction is trusted to 2 %), and
 its spread over products; and the squares of predicted over measured logarithms, weighted by how near a run is to the
 best. Steps are random, from a fixed seed, and shrink; a step that does not help is taken back. The values are printed
-as rows for the target's table; nothing is written. Pairs of CTAs that share loads, tiles taken in turn and streamed
+as rows for the target's table; nothing is written. Very few rows of the same large operand take as long as one another:
+such products together count as one. Pairs of CTAs that share loads, tiles taken in turn and streamed
 ones take no part, and no runs that take three times as long as the best.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from bench.few_rows_model import question_of, tile_of
+from bench.few_rows_model import is_modelled, question_of, tile_of
 from bench.few_rows_runs import Parts, times_of
 from tilewright.synth.few_rows import RowParameters, parameters_of, row_cycles, stages_of
 from tilewright.synth.model import rates_of
@@ -25,13 +28,17 @@ from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.targets import target
 
 _SEED = 0
-_STEPS = 400
+_STEPS = 600
 _FIRST_STEP = 0.1
 _LAST_STEP = 0.01
 _TRUSTED = 0.02
-_SPREAD = 0.5
+_SPREAD = 0.7
 _SQUARES = 2.0
 _SLOWEST = 3.0
+_VERY_FEW = 8
+_MORE_ROWS, _OF_MORE_ROWS = 64, 2.0
+"""What products of so many rows weigh: their choices differ most."""
+_LEAST_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +52,42 @@ class Timed:
     lost: float
 
 
-def timed(rows: Sequence[Mapping[str, Any]]) -> list[list[Timed]]:
-    """The runs of each product of result files of `bench few-rows`."""
-    merged: dict[tuple[int, int, int, bool], dict[Parts, float]] = {}
-    for row in rows:
-        m, n, k = row["shape"]
-        times = merged.setdefault((m, n, k, row["rows of b"]), {})
+def timed(files: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Timed]]:
+    """The runs of each product of result files of `bench few-rows`, `bench long-sums` and `bench model`, of products
+    that the model chooses for."""
+    found: list[list[Timed]] = []
+    for rows in files:
+        products: dict[tuple[int, int, int, bool], dict[tuple[Parts, int], float]] = {}
+        for key, parts, stages, microseconds in itertools.chain.from_iterable(map(_runs_of, rows)):
+            if is_modelled(key[:3]) and not (parts.paired or parts.turns or parts.streamed):
+                times = products.setdefault(key, {})
+                times[parts, stages] = min(times.get((parts, stages), math.inf), microseconds)
+        found += [list(_timed(key, times)) for key, times in products.items() if len(times) >= _LEAST_RUNS]
+    return found
+
+
+def _runs_of(row: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int, int, bool], Parts, int, float]]:
+    """Of a row of either kind of file: (product, decisions, stages or 0 where they are not told, microseconds)."""
+    if "parts" in row:
+        key = (*row["shape"], row["rows of b"])
         for parts, microseconds in times_of(row).items():
-            times[parts] = min(times.get(parts, math.inf), microseconds)
-    return [list(_timed((m, n, k), times, rows_of_b=of_b)) for (m, n, k, of_b), times in merged.items()]
+            yield key, parts, 0, microseconds
+    elif "runs" in row:
+        for run in row["runs"]:
+            key = (row["m"], row["n"], row["k"], row["rows_of_b"])
+            yield key, Parts.of(run["kept"]), run["kept"]["stages"], run["microseconds"]
+    elif "microseconds" in row:
+        yield (*row["shape"], False), Parts.of(row["kept"]), row["kept"]["stages"], row["microseconds"]
 
 
-def _timed(shape: tuple[int, int, int], times: Mapping[Parts, float], *, rows_of_b: bool) -> Iterator[Timed]:
-    question, hopper = question_of(shape, rows_of_b=rows_of_b), target("sm_90a")
-    known = {each: time for each, time in times.items() if not (each.paired or each.turns or each.streamed)}
-    best = min(known.values(), default=math.inf)
-    for parts, time in known.items():
+def _timed(key: tuple[int, int, int, bool], times: Mapping[tuple[Parts, int], float]) -> Iterator[Timed]:
+    question, hopper = question_of(key[:3], rows_of_b=key[3]), target("sm_90a")
+    best = min(times.values())
+    for (parts, stages), time in times.items():
         if time <= _SLOWEST * best:
             tile = tile_of(parts)
-            yield Timed(question, tile, max(1, stages_of(tile, question, hopper)), time, math.log(time / best))
+            slots = stages or max(1, stages_of(tile, question, hopper))
+            yield Timed(question, tile, slots, time, math.log(time / best))
 
 
 def predicted(p: RowParameters, run: Timed) -> float:
@@ -73,21 +97,31 @@ def predicted(p: RowParameters, run: Timed) -> float:
     return cycles * 1e6 / hopper.limit("device.clock_hertz")
 
 
+def _alike(runs: Sequence[Timed]) -> tuple[object, ...]:
+    question = runs[0].question
+    return (max(_VERY_FEW, question.extents[0]), *question.extents[1:], question.loaded_steps)
+
+
+def _weight(runs: Sequence[Timed]) -> float:
+    return _OF_MORE_ROWS if runs[0].question.extents[0] >= _MORE_ROWS else 1.0
+
+
 def loss(p: RowParameters, products: Sequence[Sequence[Timed]]) -> float:
     """See the head of this module."""
-    means: list[float] = []
+    alike = Counter(map(_alike, products))
+    means, weights = list[float](), [_weight(runs) / alike[_alike(runs)] for runs in products]
     squares = count = 0.0
-    for runs in products:
+    for runs, weight in zip(products, weights, strict=True):
         times = [predicted(p, run) for run in runs]
         least = min(times)
         chances = [(time / least) ** (-1 / _TRUSTED) for time in times]
         lost = sum(chance * run.lost for chance, run in zip(chances, runs, strict=True))
         means.append(lost / sum(chances))
         for time, run in zip(times, runs, strict=True):
-            squares += math.exp(-4 * run.lost) * math.log(time / run.microseconds) ** 2
-            count += 1
-    spread = math.sqrt(statistics.fmean(mean**2 for mean in means))
-    return statistics.fmean(means) + _SPREAD * spread + _SQUARES * squares / count
+            squares += weight * math.exp(-4 * run.lost) * math.log(time / run.microseconds) ** 2
+            count += weight
+    spread = math.sqrt(statistics.fmean((mean**2 for mean in means), weights))
+    return statistics.fmean(means, weights) + _SPREAD * spread + _SQUARES * squares / count
 
 
 def first_choices(p: RowParameters, products: Sequence[Sequence[Timed]]) -> list[float]:
@@ -95,9 +129,9 @@ def first_choices(p: RowParameters, products: Sequence[Sequence[Timed]]) -> list
     return [math.exp(-min(runs, key=lambda run: predicted(p, run)).lost) for runs in products]
 
 
-def fit(rows: Sequence[Mapping[str, Any]]) -> int:
+def fit(files: Sequence[Sequence[Mapping[str, Any]]]) -> int:
     """Print the values that fit, and how well they choose. Returns 0."""
-    products = [runs for runs in timed(rows) if runs]
+    products = timed(files)
     chance = random.Random(_SEED)
     names = [each.name for each in fields(RowParameters)]
     found = parameters_of(target("sm_90a"))

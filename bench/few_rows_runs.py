@@ -54,8 +54,8 @@ class Parts:
         registers = d["launch_registers"] * 128 * (1 + d["consumers"])
         resident = 2 if d["smem_bytes"] <= _HALF_OF_SHARED and registers <= _HALF_OF_REGISTERS else 1
         return Parts(
-            d["tile_m"], d["tile_n"], d["consumers"], bool(d["swapped"]), d["split"], d["teams"], d["cluster_m"],
-            d["cluster_n"], d["tile_k"], resident, bool(d["turns"]), d["streamed"] > 0,
+            d["tile_m"], d["tile_n"], d["consumers"], bool(d["swapped"]), d["split"], d.get("teams", 1), d["cluster_m"],
+            d["cluster_n"], d["tile_k"], resident, bool(d["turns"]), d.get("streamed", 0) > 0,
         )  # fmt: skip
 
     def kept(self) -> dict[str, Any]:

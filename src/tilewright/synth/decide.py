@@ -174,10 +174,9 @@ def _decide_pipeline(
         scaled = choose_scaled_shape(rates, question, target, wanted, reasons)
         shape = scaled or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons)
+    summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     if is_few_rows(question, target, wanted):
-        summed = few_rows_shape(question, large.shape, target, reasons)
-    else:
-        summed = long_sum_shape(question, large.shape, target, wanted, reasons)
+        summed = few_rows_shape(question, summed, target, reasons)
     large = large if summed == large.shape else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:

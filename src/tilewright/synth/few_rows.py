@@ -45,7 +45,8 @@ _ROWS = ((64, 1), (128, 2), (192, 3), (256, 2))
 _COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 104, 112, 128, 144, 160, 176, 192, 224, 256)
 """Of tiles, besides those that deal the columns out evenly."""
 _SPLITS = (1, 2, 4, 8)
-_TEAMS = (1, 2, 3, 4, 6)
+_TEAMS = (1, 2, 3)
+"""With more of them none was the quickest (measured)."""
 _MOST_OF_TEAMS = 80
 """Registers of accumulators of a thread that adds what other teams have: with more, some epilogues spill."""
 _MOST_TWICE = {1: 96, 2: 48, 3: 32}
@@ -61,7 +62,10 @@ _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer, as for other tiles."""
 _SCATTERED_BYTES_PER_CYCLE = 8
 """How fast a tile leaves by plain stores across its rows in memory."""
-_LEAST_GAIN = 0.02
+_LEAST_GAIN = {True: 0.03, False: 0.06}
+"""For which another shape is taken than the one that was chosen, by whether the large operand's rows run across the
+contracted axis: what others choose was fitted to operands contiguous along it, where this model adds little (of 208
+products measured, no choice loses more than 5 % so)."""
 _FITTED_BYTES = 2
 
 
@@ -79,6 +83,7 @@ class RowParameters:
     taken_bytes_per_kilocycle: of such sums. store_bytes_per_kilocycle: of a tile's results.
     tail_permille: of meeting, handing over and storing, what nothing hides where memory is the longer.
     fetch_, spread_bytes_per_kilocycle: what a CTA gets from the L2 cache, and what each gets while all do.
+    shared_permille: of the few rows, which all tiles ask for at the same time, how much counts there.
     read_permille: of a long copy's rate. reread_permille: of the large operand, what is read again for each further
     tile along the few rows. piece_permille: what reading takes longer where the pieces of its rows are one line long,
     and not two. zeros_permille: how many times as long as others elements take that lie past an operand's end.
@@ -102,6 +107,7 @@ class RowParameters:
     tail_permille: float
     fetch_bytes_per_kilocycle: float
     spread_bytes_per_kilocycle: float
+    shared_permille: float
     read_permille: float
     reread_permille: float
     piece_permille: float
@@ -125,7 +131,7 @@ def few_rows_shape(question: TileQuestion, shape: TileShape, target: Target, rea
     p, rates = parameters_of(target), rates_of(target, question.element_bytes)
     given = row_cycles(p, rates, question, shape, stages_of(shape, question, target), target)
     best, least = min(estimated(question, target), key=lambda pair: pair[1], default=(shape, given))
-    if best == shape or least > (1 - _LEAST_GAIN) * given:
+    if best == shape or least > (1 - _LEAST_GAIN[_lies_across(question, rates)]) * given:
         return shape
     shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
     room = ", two CTAs a multiprocessor" if best.resident > 1 else ""
@@ -205,6 +211,13 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator
                 yield TileShape(rows, columns, depth, consumers, tile.swapped, split, 2)
 
 
+def _lies_across(question: TileQuestion, rates: Rates) -> bool:
+    """Whether the rows of the large operand run across the contracted axis: it is loaded by whole lines of them."""
+    rows, columns, _ = question.extents
+    step = question.loaded_steps[1 if columns >= rows else 0]
+    return step * question.element_bytes >= rates.line_bytes
+
+
 def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:
     rows, columns, _ = question.extents
     return (columns, rows) if swapped else (rows, columns)
@@ -250,7 +263,7 @@ def row_cycles(
     store = stored / (p.store_bytes_per_kilocycle / 1000 if bulk else _SCATTERED_BYTES_PER_CYCLE)
     loop = math.ceil(tiles * shape.teams / clusters_at_once(shape.split, target)) * (slices * each + end) + store
     ctas = tiles * shape.shares
-    memory = _memory_cycles(p, rates, question, shape, ctas * slices * slot_bytes, target)
+    memory = _memory_cycles(p, rates, question, shape, ctas * slices, slot_bytes, target)
     busy = 2 * min(ctas, multiprocessors) > multiprocessors
     room = shape.resident > 1 or not busy
     idle = 1 - ctas / (multiprocessors * math.ceil(ctas / multiprocessors))
@@ -260,22 +273,28 @@ def row_cycles(
 
 
 def _memory_cycles(
-    p: RowParameters, rates: Rates, question: TileQuestion, shape: TileShape, fetched_bytes: float, target: Target
+    p: RowParameters,
+    rates: Rates,
+    question: TileQuestion,
+    shape: TileShape,
+    slots: int,
+    slot_bytes: float,
+    target: Target,
 ) -> float:
-    """Cycles in which memory brings both operands, and the L2 cache what all tiles fetch of them."""
+    """Cycles in which memory brings both operands, and the L2 cache what all tiles fetch of them, in so many slots."""
     rows, columns, depth = question.extents
     bytes_ = question.element_bytes
     few, many = sorted((rows, columns))
     # The large operand lies along the tile's rows where the few rows are its columns.
     along_rows = shape.swapped == (columns >= rows)
-    over_few = math.ceil(few / (shape.columns if along_rows else shape.rows))
-    step = question.loaded_steps[1 if columns >= rows else 0]
-    line = rates.line_bytes
-    in_lines = step * bytes_ >= line
-    piece = bytes_ * ((shape.rows if along_rows else shape.columns) if in_lines else shape.depth)
+    of_few = shape.columns if along_rows else shape.rows
+    over_few = math.ceil(few / of_few)
+    line, across = rates.line_bytes, _lies_across(question, rates)
+    piece = bytes_ * ((shape.rows if along_rows else shape.columns) if across else shape.depth)
     longer = p.reread_permille / 1000 * (over_few - 1) + p.piece_permille / 1000 * (line / max(piece, line / 2) - 0.5)
     read = many * depth * bytes_ * (1 + longer) + few * depth * bytes_ + few * many * question.stored_bytes
     copied = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
     read_cycles = read / (copied * p.read_permille / 1000)
-    spread_cycles = 1000 * fetched_bytes / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
+    fetched = slots * (slot_bytes - (1 - p.shared_permille / 1000) * of_few * shape.depth * bytes_)
+    spread_cycles = 1000 * fetched / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
     return p_norm((read_cycles, spread_cycles), p.memory_norm_permille)
