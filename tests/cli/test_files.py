@@ -87,3 +87,9 @@ def test_a_bundle_is_not_written_over_by_its_results(bundle: Path, tilewright: T
 def test_a_report_that_cannot_be_written_is_refused_at_once(folder: Path, tilewright: Tilewright) -> None:
     answer = tilewright("demo", "--report", "no/such/demo.html")
     assert answer.code == 2 and answer.out == "" and answer.err.startswith("error:")
+
+
+def test_a_folder_of_somebody_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # as for all but root
+    with pytest.raises(TilewrightError, match="is not yours to write to"):
+        require_writable(("report",))
