@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cluster_page import pairs
+from bench.few_rows_page import few_rows
 from bench.gemm_suites import TARGETS
 from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
@@ -68,9 +69,8 @@ _SUITES = (
     (
         "tritonbench-llama",
         "TritonBench, llama",
-        "TritonBench's `--llama` list: fp16, row-major. Of 16 to 512 rows some choices are far from the best: the\n"
-        "model of few rows was fitted to weights that are contiguous along K, and these are so along N. Its parts ran\n"
-        "in two calls.",
+        "TritonBench's `--llama` list: fp16, row-major. Its parts ran in two calls, before choices for few\n"
+        "rows were fitted to weights that are contiguous along N (below, few to middling rows).",
     ),
 )
 
@@ -171,6 +171,9 @@ a file's runs, without a GPU |
 | `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
 | `python -m bench long-sums` | few tiles of long sums: how many CTAs and teams share each; with `--one-tile`, \
 sums of one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
+| `python -m bench few-rows` | 1 to 1024 rows, B contiguous along K or, with `--rows-of-b`, N: decisions of every \
+kind; with `--by-model COUNT`, longer lists by what the model holds for quickest; with `--from FILE`, today's choices \
+by a file's runs, or `--fit`, the model's parameters, without a GPU |
 | `python -m bench clusters` | pairs of CTAs that load operands for each other, beside single CTAs of the same tiles; \
 with `--alone`, what energy each takes |
 | `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, \
@@ -203,6 +206,7 @@ def page(results: Path = RESULTS) -> str:
         *tile_family(results),
         *pairs(results),
         *long_sums(results),
+        *few_rows(results),
         *predicted_times(results),
         *profiles(results),
     ]
