@@ -16,9 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
 from tilewright.contract.replay_codes import REPLAY_RULES
@@ -26,15 +23,16 @@ from tilewright.machine.event import Access, AsyncCopyIssue, CopyIssue, Ranges
 
 _CODE = "UM109"
 _SHARED_BYTES = 1 << 18
+_SENT = b"\x01"
 _TOLD = 3
 
 
 @dataclass(slots=True)
 class StagedBytes:
-    """Feed it the events of launches in order (`replay`). sent: of each CTA, the bytes that a store has sent and nobody
-    has written since; found: by the instruction that sends such a byte again, the first one, with its CTA."""
+    """Feed it the events of launches in order (`replay`). sent: of each CTA, 1 for each byte that a store has sent and
+    nobody has written since; found: by the instruction that sends such a byte again, the first one, with its CTA."""
 
-    sent: dict[int, NDArray[np.bool_]] = field(default_factory=dict[int, "NDArray[np.bool_]"])
+    sent: dict[int, bytearray] = field(default_factory=dict[int, bytearray])
     found: dict[Span, tuple[int, int]] = field(default_factory=dict[Span, tuple[int, int]])
 
     def begin(self) -> None:
@@ -53,14 +51,16 @@ class StagedBytes:
                 continue
             sent = self.sent.get(cta)
             if sent is None:
-                sent = self.sent[cta] = np.zeros(_SHARED_BYTES, np.bool_)
+                sent = self.sent[cta] = bytearray(_SHARED_BYTES)
             for begin, end in event.shared:
-                if event.span not in self.found and sent[begin:end].any():
-                    self.found[event.span] = cta, begin + int(sent[begin:end].argmax())
-                sent[begin:end] = True
+                again = sent.find(_SENT, begin, end)
+                if again >= 0:
+                    self.found.setdefault(event.span, (cta, again))
+                sent[begin:end] = _SENT * (end - begin)
 
     def _access(self, event: Access) -> None:
-        if event.write and event.space == "shared":
+        # What a copy brings was taken for written when it was issued.
+        if event.write and event.space == "shared" and event.proxy == "generic":
             self._write(event.cta, event.ranges)
 
     def _async_copy(self, event: AsyncCopyIssue) -> None:
@@ -70,7 +70,7 @@ class StagedBytes:
         sent = self.sent.get(cta)
         if sent is not None:
             for begin, end in ranges:
-                sent[begin:end] = False
+                sent[begin:end] = bytes(end - begin)
 
     def findings(self) -> tuple[Diagnostic, ...]:
         """One for each instruction; asked when the last launch has ended."""
