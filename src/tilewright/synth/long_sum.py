@@ -15,7 +15,8 @@ Parameters (`SumParameters`) are target facts, fitted to the choices among 2213 
 -m bench long-sums --from FILE --fit`).
 
 Not handled, and left as they were chosen: several products, batches, scaled products, groups of rows, 8-bit operands,
-results of more tiles than there are multiprocessors. Checked by: tests/synth/test_long_sum.py.
+results of more tiles than there are multiprocessors. Of few rows by many columns `synth.few_rows` asks again.
+Checked by: tests/synth/test_long_sum.py.
 """
 
 from __future__ import annotations

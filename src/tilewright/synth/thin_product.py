@@ -14,6 +14,8 @@ small rings of small tiles leave that room.
 Source of the parameters: fitted by hand to the best of 3500 runs of 27 shapes on an H200, launches one after another in
 a graph with inputs that rotate through more than the L2 cache holds (as `python -m bench skinny` measures).
 Sums in two levels are taken as others, by tiles whose consumers hold two accumulators.
+Of 16-bit operands `synth.few_rows` asks again, with tiles that several teams share, and for both layouts of the other
+operand; this form was fitted to one that is contiguous along the contracted axis.
 Not handled: several products, ones scaled in their loop, batches. Checked by: tests/synth/test_thin_product.py.
 """
 
