@@ -4,7 +4,8 @@
 
 Products of a few microseconds, launched one behind the other, each begun before the one before has ended: as they are
 compiled; with every thread waiting for the launch before, instead of the one that fills slots at its first tile; and
-with a pause of no time between the release of the last slots and the epilogue, as products of several tiles a CTA have.
+with a pause of no time between the release of the last slots and the epilogue, as products of several tiles a CTA have;
+and, where slices are asked for ahead, with none and eight of them.
 Told is each one's time over the first's, in turns with torch.mm (`bench.wished`). Needs PyTorch and a GPU.
 Source of the instructions: PTX ISA, griddepcontrol, nanosleep.
 """
@@ -22,7 +23,10 @@ from bench.wished import measure
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
 
-_SHAPES = ((1024, 1024, 1024), (1536, 1536, 1536), (16, 4096, 4096), (128, 4096, 4096), (1, 7168, 2048))
+_SHAPES = (
+    (1024, 1024, 1024), (1536, 1536, 1536), (16, 4096, 4096), (128, 4096, 4096), (1, 7168, 2048), (128, 7168, 2048),
+    (64, 2112, 7168),
+)  # fmt: skip
 _ROUNDS = 12
 _AS_COMPILED = "as compiled"
 _LAST_RELEASE = re.compile(
@@ -58,12 +62,15 @@ def _ways(shape: tuple[int, int, int]) -> dict[str, Bundle | str]:
         return compile_kernel(matmul_kernel, dims=dims, strides=strides, wanted=wanted).bundle()
 
     first = compiled(Wanted())
-    return {
+    ways: dict[str, Bundle | str] = {
         _AS_COMPILED: first,
         "again": first,
         "all threads wait": compiled(Wanted(filler_waits=False)),
         "a pause": paused(first),
     }
+    if first.decisions["prefetch"]:
+        ways |= {f"{slices} slices ahead": compiled(Wanted(prefetch=slices)) for slices in (0, 8)}
+    return ways
 
 
 def paused(bundle: Bundle) -> Bundle:
