@@ -384,7 +384,9 @@ def test_a_spoiled_text_is_refuted_by_the_judge_alone(mutation: Mutation) -> Non
         verdict = judge(name, edited(name, mutation.edit), claimed=False)
         assert isinstance(verdict, Refuted), f"{name}: {verdict}"
         found = codes_of(verdict)
-        assert set(mutation.codes) <= found | ({"LV201"} if found & HANGS else set()), f"{name}: {found}"
+        # In some runs a peer's barrier is met before it is initialised: the machine says so where the judge would have.
+        implied = ({"LV201"} if found & HANGS else set[str]()) | ({"CL102"} if "MB202" in found else set[str]())
+        assert set(mutation.codes) <= found | implied, f"{name}: {found}"
 
 
 CLAIMED = (
