@@ -45,6 +45,7 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_copies, lower_program
 from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
+from tilewright.machine.protocol_run import run_protocol
 
 _READINGS = Readings(grid_wait=Level.ERROR)
 """Text of this compiler waits for the grids before it touches global memory; nothing is assumed of them."""
@@ -160,9 +161,10 @@ def replay_plan(
 
     Without values that decide nothing, and so without those numbers: no array is filled whose contents are only moved.
     Where one of them would decide something, all launches are run again with all values, for what is wrong with these;
-    if nothing is, that is unknown of others. Rows of cp.asyncs are told as one (`machine.joined_copies`), unless
-    something is wrong. A text that is still running after more steps than its program has work for (`step_bound`) is
-    unknown.
+    if nothing is, that is unknown of others, unless what decides comes from registers alone, by way of memory, so that
+    no array has a part in it (`machine.protocol_run`). Rows of cp.asyncs are told as one (`machine.joined_copies`),
+    unless something is wrong. A text that is still running after more steps than its program has work for
+    (`step_bound`) is unknown.
     """
     given = contents or {}
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
@@ -177,10 +179,20 @@ def replay_plan(
             decides = "some number of an array" if dropped.kept else ""
         except ValueNeeded as needed:
             verdict = _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held, sums)
-            decides = f"what {needed} holds"
+            decides = f"what {needed} holds" if _arrays_decide(module, plan, given) else ""
     if decides and isinstance(verdict, Proven):
         return Unknown((f"{decides} may decide what the text does, and a run shows one case of that",))
     return verdict
+
+
+def _arrays_decide(module: Module, plan: LaunchPlan, contents: Mapping[str, NDArray[np.uint8]]) -> bool:
+    """Whether what some launch does may depend on what an array holds that is not of `contents`, nor of zeros."""
+    buffers = {buffer.name: np.zeros(max(1, buffer.span_bytes), np.uint8) for buffer in plan.buffers}
+    for name, data in contents.items():
+        buffers[name][: len(data)] = data
+    known = frozenset((*contents, *(buffer.name for buffer in plan.buffers if buffer.zeroed)))
+    reports = (run_protocol(module, launch, buffers, known_buffers=known) for launch in plan.launches)
+    return not all(report.certain and report.fault is None for report in reports)
 
 
 def _replay_plan(
