@@ -455,10 +455,11 @@ def test_multicast_across_a_cluster() -> None:
 
 
 def test_every_rule_is_broken_somewhere() -> None:
-    """The codes that the tests of this folder name are all the codes there are."""
+    """The codes that the tests of this folder and of the driver name are all the codes there are."""
     from pathlib import Path
 
-    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    folders = (Path(__file__).parent, Path(__file__).parents[1] / "driver")
+    text = "".join(path.read_text() for folder in folders for path in folder.glob("test_*.py"))
     assert [code for code in REPLAY_RULES if f'"{code}"' not in text] == []
 
 

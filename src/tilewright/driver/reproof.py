@@ -186,11 +186,12 @@ def replay_plan(
 
 
 def _arrays_decide(module: Module, plan: LaunchPlan, contents: Mapping[str, NDArray[np.uint8]]) -> bool:
-    """Whether what some launch does may depend on what an array holds that is not of `contents`, nor of zeros."""
+    """Whether what some launch does may depend on what an array holds that is not of `contents`. Arrays of zeros are
+    not known, since a launch may write there what others hold."""
     buffers = {buffer.name: np.zeros(max(1, buffer.span_bytes), np.uint8) for buffer in plan.buffers}
     for name, data in contents.items():
         buffers[name][: len(data)] = data
-    known = frozenset((*contents, *(buffer.name for buffer in plan.buffers if buffer.zeroed)))
+    known = frozenset(contents)
     reports = (run_protocol(module, launch, buffers, known_buffers=known) for launch in plan.launches)
     return not all(report.certain and report.fault is None for report in reports)
 
