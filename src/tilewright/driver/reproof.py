@@ -45,6 +45,7 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_copies, lower_program
 from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
+from tilewright.machine.event import Access, Event
 from tilewright.machine.protocol_run import run_protocol
 
 _READINGS = Readings(grid_wait=Level.ERROR)
@@ -187,13 +188,19 @@ def replay_plan(
 
 def _arrays_decide(module: Module, plan: LaunchPlan, contents: Mapping[str, NDArray[np.uint8]]) -> bool:
     """Whether what some launch does may depend on what an array holds that is not of `contents`. Arrays of zeros are
-    not known, since a launch may write there what others hold."""
+    not known, since a launch may write there what others hold. Loads and stores of global memory, which a protocol run
+    lets off, count: whether and where they happen decides what a result holds."""
     buffers = {buffer.name: np.zeros(max(1, buffer.span_bytes), np.uint8) for buffer in plan.buffers}
     for name, data in contents.items():
         buffers[name][: len(data)] = data
-    known = frozenset(contents)
-    reports = (run_protocol(module, launch, buffers, known_buffers=known) for launch in plan.launches)
-    return not all(report.certain and report.fault is None for report in reports)
+    known, uncertain = frozenset(contents), list[Access]()
+
+    def note(event: Event) -> None:
+        if isinstance(event, Access) and event.uncertain:
+            uncertain.append(event)
+
+    reports = (run_protocol(module, launch, buffers, observe=note, known_buffers=known) for launch in plan.launches)
+    return bool(not all(report.certain and report.fault is None for report in reports) or uncertain)
 
 
 def _replay_plan(
