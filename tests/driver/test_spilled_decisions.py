@@ -89,3 +89,10 @@ def test_a_number_that_says_what_is_loaded(small: tuple[str, tuple[Any, ...]]) -
     moved = f"\t{number} mul.wide.u32 %elsewhere, %number, 2; add.s64 %elsewhere, %elsewhere, {load[2]};"
     lines[at : at + 1] = [moved, lines[at].replace(load[2], "%elsewhere")]
     assert isinstance(judged(small, lines), Unknown)
+
+
+def test_a_number_that_makes_an_endless_loop(small: tuple[str, tuple[Any, ...]]) -> None:
+    lines = small[0].split("\n")
+    at, _ = last(lines, r"\t@(%p\d+) st\.global\.b16")
+    lines[at:at] = [f"\t{sign_of_a_number(lines)}", "stay:", "\tsetp.ne.u32 %odd, %number, 0;", "\t@%odd bra stay;"]
+    assert isinstance(judged(small, lines), Unknown)

@@ -188,8 +188,8 @@ def replay_plan(
 
 def _arrays_decide(module: Module, plan: LaunchPlan, contents: Mapping[str, NDArray[np.uint8]]) -> bool:
     """Whether what some launch does may depend on what an array holds that is not of `contents`. Arrays of zeros are
-    not known, since a launch may write there what others hold. Loads and stores of global memory, which a protocol run
-    lets off, count: whether and where they happen decides what a result holds."""
+    not known, since a launch may write there what others hold. What a protocol run lets off counts: whether and where
+    global memory is loaded and stored decides what a result holds, and a branch may make a loop without an end."""
     buffers = {buffer.name: np.zeros(max(1, buffer.span_bytes), np.uint8) for buffer in plan.buffers}
     for name, data in contents.items():
         buffers[name][: len(data)] = data
@@ -199,8 +199,9 @@ def _arrays_decide(module: Module, plan: LaunchPlan, contents: Mapping[str, NDAr
         if isinstance(event, Access) and event.uncertain:
             uncertain.append(event)
 
-    reports = (run_protocol(module, launch, buffers, observe=note, known_buffers=known) for launch in plan.launches)
-    return bool(not all(report.certain and report.fault is None for report in reports) or uncertain)
+    reports = [run_protocol(module, launch, buffers, observe=note, known_buffers=known) for launch in plan.launches]
+    certain = all(report.certain and not report.branches and report.fault is None for report in reports)
+    return not certain or bool(uncertain)
 
 
 def _replay_plan(

@@ -79,7 +79,8 @@ class ProtocolReport:
 
     fault: why the run ended early, if the kernel is to blame (given that nothing was unknown); stopped: a hook ended
     it, or an instruction that is not understood. ctas_run: linear indices of the CTAs that ran. unknown_phases: see
-    `unknown_copies`.
+    `unknown_copies`. branches: whether a branch depended on something unknown, or was left out since it decides about
+    nothing of the protocol; a loop of such branches may have no end.
     """
 
     counts: Counts
@@ -91,6 +92,7 @@ class ProtocolReport:
     stopped: bool
     sliced: Slice
     unknown_phases: tuple[UnknownPhase, ...] = ()
+    branches: bool = False
 
     @property
     def takes_work(self) -> bool:
@@ -280,7 +282,7 @@ class _Run:
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
-            tuple(unknown),
+            tuple(unknown), bool(self.tracker.branch_origins or self.sliced.skipped),
         )  # fmt: skip
 
     def _back_edge(self, warp: Warp, position: int) -> None:
