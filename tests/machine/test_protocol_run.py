@@ -35,9 +35,11 @@ Buffers = dict[str, NDArray[np.uint8]]
 
 
 def plain(event: Event) -> Any:
-    """An event without the numbers that depend on the order in which copies and operations began."""
+    """An event without the numbers that depend on the order in which copies and operations began, and without who took
+    sums from accumulators: a slice does without what takes them."""
     fields = {
         "copy": CopyActor(0), "copies": (), "operation": None, "operations": (), "group": 0, "commit": 0,
+        "taken": False,
     }  # fmt: skip
     found = {name: value for name, value in fields.items() if hasattr(event, name)}
     changed: Any = replace

@@ -283,7 +283,7 @@ class WgmmaIssue:
     register names written; shared: bytes of the A (if in shared memory) and B operands; a_registers: A operand
     registers, if any; own_rows: those bytes of A, if in shared memory, whose rows are this warp's 16 of the 64.
     matrices: A, None where it is in registers, and B; accumulates: it adds to what the accumulator holds; taken: the
-    warp has read a register of that since the last wgmma on it."""
+    warp has read a register of that since the last wgmma on it (false where a run does without what reads it)."""
 
     actor: WarpActor
     operation: TensorCoreActor
