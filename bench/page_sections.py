@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.compile_time import STEPS
 
+_COMPILE_GOAL_SECONDS = 1.0
 _CLOSE = 0.01
 
 
@@ -137,14 +138,27 @@ def compile_time(results: Path) -> Iterator[str]:
         "Seconds. Ours: from the tile program to PTX that is proved, warm, without ptxas; ptxas alone; and the wall\n"
         "time with ptxas beside the proofs. Others', cold in their caches: Triton's stages to PTX and its first call;\n"
         "the first call of torch.compile's search, which compiles and times many candidates; nvcc on CUTLASS's\n"
-        "templates. Nothing else ran on the host.\n"
+        "templates. Ours were compiled two at a time; nothing else ran on the host, a virtual one, whose speed\n"
+        "differs from day to day.\n"
     )
+    yield from _over_the_goal(read(results / "compile.json"))
     yield from _compile_table(results / "compile.json", "compile")
     yield (
         "\nWith each loop's schedule solved to its optimum, on a busy machine of two cores without a GPU, beside the\n"
         "heuristic there:\n"
     )
     yield from _compile_table(results / "compile_optimum.json", "compile --optimum")
+
+
+def _over_the_goal(document: Mapping[str, Any] | None) -> Iterator[str]:
+    rows = [row for row in document["rows"] if row["who"] == "ours" and "apart" in row] if document is not None else []
+    slow = sorted((row for row in rows if row["apart"] > _COMPILE_GOAL_SECONDS), key=lambda row: -row["apart"])
+    if rows:
+        told = "; ".join(f"{row['kernel']} ({row['apart']:.2f})" for row in slow)
+        yield (
+            f"The goal is {_COMPILE_GOAL_SECONDS:.0f} s without ptxas. {len(rows) - len(slow)} of {len(rows)} kinds "
+            f"keep it{f', and these do not: {told}' if slow else ''}.\n"
+        )
 
 
 def _compile_table(path: Path, command: str) -> Iterator[str]:
