@@ -52,3 +52,12 @@ def test_copies_count_for_their_issuer() -> None:
     ]
     assert codes([WAIT, *issue, *ends(W[0])]) == set()
     assert codes([*issue, WAIT, *ends(W[0])]) == {"GD101"}
+    # Issued before the wait, carried out after it, which nothing makes it wait for.
+    assert codes([issue[0], WAIT, *issue[1:], *ends(W[0])]) == {"GD101"}
+
+
+def test_a_load_may_be_carried_out_before_the_wait_that_follows_it() -> None:
+    copy = ev.AsyncCopyIssue(W[0], 1, ev.CopyActor(0), ((0, 4),), at(12))
+    read = ev.Access(ev.CopyActor(0), "global", -1, ((1 << 40, (1 << 40) + 4),), False, "generic", at(12))
+    assert "GD101" not in codes([WAIT, copy, read, *ends(W[0])])
+    assert "GD101" in codes([copy, WAIT, read, *ends(W[0])])

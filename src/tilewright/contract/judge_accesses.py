@@ -68,7 +68,7 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         read_only=event.read_only,
     )
     if event.space == "global":
-        state.check_grid(warp, event.write, event.span)
+        state.check_grid(cluster, warp.clock, event.write, event.span)
         state.enter_global(cluster, record, warp.clock, event.words)
     else:
         state.check_barrier_bytes(cluster, event.cta, event.ranges, event.span)
@@ -91,7 +91,7 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
                 completion=group.done, issuer=group.issuer.actor, operation="reads (cp.async)", lanes=event.lanes,
             )  # fmt: skip
             if event.space == "global":
-                state.check_grid(group.issuer, False, event.span)
+                state.check_grid(group.cluster, group.clock, False, event.span)
                 state.enter_global(group.cluster, record, group.clock)
             else:
                 memory = group.cluster.shared_memory(event.cta)
@@ -111,7 +111,7 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         agent, done = ("copy", copy.actor), copy.written
     record = copy.record(agent, event.write, event.ranges, done, uncertain=event.uncertain, atomic=event.atomic)
     if event.space == "global":
-        state.check_grid(copy.issuer, event.write, event.span)
+        state.check_grid(copy.cluster, copy.clock, event.write, event.span)
         state.enter_global(copy.cluster, record, copy.clock)
     else:
         state.enter(copy.cluster.shared_memory(event.cta), copy.cluster, record, copy.clock, "shared")

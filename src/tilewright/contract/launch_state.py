@@ -319,10 +319,10 @@ class LaunchState:
         if order.met_unwritten and contents and takes_value(record) and contents.may_lack(record.ranges):
             self.unwritten.note_global(record, record.ranges if record.write else order.never_written(record.ranges))
 
-    def check_grid(self, warp: WarpState, write: bool, span: Span) -> None:
-        """A warp, or a copy of it, touches global memory: has it waited for the grids before?"""
-        cluster = self.cluster_of(warp.actor.cta)
-        if not cluster.at(warp.clock, "grids before"):
+    def check_grid(self, cluster: ClusterState, clock: VectorClock, write: bool, span: Span) -> None:
+        """A warp, or a copy, touches global memory: has it waited for the grids before? clock: what the warp knows; of
+        a copy, what its issuer knew when it issued it, since it may be carried out at once."""
+        if not cluster.at(clock, "grids before"):
             self.grid.touch_early(write, span)
 
     def check_barrier_bytes(self, cluster: ClusterState, cta: int, ranges: Ranges, span: Span) -> None:
