@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import LaunchPlan
+from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.awaited_words import ALL_RESIDENT, RESIDENT
 from tilewright.contract.claims import ProtocolClaims
@@ -27,6 +28,7 @@ from tilewright.contract.readings import Readings
 from tilewright.contract.replay import replay
 from tilewright.contract.staged_bytes import StagedBytes
 from tilewright.contract.typestate import protocol_claims
+from tilewright.contract.unwaited_loads import unwaited_loads
 from tilewright.contract.unwritten import unwritten_buffers
 from tilewright.driver.collector import collector_paused
 from tilewright.driver.judge_sums import judge_sums
@@ -165,7 +167,7 @@ def replay_plan(
     if nothing is, that is unknown of others, unless what decides comes from registers alone, by way of memory, so that
     no array has a part in it (`machine.protocol_run`). Rows of cp.asyncs are told as one (`machine.joined_copies`),
     unless something is wrong. A text that is still running after more steps than its program has work for
-    (`step_bound`) is unknown.
+    (`step_bound`) is unknown, and so is one with a way around its waits for the grids before (`unwaited_loads`).
     """
     given = contents or {}
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
@@ -183,7 +185,15 @@ def replay_plan(
             decides = f"what {needed} holds" if _arrays_decide(module, plan, given) else ""
     if decides and isinstance(verdict, Proven):
         return Unknown((f"{decides} may decide what the text does, and a run shows one case of that",))
+    if isinstance(verdict, Proven) and (early := _unwaited(module, plan)):
+        return Unknown(tuple(f"{span}: a way leads here without griddepcontrol.wait" for span in early))
     return verdict
+
+
+def _unwaited(module: Module, plan: LaunchPlan) -> list[Span]:
+    """Loads that launches which begin early may issue before they have waited for those before, at whatever size."""
+    early = {launch.entry for launch in plan.launches if launch.programmatic}
+    return [span for kernel in module.kernels if kernel.name in early for span in unwaited_loads(kernel)]
 
 
 def _arrays_decide(module: Module, plan: LaunchPlan, contents: Mapping[str, NDArray[np.uint8]]) -> bool:
