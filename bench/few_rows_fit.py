@@ -3,34 +3,31 @@
 What is made least is what a choice by the model loses: of each product the logarithm of a run's time over the best
 one's, in the mean of runs weighted by how likely each is to be the first choice (a prediction is trusted to 2 %), and
 its spread over products; and the squares of predicted over measured logarithms, weighted by how near a run is to the
-best. Steps are random, from a fixed seed, and shrink; a step that does not help is taken back. The values are printed
-as rows for the target's table; nothing is written. Very few rows of the same large operand take as long as one another:
-such products together count as one. Pairs of CTAs that share loads, tiles taken in turn and streamed
-ones take no part, and no runs that take three times as long as the best.
+best (`random_descent`). The values are printed as rows for the target's table; nothing is written. Very few rows of the
+same large operand take as long as one another: such products together count as one. Pairs of CTAs that share loads,
+tiles taken in turn and streamed ones take no part, and no runs that take three times as long as the best.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import random
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from bench.few_rows_model import is_modelled, question_of, tile_of
 from bench.few_rows_runs import Parts, times_of
+from bench.random_descent import descend
 from tilewright.synth.few_rows import RowParameters, parameters_of, row_cycles, stages_of
 from tilewright.synth.model import rates_of
 from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.targets import target
 
-_SEED = 0
 _STEPS = 600
 _FIRST_STEP = 0.1
-_LAST_STEP = 0.01
 _TRUSTED = 0.02
 _SPREAD = 0.7
 _SQUARES = 2.0
@@ -132,21 +129,12 @@ def first_choices(p: RowParameters, products: Sequence[Sequence[Timed]]) -> list
 def fit(files: Sequence[Sequence[Mapping[str, Any]]]) -> int:
     """Print the values that fit, and how well they choose. Returns 0."""
     products = timed(files)
-    chance = random.Random(_SEED)
-    names = [each.name for each in fields(RowParameters)]
-    found = parameters_of(target("sm_90a"))
-    least = loss(found, products)
-    print(f"{sum(map(len, products))} runs of {len(products)} products: error {least:.4f} by the target's values")
-    for step in range(_STEPS):
-        width = _FIRST_STEP * (_LAST_STEP / _FIRST_STEP) ** (step / _STEPS)
-        tried = found
-        for name in chance.sample(names, chance.choice((1, 1, 2, 3))):
-            tried = replace(tried, **{name: getattr(tried, name) * math.exp(chance.gauss(0, width))})
-        error = loss(tried, products)
-        if error < least:
-            found, least = tried, error
-    for name in names:
-        print(f"{name} = {getattr(found, name):.0f}")
+    start = parameters_of(target("sm_90a"))
+    error = loss(start, products)
+    print(f"{sum(map(len, products))} runs of {len(products)} products: error {error:.4f} by the target's values")
+    found, least = descend(start, lambda tried: loss(tried, products), _STEPS, _FIRST_STEP, (1, 1, 2, 3))
+    for each in fields(RowParameters):
+        print(f"{each.name} = {getattr(found, each.name):.0f}")
     ratios = first_choices(found, products)
     print(
         f"error {least:.4f}; first choice over the best: mean {statistics.mean(ratios):.3f}, least {min(ratios):.3f}, "

@@ -3,28 +3,25 @@
 What is made least is mostly what a choice by the model loses: of each product the logarithm of a run's time over the
 best one's, in the mean of runs weighted by how likely each is to be the first choice (a prediction is trusted to 2 %),
 and its spread over products; and a little of the squares of predicted over measured logarithms, weighted by how near a
-run is to the best. Steps are random, from a fixed seed, and shrink; a step that does not help is taken back. The values
-are printed as rows for the target's table; nothing is written. Clusters and teams that the compiler does not choose
-among take no part.
+run is to the best (`random_descent`). The values are printed as rows for the target's table; nothing is written.
+Clusters and teams that the compiler does not choose among take no part.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
+from bench.random_descent import descend
 from tilewright.synth.long_sum import SumParameters, parameters_of, sum_cycles
 from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.targets import target
 
-_SEED = 0
 _STEPS = 400
 _FIRST_STEP = 0.15
-_LAST_STEP = 0.01
 _TRUSTED = 0.02
 _SPREAD = 0.3
 _MOST_SPLIT, _MOST_SHARES = 8, 48
@@ -107,21 +104,11 @@ def first_choices(p: SumParameters, runs: Sequence[Timed]) -> list[float]:
 def fit(rows: Sequence[Mapping[str, Any]]) -> int:
     """Print the values that fit, and how well they choose. Returns 0."""
     runs = timed(rows)
-    chance = random.Random(_SEED)
-    names = [each.name for each in fields(SumParameters)]
-    found = parameters_of(target("sm_90a"))
-    least = loss(found, runs)
-    print(f"{len(runs)} runs: error {least:.4f} by the target's values")
-    for step in range(_STEPS):
-        width = _FIRST_STEP * (_LAST_STEP / _FIRST_STEP) ** (step / _STEPS)
-        tried = found
-        for name in chance.sample(names, chance.choice((1, 1, 2))):
-            tried = replace(tried, **{name: getattr(tried, name) * math.exp(chance.gauss(0, width))})
-        error = loss(tried, runs)
-        if error < least:
-            found, least = tried, error
-    for name in names:
-        print(f"{name} = {getattr(found, name):.0f}")
+    start = parameters_of(target("sm_90a"))
+    print(f"{len(runs)} runs: error {loss(start, runs):.4f} by the target's values")
+    found, least = descend(start, lambda tried: loss(tried, runs), _STEPS, _FIRST_STEP, (1, 1, 2))
+    for each in fields(SumParameters):
+        print(f"{each.name} = {getattr(found, each.name):.0f}")
     ratios = first_choices(found, runs)
     print(
         f"error {least:.4f}; first choice over the best: mean {statistics.mean(ratios):.3f}, least {min(ratios):.3f}, "

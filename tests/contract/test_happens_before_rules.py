@@ -455,11 +455,13 @@ def test_multicast_across_a_cluster() -> None:
 
 
 def test_every_rule_is_broken_somewhere() -> None:
-    """The codes that the tests of this folder and of the driver name are all the codes there are."""
+    """The codes that the tests of this folder, and of sums, name are all the codes there are."""
     from pathlib import Path
 
-    folders = (Path(__file__).parent, Path(__file__).parents[1] / "driver")
-    text = "".join(path.read_text() for folder in folders for path in folder.glob("test_*.py"))
+    here = Path(__file__).parent
+    # Sums are judged by the driver, which knows the program.
+    files = (*here.glob("test_*.py"), here.parent / "driver" / "test_lost_sums.py")
+    text = "".join(path.read_text() for path in files)
     assert [code for code in REPLAY_RULES if f'"{code}"' not in text] == []
 
 

@@ -9,7 +9,9 @@ from tests.lower.lowered_programs import gemm
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from tilewright.base.verdict import Proven, Unknown
+from tilewright.base.verdict import Proven
+from tilewright.contract.finding import Findings, ordinal_places
+from tilewright.contract.launch_order import check_launch_order
 from tilewright.contract.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.tier import ExecutionAttr
@@ -113,9 +115,11 @@ EDITS = (
 
 
 def doubts(module: ModuleOp) -> list[str]:
-    verdict = verify(module)
-    assert not isinstance(verdict, Proven)
-    return [each for each in verdict.reasons if "grid" in each] if isinstance(verdict, Unknown) else [str(verdict)]
+    """Of this check alone; nor is the program proven."""
+    assert not isinstance(verify(module), Proven)
+    findings = Findings(ordinal_places(module))
+    check_launch_order(the(module, ac.KernelOp), findings)
+    return findings.doubts
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)

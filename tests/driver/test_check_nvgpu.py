@@ -103,6 +103,7 @@ MUTANTS = [
     ("result used too early", r"(wait\.group\.sync\.aligned )(\d)", more, 1, {"WG104"}, 12),
     ("release missing", r"nvgpu\.mbarrier\.arrive %", None, 0, {"MB113"}, 130),
     ("release by all threads", r"scf\.if %is_first_0 \{", "scf.if %c_true {", 1, {"MB106"}, 3),
+    # The slot is waited for before the last products, and written behind them and a line for each accumulator.
     ("staging reused too early", r"bulk\.wait_group", None, 0, {"BG103"}, 170),
     ("nobody told that staging is free", r"nvvm\.barrier id", None, 0, {"BG103"}, 170),
     ("stores not fenced", r"nvvm\.fence\.proxy", None, 0, {"PX101"}, 10),
