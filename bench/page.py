@@ -69,8 +69,7 @@ _SUITES = (
     (
         "tritonbench-llama",
         "TritonBench, llama",
-        "TritonBench's `--llama` list: fp16, row-major. Its parts ran in two calls, before choices for few\n"
-        "rows were fitted to weights that are contiguous along N (below, few to middling rows).",
+        "TritonBench's `--llama` list: fp16, row-major. Its parts ran one after the other on one machine.",
     ),
 )
 
