@@ -168,6 +168,29 @@ def test_an_interrupted_command_exits_130(monkeypatch: pytest.MonkeyPatch, tilew
     assert command_line.main(["doctor"]) == 130
 
 
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (KeyError("x"), "a fault of tilewright itself over `tilewright doctor`: KeyError at"),
+        (PermissionError(13, "Permission denied", "/etc/x"), "an error of the system: Permission denied: /etc/x"),
+        (MemoryError(), "needs more memory than there is"),
+    ],
+)
+def test_a_mistake_of_ours_is_no_verdict(
+    raised: Exception, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python would end with 1, which says that something was refuted."""
+    import tilewright.cli.doctor_command as doctor
+
+    def fail(arguments: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(doctor, "run", fail)
+    assert command_line.main(["doctor"]) == 2
+    told = capsys.readouterr().err
+    assert words in told and "Traceback" not in told
+
+
 def test_output_that_nobody_reads_is_no_error() -> None:
     command = f"{sys.executable} -m tilewright explain | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)

@@ -1,9 +1,9 @@
 """`tilewright`: which commands there are, and what every one of them does with errors.
 
 Exit codes: 0 done; 1 something was refuted or did not match; 2 the input or the environment is at fault, with one
-message that names the place and the remedy; 3 undecided. With `--format json` such a message is a JSON object too.
-A reader of the output that goes away changes none of them (see `streams`). What is needed to parse arguments is light;
-what a command needs is imported when it runs.
+message that names the place and the remedy, or this program is (`driver.defect`); 3 undecided. With `--format json`
+such a message is a JSON object too. A reader of the output that goes away changes none of them (see `streams`). What is
+needed to parse arguments is light; what a command needs is imported when it runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from importlib import import_module
 from tilewright import __version__
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.cli.streams import OutputLost, lasting_streams
+from tilewright.driver.defect import defects_as_errors
 
 COMMANDS = {
     "check": "prove or refute the asynchronous protocol of PTX kernels",
@@ -72,7 +73,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except SystemExit as ending:  # argparse has said what it had to say
         return ending.code if isinstance(ending.code, int) else 2
     try:
-        code = int(import_module(f"tilewright.cli.{parsed.command}_command").run(parsed))
+        # An exit code of 1 is a verdict, and what Python ends with after a mistake of ours would be 1.
+        with defects_as_errors(f"`tilewright {parsed.command}`"):
+            code = int(import_module(f"tilewright.cli.{parsed.command}_command").run(parsed))
         sys.stdout.flush()
         return code
     except TilewrightError as error:

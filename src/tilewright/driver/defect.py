@@ -1,8 +1,8 @@
 """What does a user see of a mistake of this program? One message with the place in our source, never a traceback.
 
-Used around what works on foreign input, where an oversight of ours can be met by anyone's text. It is an error of the
-tool, exit code 2, and never a verdict. The environment variable TILEWRIGHT_TRACEBACK lets the exception through.
-Checked by: tests/driver/test_check.py.
+Used around what works on foreign input, where an oversight of ours can be met by anyone's text, and around every
+command. It is an error of the tool, exit code 2, and never a verdict. The environment variable TILEWRIGHT_TRACEBACK
+lets the exception through. Checked by: tests/driver/test_check.py, tests/cli/test_commands.py.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ def defects_as_errors(what: str) -> Generator[None, None, None]:
         raise TilewrightError(f"{what} is nested too deeply", remedy="give a text that a compiler wrote") from error
     except MemoryError as error:
         raise TilewrightError(f"{what} needs more memory than there is", remedy="give a smaller one") from error
+    except OSError as error:
+        reason = f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror or str(error)
+        raise TilewrightError(
+            f"{what} met an error of the system: {reason}", remedy="see to that, and try again"
+        ) from error
     except _DEFECTS as error:
         if os.environ.get("TILEWRIGHT_TRACEBACK"):
             raise
@@ -44,5 +49,5 @@ def defects_as_errors(what: str) -> Generator[None, None, None]:
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         raise TilewrightError(
             f"a fault of tilewright itself over {what}: {type(error).__name__} at {place}",
-            remedy="please report the text; TILEWRIGHT_TRACEBACK=1 shows more",
+            remedy="please report it, with the input; TILEWRIGHT_TRACEBACK=1 shows more",
         ) from error
