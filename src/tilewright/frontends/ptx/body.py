@@ -35,14 +35,13 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.frontends.ptx.constant import read_integer
 from tilewright.frontends.ptx.declaration import read_parameters, read_registers, read_variables, space_of
-from tilewright.frontends.ptx.lexer import END, Cursor
+from tilewright.frontends.ptx.lexer import END, STATEMENT, Cursor
 from tilewright.frontends.ptx.operand import OperandReader
 from tilewright.frontends.ptx.scope import Names
+from tilewright.frontends.ptx.statement import SCALAR_ROWS, StatementReader, scalars
 from tilewright.frontends.ptx.tuning import read_pragma, read_tuning
 from tilewright.targets.ptx import OperandShape, check, instruction_row, is_known, try_check
 
-# Where a vector of one register means that register.
-_SCALAR_ROWS = frozenset({"ld", "ldu", "st", "st.async", "atom", "red"})
 _STATEMENT = frozenset({"word", "@", "{", "directive"})
 
 
@@ -85,6 +84,7 @@ class _BodyReader:
         self.dialect = dialect
         self.names = names
         self.operands = OperandReader(cursor, self.names, self._note)
+        self.statements = StatementReader(self.operands, dialect.version, dialect.target)
         self.registers: list[RegisterDeclaration] = []
         self.variables: list[Variable] = []
         self.items: list[Instruction | Label] = []
@@ -93,6 +93,8 @@ class _BodyReader:
         self.prototypes: list[CallPrototype] = []
         self.call_targets: list[CallTargets] = []
         self.unread: list[Unread] = []
+        # Items that name what was not declared when they were read: no others can name labels.
+        self.noted: set[int] = set()
         # New names of labels, by the index of the item or the branch table that uses the old ones.
         self.renamed_items: dict[int, dict[str, str]] = {}
         self.renamed_tables: dict[int, dict[str, str]] = {}
@@ -102,7 +104,11 @@ class _BodyReader:
         cursor.expect("{", "`{` and the body")
         while names.depth:
             kind = cursor.kind
-            if kind == "word":
+            if kind == STATEMENT:
+                index = cursor.index
+                self.items.append(self.statements.read(cursor.statements[index], index, cursor.span()))
+                cursor.index += 1
+            elif kind == "word":
                 if cursor.kinds[cursor.index + 1] == ":":
                     self._label()
                 else:
@@ -172,11 +178,8 @@ class _BodyReader:
             operands, shapes = self._operands(opcode, span)
         cursor.take()
         row, modifiers = self._row(opcode, shapes, span)
-        if row in _SCALAR_ROWS:
-            operands = tuple(
-                operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
-                for operand in operands
-            )
+        if row in SCALAR_ROWS:
+            operands = scalars(operands)
         self.items.append(Instruction(opcode, row, modifiers, operands, guard, span))
 
     def _operands(self, opcode: str, span: Span) -> tuple[tuple[Operand, ...], tuple[OperandShape, ...]]:
@@ -208,6 +211,7 @@ class _BodyReader:
         """An operand of the instruction now being read names something that is not declared yet."""
         renamed = self.renamed_items
         position = len(self.items)
+        self.noted.add(position)
 
         def patch(old: str, new: str) -> None:
             renamed.setdefault(position, {})[old] = new
@@ -233,7 +237,7 @@ class _BodyReader:
             for name in table.labels:
                 if name not in labels:
                     raise TilewrightError(f"{name} is not a label", span=table.span, remedy="list labels of this body")
-        for item in self.items:
+        for position, item in enumerate(self.items):
             if isinstance(item, Label):
                 continue
             if item.row in ("bra", "brx.idx"):
@@ -245,7 +249,9 @@ class _BodyReader:
                         span=item.span,
                         remedy="branch within the function",
                     )
-            elif item.row and not labels.isdisjoint(name for operand in item.operands for name in _symbols(operand)):
+            elif position in self.noted and item.row and not labels.isdisjoint(
+                name for operand in item.operands for name in _symbols(operand)
+            ):  # fmt: skip
                 raise TilewrightError(f"{item.opcode} takes no label", span=item.span, remedy="only branches do")
 
     # Labels and directives
@@ -315,7 +321,7 @@ class _BodyReader:
         if word == ".loc":
             self.locations.append(read_location(cursor, len(self.items)))
         elif word == ".reg":
-            self.registers.append(read_registers(cursor, names.declare_register, names.declare_vector))
+            self.registers.append(read_registers(cursor, names.declare_registers, names.declare_vector))
         elif (space := space_of(word)) is not None:
             if space in ("const", "tex"):
                 cursor.fail(f".{space} variables stand outside functions", "move it to the top of the module", index)

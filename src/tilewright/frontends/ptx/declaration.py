@@ -7,7 +7,7 @@ Checked by: tests/frontends/test_ptx_grammar.py, test_ptx_reader.py and test_ptx
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from tilewright.base.span import Span
@@ -47,6 +47,7 @@ _MOST_VARIABLES = 1 << 12
 _MOST_DIMENSIONS = 16
 
 Declare = Callable[[str, Span], str]
+DeclareAll = Callable[[Sequence[str], Span], Sequence[str]]
 DeclareVector = Callable[[str, tuple[str, ...], Span], tuple[str, ...]]
 
 
@@ -55,8 +56,8 @@ def type_bytes(kind: str) -> int:
     return 8 if kind in _OPAQUE else TYPE_BYTES[kind]
 
 
-def read_registers(cursor: Cursor, declare: Declare, declare_vector: DeclareVector) -> RegisterDeclaration:
-    """`.reg .b32 %r<10>, x;`, the cursor after `.reg`. `declare` gives each name its flat name.
+def read_registers(cursor: Cursor, declare: DeclareAll, declare_vector: DeclareVector) -> RegisterDeclaration:
+    """`.reg .b32 %r<10>, x;`, the cursor after `.reg`. `declare` gives names their flat names.
 
     `declare_vector` takes the name of a `.v2` or `.v4` register and its elements' letters, and gives their flat names.
     """
@@ -64,8 +65,10 @@ def read_registers(cursor: Cursor, declare: Declare, declare_vector: DeclareVect
     lanes = _VECTOR[cursor.take()[1:]] if cursor.kind == "directive" and cursor.text[1:] in _VECTOR else 1
     kind = _type(cursor, predicate=True)
 
-    def take(name: str, place: Span) -> tuple[str, ...]:
-        return (declare(name, place),) if lanes == 1 else declare_vector(name, tuple(_ELEMENTS[:lanes]), place)
+    def take(stems: list[str], place: Span) -> Sequence[str]:
+        if lanes == 1:
+            return declare(stems, place)
+        return [flat for stem in stems for flat in declare_vector(stem, tuple(_ELEMENTS[:lanes]), place)]
 
     names: list[str] = []
     while True:
@@ -82,10 +85,9 @@ def read_registers(cursor: Cursor, declare: Declare, declare_vector: DeclareVect
                 cursor.fail(f"{count} registers in one range", f"declare 1 to {_MOST_REGISTERS}", count_index)
             cursor.expect(">")
             cursor.spend(names=count * lanes)
-            for number in range(count):
-                names += take(f"{name}{number}", place)
+            names += take([f"{name}{number}" for number in range(count)], place)
         else:
-            names += take(name, place)
+            names += take([name], place)
         if not cursor.accept(","):
             break
     cursor.expect(";", "`,` or `;` after a register")

@@ -1,8 +1,9 @@
 """Which words is a PTX text made of, and where does each stand?
 
 One regular expression takes the text apart; a place becomes a line and a column only when somebody asks. A word keeps
-its dotted parts (`ld.global.v4.b32`, `%tid.x`), because a PTX opcode is one. Source: PTX ISA 8.8, Syntax. Not handled:
-the preprocessor lines of a C-like front end (`#line`).
+its dotted parts (`ld.global.v4.b32`, `%tid.x`), because a PTX opcode is one. Who asks for it gets a plain statement
+that stands on a line of its own as one token (`statement`). Source: PTX ISA 8.8, Syntax. Not handled: the preprocessor
+lines of a C-like front end (`#line`).
 Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 """
 
@@ -19,23 +20,36 @@ from tilewright.frontends.ptx.ast import Unread
 # Spaces and comments, taken whole and never given back, so that no text makes the search try again.
 _BETWEEN = r"(?:[\ \t\r\n\f\v]++|//[^\n]*+|/\*.*?\*/)*+"
 _SPACE = re.compile(_BETWEEN, re.DOTALL)
-_TOKEN = re.compile(
-    _BETWEEN
-    + r"""
-    (?: (?P<word>(?:[A-Za-z][\w$]*|[%$_][\w$]*)(?:\.[\w$]+(?:::[\w$]+)*)*(?<!%))
+_NAME = r"[%$_A-Za-z][\w$]*+(?:\.[xyzw](?![\w$.]))?+"
+_INTEGER = r"-?(?:0[xX][0-9A-Fa-f]++|[1-9][0-9]*+|0)(?![\w$.])"
+_OPERAND = rf"(?:{_NAME}|{_INTEGER}|\[{_NAME}(?:\+{_INTEGER})?+\]|\{{{_NAME}(?:,\ ?{_NAME})*+\}})"
+# Behind a line that ended a statement; anywhere else it might be the end of something longer.
+_STATEMENT = rf"""
+    (?P<statement>(?<=[;:{{}}\n]\n\t)
+        (?:@(?P<negated>!?)(?P<guard>{_NAME})\ )?+
+        (?P<opcode>[a-z]\w*+(?:\.\w++(?:::\w++)*+)*+)
+        (?:\ (?P<operands>{_OPERAND}(?:,\ ?{_OPERAND})*+))?+
+        ;)
+    | """
+_TOKENS = r"""
+    (?P<word>(?:[A-Za-z][\w$]*|[%$_][\w$]*)(?:\.[\w$]+(?:::[\w$]+)*)*(?<!%))
     | (?P<punctuation><<|>>|<=|>=|==|!=|&&|\|\||/(?!\*)|[{}()\[\],;:@!|+\-*%<>&^~?=])
     | (?P<float>0[fF][0-9A-Fa-f]{8}(?![\w$.])|0[dD][0-9A-Fa-f]{16}(?![\w$.])
         |(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)(?![\w$.]))
     | (?P<integer>(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?(?![\w$.]))
     | (?P<directive>\.[A-Za-z0-9_$]+(?:::[\w$]+)*)
     | (?P<string>"(?:[^"\\\n]|\\.)*")
-    | (?P<end>\Z))
-    """,
-    re.VERBOSE | re.ASCII | re.DOTALL,
-)
+    | (?P<end>\Z)
+    """
+_FLAGS = re.VERBOSE | re.ASCII | re.DOTALL
+_TOKEN = re.compile(f"{_BETWEEN}(?:{_TOKENS})", _FLAGS)
+_STATEMENT_OR_TOKEN = re.compile(f"{_BETWEEN}(?:{_STATEMENT}{_TOKENS})", _FLAGS)
 _NUMBER_LIKE = re.compile(r"[0-9][\w$.]*", re.ASCII)
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 END = "end"
+STATEMENT = "statement"
+PlainStatement = tuple[str | None, str | None, str, str | None]
+"""Whether the guard is negated (`!`), the guard, the opcode and the operands of a plain statement, as spelled."""
 _MOST_NAMES = 1 << 20
 _MOST_INITIAL_BYTES = 1 << 28
 
@@ -43,33 +57,39 @@ _MOST_INITIAL_BYTES = 1 << 28
 class Cursor:
     """A place in the list of tokens, and the errors that can be told there.
 
-    kinds: `word`, `float`, `integer`, `directive`, `string`, a punctuation mark itself, and at last `end`.
+    kinds: `word`, `float`, `integer`, `directive`, `string`, a punctuation mark itself, and at last `end`; `statement`
+    where plain statements are wanted as one token, which `statements` has by its index.
     """
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, *, statements: bool = False) -> None:
         self.file = file
+        self.statements: dict[int, PlainStatement] = {}
         self.index = 0
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self._offsets: list[int] = []
-        self._lines = text.split("\n")
+        lines = text.split("\n")
         self._names = 0
         self._initial_bytes = 0
         self._starts = [0]
-        for line in self._lines:
+        for line in lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
-        self._scan(text)
+        self._lines = [line.rstrip("\r") for line in lines] if "\r" in text else lines
+        self._scan(text, _STATEMENT_OR_TOKEN if statements else _TOKEN)
 
-    def _scan(self, text: str) -> None:
+    def _scan(self, text: str, pattern: re.Pattern[str]) -> None:
         kinds, texts, offsets = self.kinds, self.texts, self._offsets
         position = 0
-        for match in _TOKEN.finditer(text):
+        for match in pattern.finditer(text):
             kind = match.lastgroup
             assert kind is not None, "every alternative of the pattern is named"
             if match.start() != position or kind == END:
                 break
             position = match.end()
             word = match[kind]
+            if kind == STATEMENT:
+                spelled = match["negated"], match["guard"], match["opcode"], match["operands"]
+                self.statements[len(kinds)] = spelled
             kinds.append(word if kind == "punctuation" else kind)
             texts.append(word)
             offsets.append(position - len(word))
@@ -98,7 +118,7 @@ class Cursor:
     def _span_at(self, offset: int) -> Span:
         line = bisect_right(self._starts, offset) - 1
         line = min(line, len(self._lines) - 1)
-        return Span(self.file, line + 1, offset - self._starts[line] + 1, self._lines[line].rstrip("\r"))
+        return Span(self.file, line + 1, offset - self._starts[line] + 1, self._lines[line])
 
     def spend(self, *, names: int = 0, initial_bytes: int = 0) -> None:
         """Count what a module declares, so that a short text cannot ask for more memory than there is.

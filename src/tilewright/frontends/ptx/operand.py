@@ -34,15 +34,15 @@ from tilewright.targets.ptx import OperandShape, no_such_register, ptx_table
 
 SINK = Register("_")
 
-_REGISTER = OperandShape("register")
-_SINK = OperandShape("sink")
-_INTEGER = OperandShape("integer")
+REGISTER = OperandShape("register")
+SINK_SHAPE = OperandShape("sink")
+INTEGER = OperandShape("integer")
 _FLOAT = OperandShape("float")
-_SYMBOL = OperandShape("symbol")
+SYMBOL = OperandShape("symbol")
 _SYMBOL_OFFSET = OperandShape("symbol_offset")
 _NEGATED = OperandShape("negated")
 _PAIR = OperandShape("pair")
-_ADDRESS = OperandShape("address")
+ADDRESS = OperandShape("address")
 _PART = OperandShape("part")
 _SELECTOR = re.compile(r"(.+)\.((?:b[0-7]+|h[0-3]+))")
 
@@ -86,13 +86,13 @@ class OperandReader:
             return arguments, OperandShape("arguments", len(arguments.items))
         if kind in STARTS_CONSTANT:
             constant = read_constant(cursor)
-            return constant, _INTEGER if isinstance(constant, Immediate) else _FLOAT
+            return constant, INTEGER if isinstance(constant, Immediate) else _FLOAT
         cursor.refuse("an operand")
 
     def register(self) -> Register:
         """The register named at the cursor, special ones included."""
         name, index = self.cursor.expect("word", "a register"), self.cursor.index - 1
-        found = self._find(name, index)
+        found = self.meaning(name, index)
         if not isinstance(found, Register):
             self.cursor.fail(f"{name} is not a register", "declare it with .reg", index)
         return found
@@ -101,12 +101,12 @@ class OperandReader:
         """`%r1.b0` as the register and the bytes that are selected of it; `%r1` with no selector."""
         match = _SELECTOR.fullmatch(name)
         stem, selector = (name, "") if match is None or name in self.names.visible else (match[1], match[2])
-        found = self._find(stem, index)
+        found = self.meaning(stem, index)
         if not isinstance(found, Register):
             self.cursor.fail(f"{stem} is not a register", "declare it with .reg", index)
         return found, selector
 
-    def _find(self, name: str, index: int) -> Meaning | None:
+    def meaning(self, name: str, index: int) -> Meaning | None:
         """What `name` means, or None if it is not declared yet. A name with `%` must be a register that is known."""
         if name == "_":
             return SINK
@@ -124,7 +124,7 @@ class OperandReader:
         if "." in name and name not in self.names.visible and _SELECTOR.fullmatch(name):
             register, selector = self._part(name, index)
             return RegisterPart(register.name, selector), _PART
-        found = self._find(name, index)
+        found = self.meaning(name, index)
         if cursor.accept("|"):
             if not isinstance(found, Register):
                 cursor.fail(f"{name} is not a register", "declare it with .reg", index)
@@ -132,19 +132,20 @@ class OperandReader:
         if isinstance(found, Vector):
             return found, OperandShape("vector", len(found.items))
         if isinstance(found, Register):
-            return found, _SINK if found is SINK else _REGISTER
+            return found, SINK_SHAPE if found is SINK else REGISTER
         if name == "WARP_SZ" and found is None:
             if cursor.kind not in OPERATORS:
-                return Immediate(WARP_SIZE), _INTEGER
+                return Immediate(WARP_SIZE), INTEGER
             cursor.index = index
-            return Immediate(read_integer(cursor)), _INTEGER
-        symbol = self._symbol(name, found, index)
+            return Immediate(read_integer(cursor)), INTEGER
+        symbol = self.symbol(name, found, index)
         if cursor.kind in ("+", "-"):
             offset = self._offset()
-            return (SymbolOffset(symbol, offset), _SYMBOL_OFFSET) if offset else (symbol, _SYMBOL)
-        return symbol, _SYMBOL
+            return (SymbolOffset(symbol, offset), _SYMBOL_OFFSET) if offset else (symbol, SYMBOL)
+        return symbol, SYMBOL
 
-    def _symbol(self, name: str, found: Symbol | None, index: int) -> Symbol:
+    def symbol(self, name: str, found: Symbol | None, index: int) -> Symbol:
+        """The symbol that a name stands for. found: what it means, None if it is not declared yet."""
         if found is not None:
             return found
         self._note(name, index)
@@ -156,11 +157,11 @@ class OperandReader:
         if cursor.kind != "word":
             return Address(None, read_integer(cursor))
         index, name = cursor.index, cursor.take()
-        base = self._find(name, index)
+        base = self.meaning(name, index)
         if base is SINK or isinstance(base, Vector):
             cursor.fail(f"{name} cannot be an address", "name a register or a variable", index)
         if not isinstance(base, Register):
-            base = self._symbol(name, base, index)
+            base = self.symbol(name, base, index)
         return Address(base, self._offset() if cursor.at("+", "-") else 0)
 
     def _offset(self) -> int:
@@ -191,7 +192,7 @@ class OperandReader:
             if cursor.at(".unified"):
                 # The address of a variable that hosts and devices share; the access is the same.
                 cursor.take()
-            return address, _ADDRESS
+            return address, ADDRESS
         sampler: Address | None = None
         if cursor.kind == "word":
             place = self._address_at()

@@ -41,6 +41,11 @@ def read(text: str, file: str = "<ptx>", *, tolerant: bool = False) -> Module:
     `Module.unread`), and leave the module's version and target unchecked. Raises TilewrightError, with the place and a
     remedy, for anything that is not PTX or, unless tolerant, that Tilewright does not know.
     """
+    if not tolerant:
+        try:
+            return _ModuleReader(Cursor(text, file, statements=True), tolerant).read()
+        except TilewrightError:
+            pass  # it is told below, of single tokens
     return _ModuleReader(Cursor(text, file), tolerant).read()
 
 

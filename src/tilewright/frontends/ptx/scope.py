@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ class Names:
     """The names of one function's body.
 
     symbols: what the module declares; parameters: what the function's head does. A parameter in a register is known at
-    once; a symbol may yet be hidden by a label.
+    once; a symbol may yet be hidden by a label. changes: how often names have got another meaning.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Names:
         self._used: set[str] = set()
         self._scopes = [_Scope(opened)]
         self._next_suffix: dict[str, int] = {}
+        self.changes = 0
 
     def _is_outer(self, name: str) -> bool:
         return name in self._parameters or name in self._symbols
@@ -83,6 +84,7 @@ class Names:
     def pop(self) -> None:
         """Close the innermost scope: settle its labels, and uncover what its declarations hid."""
         scope = self._scopes.pop()
+        self.changes += 1
         for name, hidden in reversed(scope.shadowed):
             if hidden is None:
                 del self.visible[name]
@@ -115,8 +117,21 @@ class Names:
         remedy = f"did you mean {near[0]}?" if near else "declare it, as a label, a variable or a register"
         raise TilewrightError(f"{name} is not declared", span=span, remedy=remedy)
 
-    def declare_register(self, name: str, span: Span) -> str:
-        """The flat name of a register declared in the innermost scope."""
+    def declare_registers(self, names: Sequence[str], span: Span) -> Sequence[str]:
+        """The flat names of registers declared in the innermost scope."""
+        scope, fresh = self._scopes[-1], set(names)
+        taken = (scope.declared, self._used, self._parameters.keys(), self._symbols.keys())
+        if len(fresh) < len(names) or not all(fresh.isdisjoint(each) for each in taken):
+            return [self._declare_register(name, span) for name in names]
+        # All at once, since kernels have thousands: each name is its own flat name.
+        scope.declared |= fresh
+        self._used |= fresh
+        scope.shadowed += [(name, self.visible.get(name)) for name in names]
+        self.visible.update({name: Register(name) for name in names})
+        self.changes += 1
+        return names
+
+    def _declare_register(self, name: str, span: Span) -> str:
         unique = self._declare(name, span)
         self._show(name, Register(unique))
         return unique
@@ -149,6 +164,7 @@ class Names:
         self._scopes[-1].pending.setdefault(name, []).append(_Use(span, is_label, patch))
 
     def _show(self, name: str, meaning: Meaning) -> None:
+        self.changes += 1
         self._scopes[-1].shadowed.append((name, self.visible.get(name)))
         self.visible[name] = meaning
 
