@@ -15,6 +15,7 @@ tests/machine/test_polls.py.
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -91,10 +92,16 @@ def polls_of(kernel: Kernel) -> dict[Span, Poll]:
         poll = _poll(flow, labels, facts, loop)
         if poll is not None:
             found.setdefault(poll.span, []).append(poll)
-    copies: dict[Span, int] = {}
-    for item in flow.instructions:
-        copies[item.span] = copies.get(item.span, 0) + 1
-    return {span: each[0] for span, each in found.items() if len(each) == copies[span] and len(set(each)) == 1}
+    return {
+        span: each[0]
+        for span, each in found.items()
+        if len(each) == _copies(flow.instructions, span) and len(set(each)) == 1
+    }
+
+
+def _copies(instructions: Sequence[Instruction], span: Span) -> int:
+    """How many instructions stand for a place. Lines are compared first: spans are long."""
+    return sum(item.span.line == span.line and item.span == span for item in instructions)
 
 
 class _FactsAsNeeded:
@@ -103,19 +110,24 @@ class _FactsAsNeeded:
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self._instructions = instructions
         self._known: dict[int, Facts] = {}
-        self._naming: dict[str, set[int]] | None = None
+        self._naming: dict[str, list[int]] | None = None
 
-    def naming(self, register: str) -> set[int]:
-        """The positions of the instructions that name a register; no other reads or writes it."""
+    def naming(self, register: str) -> list[int]:
+        """The positions of the instructions that name a register, ascending; no other reads or writes it. register: one
+        that a poll may turn on, or `_`."""
         if self._naming is None:
-            self._naming = {}
+            self._naming = {"_": []} | {name: list[int]() for name in _turned_on(self._instructions)}
+            wanted = frozenset(self._naming)
             for at, item in enumerate(self._instructions):
-                if item.guard is not None:
-                    self._naming.setdefault(item.guard.register.name, set()).add(at)
+                named: list[str] = [] if item.guard is None else [item.guard.register.name]
                 for operand in item.operands:
-                    for name in registers_of(operand):
-                        self._naming.setdefault(name, set()).add(at)
-        return self._naming.get(register, set())
+                    if isinstance(operand, Register):  # most are
+                        named.append(operand.name)
+                    elif not isinstance(operand, Immediate):
+                        named += registers_of(operand)
+                for name in wanted.intersection(named):
+                    self._naming[name].append(at)
+        return self._naming[register]
 
     def __getitem__(self, at: int) -> Facts:
         found = self._known.get(at)
@@ -125,6 +137,18 @@ class _FactsAsNeeded:
 
     def __len__(self) -> int:
         return len(self._instructions)
+
+
+def _turned_on(instructions: Sequence[Instruction]) -> frozenset[str]:
+    """The registers that polls may turn on: words that strong loads bring, and what they are compared into."""
+    words = {name for item in instructions if is_strong_load(item) for name in registers_of(item.operands[0])}
+    compared = {
+        name
+        for item in instructions
+        if item.row == "setp" and not words.isdisjoint(each.name for each in item.operands if isinstance(each, Register))
+        for name in registers_of(item.operands[0])
+    }
+    return frozenset(words | compared)
 
 
 def is_strong_load(item: Instruction) -> bool:
@@ -168,20 +192,25 @@ def _poll(flow: Flow, labels: dict[str, int], facts: _FactsAsNeeded, loop: Natur
 
 def _is_dead(flow: Flow, facts: _FactsAsNeeded, start: int, name: str) -> bool:
     """Is a register written on every way from a position before it is read?"""
-    seen: set[int] = set()
+    entered: set[int] = set()  # blocks, at their beginning
     waiting, naming = [start], facts.naming(name)
     while waiting:
         at = waiting.pop()
-        if at in seen or at >= len(flow.instructions):
+        if at >= len(flow.instructions):
             continue
-        seen.add(at)
-        if at in naming:
-            if name in facts[at].reads:
-                return False
-            if name in facts[at].writes and flow.instructions[at].guard is None:
+        number = flow.block_of[at]
+        block = flow.blocks[number]
+        if at == block.begin:
+            if number in entered:
                 continue
-        block = flow.blocks[flow.block_of[at]]
-        waiting.extend([at + 1] if at + 1 < block.end else [flow.blocks[each].begin for each in block.successors])
+            entered.add(number)
+        for place in naming[bisect_left(naming, at) : bisect_left(naming, block.end)]:
+            if name in facts[place].reads:
+                return False
+            if name in facts[place].writes and flow.instructions[place].guard is None:
+                break
+        else:
+            waiting.extend(flow.blocks[each].begin for each in block.successors)
     return True
 
 

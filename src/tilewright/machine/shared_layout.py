@@ -17,10 +17,12 @@ from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,
+    Immediate,
     Instruction,
     Kernel,
     Module,
     Operand,
+    Register,
     Symbol,
     TensorAddress,
     Variable,
@@ -33,6 +35,7 @@ _DESCRIBED_BYTES = 1 << 18
 """Addresses that matrix descriptors can name, in 14 bits without the lowest four (PTX ISA 9.7.15.5.1.2.2)."""
 _HIGH_ALIGN_BYTES = 1024
 """Of where variables begin that stand high: no repeat of a swizzle is longer (PTX ISA 5.5.7, swizzling modes)."""
+_WITHOUT_SYMBOLS = frozenset({Register, Immediate})
 LOCAL_BYTES_MOST = 512 * 1024
 """Local memory of one thread (CUDA C++ Programming Guide, table of technical specifications)."""
 
@@ -105,9 +108,10 @@ def _stacked(variables: Iterable[Variable]) -> Frame:
 def symbols_of(kernel: Kernel) -> set[str]:
     """The names of variables, labels and parameters that a kernel's instructions mention."""
     found: set[str] = set()
-    waiting: list[Operand] = [
-        operand for item in kernel.body if isinstance(item, Instruction) for operand in item.operands
-    ]
+    waiting: list[Operand] = []
+    for item in kernel.body:
+        if isinstance(item, Instruction):
+            waiting += [operand for operand in item.operands if type(operand) not in _WITHOUT_SYMBOLS]
     while waiting:
         match waiting.pop():
             case Symbol(name) | Address(Symbol(name)):
@@ -115,7 +119,7 @@ def symbols_of(kernel: Kernel) -> set[str]:
             case TensorAddress(base, coordinates):
                 waiting.extend((base, *coordinates))
             case Vector(items) | Arguments(items):
-                waiting.extend(items)
+                waiting += [item for item in items if type(item) not in _WITHOUT_SYMBOLS]
             case _:
                 pass
     return found

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import BranchTable, Instruction, Kernel, Label, Symbol
 
+_LEADING = frozenset({"bra", "brx.idx", "exit", "ret", "trap"})
 MOST_WORK = 1_000_000
 """Bound on the sizes of all loops, summed: what compilers write stays below a hundredth of it."""
 
@@ -91,31 +92,28 @@ def flow_of(kernel: Kernel) -> Flow:
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
     for item in kernel.body:
-        match item:
-            case Label(name, _):
-                labels[name] = len(instructions)
-            case Instruction():
-                instructions.append(item)
+        if isinstance(item, Label):
+            labels[item.name] = len(instructions)
+        else:
+            instructions.append(item)
     tables = {table.name: table for table in kernel.branch_tables}
     size = len(instructions)
-    following = [_following(each, at, labels, tables, size) for at, each in enumerate(instructions)]
+    # Of the instructions that may lead elsewhere than to the next one.
+    following = {
+        at: _following(each, at, labels, tables, size) for at, each in enumerate(instructions) if each.row in _LEADING
+    }
     leaders = {0, *labels.values()}
-    for at, targets in enumerate(following):
+    for at, targets in following.items():
         if targets != (at + 1,):
             leaders.update(targets)
             leaders.add(at + 1)
     begins = sorted(leader for leader in leaders if leader < size)
-    block_of = [0] * (size + 1)
-    number = -1
-    starts = set(begins)
-    for at in range(size):
-        number += at in starts
-        block_of[at] = number
-    block_of[size] = len(begins)
-    successors: list[tuple[int, ...]] = []
-    for index, begin in enumerate(begins):
-        end = begins[index + 1] if index + 1 < len(begins) else size
-        successors.append(tuple(sorted({block_of[target] for target in following[end - 1]})) if end > begin else ())
+    ends = [*begins[1:], size][: len(begins)]
+    block_of: list[int] = []
+    for number, end in enumerate(ends):
+        block_of += [number] * (end - len(block_of))
+    block_of.append(len(begins))
+    successors = [tuple(sorted({block_of[target] for target in following.get(end - 1, (end,))})) for end in ends]
     successors.append(())
     predecessors: list[list[int]] = [[] for _ in successors]
     for index, targets in enumerate(successors):

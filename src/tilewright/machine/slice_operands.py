@@ -10,7 +10,7 @@ instruction that the table lacks is `unknown`, unless it can only compute. Check
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -18,6 +18,8 @@ from typing import Literal
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,
+    FloatImmediate,
+    Immediate,
     Instruction,
     Negated,
     Operand,
@@ -107,27 +109,28 @@ def _use(register: str, role: Role) -> Use:
     return Use(register, role)
 
 
-def registers_of(operand: Operand) -> Iterator[str]:
+def registers_of(operand: Operand) -> tuple[str, ...]:
     """The registers that an operand names, `_` left out."""
     if isinstance(operand, Register):  # most are
-        if operand.name != "_":
-            yield operand.name
-        return
+        return () if operand.name == "_" else (operand.name,)
     match operand:
         case Negated(Register(name)) | Address(Register(name)):
-            yield name
+            return (name,)
         case PairOfPredicates(first, second):
-            yield from registers_of(first)
-            yield from registers_of(second)
+            return (*registers_of(first), *registers_of(second))
         case Vector(items) | Arguments(items):
-            for item in items:
-                yield from registers_of(item)
+            return _registers_of_all(items)
         case TensorAddress(base, coordinates):
-            yield from registers_of(base)
-            for item in coordinates:
-                yield from registers_of(item)
+            return (*registers_of(base), *_registers_of_all(coordinates))
         case _:
-            return
+            return ()
+
+
+def _registers_of_all(items: Sequence[Operand]) -> tuple[str, ...]:
+    plain = [item.name for item in items if type(item) is Register and item.name != "_"]
+    if len(plain) == len(items):
+        return tuple(plain)
+    return tuple([name for item in items for name in registers_of(item)])
 
 
 @lru_cache(maxsize=1024)
@@ -144,37 +147,76 @@ def _effect(row: str) -> str:
     return "" if found is None else found.effect
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What an instruction is by its row, its modifiers and the kinds of its operands, whichever registers they name.
+    written: operands, by index, whose registers are results; read: with the role of each one's registers, and of a
+    tensor's coordinates; once: whether a register that one operand names twice is one use; carries: writes, reads the
+    carry flag."""
+
+    kind: Kind
+    space: Space
+    written: tuple[int, ...]
+    read: tuple[tuple[int, Role, Role], ...]
+    once: bool
+    carries: tuple[bool, bool]
+
+
+_NAMES_NONE = (Immediate, FloatImmediate, Symbol)
+
+
+@lru_cache(maxsize=1 << 12)
+def _form(row: str, modifiers: tuple[str, ...], operands: tuple[type[Operand], ...]) -> _Form:
+    kind, space = _kind_of_row(row), _space(row, modifiers)
+    written: list[int] = []
+    read: list[tuple[int, Role, Role]] = []
+    begin = 0
+    if operands and _writes_first(row) and not issubclass(operands[0], (Address, TensorAddress)):
+        begin = 1
+        written.append(0)
+        if kind in ("matrix", "unknown"):
+            read.append((0, "data", "data"))
+    rest = operands[begin:]
+    for index, each in enumerate(rest):
+        if not issubclass(each, _NAMES_NONE):
+            read.append((begin + index, *_roles(row, modifiers, kind, space, index, each, len(rest))))
+    if kind == "unknown":
+        # Any operand of an instruction that nobody knows may be a result.
+        results = (Register, Vector, PairOfPredicates)
+        written += [begin + index for index, each in enumerate(rest) if issubclass(each, results)]
+    if row == "call":
+        written += [index for index, each in enumerate(operands) if issubclass(each, Arguments)]
+    carries = ("cc" in modifiers, row in _CARRY_READ)
+    return _Form(kind, space, tuple(written), tuple(read), kind != "protocol", carries)
+
+
 def facts_of(instruction: Instruction) -> Facts:
     """What an instruction reads, writes and is for. Never fails: what is not understood is of kind `unknown`."""
-    kind, space = kind_of(instruction), _space(instruction)
     operands = instruction.operands
-    writes: set[str] = set()
+    form = _form(instruction.row, instruction.modifiers, tuple(map(type, operands)))
+    writes: list[str] = []
     uses: list[Use] = []
     if instruction.guard is not None:
         role: Role = "branch" if instruction.row in ("bra", "brx.idx", "exit", "ret") else "guard"
         uses.append(_use(instruction.guard.register.name, role))
-    first = operands[0] if operands else None
-    if first is not None and _writes_first(instruction.row) and not isinstance(first, Address | TensorAddress):
-        writes.update(registers_of(first))
-        if kind in ("matrix", "unknown"):
-            uses.extend(_use(name, "data") for name in registers_of(first))
-        operands = operands[1:]
-    if kind == "unknown":
-        # Any operand of an instruction that nobody knows may be a result.
-        for operand in operands:
-            if isinstance(operand, Register | Vector | PairOfPredicates):
-                writes.update(registers_of(operand))
-    for index, operand in enumerate(operands):
-        uses.extend(_operand_uses(instruction, kind, space, index, operand, operands))
-    if "cc" in instruction.modifiers:
-        writes.add(FLAG)
-    if instruction.row in _CARRY_READ:
+    for index, role, coordinates in form.read:
+        operand = operands[index]
+        if isinstance(operand, Register):  # most are
+            if operand.name != "_":
+                uses.append(_use(operand.name, role))
+        elif role != coordinates and isinstance(operand, TensorAddress):
+            uses += [_use(name, role) for name in registers_of(operand.base)]
+            uses += [_use(name, coordinates) for name in _registers_of_all(operand.coordinates)]
+        else:
+            names = registers_of(operand)
+            uses += [_use(name, role) for name in (dict.fromkeys(names) if form.once and index else names)]
+    for index in form.written:
+        writes += registers_of(operands[index])
+    if form.carries[0]:
+        writes.append(FLAG)
+    if form.carries[1]:
         uses.append(_use(FLAG, "value"))
-    if instruction.row == "call":
-        for item in instruction.operands:
-            if isinstance(item, Arguments):
-                writes.update(registers_of(item))
-    return Facts(kind, frozenset(writes), tuple(uses), space)
+    return Facts(form.kind, frozenset(writes), tuple(uses), form.space)
 
 
 def is_volatile(register: str) -> bool:
@@ -215,14 +257,14 @@ def _kind_of_row(row: str) -> Kind:
             return "unknown"
 
 
-def _space(instruction: Instruction) -> Space:
-    if instruction.row in ("ldmatrix", "stmatrix"):
+def _space(row: str, modifiers: tuple[str, ...]) -> Space:
+    if row in ("ldmatrix", "stmatrix"):
         return "shared"
-    if instruction.row not in _LOADS | _STORES | {"atom"}:
+    if row not in _LOADS | _STORES | {"atom"}:
         return "none"
-    if instruction.row.startswith("multimem"):
+    if row.startswith("multimem"):
         return "global"
-    for modifier in instruction.modifiers:
+    for modifier in modifiers:
         match modifier:
             case "shared" | "shared::cta" | "shared::cluster":
                 return "shared"
@@ -250,59 +292,53 @@ _ADDRESS_ROLE: dict[Space, Role] = {
 }
 
 
-def _operand_uses(
-    instruction: Instruction, kind: Kind, space: Space, index: int, operand: Operand, operands: tuple[Operand, ...]
-) -> Iterator[Use]:
-    names = tuple(dict.fromkeys(registers_of(operand)))
+def _roles(
+    row: str, modifiers: tuple[str, ...], kind: Kind, space: Space, index: int, operand: type[Operand], count: int
+) -> tuple[Role, Role]:
+    """What the registers of an operand are for, and those of a tensor's coordinates. index, count: among the operands
+    behind the one that is written, if one is."""
     role: Role = "sync"
     match kind:
         case "compute" | "hint":
             role = "value"
         case "collective":
             # The last operand is the member mask; what is exchanged matters as far as the result does.
-            role = "sync" if index == len(operands) - 1 and instruction.row != "activemask" else "value"
+            role = "sync" if index == count - 1 and row != "activemask" else "value"
         case "load" | "store" | "atomic":
-            role = _ADDRESS_ROLE[space] if isinstance(operand, Address) else "data"
+            role = _ADDRESS_ROLE[space] if issubclass(operand, Address) else "data"
         case "control":
-            role = "branch" if instruction.row in ("brx.idx", "call") else "sync"
+            role = "branch" if row in ("brx.idx", "call") else "sync"
         case "matrix":
-            role = _matrix_role(instruction, index, operand)
+            role = _matrix_role(row, index, operand)
         case "protocol":
-            yield from _protocol_uses(instruction, index, operand, operands)
-            return
+            if "L2::cache_hint" in modifiers and index == count - 1:
+                role = "data"
+            elif issubclass(operand, TensorAddress):
+                return "sync", "coordinate"
+            else:
+                role = _protocol_role(row, modifiers, index, operand)
         case "unknown":
             role = "sync"
-    for name in names:
-        yield _use(name, role)
+    return role, role
 
 
-def _matrix_role(instruction: Instruction, index: int, operand: Operand) -> Role:
-    if isinstance(operand, Vector):
+def _matrix_role(row: str, index: int, operand: type[Operand]) -> Role:
+    if issubclass(operand, Vector):
         return "data"
-    if instruction.row == "wgmma.mma_async":
+    if row == "wgmma.mma_async":
         # After the accumulator: A, B, scale-d.
         return "descriptor" if index < 2 else "sync"
-    if isinstance(operand, Address):
+    if issubclass(operand, Address):
         return "descriptor"
-    if instruction.row.startswith("tcgen05.st"):
+    if row.startswith("tcgen05.st"):
         return "data"
     return "descriptor"
 
 
-def _protocol_uses(
-    instruction: Instruction, index: int, operand: Operand, operands: tuple[Operand, ...]
-) -> Iterator[Use]:
-    row = instruction.row
-    if "L2::cache_hint" in instruction.modifiers and index == len(operands) - 1:
-        yield from (_use(name, "data") for name in registers_of(operand))
-        return
-    if isinstance(operand, TensorAddress):
-        yield from (_use(name, "sync") for name in registers_of(operand.base))
-        for item in operand.coordinates:
-            yield from (_use(name, "coordinate") for name in registers_of(item))
-        return
+def _protocol_role(row: str, modifiers: tuple[str, ...], index: int, operand: type[Operand]) -> Role:
     role: Role = "sync"
-    if row.startswith("mbarrier") and isinstance(operand, Address):
+    address = issubclass(operand, Address)
+    if row.startswith("mbarrier") and address:
         role = "barrier"
     elif row in ("mbarrier.try_wait",) and index == 2:
         role = "data"
@@ -311,19 +347,19 @@ def _protocol_uses(
     elif row == "cp.async":
         # The last one, how many bytes are read, or whether any are, says nothing of the bytes written.
         role = ("shared address", "global address", "sync", "coordinate")[min(index, 3)]
-    elif row.startswith(("cp.async.bulk", "cp.reduce.async.bulk")) and isinstance(operand, Address):
-        role = _bulk_address_role(instruction, index)
+    elif row.startswith(("cp.async.bulk", "cp.reduce.async.bulk")) and address:
+        role = _bulk_address_role(row, modifiers, index)
     elif row in ("tensormap.replace",):
-        role = "generic address" if isinstance(operand, Address) else "sync"
-    yield from (_use(name, role) for name in registers_of(operand))
+        role = "generic address" if address else "sync"
+    return role
 
 
-def _bulk_address_role(instruction: Instruction, index: int) -> Role:
+def _bulk_address_role(row: str, modifiers: tuple[str, ...], index: int) -> Role:
     """Addresses of a bulk copy: destination, source, mbarrier, in the order in which its state spaces are named."""
-    spaces = [each for each in instruction.modifiers if each in ("global", "shared::cta", "shared::cluster")]
+    spaces = [each for each in modifiers if each in ("global", "shared::cta", "shared::cluster")]
     if index >= 2:
         return "barrier"
-    if instruction.row.endswith("tensor"):
+    if row.endswith("tensor"):
         return "shared address"
     return "global address" if index < len(spaces) and spaces[index] == "global" else "shared address"
 
