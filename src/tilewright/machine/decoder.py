@@ -9,7 +9,8 @@ Checked by: tests/machine/test_instructions.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,23 +66,20 @@ _PACKED = {"f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "bf16": 16, "tf3
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """A fundamental or packed PTX type: its name without dot, and how many bits one value takes."""
+    """A fundamental or packed PTX type: its name without dot, and how many bits one value takes. raw: the dtype of its
+    bits."""
 
     name: str
     width_bits: int
+    # Kept, as every instruction's handler asks for them.
+    raw: np.dtype[Any] = field(init=False, compare=False, repr=False)
+    is_signed: bool = field(init=False, compare=False, repr=False)
+    is_float: bool = field(init=False, compare=False, repr=False)
 
-    @property
-    def raw(self) -> np.dtype[Any]:
-        """The dtype of its bits."""
-        return np.dtype(np.bool_) if self.name == "pred" else _BITS[self.width_bits]
-
-    @property
-    def is_signed(self) -> bool:
-        return self.name.startswith("s")
-
-    @property
-    def is_float(self) -> bool:
-        return self.name.startswith(("f", "bf", "tf"))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "raw", np.dtype(np.bool_) if self.name == "pred" else _BITS[self.width_bits])
+        object.__setattr__(self, "is_signed", self.name.startswith("s"))
+        object.__setattr__(self, "is_float", self.name.startswith(("f", "bf", "tf")))
 
     @property
     def bytes(self) -> int:
@@ -95,6 +93,7 @@ class TypeName:
         return _FLOAT.get(self.name, self.raw)
 
 
+@lru_cache(maxsize=1024)
 def type_name(name: str) -> TypeName | None:
     """The type called `name` (without dot), or None."""
     if name == "pred":
@@ -196,7 +195,7 @@ class Decoder:
         self.static: list[tuple[int, npt.NDArray[Any]]] = []
         self.dynamic: list[tuple[int, WarpConstant]] = []
         self.first_constant = 0
-        self._constants: dict[tuple[str, int], int] = {}
+        self._constants: dict[tuple[np.dtype[Any], int], int] = {}
         self._static_values: dict[int, int] = {}
         self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._reads: set[int] = set()
@@ -230,11 +229,7 @@ class Decoder:
 
     def touched(self) -> tuple[frozenset[int], frozenset[int]]:
         """Declared registers that the instruction now being decoded reads and writes."""
-        first = self.first_constant
-        return (
-            frozenset(slot for slot in self._reads if SINK_SLOT < slot < first),
-            frozenset(slot for slot in self._writes if SINK_SLOT < slot < first),
-        )
+        return frozenset(self._reads), frozenset(self._writes)
 
     def forget(self, slots: tuple[int, ...]) -> None:
         """Do not count these registers as touched by the instruction now being decoded."""
@@ -255,7 +250,7 @@ class Decoder:
         """A slot that holds `value` (bits, reduced to the type's width) in every lane."""
         dtype = declared.raw
         bits = int(bool(value)) if declared.name == "pred" else value & ((1 << declared.width_bits) - 1)
-        key = (str(dtype), bits)
+        key = (dtype, bits)
         slot = self._constants.get(key)
         if slot is None:
             slot = self._new_slot(str(value), declared)
@@ -308,12 +303,15 @@ class Decoder:
 
         wider: a register wider than the type is allowed (ld, st, cvt); the handler reduces it.
         """
-        match operand:
-            case Register(name):
-                slot = self.register(instruction, name)
+        if isinstance(operand, Register):  # most are
+            slot = self.register(instruction, operand.name)
+            declared = self.type_of(slot)
+            if declared.width_bits != wanted.width_bits:
                 self._check_width(instruction, slot, wanted, wider)
+            if slot < self.first_constant:
                 self._reads.add(slot)
-                return slot
+            return slot
+        match operand:
             case Immediate(value):
                 if wanted.is_float:
                     raise unsupported(instruction, f"integer constant {value} where .{wanted.name} is expected")
@@ -343,18 +341,17 @@ class Decoder:
 
     def destination(self, instruction: Instruction, operand: Operand, wanted: TypeName, *, wider: bool = False) -> int:
         """The slot that a result of type `wanted` goes to. `_` is the sink."""
-        match operand:
-            case Register("_"):
-                return SINK_SLOT
-            case Register(name):
-                slot = self.slots.get(name, -1)
-                if not SINK_SLOT < slot < self.first_constant:
-                    raise unsupported(instruction, f"{name} is not a register that can be written")
-                self._check_width(instruction, slot, wanted, wider)
-                self._writes.add(slot)
-                return slot
-            case _:
-                raise unsupported(instruction, f"operand {operand} is not a destination register")
+        if not isinstance(operand, Register):
+            raise unsupported(instruction, f"operand {operand} is not a destination register")
+        if operand.name == "_":
+            return SINK_SLOT
+        slot = self.slots.get(operand.name, -1)
+        if not SINK_SLOT < slot < self.first_constant:
+            raise unsupported(instruction, f"{operand.name} is not a register that can be written")
+        if self.type_of(slot).width_bits != wanted.width_bits:
+            self._check_width(instruction, slot, wanted, wider)
+        self._writes.add(slot)
+        return slot
 
     def predicate(self, instruction: Instruction, operand: Operand) -> tuple[int, bool]:
         """The slot of a source predicate and whether it is negated. Constants 0 and 1 are allowed."""
@@ -404,7 +401,8 @@ class Decoder:
                 slot = self.register(instruction, name)
                 if self.type_of(slot).width_bits not in (32, 64):
                     raise unsupported(instruction, f"{name} is too narrow for an address")
-                self._reads.add(slot)
+                if slot < self.first_constant:
+                    self._reads.add(slot)
                 return slot, offset
             case Address(Symbol(name), offset):
                 return self.symbol(instruction, name, offset, WORD64), 0

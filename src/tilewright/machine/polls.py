@@ -145,7 +145,7 @@ def _turned_on(instructions: Sequence[Instruction]) -> frozenset[str]:
     compared = {
         name
         for item in instructions
-        if item.row == "setp" and not words.isdisjoint(each.name for each in item.operands if isinstance(each, Register))
+        if item.row == "setp" and any(isinstance(each, Register) and each.name in words for each in item.operands)
         for name in registers_of(item.operands[0])
     }
     return frozenset(words | compared)
