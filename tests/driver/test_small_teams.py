@@ -18,7 +18,7 @@ from tilewright.contract.typestate import protocol_claims
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.small import small_extents, small_instance
 from tilewright.driver.small_cursors import Happening, Kind, of_cta
-from tilewright.driver.small_teams import slices_of_teams
+from tilewright.driver.small_teams import TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
@@ -36,7 +36,8 @@ def decided(m: int, n: int, slices: int) -> ModuleOp:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "slices", "left"), [(64, 32, 40, 6), (64, 32, 8, 6), (64, 32, 4, 4), (640, 512, 41, 7)]
+    ("m", "n", "slices", "left"),
+    [(64, 32, 40, 6), (64, 32, 16, 6), (64, 32, 9, 5), (64, 32, 8, 5), (64, 32, 4, 4), (640, 512, 41, 7)],
 )
 def test_slices_left_of_a_tile(m: int, n: int, slices: int, left: int) -> None:
     assert small_extents(the_program(decided(m, n, slices)))["K"] == DEPTH * SHARES * left
@@ -101,12 +102,26 @@ def test_a_ring_of_another_length_is_refuted(which: int) -> None:
 
 def test_shorter_tiles_show_what_longer_ones_show() -> None:
     for stages, teams in product(range(2, 10), range(2, 9)):
-        for whole in (2, stages, stages + 1, 40):
-            found = slices_of_teams(stages, whole, teams, tiles=2, clusters=3, rounds=1)
-            most, taken = min(stages + 1, whole), -(-2 * teams // 3)
-            few, many = (happenings(each, taken, stages) for each in (found, most))
+        small = TeamGrid(teams, 2, 3)
+        for whole, clusters in product((2, stages, stages + 1, 40), (2 * teams, 3)):
+            program = TeamGrid(teams, 2, clusters)
+            found = slices_of_teams(stages, whole, program, small)
+            most, again = min(stages + 1, whole), program.rounds * whole > stages
+            few, of_program = happenings(found, small.rounds, stages), happenings(whole, program.rounds, stages)
+            many = happenings(most, small.rounds, stages) if again else of_program
             assert found <= most and many <= few
-            assert found == most or (taken * found > 2 * stages + 1 and found not in (2, 3, 2 * teams))
+            if found == most:
+                continue
+            # Each slot as often as in the program, or a second and the first a third time.
+            assert small.rounds * found >= min(2 * stages + 2, program.rounds * whole)
+            assert found not in (2, teams, teams - 1) and (found != 2 * teams or whole == 2 * teams)
+            assert found != 3 or clusters == whole
+
+
+def test_a_number_that_is_another_one_in_the_program_too_is_taken() -> None:
+    # Eight slices and eight clusters: three of each in the instance tell them apart no less than the program does.
+    assert slices_of_teams(8, 8, TeamGrid(8, 1, 8), TeamGrid(8, 1, 3)) == 3
+    assert slices_of_teams(8, 8, TeamGrid(8, 1, 9), TeamGrid(8, 1, 3)) == 4
 
 
 def happenings(slices: int, taken: int, stages: int) -> set[Happening]:

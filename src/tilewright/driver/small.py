@@ -33,7 +33,7 @@ from tilewright.driver.small_batch import moved_together, reached_by_maps
 from tilewright.driver.small_cursors import tiles_that_show
 from tilewright.driver.small_groups import CTAS, GROUPS_MOST, compact_strides, group_tiles, small_rows
 from tilewright.driver.small_streams import small_stream, stream_quantities
-from tilewright.driver.small_teams import slices_of_teams
+from tilewright.driver.small_teams import TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.decisions import (
@@ -96,11 +96,9 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     whole = -(-extents[d.contracted] // deep)
     slices = min(2 * d.stages - 1, whole)
     if d.teams > 1:
-        tiles = _tiles(d, extents)
-        slices = slices_of_teams(
-            d.stages, whole, d.teams, tiles=min(_TILES_OF_TEAMS, tiles), clusters=CTAS_OF_TEAMS,
-            rounds=-(-tiles * d.teams // (d.ctas // d.cluster_ctas)),
-        )  # fmt: skip
+        program = TeamGrid(d.teams, _tiles(d, extents), d.ctas // d.cluster_ctas)
+        small = TeamGrid(d.teams, min(_TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
+        slices = slices_of_teams(d.stages, whole, program, small)
     if d.grouping:
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
