@@ -8,13 +8,17 @@ Checked by: tests/contract/test_happens_before.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from tilewright.base.diagnostic import Level
+from tilewright.base.span import Span
 from tilewright.contract import phase_ledger
 from tilewright.contract.readings import Readings
 from tilewright.contract.register_budgets import check_budgets
 from tilewright.contract.replay_codes import RunFindings
-from tilewright.contract.run_state import BulkThread, ClusterState, WarpState, name_of
+from tilewright.contract.run_state import BulkThread, ClusterState, OperationState, WarpState, name_of
 from tilewright.contract.vector_clock import VectorClock
+from tilewright.machine.event import TensorCoreActor
 
 _WARPGROUP_WARPS = 4
 
@@ -95,6 +99,13 @@ def _check_copies(cluster: ClusterState, findings: RunFindings) -> None:
                 )
 
 
+def _each(operations: Sequence[OperationState]) -> Iterator[tuple[OperationState, TensorCoreActor, Span]]:
+    """wgmmas, each with its place."""
+    for operation in operations:
+        for actor, span in zip(operation.actors, operation.spans, strict=True):
+            yield operation, actor, span
+
+
 def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
     for (cta, index), group in cluster.warpgroups.items():
         warps = [
@@ -103,26 +114,26 @@ def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
             if actor.cta == cta and actor.warp // _WARPGROUP_WARPS == index
         ]
         waited = min((warp.order.at(group.track) for warp in warps), default=0)
-        for operation in group.operations:
-            who = name_of(operation.actor, operation.issuer.actor)
+        for operation, actor, span in _each(group.operations):
+            who = name_of(actor, operation.issuer.actor)
             if len(operation.issuers) < _WARPGROUP_WARPS:
-                findings.doubt(f"{operation.span}: {who} was not issued by all four warps of its warpgroup")
+                findings.doubt(f"{span}: {who} was not issued by all four warps of its warpgroup")
             if operation.done.track < 0:
                 findings.report(
                     "WG102",
                     f"{who} is in no committed wgmma group when its warp exits",
-                    operation.span,
+                    span,
                     operation.issuer.exit_span,
-                    (f"{who} is issued ({operation.span})", "no wgmma.commit_group follows", "its warps exit"),
+                    (f"{who} is issued ({span})", "no wgmma.commit_group follows", "its warps exit"),
                 )
             elif operation.done.value > waited:
                 findings.report(
                     "WG103",
                     f"{who} may be in flight when its warps exit",
-                    operation.span,
+                    span,
                     operation.issuer.exit_span,
                     (
-                        f"{who} is issued ({operation.span})",
+                        f"{who} is issued ({span})",
                         f"it is in group {operation.done.value - 1}, and wgmma.wait_group has covered {waited} groups",
                         "its warps exit",
                     ),

@@ -15,7 +15,7 @@ from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract.byte_ranges import union, without
 from tilewright.contract.launch_state import LaunchState
-from tilewright.contract.operation_batches import add_to_batch, agent_of, batch_of
+from tilewright.contract.operation_batches import add_row_to_batch, add_to_batch, agent_of, batch_of
 from tilewright.contract.race import describe_race
 from tilewright.contract.run_state import (
     ClusterState,
@@ -70,6 +70,14 @@ def issue_row(state: LaunchState, event: WgmmaRow) -> None:
     """Several of them, one right after the other: as `issue` of each."""
     cluster, warp, view = _view(state, event.actor, len(event.forms))
     group = _warpgroup(cluster, event.actor)
+    row = _row(state, group, warp, event)
+    if row is not None:
+        row.issuers.add(event.actor)
+        row.views[event.actor.warp % WARPGROUP_WARPS] = view
+        if len(row.issuers) == WARPGROUP_WARPS:
+            add_row_to_batch(state, cluster, batch_of(cluster, group, row), row, event)
+            row.views = {}
+        return
     for number, form in enumerate(event.forms):
         operation = _operation(state, group, warp, view, event.operations[number], form.span, form.own_rows)
         if len(operation.issuers) == WARPGROUP_WARPS:
@@ -91,6 +99,33 @@ def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterStat
     return cluster, warp, view
 
 
+def _row(state: LaunchState, group: WarpgroupState, warp: WarpState, event: WgmmaRow) -> OperationState | None:
+    """The operations that a warp issues, as one; None where something is to be said of each, or another warp has not
+    issued the same ones as one."""
+    if not warp.wgmma_fenced or state.readings.wgmma_own_rows is not Level.ERROR:
+        return None
+    actors, operations = event.operations, state.operations
+    found = operations.get(actors[0].operation)
+    if found is not None:
+        return found if found.actors is actors else None
+    if any([actor.operation in operations for actor in actors]):
+        return None
+    found = OperationState(actors, tuple([form.span for form in event.forms]), warp, Completion())
+    operations.update(dict.fromkeys([actor.operation for actor in actors], found))
+    group.operations.append(found)
+    return found
+
+
+def _take_apart(state: LaunchState, group: WarpgroupState, row: OperationState) -> None:
+    """A warp issues the operations of a row one by one, not all of which have been issued by the others."""
+    alone = row.alone()
+    for each in alone:
+        state.operations[each.actors[0].operation] = each
+    at = next(at for at, each in enumerate(group.operations) if each is row)
+    group.operations[at : at + 1] = alone
+    group.last = {number: alone[-1] if last is row else last for number, last in group.last.items()}
+
+
 def _operation(
     state: LaunchState, group: WarpgroupState, warp: WarpState, view: IssueView, operation: TensorCoreActor,
     span: Span, own_rows: Ranges,
@@ -108,8 +143,11 @@ def _operation(
             ),
         )
     found = state.operations.get(operation.operation)
+    if found is not None and len(found.actors) > 1:
+        _take_apart(state, group, found)
+        found = state.operations[operation.operation]
     if found is None:
-        found = state.operations[operation.operation] = OperationState(operation, warp, Completion(), span)
+        found = state.operations[operation.operation] = OperationState((operation,), (span,), warp, Completion())
         group.operations.append(found)
     found.issuers.add(warp.actor)
     place = warp.actor.warp % WARPGROUP_WARPS
@@ -173,11 +211,15 @@ def commit(state: LaunchState, event: WgmmaCommit) -> None:
     cluster, warp = state.step(event.actor)
     group = _warpgroup(cluster, event.actor)
     group.committed[warp.actor] = event.group + 1
+    before: OperationState | None = None
     for actor in event.operations:
         operation = state.operations.get(actor.operation)
         if operation is None:
             state.findings.doubt(f"{event.span}: wgmma {actor.operation} is committed and was never issued")
             continue
+        if operation is before:
+            continue
+        before = operation
         operation.done.track = group.track
         operation.done.value = max(operation.done.value, event.group + 1)
         group.last[event.group] = operation
@@ -192,15 +234,18 @@ def wait(state: LaunchState, event: WgmmaWait) -> None:
         return
     warp.advance(group.track, done)
     # A wgmma is done only after all four warps have come to it, though that makes none of their writes visible.
-    last = next((group.last[number] for number in range(done - 1, -1, -1) if number in group.last), None)
-    if last is not None:
-        warp.order.join(last.order)
+    for number in range(done - 1, -1, -1):
+        last = group.last.get(number)
+        if last is not None:
+            warp.order.join(last.order)
+            return
 
 
 def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
     """A register of a wgmma in flight is touched."""
     _, warp = state.step(event.actor)
     operation = state.operations.get(event.operation.operation)
+    span = operation.spans[operation.actors.index(event.operation)] if operation is not None else None
     verb = "writes" if event.write else "reads"
     if event.after_fence:
         level = state.readings.wgmma_fence_last
@@ -221,9 +266,9 @@ def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
         "WG104",
         f"{name_of(warp.actor)} {verb} {event.register}, which wgmma {event.operation.operation} may still use",
         event.span,
-        operation.span if operation is not None else None,
+        span,
         (
-            f"wgmma {event.operation.operation} is issued" + (f" ({operation.span})" if operation else ""),
+            f"wgmma {event.operation.operation} is issued" + (f" ({span})" if span is not None else ""),
             "no wgmma.wait_group covers it",
             f"{name_of(warp.actor)} {verb} {event.register} ({event.span})",
         ),

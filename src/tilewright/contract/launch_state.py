@@ -122,7 +122,8 @@ class LaunchState:
                     del self.copies[copy.actor.copy]
                 for group in cluster.warpgroups.values():
                     for operation in group.operations:
-                        del self.operations[operation.actor.operation]
+                        for actor in operation.actors:
+                            del self.operations[actor.operation]
                 for number in cluster.tensor.operations:
                     self.tensor_operations.pop(number, None)
                 for number in cluster.commits:

@@ -24,7 +24,7 @@ from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.run_state import ClusterState, OperationBatch, OperationState, WarpgroupState
 from tilewright.contract.shadow_memory import Record
 from tilewright.contract.vector_clock import VectorClock, common
-from tilewright.machine.event import Ranges, WarpActor, WgmmaIssue
+from tilewright.machine.event import Ranges, WarpActor, WgmmaIssue, WgmmaRow
 
 _WARPGROUP_WARPS = 4
 _JOINED_KEPT = 4096
@@ -58,10 +58,26 @@ def add_to_batch(
     state: LaunchState, cluster: ClusterState, batch: OperationBatch, operation: OperationState, event: WgmmaIssue
 ) -> None:
     """What the operation reads is to be entered with its batch."""
-    if not batch.parts:
-        cta = event.actor.cta
-        cluster.to_enter.setdefault(cta, []).append(partial(_enter, state, cluster, batch, operation, event.actor))
+    _be_entered(state, cluster, batch, operation, event.actor)
     batch.parts.append((event.operation, operation.issuer.actor, event.span, event.shared))
+
+
+def add_row_to_batch(
+    state: LaunchState, cluster: ClusterState, batch: OperationBatch, operation: OperationState, event: WgmmaRow
+) -> None:
+    """The same for several operations at once."""
+    _be_entered(state, cluster, batch, operation, event.actor)
+    issuer = operation.issuer.actor
+    batch.parts += [
+        (actor, issuer, form.span, form.shared) for actor, form in zip(event.operations, event.forms, strict=True)
+    ]
+
+
+def _be_entered(
+    state: LaunchState, cluster: ClusterState, batch: OperationBatch, first: OperationState, actor: WarpActor
+) -> None:
+    if not batch.parts:
+        cluster.to_enter.setdefault(actor.cta, []).append(partial(_enter, state, cluster, batch, first, actor))
 
 
 def _enter(
@@ -73,7 +89,7 @@ def _enter(
     if not ranges:
         return
     record = Record(
-        first.actor, agent_of(actor), False, False, first.span, ranges, completion=batch.done,
+        first.actors[0], agent_of(actor), False, False, first.spans[0], ranges, completion=batch.done,
         issuer=first.issuer.actor, operation="reads", by_engine=True, parts=parts if len(parts) > 1 else (),
     )  # fmt: skip
     clocks = [view.clock for view in batch.views.values()]

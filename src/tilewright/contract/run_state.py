@@ -203,20 +203,31 @@ class IssueView:
 
 @dataclass(slots=True)
 class OperationState:
-    """One wgmma: done, for whoever knows enough of its group.
+    """One wgmma: done, for whoever knows enough of its group. Or several, as long as every warp issues them one right
+    after the other (`event.WgmmaRow`), so that all is the same of them but for their places.
 
     issuers: the warps that have issued it; views: what each of them knew, by its place in the warpgroup, until all
     have, and own_rows the bytes of A that are its own; order: what had happened before any of them issued it.
     """
 
-    actor: TensorCoreActor
+    actors: tuple[TensorCoreActor, ...]
+    spans: tuple[Span, ...]
     issuer: WarpState
     done: Completion
-    span: Span
     issuers: set[WarpActor] = field(default_factory=set[WarpActor])
     views: dict[int, IssueView] = field(default_factory=dict[int, IssueView])
     own_rows: dict[int, Ranges] = field(default_factory=dict[int, Ranges])
     order: VectorClock = field(default_factory=VectorClock)
+
+    def alone(self) -> list[OperationState]:
+        """Each of several for itself, which not all warps have issued."""
+        return [
+            OperationState(
+                (actor,), (span,), self.issuer, Completion(self.done.track, self.done.value), set(self.issuers),
+                dict(self.views),
+            )
+            for actor, span in zip(self.actors, self.spans, strict=True)
+        ]  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)

@@ -5,17 +5,16 @@ time but after its predecessors, and reads shared memory only then. Its accumula
 `wait_group` that covers it writes it back to the registers. A chain of operations on one accumulator passes it on
 without going through registers. Source: PTX ISA, Asynchronous Warpgroup Level Matrix Instructions.
 
-Registers. Between issue and wait the accumulator and A registers belong to the operation (`Warp.in_flight`). A
-`wgmma.fence` remembers the register file; since registers are never changed in place, an accumulator or A register
-that is no longer the same vector at issue was written since the fence. What was read since is noted by `fenced_reads`.
+Several that a warp issues one right after the other, nothing else between, may be issued as one (`RowForm`), as long as
+all four warps do; else each is what it is by itself. What operations do with registers: `wgmma_registers`.
 
-Checked by: tests/machine/test_wgmma.py.
+Checked by: tests/machine/test_wgmma.py, tests/machine/test_wgmma_rows.py.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -39,7 +38,6 @@ NO_RESULT: npt.NDArray[Any] = np.zeros((0, 0), np.float32)
 Inputs = tuple[list[Any] | None, list[Any]]
 """Vectors of the accumulator (None if it is passed on) and of A (none if it is in shared memory)."""
 _PASSED_ON: Inputs = None, []
-_NO_BITS: npt.NDArray[Any] = np.zeros(32, np.uint32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +76,8 @@ class MatrixInstruction:
 @dataclass(slots=True, eq=False)
 class Operation:
     """One wgmma in flight. actor: it, in events; inputs: per warp, accumulator vectors (None if chained) and A
-    vectors."""
+    vectors; row: that of which it is part, as long as all warps issue it so, whose inputs are not kept."""
 
-    number: int
     actor: TensorCoreActor
     instruction: MatrixInstruction
     scale: bool
@@ -88,6 +85,27 @@ class Operation:
     b_descriptor: int
     inputs: dict[int, Inputs] = field(default_factory=dict[int, "Inputs"])
     result: npt.NDArray[Any] | None = None
+    row: IssuedRow | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowForm:
+    """wgmmas one right after the other, on certain operands: instruction, whether it adds, and descriptors of each. All
+    operands are in shared memory. begun: each accumulator with its first wgmma's shape, in order.
+    """
+
+    wgmmas: tuple[tuple[MatrixInstruction, bool, int, int], ...]
+    begun: tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True, eq=False)
+class IssuedRow:
+    """A row that some warps have issued, those at `places` in their warpgroup. actors: its operations, in events."""
+
+    form: RowForm
+    operations: tuple[Operation, ...]
+    actors: tuple[TensorCoreActor, ...]
+    places: list[int] = field(default_factory=list[int])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,12 +136,20 @@ class WarpMatrixState:
         self.keeps: list[int] = []  # of each waiter, how many groups may be left
 
     def older_than(self, keep: int) -> list[Operation]:
-        """The operations of all groups but the newest `keep`."""
-        return [operation for group in self.groups[: max(len(self.groups) - keep, 0)] for operation in group]
+        """The operations of all groups but the newest `keep`: the oldest of those in flight."""
+        count = len(self.groups) - keep
+        if count == 1:
+            return self.groups[0]
+        return [operation for group in self.groups[: max(count, 0)] for operation in group]
+
+    def are_done(self, keep: int) -> bool:
+        """Are the operations of all groups but the newest `keep`? They are executed in the order of their issue."""
+        older = self.older_than(keep)
+        return not older or older[-1].result is not None
 
     def may_go_on(self) -> bool:
         """Would one that waits for groups find them done? Asked of each anew, since groups come and go."""
-        return any(all(each.result is not None for each in self.older_than(keep)) for keep in self.keeps)
+        return any(map(self.are_done, self.keeps))
 
     def is_taken(self, accumulator: tuple[int, ...]) -> bool:
         """Has one of the registers been read since this was asked of them last?"""
@@ -136,7 +162,7 @@ class WarpMatrixState:
         """The number of the latest operation in flight that holds a register."""
         for operation in reversed(self.in_flight):
             if slot in operation.instruction.accumulator or slot in operation.instruction.a_registers:
-                return operation.number
+                return operation.actor.operation
         raise KeyError(slot)
 
     def chained(self, accumulator: tuple[int, ...]) -> Operation | None:
@@ -154,7 +180,9 @@ class Warpgroup:
     def __init__(self, cta: Cta, warps: list[Warp]) -> None:
         self.cta = cta
         self.warps = warps
+        # What some of the four have issued, by the number of its first operation among those of a warp.
         self.begun: dict[int, Operation] = {}
+        self.rows: dict[int, IssuedRow] = {}
         self.queue: deque[Operation] = deque()
         self.accumulators: dict[tuple[int, ...], npt.NDArray[Any]] = {}
 
@@ -163,29 +191,16 @@ class Warpgroup:
         accumulator: list[Any] | None, a_values: list[Any],
     ) -> Operation:  # fmt: skip
         """One warp issues its next operation; once all four have, the tensor core may execute it."""
-        return self._issue(
-            warp, warp.wgmma, instruction, scale, a_descriptor, b_descriptor, (accumulator, a_values)
-        )  # fmt: skip
-
-    def pass_on(
-        self, warp: Warp, state: WarpMatrixState, instruction: MatrixInstruction, scale: bool, a_descriptor: int,
-        b_descriptor: int,
-    ) -> Operation:  # fmt: skip
-        """The same for one whose accumulator the one before it passes on, and whose operands are in shared memory."""
-        return self._issue(warp, state, instruction, scale, a_descriptor, b_descriptor, _PASSED_ON)
-
-    def _issue(
-        self, warp: Warp, state: WarpMatrixState, instruction: MatrixInstruction, scale: bool, a_descriptor: int,
-        b_descriptor: int, inputs: Inputs,
-    ) -> Operation:  # fmt: skip
+        state: WarpMatrixState = warp.wgmma
         index = state.issued
         state.issued = index + 1
+        if self.rows:
+            self._split_row(index)
         operation = self.begun.get(index)
         if operation is None:
             counts = self.cta.cluster.counts
-            number = counts.wgmmas
-            operation = Operation(number, TensorCoreActor(number), instruction, scale, a_descriptor, b_descriptor)
-            counts.wgmmas = number + 1
+            operation = Operation(TensorCoreActor(counts.wgmmas), instruction, scale, a_descriptor, b_descriptor)
+            counts.wgmmas += 1
             self.begun[index] = operation
         elif (
             operation.instruction is not instruction
@@ -199,21 +214,62 @@ class Warpgroup:
                 f"{operation.instruction.span}, or its operands differ",
                 instruction.span, "PTX ISA, wgmma.mma_async: .sync.aligned",
             )  # fmt: skip
-        operation.inputs[warp.index % WARPS] = inputs
+        operation.inputs[warp.index % WARPS] = accumulator, a_values
         if len(operation.inputs) == WARPS:
             del self.begun[index]
-            self.queue.append(operation)
-            if len(self.queue) == 1:
-                self.cta.cluster.pending.append(self._execute_next)
+            self._enqueue((operation,))
         return operation
 
+    def issue_row(self, warp: Warp, form: RowForm) -> IssuedRow | None:
+        """One warp issues its next operations, as one. None, and nothing is done, where another one has issued them one
+        by one, or others: each then has to be held against that."""
+        state: WarpMatrixState = warp.wgmma
+        index = state.issued
+        row = self.rows.get(index)
+        if row is None:
+            # Who comes to the first one before others do comes to the rest before them.
+            if index in self.begun:
+                return None
+            counts = self.cta.cluster.counts
+            first, counts.wgmmas = counts.wgmmas, counts.wgmmas + len(form.wgmmas)
+            actors = tuple([TensorCoreActor(number) for number in range(first, counts.wgmmas)])
+            operations = tuple([Operation(actor, *each) for actor, each in zip(actors, form.wgmmas, strict=True)])
+            row = self.rows[index] = IssuedRow(form, operations, actors)
+            for operation in operations:
+                operation.row = row
+        elif row.form is not form:
+            return None
+        state.issued = index + len(row.operations)
+        row.places.append(warp.index % WARPS)
+        if len(row.places) == WARPS:
+            del self.rows[index]
+            self._enqueue(row.operations)
+        return row
+
+    def _split_row(self, index: int) -> None:
+        """A warp issues this operation by itself: if others have issued it in a row, that is none from now on."""
+        for first, row in self.rows.items():
+            if first <= index < first + len(row.operations):
+                for number, operation in enumerate(row.operations, first):
+                    operation.row = None
+                    operation.inputs = dict.fromkeys(row.places, _PASSED_ON)
+                    self.begun[number] = operation
+                del self.rows[first]
+                return
+
+    def _enqueue(self, operations: Sequence[Operation]) -> None:
+        """All four warps have issued them."""
+        if not self.queue:
+            self.cta.cluster.pending.append(self._execute_next)
+        self.queue.extend(operations)
+
     def _execute_next(self) -> None:
-        cluster = self.cta.cluster
+        cluster, joins = self.cta.cluster, self._joins()
         # Where events may be joined, all that may be executed is, at once: that is one of the orders there are.
-        for _ in range(len(self.queue) if self._joins() else 1):
+        for _ in range(len(self.queue) if joins else 1):
             operation = self.queue[0]
             try:
-                self._execute(operation)
+                self._execute(operation, joins)
             except EngineFault as fault:
                 raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
             self.queue.popleft()
@@ -222,7 +278,7 @@ class Warpgroup:
         for warp in self.warps:
             state: WarpMatrixState = warp.wgmma
             # Others are woken in vain at times, and find it so themselves.
-            if state.waiters and (state.may_go_on() or not self._joins()):
+            if state.waiters and (not joins or state.may_go_on()):
                 state.keeps.clear()
                 cluster.wake(state.waiters)
 
@@ -231,20 +287,21 @@ class Warpgroup:
         decoder = self.cta.cluster.program.decoder
         return decoder.dropped is not None and decoder.dropped.joins and not decoder.mathematics
 
-    def _execute(self, operation: Operation) -> None:
-        text = operation.instruction
-        if self.cta.cluster.program.decoder.mathematics:
+    def _execute(self, operation: Operation, joins: bool) -> None:
+        decoder = self.cta.cluster.program.decoder
+        if decoder.mathematics:
             self._multiply(operation)
         else:
             operation.result = NO_RESULT
             whole, size = operand_bytes(operation).whole, self.cta.shared.size_bytes
-            if self.cta.cluster.program.decoder.dropped is not None and whole and whole[-1][1] > size:
+            if decoder.dropped is not None and whole and whole[-1][1] > size:
                 raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
         observe = self.cta.cluster.observe
         # Of which bytes it reads the events of its issue have told, and it was issued by all four warps.
-        if observe is not None and not self._joins():
+        if observe is not None and not joins:
+            span = operation.instruction.span
             for ranges in operand_bytes(operation).parts:
-                observe(Access(operation.actor, "shared", self.cta.linear, ranges, False, "async", text.span))
+                observe(Access(operation.actor, "shared", self.cta.linear, ranges, False, "async", span))
 
     def _multiply(self, operation: Operation) -> None:
         text = operation.instruction
@@ -353,45 +410,3 @@ def fragment_of_warp(n: int, index: int) -> tuple[npt.NDArray[np.int64], npt.NDA
     rows, columns = accumulator_coordinates(n)
     lanes = slice(32 * index, 32 * index + 32)
     return np.ascontiguousarray(rows[lanes].T), np.ascontiguousarray(columns[lanes].T)
-
-
-def write_back(warp: Warp, operation: Operation) -> None:
-    """Put a finished operation's accumulator into the warp's registers."""
-    text = operation.instruction
-    assert operation.result is not None, "only a finished operation is written back"
-    fenced = warp.wgmma.fenced
-    if operation.result is NO_RESULT:
-        for slot in text.accumulator:
-            # A vector of its own, so that a write between wgmma.fence and the next wgmma is seen.
-            warp.r[slot] = vector = _NO_BITS[:]
-            if fenced is not None:
-                fenced[slot] = vector
-        return
-    rows, columns = fragment_of_warp(text.n, warp.index % WARPS)
-    values = operation.result[rows, columns]
-    if text.accumulator_type == "f16":
-        pairs = values.reshape(len(text.accumulator), 2, 32).transpose(0, 2, 1)
-        vectors = np.ascontiguousarray(pairs).view(np.uint32)[:, :, 0]
-    else:
-        vectors = values.view(np.uint32)
-    for slot, vector in zip(text.accumulator, vectors, strict=True):
-        warp.r[slot] = vector
-        if fenced is not None:
-            fenced[slot] = vector
-
-
-def settle(warp: Warp) -> None:
-    """Recompute which registers are in flight."""
-    state: WarpMatrixState = warp.wgmma
-    # Each instruction's once: there are few, and many operations.
-    texts = {id(operation.instruction): operation.instruction for operation in state.in_flight}
-    parts: dict[int, tuple[int, ...]] = {}
-    for text in texts.values():
-        parts[id(text.accumulator)] = text.accumulator
-        parts[id(text.a_registers)] = text.a_registers
-    warp.in_flight = _registers_of(tuple(parts.values()))
-
-
-@lru_cache(maxsize=256)
-def _registers_of(parts: tuple[tuple[int, ...], ...]) -> frozenset[int]:
-    return frozenset(slot for part in parts for slot in part)

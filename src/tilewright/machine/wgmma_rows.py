@@ -3,10 +3,13 @@
 A warp multiplies a slot of a ring by several wgmmas with nothing between them but arithmetic on their descriptors. In a
 run for its events alone such a row, from its first wgmma to its last, is one step: what it computes and which operands
 it names are functions of the registers that it reads, and are remembered by these, as for any stretch of arithmetic
-(`remembered_runs`, whose argument this is). What depends on anything else is done each time: the warpgroup is told of
-each operation, which faults where its four warps differ, accumulators are passed on, or taken from registers with all
-checks, and are in flight. The event is one, `WgmmaRow`, which stands for the issues in their order: a warp that issues
-one right after another learns nothing in between, so that no order of events is lost.
+(`remembered_runs`, whose argument this is). The event is one, `WgmmaRow`, which stands for the issues in their order: a
+warp that issues one right after another learns nothing in between, so that no order of events is lost.
+
+What depends on anything else is done each time. A row whose accumulators are passed on, or were left alone since the
+last fence, is issued as one: its checks have nothing to report, and of the operations only the last on each accumulator
+counts for what follows. The warpgroup holds it against what its other warps have issued. Where anything is otherwise,
+each wgmma is issued by itself, with all checks, which faults where the four warps differ.
 
 A row is issued without a turn of others in between, which is one of the orders that there may be.
 
@@ -19,37 +22,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tilewright.machine.event import WgmmaForm, WgmmaRow
 from tilewright.machine.lanes import FULL, Registers
 from tilewright.machine.remembered_runs import RememberedRuns, Writes, look_at
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Plain, Signal, Step
-from tilewright.machine.warpgroup import WARPS, Issuing, Operation, Warpgroup, WarpMatrixState
+from tilewright.machine.warpgroup import WARPS, Issuing, Operation, RowForm, Warpgroup, WarpMatrixState
+from tilewright.machine.wgmma_registers import are_left_alone, define, settle
 
 _ROW_LEAST = 2
 _LOOKED_UP_MOST = 256
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Issue:
-    """One wgmma of a row on certain registers."""
-
-    issuing: Issuing
-    scale: bool
-    a_descriptor: int
-    b_descriptor: int
-    follows: bool
-    """One of the row, of the same shape, has the same accumulator and goes before it."""
-
-
 @dataclass(slots=True, eq=False)
+class _Row:
+    """What a row does on certain operands. registers: of its accumulators; apart: no two of these have one in common;
+    looks: what they hold; none_taken: of each wgmma, that its accumulator was not read; forms: what is told of it, by
+    the warp's place in its warpgroup."""
+
+    issuings: tuple[Issuing, ...]
+    form: RowForm
+    registers: frozenset[int]
+    apart: bool
+    looks: tuple[Callable[[Registers], tuple[Any, ...]], ...]
+    none_taken: tuple[bool, ...]
+    forms: dict[int, tuple[WgmmaForm, ...]] = field(default_factory=dict[int, "tuple[WgmmaForm, ...]"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """What a row does on certain registers. forms: what is told of it, by the warp's place in its warpgroup."""
+    """What a row does on certain registers."""
 
     writes: Writes
-    issues: tuple[_Issue, ...]
-    forms: dict[int, tuple[WgmmaForm, ...]] = field(default_factory=dict[int, "tuple[WgmmaForm, ...]"])
+    row: _Row
 
 
 def join_rows(steps: Sequence[Step], remembered: RememberedRuns, accumulators: frozenset[int]) -> list[Step]:
@@ -94,10 +101,12 @@ def _row(
     reads, writes = remembered.reads_and_writes(begin, end, steps)
     look = look_at(reads)
     table: dict[tuple[int, ...], _Known] = {}
+    rows: dict[tuple[tuple[bool, int, int], ...], _Row] = {}
 
     def learn(warp: Warp, mask: int, seen: tuple[int, ...] | None) -> int:
         r, strand = warp.r, warp.current
-        issues: list[_Issue] = []
+        issuings: list[Issuing] = []
+        operands: list[tuple[bool, int, int]] = []
         for pc in range(begin, end):
             strand.pc = pc
             body = steps[pc].body
@@ -105,12 +114,15 @@ def _row(
                 body.full(r)
                 continue
             assert isinstance(body, Issuing), "a row has no other control steps"
-            scale, a_descriptor, b_descriptor = body.operands(warp, mask)
-            follows = any(_same_accumulator(each.issuing, body) for each in issues)
-            issues.append(_Issue(body, scale, a_descriptor, b_descriptor, follows))
+            issuings.append(body)
+            operands.append(body.operands(warp, mask))
             body.act(warp, mask)
         if seen is not None:
-            table[seen] = _Known(remembered.written(writes, r), tuple(issues))
+            key = tuple(operands)
+            row = rows.get(key)
+            if row is None:
+                row = rows[key] = _row_of(tuple(issuings), key)
+            table[seen] = _Known(remembered.written(writes, r), row)
         return end
 
     def act(warp: Warp, mask: int) -> int | Signal | None:
@@ -126,41 +138,86 @@ def _row(
                 return learn(warp, mask, seen if len(table) < _LOOKED_UP_MOST else None)
         for slot, value in known.writes:
             r[slot] = value
-        _issue(warp, group, known)
+        _issue(warp, group, known.row)
         return end
 
     return act
 
 
-def _same_accumulator(one: Issuing, other: Issuing) -> bool:
-    return one.text.accumulator == other.text.accumulator and one.text.n == other.text.n
+def _row_of(issuings: tuple[Issuing, ...], operands: tuple[tuple[bool, int, int], ...]) -> _Row:
+    # By identity, of which there is one for each accumulator (`Decoder.interned`).
+    begun: dict[tuple[int, int], Issuing] = {}
+    for each in issuings:
+        begun.setdefault((id(each.text.accumulator), each.text.n), each)
+    slots = [slot for each in begun.values() for slot in each.text.accumulator]
+    wgmmas = tuple((each.text, *of_each) for each, of_each in zip(issuings, operands, strict=True))
+    registers = frozenset(slots)
+    return _Row(
+        issuings, RowForm(wgmmas, tuple(begun)), registers, len(registers) == len(slots),
+        tuple(look_at(each.text.accumulator) for each in begun.values()), (False,) * len(issuings),
+    )  # fmt: skip
 
 
-def _issue(warp: Warp, group: Warpgroup, known: _Known) -> None:
+def _issue(warp: Warp, group: Warpgroup, row: _Row) -> None:
     state: WarpMatrixState = warp.wgmma
-    operations: list[Operation] = []
-    taken: list[bool] = []
-    for each in known.issues:
-        text = each.issuing.text
-        if not each.follows:
-            chained = state.chained(text.accumulator)
-            if chained is None or chained.instruction.n != text.n:
-                operations.append(each.issuing.enter(warp, each.scale, each.a_descriptor, each.b_descriptor))
-                taken.append(state.is_taken(text.accumulator))
-                continue
-        # The accumulator is passed on, and there is nothing else that registers hold.
-        operation = group.pass_on(warp, state, text, each.scale, each.a_descriptor, each.b_descriptor)
-        state.in_flight.append(operation)
-        state.open.append(operation)
-        operations.append(operation)
-        taken.append(bool(state.taken) and state.is_taken(text.accumulator))
+    passed_on = row.apart and _are_passed_on(state, row.form)
+    issued = group.issue_row(warp, row.form) if passed_on or _are_ready(warp, state, row) else None
+    if issued is None:
+        operations, taken = _issue_each(warp, state, row)
+        actors = tuple([operation.actor for operation in operations])
+    else:
+        operations, actors = issued.operations, issued.actors
+        state.in_flight.extend(operations)
+        state.open.extend(operations)
+        if not passed_on:
+            settle(warp)
+        taken = row.none_taken
+        if not state.taken.isdisjoint(row.registers):
+            taken = tuple([state.is_taken(each.text.accumulator) for each in row.issuings])
     observe = warp.cta.cluster.observe
     if observe is None:
         return
     place = warp.index % WARPS
-    forms = known.forms.get(place)
+    forms = row.forms.get(place)
     if forms is None:
-        forms = known.forms[place] = tuple(
-            each.issuing.form(operation, place) for each, operation in zip(known.issues, operations, strict=True)
+        forms = row.forms[place] = tuple(
+            each.form(operation, place) for each, operation in zip(row.issuings, operations, strict=True)
         )
-    observe(WgmmaRow(warp.actor, tuple([operation.actor for operation in operations]), forms, tuple(taken)))
+    observe(WgmmaRow(warp.actor, actors, forms, taken))
+
+
+def _are_passed_on(state: WarpMatrixState, form: RowForm) -> bool:
+    """Are the newest operations in flight a row on the same accumulators, of the same shapes?"""
+    last = state.in_flight[-1].row if state.in_flight else None
+    return last is not None and (last.form is form or last.form.begun == form.begun)
+
+
+def _are_ready(warp: Warp, state: WarpMatrixState, row: _Row) -> bool:
+    """Is each accumulator passed on, or can it be taken from registers with nothing to report?"""
+    if not row.apart:
+        return False
+    begun = set[int]()
+    for each, (_, scale, _, _) in zip(row.issuings, row.form.wgmmas, strict=True):
+        accumulator = each.text.accumulator
+        if id(accumulator) in begun:
+            continue
+        look = row.looks[len(begun)]
+        begun.add(id(accumulator))
+        chained = state.chained(accumulator)
+        if chained is None:
+            if not scale:
+                define(warp, state, accumulator)
+            if not are_left_alone(warp, state, accumulator, look):
+                return False
+        elif chained.instruction.n != each.text.n:
+            return False
+    return True
+
+
+def _issue_each(warp: Warp, state: WarpMatrixState, row: _Row) -> tuple[list[Operation], tuple[bool, ...]]:
+    operations: list[Operation] = []
+    taken: list[bool] = []
+    for each, (text, scale, a_descriptor, b_descriptor) in zip(row.issuings, row.form.wgmmas, strict=True):
+        operations.append(each.enter(warp, scale, a_descriptor, b_descriptor))
+        taken.append(state.is_taken(text.accumulator))
+    return operations, tuple(taken)

@@ -13,9 +13,8 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Vector
 from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import WgmmaCommit, WgmmaFence, WgmmaForm, WgmmaIssue, WgmmaWait
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.hazard import report_register_hazard
 from tilewright.machine.instruction.barriers import uniform
-from tilewright.machine.lanes import FULL, UNINITIALISED, poison, predicate_mask
+from tilewright.machine.lanes import FULL, UNINITIALISED, predicate_mask
 from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
 from tilewright.machine.warpgroup import (
@@ -26,9 +25,8 @@ from tilewright.machine.warpgroup import (
     Warpgroup,
     WarpMatrixState,
     operand_bytes,
-    settle,
-    write_back,
 )
+from tilewright.machine.wgmma_registers import check_registers, define, fencing, settle, write_back
 
 _DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
 _INTEGERS = ("s8", "u8", "b1")
@@ -44,15 +42,14 @@ def _group(warp: Warp, instruction: Instruction) -> Warpgroup:
     return warp.group
 
 
-def _fence(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     _take_sync(modifiers)
     expect_operands(instruction, 0)
+    fence = fencing(decoder)
 
     def act(warp: Warp, _mask: int) -> None:
         _group(warp, instruction)
-        warp.wgmma.fenced = list(warp.r)
-        warp.wgmma.fresh_fence = True
-        warp.wgmma.reads.clear()
+        fence(warp)
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(WgmmaFence(warp.actor, instruction.span))
@@ -77,7 +74,9 @@ def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
         state.committed += 1
         observe = warp.cta.cluster.observe
         if observe is not None:
-            actors = tuple(operation.actor for operation in members)
+            row = members[0].row if members else None
+            whole = row is not None and len(row.actors) == len(members)
+            actors = row.actors if row is not None and whole else tuple([each.actor for each in members])
             observe(WgmmaCommit(warp.actor, state.committed - 1, actors, instruction.span))
 
     return Control(act, converged=True)
@@ -90,17 +89,18 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     if pending is None:
         raise unsupported(instruction, "the number of groups is a constant")
     keep = pending
+    block = Block(lambda: f"waits for wgmma groups, all but {keep}", instruction.span)
 
     def act(warp: Warp, _mask: int) -> Signal | None:
         _group(warp, instruction)
         state: WarpMatrixState = warp.wgmma
-        finished = state.older_than(keep)
-        if any(operation.result is None for operation in finished):
+        if not state.are_done(keep):
             strand = warp.current
-            strand.block = Block(lambda: f"waits for wgmma groups, all but {keep}", instruction.span)
+            strand.block = block
             state.waiters.append((warp, strand))
             state.keeps.append(keep)
             return Signal.BLOCK
+        finished = state.older_than(keep)
         del state.groups[: max(len(state.groups) - keep, 0)]
         _retire(warp, state, finished)
         state.fresh_fence = False
@@ -113,14 +113,19 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
 
 
 def _retire(warp: Warp, state: WarpMatrixState, finished: list[Operation]) -> None:
+    """finished: the oldest of those in flight."""
     if not finished:
         return
-    state.in_flight = [operation for operation in state.in_flight if operation not in finished]
-    latest = {operation.instruction.accumulator: operation for operation in finished}
-    for accumulator, operation in latest.items():
-        if state.chained(accumulator) is None:
+    del state.in_flight[: len(finished)]
+    # By identity, of which there is one for each accumulator (`Decoder.interned`).
+    latest = {id(operation.instruction.accumulator): operation for operation in finished}
+    frees = False
+    for operation in latest.values():
+        if state.chained(operation.instruction.accumulator) is None:
             write_back(warp, operation)
-    settle(warp)
+            frees = True
+    if frees or any([operation.instruction.a_registers for operation in finished]):
+        settle(warp)
 
 
 def _constant(instruction: Instruction, operand: Operand, *allowed: int) -> int:
@@ -203,12 +208,12 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
                 instruction.span,
             )  # fmt: skip
         if not scale and chained is None:
-            _define(warp, state, accumulator)
+            define(warp, state, accumulator)
         same_shape = chained is not None and chained.instruction.n == n
         operation = group.issue(warp, text, scale, a_descriptor, b_descriptor, vectors, a_values)
         state.in_flight.append(operation)
         state.open.append(operation)
-        _check_registers(warp, state, text, same_shape)
+        check_registers(warp, state, text, same_shape)
         if not (chained is not None and same_shape and not a_registers):
             settle(warp)
         return operation
@@ -236,47 +241,6 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             )  # fmt: skip
 
     return Issuing(act, converged=True, text=text, operands=known_operands, enter=enter, form=form)
-
-
-def _define(warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...]) -> None:
-    """Give never-written accumulator registers bits that nobody may rely on, until the result is written back."""
-    for slot in accumulator:
-        if warp.r[slot] is UNINITIALISED:
-            warp.r[slot] = poison(WORD32.raw)
-            if state.fenced is not None:
-                state.fenced[slot] = warp.r[slot]
-
-
-def _check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction, chained: bool) -> None:
-    """Report registers that another operation still holds, or that were touched since the last wgmma.fence.
-
-    A register that was only read since the last fence is told apart, and so is an accumulator that was written after a
-    fence which follows the last wait: compilers that leave SSA form put copies of accumulators there (CuTe DSL does),
-    which the assembler folds away, and some fence but once before a loop that reads accumulators.
-    """
-    if chained and not text.a_registers:
-        return  # the accumulator is passed on, and there is nothing else
-    accumulator, a_registers = set(text.accumulator), set(text.a_registers)
-    held = set(warp.in_flight & (a_registers if chained else accumulator | a_registers))
-    reads: set[int] = set()
-    for slot in held & a_registers:
-        # Two operations may read the same A registers; an accumulator in flight may not be an operand.
-        if any(slot in other.instruction.accumulator for other in state.in_flight):
-            reads.add(slot)
-    writes = held & accumulator
-    if reads or writes:
-        report_register_hazard(warp, text.span, reads, writes)
-    fenced, r = state.fenced, warp.r
-    watched = a_registers if chained else accumulator | a_registers
-    unfenced = watched if fenced is None else {slot for slot in watched if r[slot] is not fenced[slot]}
-    late = (unfenced & accumulator) - held if state.fresh_fence else set[int]()
-    if late:
-        report_register_hazard(warp, text.span, set(), late, after_fence=True)
-    if unfenced - held - late:
-        report_register_hazard(warp, text.span, set(), unfenced - held - late)
-    read = (watched & state.reads) - held - unfenced if state.reads else set[int]()
-    if read:
-        report_register_hazard(warp, text.span, read, set(), after_fence=True)
 
 
 def _check_types(
