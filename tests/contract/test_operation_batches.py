@@ -6,6 +6,8 @@ from random import Random
 
 import numpy as np
 import pytest
+from event_stream import at
+from judged_stream import ONE
 from tests.end_to_end.compiled_programs import emitted
 from tests.end_to_end.text_edits import Edit, drop, move, repeat, rewrite
 from tests.end_to_end.text_fuzz import mutate_text
@@ -13,12 +15,14 @@ from tests.end_to_end.text_fuzz import mutate_text
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract import judge_warpgroup
+from tilewright.contract.happens_before import HappensBefore
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.operation_batches import add_to_batch
 from tilewright.contract.replay import replay
 from tilewright.contract.run_state import ClusterState, OperationBatch, OperationState
 from tilewright.contract.unwritten import unwritten_buffers
 from tilewright.frontends.ptx.reader import read
+from tilewright.machine import event as ev
 from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
 from tilewright.machine.event import WgmmaIssue
 
@@ -125,3 +129,41 @@ def test_operations_of_a_slot_are_one_access(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(LaunchState, "enter", counted)
     assert judged(emitted(NAME).text)[0] == "proven"
     assert 4 in counts
+
+
+def in_rows(by_rows: int, *, committed: int = 4, unfenced: bool = False) -> list[ev.Event]:
+    """Two wgmmas that four warps issue, so many of them as a row; a copy brings what they read."""
+    four = [ev.WarpActor(0, warp) for warp in range(4)]
+    operations = tuple(ev.TensorCoreActor(number) for number in range(2))
+    forms = tuple(
+        ev.WgmmaForm((f"%f{number}",), (), ((512 * number, 512 * number + 512),), at(10 + number))
+        for number in range(2)
+    )
+    events: list[ev.Event] = [
+        ev.Access(four[0], "shared", 0, ((0, 1024),), True, "generic", at(1)),
+        *(ev.WgmmaFence(warp, at(9)) for warp in four),
+    ]
+    for warp in four:
+        row = ev.WgmmaRow(warp, operations, forms, (False, False))
+        if warp.warp < by_rows:
+            events.append(row)
+        else:
+            events += [row.issue(number) for number in range(2)]
+    events += [ev.WgmmaCommit(warp, 0, operations, at(13)) for warp in four[:committed]]
+    if unfenced:
+        events.append(ev.RegisterHazard(four[1], operations[1], "%f1", True, at(14)))
+    events += [ev.WgmmaWait(warp, 0, at(15)) for warp in four[:committed]]
+    return [*events, *(ev.Exit(warp, at(20)) for warp in four)]
+
+
+@pytest.mark.parametrize("committed", [0, 3, 4])
+def test_a_row_that_some_warps_issue_one_by_one_is_judged_alike(committed: int) -> None:
+    said: list[list[tuple[str, str, object, object]]] = []
+    for by_rows in range(5):
+        judge = HappensBefore(ONE)
+        for event in in_rows(by_rows, committed=committed, unfenced=True):
+            judge.feed(event)
+        said.append([(each.code, each.message, each.primary, each.conflicts_with) for each in judge.finish()])
+        assert judge.doubts == ()
+    assert all(each == said[0] for each in said[1:])
+    assert {code for code, *_ in said[0]} >= {"TM101", "WG104"} | ({"WG102"} if not committed else set())

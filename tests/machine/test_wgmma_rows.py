@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from tests.end_to_end.text_edits import Edit, drop, move, repeat, rewrite
 from tests.end_to_end.text_fuzz import mutate_text
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
 from tilewright.base.verdict import Refuted
 from tilewright.contract.replay import replay
 from tilewright.contract.unwritten import unwritten_buffers
@@ -20,7 +23,9 @@ from tilewright.machine import program
 from tilewright.machine.dropped_values import DroppedValues, ValueNeeded
 from tilewright.machine.event import Event, WarpActor, WgmmaIssue, WgmmaRow
 from tilewright.machine.run import run_launch
+from tilewright.machine.state import Counts
 from tilewright.machine.step import Step
+from tilewright.machine.warpgroup import MatrixInstruction, RowForm, Warpgroup, WarpMatrixState
 
 NAME = "one-group"
 
@@ -119,6 +124,14 @@ def both(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[str, frozens
 
 
 MMA, RELEASE = r"wgmma\.mma_async", r"mbarrier\.arrive\.release\.cta"
+BY_HALF_OF_THE_WARPS = (
+    rewrite(r"(\.reg \.pred .*)", r"\1 .reg .pred %half; .reg .b32 %own;"),
+    rewrite(
+        r"(wgmma\.fence\.sync\.aligned;)",
+        r"\1 and.b32 %own, %r2, 32; setp.eq.u32 %half, %own, 0; @%half mov.f32 %f3, 0f00000000;",
+    ),
+)
+"""Their rows have something to report, so that they issue each wgmma by itself, and the others all as one."""
 EDITS: dict[str, tuple[Edit, ...]] = {
     "right": (),
     "a slot is released before its reads are done": (rewrite(r"(wait_group\.sync\.aligned) 1", r"\1 2"),),
@@ -131,6 +144,8 @@ EDITS: dict[str, tuple[Edit, ...]] = {
     "an accumulator that is written within a row": (
         rewrite(r"add\.s64 (%rd\d+), (%rd\d+), 6;", r"add.s64 \1, \2, 6; mov.f32 %f3, 0f00000000;", 1),
     ),
+    "an accumulator that half of the warps write behind the fence": BY_HALF_OF_THE_WARPS,
+    "the same, and no commit": (*BY_HALF_OF_THE_WARPS, drop(r"wgmma\.commit", 1)),
     "a wgmma twice": (repeat(MMA, 2),),
 }  # fmt: skip
 
@@ -153,3 +168,40 @@ def test_random_edits_are_judged_alike(monkeypatch: pytest.MonkeyPatch) -> None:
         assert joined == apart, (seed, done)
         kinds.add(joined)
     assert {"Proven", "Refuted"} <= kinds
+
+
+def test_a_row_that_a_warp_issues_one_by_one_is_none() -> None:
+    text, other = (MatrixInstruction(
+        8, 16, "f32", "bf16", "bf16", (2, 3, 4, 5), (), "k", "k", False, False, False, Span("k.ptx", line),
+    ) for line in (1, 2))  # fmt: skip
+    form = RowForm(((text, False, 0, 0), (text, True, 2, 2)), ())
+
+    def started() -> tuple[Warpgroup, list[Any]]:
+        cluster = SimpleNamespace(counts=Counts(), pending=[])
+        cta: Any = SimpleNamespace(cluster=cluster)
+        warps: list[Any] = [SimpleNamespace(cta=cta, index=index, wgmma=WarpMatrixState()) for index in range(4)]
+        return Warpgroup(cta, warps), warps
+
+    group, warps = started()
+    rows = [group.issue_row(warp, form) for warp in warps]
+    assert rows[0] is not None and all(row is rows[0] for row in rows)
+    assert [each.actor.operation for each in group.queue] == [0, 1] and not group.rows and not group.begun
+
+    group, warps = started()
+    first = group.issue_row(warps[0], form)
+    assert first is not None and group.issue_row(warps[1], form) is first
+    alone = group.issue(warps[2], text, False, 0, 0, None, [])
+    assert alone is first.operations[0] and alone.row is None and not group.queue
+    group.issue(warps[2], text, True, 2, 2, None, [])
+    assert group.issue_row(warps[3], form) is None and warps[3].wgmma.issued == 0
+    group.issue(warps[3], text, False, 0, 0, None, [])
+    group.issue(warps[3], text, True, 2, 2, None, [])
+    assert list(group.queue) == list(first.operations) and not group.begun
+    # The next row is one again.
+    assert all(group.issue_row(warp, form) is not None for warp in warps) and len(group.queue) == 4
+
+    group, warps = started()
+    group.issue_row(warps[0], form)
+    with pytest.raises(TilewrightError, match="different wgmmas"):
+        group.issue(warps[1], other, False, 0, 0, None, [])
+    assert group.issue_row(warps[2], RowForm(form.wgmmas, ())) is None
