@@ -37,7 +37,7 @@ from tilewright.layout.layout import Layout
 from tilewright.layout.swizzle import Swizzle
 from tilewright.machine.fragment import accumulator_coordinates, matrix_fragment
 from tilewright.machine.slice import Text
-from tilewright.machine.slice_operands import Facts
+from tilewright.machine.slice_operands import kind_of
 from tilewright.machine.swizzle import SPAN_BYTES
 
 _WARPGROUP = 128
@@ -229,7 +229,7 @@ def _judge(
         if not isinstance(chosen, Truths):
             raise _Undecided("which thread issues the bulk store is not known")
         storing &= chosen.numbers ^ guard.negated
-    writes = [each for each in range(begin, at) if _writes_shared(text.facts[each])]
+    writes = [each for each in range(begin, at) if _writes_shared(text, each)]
     if not writes:
         raise _Undecided("no stores to shared memory come before it in the text")
     for each in writes:
@@ -331,8 +331,8 @@ def _coordinates(element: _Staged) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return 64 * block[None, :] + rows[:, within], columns[:, within]
 
 
-def _writes_shared(facts: Facts) -> bool:
-    return facts.space in ("shared", "generic") and facts.kind in ("store", "atomic")
+def _writes_shared(text: Text, at: int) -> bool:
+    return kind_of(text.flow.instructions[at]) in ("store", "atomic") and text.facts[at].space in ("shared", "generic")
 
 
 def _staged(reading: _Reading, at: int) -> _Staged:
@@ -438,10 +438,9 @@ def _accumulators(text: Text) -> dict[str, int]:
             raise _Undecided("accumulators that share registers")
         found.update({name: _BLOCK_VALUES * blocks + at for at, name in enumerate(names)})
         blocks += 1
+    own = {at for at, item in enumerate(text.flow.instructions) if item.row == "wgmma.mma_async"}
     for name in found:
         for place in text.definitions.get(name, ()):
-            facts = text.facts[place]
-            own = text.flow.instructions[place].row == "wgmma.mma_async"
-            if not own and (facts.kind != "compute" or set(facts.reads) - {name}):
+            if place not in own and (text.facts[place].kind != "compute" or set(text.facts[place].reads) - {name}):
                 raise _Undecided(f"the accumulator {name} is written by {text.flow.instructions[place].opcode}")
     return found

@@ -76,7 +76,7 @@ class ThreadForms:
 
     def __init__(self, kernel: Kernel, threads: int, alignments: Mapping[str, int], text: Text | None = None) -> None:
         """alignments: of shared variables, in bytes, by name."""
-        self.text = text_of(kernel) if text is None else text
+        self.text = text_of(kernel, facts_as_needed=True) if text is None else text
         self.threads = threads
         self.alignments = alignments
         self.known: dict[str, Value] = {}

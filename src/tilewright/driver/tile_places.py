@@ -82,16 +82,30 @@ class _Value:
     pointers: frozenset[str] = frozenset()
 
 
+_Made: TypeAlias = tuple[str, tuple[str, ...], tuple[int, ...]]
+_Result: TypeAlias = "tuple[list[Words], Words | None]"
+_Displaced: TypeAlias = "tuple[Words, NDArray[np.int64]]"
+
+
 @dataclass(slots=True)
 class _Reader:
-    """Values of a kernel's registers by name, None for what is not followed. tiles: how many numbers there are."""
+    """Values of a kernel's registers by name, None for what is not followed. tiles: how many numbers there are.
+
+    Roles find places by the same arithmetic: what is worked out is kept by what it is made of, so that the same words
+    are the same array. constants: by number; made: by operation and identities of its operands, which are kept beside;
+    moved: by identity of what is displaced, and whether it has a sign."""
 
     kernel: Kernel
     tiles: int
     written: dict[str, list[Instruction]] = field(default_factory=dict[str, list[Instruction]])
     known: dict[str, _Value | None] = field(default_factory=dict[str, "_Value | None"])
+    constants: dict[int, Words] = field(default_factory=dict[int, Words])
+    made: dict[_Made, _Result] = field(default_factory=dict[_Made, "_Result"])
+    moved: dict[tuple[int, bool], _Displaced] = field(default_factory=dict[tuple[int, bool], "_Displaced"])
+    numbers: Words = field(init=False)
 
     def __post_init__(self) -> None:
+        self.numbers = np.arange(self.tiles, dtype=np.uint64)
         for item in self.kernel.body:
             if isinstance(item, Instruction) and item.operands and type(item.operands[0]) is Register:
                 self.written.setdefault(item.operands[0].name, []).append(item)
@@ -100,7 +114,7 @@ class _Reader:
         """The value of an operand."""
         match operand:
             case Immediate(value):
-                return _Value(np.array([value & (1 << 64) - 1], np.uint64))
+                return _Value(self.constant(value & (1 << 64) - 1))
             case Register(name) if type(operand) is Register:
                 if name not in self.known:
                     self.known[name] = None  # what goes round in a circle is not followed
@@ -108,6 +122,20 @@ class _Reader:
                 return self.known[name]
             case _:
                 return None
+
+    def constant(self, value: int) -> Words:
+        """A number as words."""
+        if value not in self.constants:
+            self.constants[value] = np.array([value], np.uint64)
+        return self.constants[value]
+
+    def from_first(self, value: _Value, *, signed: bool) -> NDArray[np.int64]:
+        """How far a value is from the first tile's, for each. signed: it is one of 32 bits with a sign."""
+        key = (id(value.words), signed)
+        if key not in self.moved:
+            words = _extended(value.words) if signed else value.words
+            self.moved[key] = value.words, np.broadcast_to((words - words[0]).view(np.int64), (self.tiles,))
+        return self.moved[key][1]
 
     def pointer(self, register: Register) -> _Value | None:
         """The address that a register is, or the one that it is so far from as is not followed; None if there is not
@@ -127,12 +155,12 @@ class _Reader:
 
     def _of_register(self, name: str) -> _Value | None:
         if name in _AT_ZERO:
-            return _Value(np.zeros(1, np.uint64))
+            return _Value(self.constant(0))
         places = self.written.get(name, [])
         if len(places) == 1:
             return self._of_instruction(places[0])
         if any(_counts(item, name) for item in places):
-            return _Value(np.arange(self.tiles, dtype=np.uint64), frozenset({name}))
+            return _Value(self.numbers, frozenset({name}))
         return None
 
     def _of_instruction(self, item: Instruction) -> _Value | None:
@@ -140,15 +168,19 @@ class _Reader:
             return None
         if item.row == "ld" and "param" in item.modifiers and isinstance(item.operands[1], Address):
             base = item.operands[1].base
-            return _Value(np.zeros(1, np.uint64), pointers=frozenset({base.name})) if base is not None else None
-        sources = item.operands[1:2] if item.row == "shfl.sync" else item.operands[1:]
+            return _Value(self.constant(0), pointers=frozenset({base.name})) if base is not None else None
+        read = item.operands[1:2] if item.row == "shfl.sync" else item.operands[1:]
         found: list[_Value] = []
-        for operand in sources:
+        for operand in read:
             value = self.read(operand)
             if value is None:
                 return None
             found.append(value)
-        words = _computed(item, [each.words for each in found])
+        sources = [each.words for each in found]
+        made = (item.row, item.modifiers, tuple(map(id, sources)))
+        if made not in self.made:
+            self.made[made] = sources, _computed(item, sources)
+        words = self.made[made][1]
         if words is None:
             return None
         counters = frozenset[str]().union(*(each.counters for each in found))
@@ -251,8 +283,12 @@ def misplaced_tiles(
             if known is not moved and bool(np.any(known != moved)):
                 number = int(np.argmax(known != moved))
                 return (_finding(each.span, f"tile {number} lies {_differs(axis, moved, known, number)}"),)
+    right: set[tuple[int, int]] = set()
     for each in found:
         if each.address is not None and each.result is not None and reference.keys() >= steps.keys():
+            if (same := (id(each.address), id(each.result))) in right:
+                continue  # another store whose address is made the same way
+            right.add(same)
             # Part of the place may stand in what is not followed of the address.
             wanted = _sums(each.result, reference, tiles)
             if not any(np.array_equal(one, each.address) for one in wanted):
@@ -346,7 +382,7 @@ def _of_copy(
         if value is None or value.pointers:
             return None
         counters |= value.counters
-        found[each.axis] = _from_first(_extended(value.words), reader.tiles)
+        found[each.axis] = reader.from_first(value, signed=True)
     return _Moved(item.span, found) if len(counters) <= 1 else None
 
 
@@ -360,11 +396,7 @@ def _of_store(
         return None
     param = parameters.get(next(iter(value.pointers)))
     result = results.get(param.buffer) if isinstance(param, PointerParam) else None
-    return None if result is None else _Moved(item.span, {}, result, _from_first(value.words, reader.tiles))
-
-
-def _from_first(words: Words, tiles: int) -> NDArray[np.int64]:
-    return np.broadcast_to((words - words[0]).view(np.int64), (tiles,))
+    return None if result is None else _Moved(item.span, {}, result, reader.from_first(value, signed=False))
 
 
 def _parameter(base: object, reader: _Reader) -> str:

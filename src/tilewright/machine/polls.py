@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Kernel, Label, Register, Symbol
+from tilewright.machine.facts_as_needed import FactsAsNeeded
 from tilewright.machine.slice_flow import Flow, NaturalLoop, flow_of
-from tilewright.machine.slice_operands import Facts, facts_of, registers_of
+from tilewright.machine.slice_operands import registers_of
 
 _ORDERS = frozenset({"relaxed", "acquire", "volatile"})
 _WORDS = frozenset({"b32", "u32", "s32"})
@@ -86,10 +87,10 @@ def polls_of(kernel: Kernel) -> dict[Span, Poll]:
             labels[item.name] = position
         else:
             position += 1
-    facts = _FactsAsNeeded(flow.instructions)
+    names = _Names(flow.instructions)
     found: dict[Span, list[Poll]] = {}
     for loop in flow.loops:
-        poll = _poll(flow, labels, facts, loop)
+        poll = _poll(flow, labels, names, loop)
         if poll is not None:
             found.setdefault(poll.span, []).append(poll)
     return {
@@ -104,12 +105,12 @@ def _copies(instructions: Sequence[Instruction], span: Span) -> int:
     return sum(item.span.line == span.line and item.span == span for item in instructions)
 
 
-class _FactsAsNeeded:
-    """Facts of the instructions of a kernel by position, worked out when they are asked for."""
+class _Names:
+    """Facts of the instructions of a kernel by position, and which of them name a register."""
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self.facts = FactsAsNeeded(instructions)
         self._instructions = instructions
-        self._known: dict[int, Facts] = {}
         self._naming: dict[str, list[int]] | None = None
 
     def naming(self, register: str) -> list[int]:
@@ -129,15 +130,6 @@ class _FactsAsNeeded:
                     self._naming[name].append(at)
         return self._naming[register]
 
-    def __getitem__(self, at: int) -> Facts:
-        found = self._known.get(at)
-        if found is None:
-            found = self._known[at] = facts_of(self._instructions[at])
-        return found
-
-    def __len__(self) -> int:
-        return len(self._instructions)
-
 
 def _turned_on(instructions: Sequence[Instruction]) -> frozenset[str]:
     """The registers that polls may turn on: words that strong loads bring, and what they are compared into."""
@@ -156,7 +148,7 @@ def is_strong_load(item: Instruction) -> bool:
     return item.row == "ld" and not _ORDERS.isdisjoint(item.modifiers) and _NOT_GLOBAL.isdisjoint(item.modifiers)
 
 
-def _poll(flow: Flow, labels: dict[str, int], facts: _FactsAsNeeded, loop: NaturalLoop) -> Poll | None:
+def _poll(flow: Flow, labels: dict[str, int], names: _Names, loop: NaturalLoop) -> Poll | None:
     """The poll that a loop is, if it is one."""
     positions = frozenset(flow.positions(loop.blocks))
     way = _way_through(flow, labels, loop.head, positions)
@@ -184,16 +176,16 @@ def _poll(flow: Flow, labels: dict[str, int], facts: _FactsAsNeeded, loop: Natur
     taken = labels[target.name]
     leaves_when_taken = taken not in positions
     way_out = taken if leaves_when_taken else at + 1
-    if way_out in positions or not all(_is_dead(flow, facts, way_out, name) for name in (word, predicate)):
+    if way_out in positions or not all(_is_dead(flow, names, way_out, name) for name in (word, predicate)):
         return None
     taken_if = not branch.guard.negated
     return Poll(load.span, name, value, signed, taken_if if leaves_when_taken else not taken_if)
 
 
-def _is_dead(flow: Flow, facts: _FactsAsNeeded, start: int, name: str) -> bool:
+def _is_dead(flow: Flow, names: _Names, start: int, name: str) -> bool:
     """Is a register written on every way from a position before it is read?"""
     entered: set[int] = set()  # blocks, at their beginning
-    waiting, naming = [start], facts.naming(name)
+    waiting, naming, facts = [start], names.naming(name), names.facts
     while waiting:
         at = waiting.pop()
         if at >= len(flow.instructions):

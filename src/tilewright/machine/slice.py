@@ -16,13 +16,14 @@ Checked by: tests/machine/test_slice.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Kernel, Vector
+from tilewright.machine.facts_as_needed import FactsAsNeeded
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.slice_flow import Flow, flow_of
-from tilewright.machine.slice_operands import Facts, Role, facts_of, registers_of, symbols_read
+from tilewright.machine.slice_operands import Facts, Role, registers_of, symbols_read, writes_of
 
 SINK_ROLES: tuple[Role, ...] = (
     "branch",
@@ -59,7 +60,7 @@ class Text:
 
     kernel: Kernel
     flow: Flow
-    facts: tuple[Facts, ...]
+    facts: Sequence[Facts]
     definitions: Mapping[str, tuple[int, ...]]
     declared: frozenset[str]
 
@@ -87,14 +88,18 @@ class Slice:
     stores: frozenset[int]
 
 
-def text_of(kernel: Kernel) -> Text:
-    """Flow, facts and definitions of a kernel."""
+def text_of(kernel: Kernel, *, facts_as_needed: bool = False) -> Text:
+    """Flow, facts and definitions of a kernel. facts_as_needed: whoever asks looks at the facts of few instructions."""
     flow = flow_of(kernel)
-    facts = tuple(facts_of(instruction) for instruction in flow.instructions)
+    facts: Sequence[Facts] = FactsAsNeeded(flow.instructions)
+    facts = facts if facts_as_needed else tuple(facts)
+    written = map(writes_of, flow.instructions) if facts_as_needed else (each.writes for each in facts)
     definitions: dict[str, list[int]] = {}
-    for position, each in enumerate(facts):
-        for name in each.writes:
-            definitions.setdefault(name, []).append(position)
+    for position, names in enumerate(written):
+        for name in names:
+            found = definitions.setdefault(name, [])
+            if not found or found[-1] != position:
+                found.append(position)
     declared = frozenset(name for declaration in kernel.registers for name in declaration.names)
     return Text(kernel, flow, facts, {name: tuple(found) for name, found in definitions.items()}, declared)
 

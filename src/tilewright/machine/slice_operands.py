@@ -219,6 +219,16 @@ def facts_of(instruction: Instruction) -> Facts:
     return Facts(form.kind, frozenset(writes), tuple(uses), form.space)
 
 
+def writes_of(instruction: Instruction) -> tuple[str, ...]:
+    """What `facts_of` says that an instruction writes, perhaps with repetitions."""
+    operands = instruction.operands
+    form = _form(instruction.row, instruction.modifiers, tuple(map(type, operands)))
+    flag = (FLAG,) if form.carries[0] else ()
+    if form.written == (0,) and not flag:  # most
+        return registers_of(operands[0])
+    return (*(name for index in form.written for name in registers_of(operands[index])), *flag)
+
+
 def is_volatile(register: str) -> bool:
     """Whether a special register tells what no run knows beforehand: the time, and where the CTA runs."""
     return register in _VOLATILE or register.startswith(("%envreg", "%pm"))
