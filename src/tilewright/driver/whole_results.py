@@ -13,7 +13,7 @@ Checked by: tests/driver/test_whole_results.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,10 +94,26 @@ def _missing_elements(
         return np.zeros(0, np.intp)
     begins, ends = np.array(left.ranges[buffer.name], np.int64).reshape(-1, 2).T
     size = buffer.element.bytes
-    places = np.zeros(buffer.shape, np.int64)
-    for axis, (extent, stride) in enumerate(zip(buffer.shape, buffer.strides, strict=True)):
-        shape = [extent if each == axis else 1 for each in range(len(buffer.shape))]
-        places += (np.arange(extent, dtype=np.int64) * (stride * size)).reshape(shape)
-    # Ranges ascend and are disjoint: the last that begins before an element's end is the only one that may reach it.
+    if buffer.strides[-1:] == (1,):
+        rows = _places(buffer, buffer.shape[:-1])
+        if not np.any(_reached(begins, ends, rows, buffer.shape[-1] * size)):
+            return np.zeros(0, np.intp)  # as it should be
+    return np.flatnonzero(_reached(begins, ends, _places(buffer, buffer.shape), size) & kept)
+
+
+def _places(buffer: Buffer, extents: Sequence[int]) -> NDArray[np.int64]:
+    """Bytes from a buffer's begin to its elements, along its first axes, at 0 along the others."""
+    places = np.zeros(tuple(extents), np.int64)
+    for axis, (extent, stride) in enumerate(zip(extents, buffer.strides, strict=False)):
+        shape = [extent if each == axis else 1 for each in range(len(extents))]
+        places += (np.arange(extent, dtype=np.int64) * (stride * buffer.element.bytes)).reshape(shape)
+    return places
+
+
+def _reached(
+    begins: NDArray[np.int64], ends: NDArray[np.int64], places: NDArray[np.int64], size: int
+) -> NDArray[np.bool_]:
+    """Which of the stretches of `size` bytes at `places` some range has bytes of."""
+    # Ranges ascend and are disjoint: the last that begins before a stretch's end is the only one that may reach it.
     last = np.searchsorted(begins, places + (size - 1), side="right") - 1
-    return np.flatnonzero((last >= 0) & (ends[last] > places) & kept)
+    return (last >= 0) & (ends[last] > places)
