@@ -24,12 +24,17 @@ def memory_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: 
     question: with extents as the accumulator has them; chunk_bytes: of one row of each chunk of a tile, none where rows
     do not leave in chunks. Where boxes are turned (`synth.turned_store`), a row of the result is a column of these.
     """
+    return with_meetings(question, meeting_cycles(question, chunk_bytes, target), target)
+
+
+def with_meetings(question: TileQuestion, meetings: float, target: Target) -> float:
+    """`memory_cycles`, of which `meeting_cycles` are known."""
     rows, columns, depth = question.extents
     operands = (rows + columns * question.products) * depth * question.element_bytes
     result = rows * columns * question.stored_bytes
     share = target.limit("pipeline.memory_percent") / 100
     written = question.batch * (operands + result) / (share * _rate(target))
-    return written + meeting_cycles(question, chunk_bytes, target) / share
+    return written + meetings / share
 
 
 def meeting_cycles(question: TileQuestion, chunk_bytes: tuple[int, ...], target: Target) -> float:
@@ -54,6 +59,9 @@ def meetings_inside(row_bytes: int, chunk_bytes: tuple[int, ...], unit_bytes: in
 
     chunk_bytes: of each chunk of a tile; tiles follow one another to the end of the row.
     """
+    if len(set(chunk_bytes)) == 1:
+        # All multiples of a chunk but those of a unit too.
+        return (row_bytes - 1) // chunk_bytes[0] - (row_bytes - 1) // math.lcm(chunk_bytes[0], unit_bytes)
     ends = tuple(accumulate(chunk_bytes))
     # After so many tiles, chunks meet at the same places of a unit again.
     period = math.lcm(ends[-1], unit_bytes)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.base.plan import Swizzle
 
@@ -56,12 +57,19 @@ def staged_row(columns: int, element_bytes: Sequence[int], most_bytes: int = _LO
     None where there is none. most_bytes: of a row. Rows of whole 128-byte spans are preferred to longer ones: they need
     no second thought about where the next row's banks lie.
     """
+    return _staged_row(columns, tuple(element_bytes), most_bytes)
+
+
+# Every tile that is compared asks, several times each, and few answers differ.
+@lru_cache(maxsize=4096)
+def _staged_row(columns: int, element_bytes: tuple[int, ...], most_bytes: int) -> StagedRow | None:
     even = _even_row(columns, element_bytes, most_bytes)
     if even is None or even.bytes >= _SECTOR_BYTES or len(set(element_bytes)) > 1:
         return even
     return _uneven_row(columns * element_bytes[0], _FRAGMENT_COLUMNS * element_bytes[0], most_bytes) or even
 
 
+@lru_cache(maxsize=1024)
 def turned_columns(columns: int) -> tuple[int, ...]:
     """Columns of each box whose lines are columns (`synth.turned_store`), of so many in all: powers of two as layouts
     have it, of one length or of two, the shorter ones last, and as few as can be. Empty where there are none."""
@@ -81,7 +89,7 @@ def _uneven_row(width_bytes: int, unit_bytes: int, most_bytes: int) -> StagedRow
     None where one length has to do."""
     lengths = [
         row.bytes
-        for row in _rows()
+        for row in _ROWS
         if row.swizzle == "none" and row.bytes <= most_bytes and row.bytes % unit_bytes == 0
     ]
     found = [
@@ -99,7 +107,7 @@ def _even_row(columns: int, element_bytes: Sequence[int], most_bytes: int) -> St
     widths = [columns * each for each in element_bytes]
     found = [
         row
-        for row in _rows()
+        for row in _ROWS
         if row.bytes <= most_bytes
         and all(width % row.bytes == 0 for width in widths)
         and all(row.bytes % (_FRAGMENT_COLUMNS * each) == 0 for each in element_bytes)
@@ -115,3 +123,6 @@ def _rows() -> Iterator[StagedRow]:
         yield StagedRow(span, swizzle)
     for pieces in range(1, _LONGEST_ROW_BYTES // _PIECE_BYTES, 2):
         yield StagedRow(pieces * _PIECE_BYTES, "none")
+
+
+_ROWS = tuple(_rows())

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.ir.decisions import BLOCK_ROWS
-from tilewright.synth.memory_bound import meeting_cycles, memory_cycles
+from tilewright.synth.memory_bound import meeting_cycles, with_meetings
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.store_chunks import StagedRow, staged_row, turned_columns
 from tilewright.synth.tile_loop import TileCosts, loop_cycles
@@ -77,16 +77,40 @@ def facts_of(target: Target, element_bytes: int) -> TileFacts:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class TileWork:
+    """What a tile shape asks of a GPU at whatever clock. multiply, fetch: cycles of a slice at the highest clock, fetch
+    as the L2 cache's rate is documented; empty_share: of what a tile at both ends loads, the part past the ends;
+    memory_cycles, meeting_cycles: of the device's clock, as in `synth.memory_bound`."""
+
+    facts: TileFacts
+    element_bytes: int
+    turns: bool
+    waves: int
+    slices: int
+    multiply: float
+    fetch: float
+    empty_share: float
+    epilogue_cycles: float
+    accumulators: int
+    consumers: int
+    memory_cycles: float
+    meeting_cycles: float
+
+
 def expected_cycles(
     rates: Rates, question: TileQuestion, shape: TileShape, target: Target, *, turns: bool, saved: float = 0.0
 ) -> float:
     """Cycles of the product, in the mean of the highest clock and of the one under load; see `tile_cycles`."""
+    return mean_cycles(tile_work(rates, question, shape, target, turns=turns), target, saved)
+
+
+def mean_cycles(work: TileWork, target: Target, saved: float = 0.0) -> float:
+    """`expected_cycles` of a shape whose work is known."""
     shares = (1.0,)
-    if question.element_bytes == FITTED_BYTES:
+    if work.element_bytes == FITTED_BYTES:
         shares = (1.0, target.limit("device.clock_percent_under_load") / 100)
-    found = [
-        tile_cycles(rates, question, shape, target, turns=turns, saved=saved, clock_share=share) for share in shares
-    ]
+    found = [_cycles_at(work, target, share, saved) for share in shares]
     return sum(found) / len(found)
 
 
@@ -103,22 +127,63 @@ def tile_cycles(
 ) -> float:
     """Cycles of the product. saved: cycles of the loop that idle CTAs take over; facts: others than the target's;
     clock_share: of the device's highest clock, what the multiprocessors run at."""
+    work = tile_work(rates, question, shape, target, turns=turns, facts=facts)
+    return _cycles_at(work, target, clock_share, saved)
+
+
+def tile_work(
+    rates: Rates,
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+    *,
+    turns: bool,
+    facts: TileFacts | None = None,
+) -> TileWork:
+    """What a tile shape asks of a GPU. facts: others than the target's."""
     known = facts or facts_of(target, question.element_bytes)
     oriented = _oriented(question, shape)
     chunks = _chunk_bytes(question, shape, target, turns=turns)
-    loop = _loop_cycles(rates, question, shape, target, known, turns=turns, clock_share=clock_share) - saved
-    memory = clock_share * memory_cycles(oriented, chunks, target)
-    waves = math.ceil(tiles_of(question, shape) / rates.multiprocessors)
+    meetings = meeting_cycles(oriented, chunks, target)
+    loaded = loaded_columns(rates, question, shape)
+    multiplied = (shape.rows, shape.columns * question.products, shape.depth)
+    multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
+    stored = shape.rows * shape.columns * question.stored_bytes
+    return TileWork(
+        known,
+        question.element_bytes,
+        turns,
+        math.ceil(_tiles(oriented, shape) / rates.multiprocessors),
+        math.ceil(question.extents[2] / shape.depth),
+        multiply,
+        fetch,
+        _empty_share(oriented, shape, loaded),
+        stored / known.store_bytes + known.chunk_cycles * _chunks(question, shape, turns=turns),
+        multiplied[0] * multiplied[1] // target.limit("warpgroup.threads"),
+        shape.consumers,
+        with_meetings(oriented, meetings, target),
+        meetings,
+    )
+
+
+def _cycles_at(work: TileWork, target: Target, clock_share: float, saved: float) -> float:
+    known = work.facts
+    loop = _loop_cycles(work, target, clock_share) - saved
+    memory = clock_share * work.memory_cycles
     # Every wave's but the last one's hide behind the next one's products.
-    exposed = clock_share * known.meeting_percent / 100 * meeting_cycles(oriented, chunks, target) / waves
+    exposed = clock_share * known.meeting_percent / 100 * work.meeting_cycles / work.waves
     longer = (loop**_WHOLE_SHARPNESS + memory**_WHOLE_SHARPNESS) ** (1 / _WHOLE_SHARPNESS)
     return known.start_cycles + longer + exposed
 
 
 def tiles_of(question: TileQuestion, shape: TileShape) -> int:
     """How many tiles of that shape the product has."""
-    rows, columns, _ = _oriented(question, shape).extents
-    return math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * question.batch
+    return _tiles(_oriented(question, shape), shape)
+
+
+def _tiles(oriented: TileQuestion, shape: TileShape) -> int:
+    rows, columns, _ = oriented.extents
+    return math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns) * oriented.batch
 
 
 def _oriented(question: TileQuestion, shape: TileShape) -> TileQuestion:
@@ -139,41 +204,25 @@ def _chunk_bytes(question: TileQuestion, shape: TileShape, target: Target, *, tu
     return () if row is None else row.chunks(shape.columns * question.stored_bytes)
 
 
-def _loop_cycles(
-    rates: Rates,
-    question: TileQuestion,
-    shape: TileShape,
-    target: Target,
-    facts: TileFacts,
-    *,
-    turns: bool,
-    clock_share: float,
-) -> float:
+def _loop_cycles(work: TileWork, target: Target, clock_share: float) -> float:
     """Of the multiprocessor with most tiles, once its pipeline is full."""
-    waves = math.ceil(tiles_of(question, shape) / rates.multiprocessors)
-    loaded = loaded_columns(rates, question, shape)
-    multiplied = (shape.rows, shape.columns * question.products, shape.depth)
-    multiply, fetch = slice_cycles(rates, multiplied, question.element_bytes, loaded)
-    fetch *= clock_share * facts.fetch_percent / 100
-    sharp = _SHARPNESS if question.element_bytes == FITTED_BYTES else _WHOLE_SHARPNESS
+    facts, multiply = work.facts, work.multiply
+    fetch = work.fetch * (clock_share * facts.fetch_percent / 100)
+    sharp = _SHARPNESS if work.element_bytes == FITTED_BYTES else _WHOLE_SHARPNESS
     each = (multiply**sharp + fetch**sharp) ** (1 / sharp)
-    zeros = facts.zeros_percent / 100 * _empty_share(question, shape, loaded)
+    zeros = facts.zeros_percent / 100 * work.empty_share
     at_the_edge = (multiply**sharp + ((1 + zeros) * fetch) ** sharp) ** (1 / sharp)
-    slices = math.ceil(question.extents[2] / shape.depth)
-    tile = slices * each
-    stored = shape.rows * shape.columns * question.stored_bytes
-    epilogue = stored / facts.store_bytes + facts.chunk_cycles * _chunks(question, shape, turns=turns)
-    accumulators = multiplied[0] * multiplied[1] // target.limit("warpgroup.threads")
     costs = TileCosts(
-        round(tile), round(epilogue), accumulators, shape.consumers, accumulators, waves, facts.turn_cycles
-    )
-    loop = loop_cycles(costs, target, "ping-pong" if turns else "cooperative")
-    return loop + slices * (at_the_edge - each)
+        round(work.slices * each), round(work.epilogue_cycles), work.accumulators, work.consumers, work.accumulators,
+        work.waves, facts.turn_cycles,
+    )  # fmt: skip
+    loop = loop_cycles(costs, target, "ping-pong" if work.turns else "cooperative")
+    return loop + work.slices * (at_the_edge - each)
 
 
-def _empty_share(question: TileQuestion, shape: TileShape, loaded: float) -> float:
+def _empty_share(oriented: TileQuestion, shape: TileShape, loaded: float) -> float:
     """Of what is loaded for a tile, the part past the ends of the operands, for a tile at both ends."""
-    rows, columns, _ = _oriented(question, shape).extents
+    rows, columns, _ = oriented.extents
     empty = -rows % shape.rows + -columns % shape.columns * loaded / shape.columns
     return empty / (shape.rows + loaded)
 

@@ -19,7 +19,15 @@ from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.operands import slice_depth
 from tilewright.synth.shared_memory import SharedMemory
 from tilewright.synth.stream_k import expected_saving
-from tilewright.synth.tile_estimate import BARRIER_BYTES, FITTED_BYTES, UNIT_ROWS, UNITS, expected_cycles
+from tilewright.synth.tile_estimate import (
+    BARRIER_BYTES,
+    FITTED_BYTES,
+    UNIT_ROWS,
+    UNITS,
+    expected_cycles,
+    mean_cycles,
+    tile_work,
+)
 from tilewright.synth.tile_shape import TileQuestion, TileShape, tile_family
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -125,11 +133,12 @@ def _best(
     for least, tile in sorted(_bounded(rates, question, shape, target), key=lambda pair: pair[0]):
         if whole is not None and best is not None and least > max(whole[0], best[0]):
             break
-        cycles = expected_cycles(rates, question, tile.shape, target, turns=tile.turns)
+        work = tile_work(rates, question, tile.shape, target, turns=tile.turns)
+        cycles = mean_cycles(work, target)
         saved = expected_saving(rates, question, tile.shape, turns=tile.turns) if streams else 0.0
         with_help = cycles
         if saved:
-            with_help = expected_cycles(rates, question, tile.shape, target, turns=tile.turns, saved=saved)
+            with_help = mean_cycles(work, target, saved)
         order = -tile.shape.columns
         whole = min(whole or (math.inf, 0, tile), (cycles, order, tile), key=lambda each: each[:2])
         best = min(best or (math.inf, 0, tile), (with_help, order, tile), key=lambda each: each[:2])
