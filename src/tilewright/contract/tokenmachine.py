@@ -17,19 +17,39 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import product
-from math import prod
+from typing import NamedTuple
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from tilewright.contract.finding import Findings
 from tilewright.contract.issue_order_steps import IssueTurns
-from tilewright.contract.program import Kernel, Map, Ring, Role, reaches_peers
+from tilewright.contract.program import Kernel, Ring, Role, reaches_peers
+from tilewright.contract.token_program import (
+    Advance,
+    Announce,
+    BeginIssue,
+    Commit,
+    Copy,
+    CopyByThreads,
+    EndIssue,
+    Fence,
+    Look,
+    Loop,
+    Multiply,
+    PassIssue,
+    PassTurn,
+    Reduce,
+    Release,
+    Retire,
+    Start,
+    TakeIssue,
+    TokenProgram,
+    Turns,
+    Wait,
+)
 from tilewright.ir import ac
-from tilewright.ir.ac_async_copy import COPYING_THREADS, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
-from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
-from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
-from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac_async_copy import COPYING_THREADS
+from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
 
 _OverTiles = ac.TilesOp | ac.TurnLoop | ac.GroupTilesOp | StreamPartOp | TurnStreamPartOp
 _RUNS = 24
@@ -37,8 +57,9 @@ _LARGEST_CLUSTER = 4
 _STEPS_SHOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
+class _Slot(NamedTuple):
+    """Made at every wait and every read: a tuple takes half as long as a record."""
+
     ring: str
     position: int
     group: int = -1
@@ -73,9 +94,8 @@ class _RingState:
     reads: dict[str, int] = field(default_factory=dict[str, int])
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """In flight, bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads."""
+class _InFlight(NamedTuple):
+    """A copy: bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads."""
 
     cta: int
     ring: str
@@ -108,7 +128,7 @@ class _Unit:
     role: Role
     machine: _Machine
     number: int = 0
-    env: dict[SSAValue, object] = field(default_factory=dict[SSAValue, object])
+    env: dict[int, object] = field(default_factory=dict[int, object])
     committed: int = 0
     items: int = 0
     running: list[tuple[int, _Slot]] = field(default_factory=list[tuple[int, _Slot]])
@@ -117,112 +137,92 @@ class _Unit:
 
     def run(self, block: Block) -> _Blocked:
         machine, env = self.machine, self.env
-        for op in block.ops:
-            if op in machine.inert:
-                continue
-            # The most frequent first: a class that an operation is not takes longest to tell.
-            match op:
-                case ac.BarrierWaitOp():
-                    ring, position = machine.ring(op.ring), self._position(op.cursor)
-                    stage, state = position % ring.stages, machine.states[self.cta][ring.name]
-                    barrier = state.full[stage] if op.side.data == "full" else state.empty[stage]
-                    parity = (position // ring.stages & 1) ^ op.invert_parity.data
-                    machine.log(
-                        self.name, f"waits for parity {parity} of {op.side.data}[{stage}] (slot number {position})"
-                    )
-                    while not barrier.passes(parity):
-                        yield barrier, parity, op
-                    env[op.result] = _Slot(ring.name, position)
-                    if op.side.data == "full":
-                        state.reads[self.name] = state.reads.get(self.name, 0) + 1
-                case ac.AdvanceOp():
-                    env[op.result] = self._position(op.cursor) + 1
-                case ac.CopyIssueOp():
-                    env[op.result] = machine.issue(self, self._slot(op.tx), op)
-                case ac.WgmmaIssueOp():
-                    env[op.reading] = machine.read(self, self._slot(op.phase), op)
-                case ac.WgmmaCommitOp():
-                    self.committed += 1
-                case ac.WgmmaWaitOp():
-                    machine.retire(self, op)
-                    if op.retired is not None and op.reading is not None:
-                        env[op.retired] = self._slot(op.reading)
-                case ac.ArriveOp():
-                    machine.release(self, self._slot(op.phase), op)
-                case ac.ArriveExpectOp():
-                    env[op.result] = machine.announce(self, self._slot(op.phase), op)
-                case ac.LoopOp():
-                    yield from self._loop(op, op.begin.data, 1)
-                case ac.CursorStartOp():
-                    env[op.result] = 0
-                case AsyncCopyIssueOp():
-                    env[op.result] = machine.copy_by_threads(self, self._slot(op.tx), op)
-                case AsyncCopyArriveOp():
-                    machine.copy_by_threads(self, self._slot(op.tx), op)
-                case AsyncCopyFenceOp():
-                    env[op.result] = self._slot(op.phase)
-                case OperandReadOp():
-                    env[op.result] = machine.look(self, self._slot(op.phase), op)
-                case ComputedIssueOp():
-                    env[op.reading] = machine.read(self, self._slot(op.computed), op)
-                case ac.ClusterReduceOp():
-                    yield from self._reduce(op)
-                case ac.TilesOp():
-                    yield from self._loop(op, 0, op.indices)
-                case ac.GroupTilesOp():
-                    yield from self._loop(op, 0, ac.GROUP_INDICES)
-                case StreamPartOp():
-                    yield from self._loop(op, 0, STREAM_INDICES)
-                case TurnStreamPartOp():
-                    yield from self._turns(op, STREAM_INDICES)
-                case ac.TurnTilesOp():
-                    yield from self._turns(op, op.indices)
-                case ac.TurnGroupTilesOp():
-                    yield from self._turns(op, ac.GROUP_INDICES)
-                case ac.TurnPassOp():
-                    self._pass_turn(op)
-                case IssueOrderStartOp():
-                    if self.number == self.role.count - 1:
-                        machine.give_issue(self, op)
-                case IssuePassOp():
-                    machine.give_issue(self, op)
-                case IssueTakeOp():
-                    yield from self._take_issue(op)
-                case IssueOrderEndOp():
-                    if self.number == 0:
-                        yield from self._take_issue(op)
-                case _:
-                    machine.inert.add(op)
+        for step in machine.program.steps(block):
+            # The most frequent first.
+            kind = type(step)
+            if kind is Wait:
+                ring, position = self._ring(step.ring), self._position(step.cursor)
+                stage, state = position % ring.stages, machine.states[self.cta][ring.name]
+                barrier = state.full[stage] if step.full else state.empty[stage]
+                parity = (position // ring.stages & 1) ^ step.invert
+                if machine.trace is not None:
+                    side = "full" if step.full else "empty"
+                    machine.log(self.name, f"waits for parity {parity} of {side}[{stage}] (slot number {position})")
+                while not barrier.passes(parity):
+                    yield barrier, parity, step.op
+                env[step.result] = _Slot(ring.name, position)
+                if step.full:
+                    state.reads[self.name] = state.reads.get(self.name, 0) + 1
+            elif kind is Advance:
+                env[step.result] = self._position(step.cursor) + 1
+            elif kind is Copy:
+                env[step.result] = machine.issue(self, self._slot(step.slot), step)
+            elif kind is Multiply:
+                env[step.reading] = machine.read(self, self._slot(step.slot), step)
+            elif kind is Commit:
+                self.committed += 1
+            elif kind is Retire:
+                machine.retire(self, step.pending)
+                if step.retired >= 0:
+                    env[step.retired] = self._slot(step.reading)
+            elif kind is Release:
+                machine.release(self, self._slot(step.slot), step)
+            elif kind is Announce:
+                env[step.result] = machine.announce(self, self._slot(step.slot), step)
+            elif kind is Loop:
+                yield from self._loop(step)
+            elif kind is Turns:
+                yield from self._turns(step)
+            elif kind is Start:
+                env[step.result] = 0
+            elif kind is CopyByThreads:
+                slot = machine.copy_by_threads(self, self._slot(step.slot), step)
+                if not step.arrives:
+                    env[step.result] = slot
+            elif kind is Fence:
+                env[step.result] = self._slot(step.slot)
+            elif kind is Look:
+                env[step.result] = machine.look(self, self._slot(step.slot), step)
+            elif kind is Reduce:
+                yield from self._reduce(step)
+            elif kind is PassTurn:
+                self._pass_turn(step)
+            elif kind is BeginIssue:
+                if self.number == self.role.count - 1:
+                    machine.give_issue(self, step.op)
+            elif kind is PassIssue:
+                machine.give_issue(self, step.op)
+            elif kind is TakeIssue or self.number == 0:
+                # Unit 0 takes the arrival that is left at the end.
+                yield from self._take_issue(step)
 
-    def _loop(self, op: ac.LoopOp | ac.TilesOp | ac.GroupTilesOp | StreamPartOp, begin: int, indices: int) -> _Blocked:
-        body, trips = op.body.block, self.machine.symbols.get(op.symbol.data)
-        last = body.last_op
-        if trips is None or not isinstance(last, ac.YieldOp) or len(last.values) != len(op.carried):
+    def _loop(self, step: Loop) -> _Blocked:
+        trips, env = self.machine.symbols.get(step.symbol), self.env
+        if trips is None or step.yielded is None:
             raise _NotRunnable
-        values = [self.env.get(value) for value in op.carried]
-        for _ in range(begin, trips):
-            self.env.update(zip(body.args[indices:], values, strict=True))
-            yield from self.run(body)
-            values = [self.env.get(value) for value in last.values]
-        self.env.update(zip(op.outputs, values, strict=True))
+        values = [env.get(value) for value in step.carried]
+        for _ in range(step.begin, trips):
+            env.update(zip(step.arguments, values, strict=True))
+            yield from self.run(step.body)
+            values = [env.get(value) for value in step.yielded]
+        env.update(zip(step.outputs, values, strict=True))
 
-    def _take_issue(self, op: IssueTakeOp | IssueOrderEndOp) -> _Blocked:
+    def _take_issue(self, step: TakeIssue | EndIssue) -> _Blocked:
         turns = self.machine.issue_turns(self)[self.number]
         self.machine.log(self.name, f"waits for turn {turns.taken} of issue")
         while not turns.passes(turns.taken):
-            yield turns, turns.taken, op
+            yield turns, turns.taken, step.op
         turns.taken += 1
 
-    def _turns(self, op: ac.TurnLoop | TurnStreamPartOp, indices: int) -> _Blocked:
+    def _turns(self, step: Turns) -> _Blocked:
         """Every second tile, counted from the role's first such loop on: wait for the turn, run the body; in between,
         cursors pass over the other's slots."""
-        machine, body, last = self.machine, op.body.block, op.body.block.last_op
-        slots = op.slices if isinstance(op, TurnStreamPartOp) else op.skipped
-        trips, skipped = machine.symbols.get(op.symbol.data), machine.symbols.get(slots.data)
-        if trips is None or skipped is None or not isinstance(last, ac.YieldOp) or len(last.values) != len(op.carried):
+        machine = self.machine
+        trips, skipped = machine.symbols.get(step.symbol), machine.symbols.get(step.slots)
+        if trips is None or skipped is None or step.yielded is None:
             raise _NotRunnable
-        barrier = self._turn(op.turns, self.number)
-        positions = [self._position(value) for value in op.carried]
+        barrier = self._turn(step.turns, self.number)
+        positions = [self._position(value) for value in step.carried]
         first, self.items = self.items, self.items + trips
         for tile in range(first, first + trips):
             if tile % 2 != self.number:
@@ -231,45 +231,51 @@ class _Unit:
             parity = tile // 2 & 1 ^ 1 ^ self.number
             machine.log(self.name, f"waits for parity {parity} of its turn (tile {tile})")
             while not barrier.passes(parity):
-                yield barrier, parity, op
-            self.env.update(zip(body.args[indices:], positions, strict=True))
-            yield from self.run(body)
-            positions = [self._position(value) for value in last.values]
-        self.env.update(zip(op.outputs, positions, strict=True))
+                yield barrier, parity, step.op
+            self.env.update(zip(step.arguments, positions, strict=True))
+            yield from self.run(step.body)
+            positions = [self._position(value) for value in step.yielded]
+        self.env.update(zip(step.outputs, positions, strict=True))
 
-    def _turn(self, turns: SSAValue, number: int) -> _Barrier:
+    def _turn(self, turns: Ring | None, number: int) -> _Barrier:
         """A unit's barrier of turns."""
-        state = self.machine.states[self.cta][self.machine.ring(turns).name]
+        state = self.machine.states[self.cta][self._ring(turns).name]
         return state.empty[0] if number else state.full[0]
 
-    def _pass_turn(self, op: ac.TurnPassOp) -> None:
+    def _pass_turn(self, step: PassTurn) -> None:
         self.machine.log(self.name, "passes the turn on")
-        self.machine.arrive(self._turn(op.turns, 1 - self.number), self, op, "the other's barrier of turns", "MB009")
+        barrier = self._turn(step.turns, 1 - self.number)
+        self.machine.arrive(barrier, self, step.op, "the other's barrier of turns", "MB009")
 
-    def _reduce(self, op: ac.ClusterReduceOp) -> _Blocked:
+    def _reduce(self, step: Reduce) -> _Blocked:
         """A rendezvous: wait for the empty slot, announce what comes, write to every CTA, wait, tell every CTA that it
         is read."""
-        machine, ring, position = self.machine, self.machine.ring(op.ring), self._position(op.cursor)
+        machine, ring, position = self.machine, self._ring(step.ring), self._position(step.cursor)
         stage, phase = position % ring.stages, position // ring.stages & 1
         for side, parity in (("empty", phase ^ 1), ("full", phase)):
             own = machine.states[self.cta][ring.name]
             barrier = own.empty[stage] if side == "empty" else own.full[stage]
             machine.log(self.name, f"waits for parity {parity} of {side}[{stage}] of ring {ring.name}")
             while not barrier.passes(parity):
-                yield barrier, parity, op
+                yield barrier, parity, step.op
             if side == "empty":
-                machine.exchange(self, ring.name, stage, op)
+                machine.exchange(self, ring.name, stage, step.op)
             else:
-                machine.leave(self, ring.name, stage, op)
-        self.env[op.following] = position + 1
+                machine.leave(self, ring.name, stage, step.op)
+        self.env[step.following] = position + 1
 
-    def _position(self, value: SSAValue) -> int:
+    def _ring(self, ring: Ring | None) -> Ring:
+        if ring is None:
+            raise _NotRunnable
+        return ring
+
+    def _position(self, value: int) -> int:
         position = self.env.get(value)
         if not isinstance(position, int):
             raise _NotRunnable
         return position
 
-    def _slot(self, value: SSAValue) -> _Slot:
+    def _slot(self, value: int) -> _Slot:
         slot = self.env.get(value)
         if not isinstance(slot, _Slot):
             raise _NotRunnable
@@ -282,66 +288,60 @@ class _Machine:
     symbols: Mapping[str, int]
     eager: bool
     trace: list[str] | None
-    inert: set[Operation] = field(default_factory=set[Operation])
-    """Operations found to move nothing here; shared by the runs of a kernel, which are many and walk them all."""
+    program: TokenProgram
     states: list[dict[str, _RingState]] = field(default_factory=list[dict[str, _RingState]])
-    copies: list[_Copy] = field(default_factory=list[_Copy])
+    copies: list[_InFlight] = field(default_factory=list[_InFlight])
     orders: dict[tuple[int, str], list[IssueTurns]] = field(default_factory=dict[tuple[int, str], list[IssueTurns]])
 
     def log(self, who: str, what: str) -> None:
         if self.trace is not None:
             self.trace.append(f"{who}: {what}")
 
-    def ring(self, value: SSAValue) -> Ring:
-        ring = self.kernel.declared.get(value)
-        if not isinstance(ring, Ring):
-            raise _NotRunnable
-        return ring
-
     def _at(self, cta: int, slot: _Slot) -> tuple[_RingState, int]:
         return self.states[cta][slot.ring], slot.position % self.kernel.rings[slot.ring].stages
 
-    def announce(self, unit: _Unit, slot: _Slot, op: ac.ArriveExpectOp) -> _Slot:
+    def announce(self, unit: _Unit, slot: _Slot, step: Announce) -> _Slot:
         state, stage = self._at(unit.cta, slot)
         barrier = state.full[stage]
-        self.log(unit.name, f"arrives on full[{stage}] and announces {op.bytes.data} bytes")
-        barrier.tx += op.bytes.data
-        self.arrive(barrier, unit, op, f"full[{stage}]", "MB008")
+        if self.trace is not None:
+            self.log(unit.name, f"arrives on full[{stage}] and announces {step.bytes} bytes")
+        barrier.tx += step.bytes
+        self.arrive(barrier, unit, step.op, f"full[{stage}]", "MB008")
         state.fills += 1
         return slot
 
-    def issue(self, unit: _Unit, slot: _Slot, op: ac.CopyIssueOp) -> _Slot:
-        tensor_map = self.kernel.declared.get(op.descriptor)
-        if not isinstance(tensor_map, Map):
+    def issue(self, unit: _Unit, slot: _Slot, step: Copy) -> _Slot:
+        if step.bytes is None:
             raise _NotRunnable
-        targets = range(len(self.states)) if op.multicast.data > 1 else (unit.cta,)
+        targets = range(len(self.states)) if step.everywhere else (unit.cta,)
         for cta in targets:
             state, stage = self._at(cta, slot)
             if state.readers[stage]:
-                reader = min(state.readers[stage])
-                raise _Violation(
-                    "MB009", op, f"a copy overwrites slot {stage} of ring {slot.ring} while {reader} reads it"
-                )
-            self.log(unit.name, f"issues {tensor_map.box_bytes} bytes into slot {stage}" + self._in(cta))
-            self.copies.append(_Copy(cta, slot.ring, stage, slot.position, tensor_map.box_bytes))
+                raise self._overwritten(state, stage, slot, step.op)
+            if self.trace is not None:
+                self.log(unit.name, f"issues {step.bytes} bytes into slot {stage}" + self._in(cta))
+            self.copies.append(_InFlight(cta, slot.ring, stage, slot.position, step.bytes))
             if self.eager:
                 self.land()
         return slot
 
-    def copy_by_threads(self, unit: _Unit, slot: _Slot, op: AsyncCopyIssueOp | AsyncCopyArriveOp) -> _Slot:
+    def copy_by_threads(self, unit: _Unit, slot: _Slot, step: CopyByThreads) -> _Slot:
         """Threads' copies into a slot of their own CTA, which land in any order, and the arrivals deferred until all
         before them have."""
         state, stage = self._at(unit.cta, slot)
         if state.readers[stage]:
-            reader = min(state.readers[stage])
-            raise _Violation("MB009", op, f"a copy overwrites slot {stage} of ring {slot.ring} while {reader} reads it")
-        arrivals = COPYING_THREADS if isinstance(op, AsyncCopyArriveOp) else 0
+            raise self._overwritten(state, stage, slot, step.op)
+        arrivals = COPYING_THREADS if step.arrives else 0
         what = f"defers {arrivals} arrivals on full[{stage}]" if arrivals else f"copies into slot {stage}"
         self.log(unit.name, what + self._in(unit.cta))
-        self.copies.append(_Copy(unit.cta, slot.ring, stage, slot.position, 0, arrivals, op))
+        self.copies.append(_InFlight(unit.cta, slot.ring, stage, slot.position, 0, arrivals, step.op))
         if self.eager:
             self.land()
         return slot
+
+    def _overwritten(self, state: _RingState, stage: int, slot: _Slot, op: Operation) -> _Violation:
+        reader = min(state.readers[stage])
+        return _Violation("MB009", op, f"a copy overwrites slot {stage} of ring {slot.ring} while {reader} reads it")
 
     def _in(self, cta: int) -> str:
         return f" of CTA {cta}" if len(self.states) > 1 else ""
@@ -361,46 +361,56 @@ class _Machine:
                 )
             barrier.pending -= copy.arrivals
         else:
-            who = "copy engine" if copy.by is None else "copying threads"
-            self.log(who, f"{copy.bytes} bytes arrive in slot {copy.stage}" + self._in(copy.cta))
+            if self.trace is not None:
+                who = "copy engine" if copy.by is None else "copying threads"
+                self.log(who, f"{copy.bytes} bytes arrive in slot {copy.stage}" + self._in(copy.cta))
         barrier.settle()
 
-    def look(self, unit: _Unit, slot: _Slot, op: Operation) -> _Slot:
+    def look(self, unit: _Unit, slot: _Slot, step: Look) -> _Slot:
         """The unit's threads begin to read a slot."""
-        state, stage = self._at(unit.cta, slot)
-        if state.content[stage] != slot.position:
-            raise _Violation("MB005", op, f"{unit.name} reads slot {stage} of ring {slot.ring} before it is filled")
-        self.log(unit.name, f"reads slot {stage}")
-        state.readers[stage].add(unit.name)
+        self._begin_reading(unit, slot, step.op, "reads")
         return slot
 
-    def read(self, unit: _Unit, slot: _Slot, op: ac.WgmmaIssueOp | ComputedIssueOp) -> _Slot:
-        state, stage = self._at(unit.cta, slot)
-        if state.content[stage] != slot.position:
-            raise _Violation("MB005", op, f"{unit.name} reads slot {stage} of ring {slot.ring} before it is filled")
-        self.log(unit.name, f"wgmma reads slot {stage}")
-        state.readers[stage].add(unit.name)
-        reading = replace(slot, group=unit.committed)
+    def read(self, unit: _Unit, slot: _Slot, step: Multiply) -> _Slot:
+        self._begin_reading(unit, slot, step.op, "wgmma reads")
+        reading = _Slot(slot.ring, slot.position, unit.committed)
         unit.running.append((unit.committed, reading))
         return reading
 
-    def retire(self, unit: _Unit, op: ac.WgmmaWaitOp) -> None:
-        self.log(unit.name, f"waits until at most {op.pending.data} wgmma groups are pending")
-        done = unit.committed - op.pending.data
-        for group, slot in unit.running:
+    def _begin_reading(self, unit: _Unit, slot: _Slot, op: Operation, what: str) -> None:
+        state, stage = self._at(unit.cta, slot)
+        if state.content[stage] != slot.position:
+            raise _Violation("MB005", op, f"{unit.name} reads slot {stage} of ring {slot.ring} before it is filled")
+        if self.trace is not None:
+            self.log(unit.name, f"{what} slot {stage}")
+        state.readers[stage].add(unit.name)
+
+    def retire(self, unit: _Unit, pending: int) -> None:
+        if self.trace is not None:
+            self.log(unit.name, f"waits until at most {pending} wgmma groups are pending")
+        done = unit.committed - pending
+        left: list[tuple[int, _Slot]] = []
+        for running in unit.running:
+            group, slot = running
             if group < done:
                 state, stage = self._at(unit.cta, slot)
                 state.readers[stage].discard(unit.name)
-        unit.running = [(group, slot) for group, slot in unit.running if group >= done]
+            else:
+                left.append(running)
+        unit.running = left
 
-    def release(self, unit: _Unit, slot: _Slot, op: ac.ArriveOp) -> None:
-        if any(running.position == slot.position and running.ring == slot.ring for _, running in unit.running):
-            raise _Violation("WG002", op, f"{unit.name} releases slot number {slot.position} while its wgmma reads it")
-        targets = range(len(self.states)) if op.peers.data > 1 else (unit.cta,)
+    def release(self, unit: _Unit, slot: _Slot, step: Release) -> None:
+        for _, running in unit.running:
+            if running.position == slot.position and running.ring == slot.ring:
+                raise _Violation(
+                    "WG002", step.op, f"{unit.name} releases slot number {slot.position} while its wgmma reads it"
+                )
+        targets = range(len(self.states)) if step.everywhere else (unit.cta,)
         for cta in targets:
             state, stage = self._at(cta, slot)
-            self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
-            self.arrive(state.empty[stage], unit, op, f"empty[{stage}]", "MB009")
+            if self.trace is not None:
+                self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
+            self.arrive(state.empty[stage], unit, step.op, f"empty[{stage}]", "MB009")
 
     def exchange(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
         """Announce one share from each CTA, and write a share into each: bytes are counted in shares."""
@@ -427,7 +437,7 @@ class _Machine:
             found = self.orders[unit.cta, unit.role.name] = [IssueTurns() for _ in range(unit.role.count)]
         return found
 
-    def give_issue(self, unit: _Unit, op: IssueOrderStartOp | IssuePassOp) -> None:
+    def give_issue(self, unit: _Unit, op: Operation) -> None:
         following = (unit.number + 1) % unit.role.count
         turns = self.issue_turns(unit)[following]
         self.log(unit.name, f"gives unit {following} turn {turns.given} of issue")
@@ -536,15 +546,19 @@ def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
             # As many combinations as without parts would take too long to list; whole tiles run at the others.
             wanted = {stages, stages + 1}
         options.append(sorted({least, *(value for value in wanted if value > least)}))
-    points = [dict(zip(names, values, strict=True)) for values in product(*options)]
-    points.sort(key=lambda point: (prod(max(1, value) for value in point.values()), sum(point.values())))
+    # (product, sum, values): their own order is by size, and of as large ones by values.
+    sizes: list[tuple[int, int, tuple[int, ...]]] = [(1, 0, ())]
+    for values in options:
+        sizes = [(size * max(1, one), total + one, (*point, one)) for size, total, point in sizes for one in values]
+    sizes.sort()
+    points = [point for _, _, point in sizes]
     limit = max(4, _RUNS // kernel.cluster_ctas)
-    if len(points) <= limit:
-        return points
-    # Keep the smallest, which give the shortest runs, and spread the rest over the larger ones.
-    head, tail = points[: limit // 2], points[limit // 2 :]
-    step = -(-len(tail) // (limit - limit // 2))
-    return [*head, *tail[step - 1 :: step]]
+    if len(points) > limit:
+        # Keep the smallest, which give the shortest runs, and spread the rest over the larger ones.
+        head, tail = points[: limit // 2], points[limit // 2 :]
+        step = -(-len(tail) // (limit - limit // 2))
+        points = [*head, *tail[step - 1 :: step]]
+    return [dict(zip(names, point, strict=True)) for point in points]
 
 
 def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
@@ -553,23 +567,25 @@ def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
         kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.op) else kernel
-    inert = set[Operation]()
+    program = TokenProgram(kernel)
     for number, symbols in enumerate(boundary_counts(kernel)):
         try:
-            _Machine(kernel, symbols, number % 2 == 1, None, inert).run()
+            _Machine(kernel, symbols, number % 2 == 1, None, program).run()
         except _NotRunnable:
             if not findings.found and not findings.doubts:
                 findings.doubt("the roles can't be run at concrete counts", kernel.op)
             return
         except _Violation as violation:
-            _tell(kernel, symbols, number % 2 == 1, violation, findings)
+            _tell(program, symbols, number % 2 == 1, violation, findings)
             return
 
 
-def _tell(kernel: Kernel, symbols: Mapping[str, int], eager: bool, violation: _Violation, findings: Findings) -> None:
+def _tell(
+    program: TokenProgram, symbols: Mapping[str, int], eager: bool, violation: _Violation, findings: Findings
+) -> None:
     trace: list[str] = []
     with suppress(_Violation):
-        _Machine(kernel, symbols, eager, trace).run()
+        _Machine(program.kernel, symbols, eager, trace, program).run()
     counts = ", ".join(f"{name} = {value}" for name, value in symbols.items())
     steps = (f"with {counts or 'no symbols'}:", *trace[-_STEPS_SHOWN:], violation.message)
     if not findings.found:
