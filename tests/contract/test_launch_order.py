@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from tilewright.base.verdict import Proven
 from tilewright.contract.finding import Findings, ordinal_places
 from tilewright.contract.launch_order import check_launch_order
+from tilewright.contract.program import read_kernel
 from tilewright.contract.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.tier import ExecutionAttr
@@ -118,7 +119,7 @@ def doubts(module: ModuleOp) -> list[str]:
     """Of this check alone; nor is the program proven."""
     assert not isinstance(verify(module), Proven)
     findings = Findings(ordinal_places(module))
-    check_launch_order(the(module, ac.KernelOp), findings)
+    check_launch_order(read_kernel(the(module, ac.KernelOp), Findings(ordinal_places(module))), findings)
     return findings.doubts
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.contract.program import TARGET, integers, operations_of
+from tilewright.contract.program import TARGET, integers
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
 
@@ -35,7 +35,7 @@ def check_exchange_array(
     for use in value.uses:
         if not isinstance(use.operation, exchanges):
             walk.findings.doubt(f"uses {name}, by which CTAs exchange partial sums", use.operation)
-    for other in (*operations_of(walk.kernel, ac.GlobalOp), *operations_of(walk.kernel, ac.TensorMapOp)):
+    for other in (*walk.kernel.operations.of(ac.GlobalOp), *walk.kernel.operations.of(ac.TensorMapOp)):
         if other is not array and other.buffer == array.buffer:
             walk.findings.doubt(f"sees {name}, by which CTAs exchange partial sums", other)
 

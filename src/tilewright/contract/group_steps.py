@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element, parse_element
 from tilewright.contract.epilogue_steps import require_own_places, require_rows, take_fragment
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import integers
+from tilewright.contract.program import Kernel, integers
 from tilewright.contract.summary import GroupLoop, StorePlace
 from tilewright.contract.walk import RoleWalk
 from tilewright.ir import ac
@@ -66,15 +66,14 @@ def enter_group_loop(walk: RoleWalk, op: ac.GroupLoop, atoms: tuple[str, ...]) -
     )
 
 
-def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
+def check_group_orders(kernel: Kernel, findings: Findings) -> None:
     """All roles must go through the tiles of groups in one order, which one array decides."""
     orders: dict[str, tuple[object, ...]] = {}
-    operations = list(op.walk())
-    groups = any(isinstance(other, ac.GroupLoop) for other in operations)
-    for tiles in operations:
-        if groups and isinstance(tiles, ac.TilesOp | ac.TurnTilesOp):
-            findings.doubt("goes through tiles of a matrix where another loop goes through tiles of groups", tiles)
+    if not kernel.operations.of(ac.GroupTilesOp, ac.TurnGroupTilesOp):
+        return
+    for tiles in kernel.operations.of(ac.GroupTilesOp, ac.TurnGroupTilesOp, ac.TilesOp, ac.TurnTilesOp):
         if not isinstance(tiles, ac.GroupLoop):
+            findings.doubt("goes through tiles of a matrix where another loop goes through tiles of groups", tiles)
             continue
         numbers = (tiles.groups.data, tiles.rows.data, tiles.tile_rows.data, tiles.tiles_n.data)
         if min(*numbers, tiles.raster_group.data) < 1 or tiles.pitch.data < 0:
@@ -84,8 +83,8 @@ def check_group_orders(op: ac.KernelOp, findings: Findings) -> None:
         order = (*numbers, tiles.raster_group.data, tiles.pitch.data, tiles.limits)
         if orders.setdefault(tiles.symbol.data, order) != order:
             findings.doubt("goes through the tiles in another order than another role", tiles)
-    if orders and any(extent != 1 for extent in integers(op.cluster)):
-        findings.doubt("loops over groups deal tiles out to CTAs, not to clusters", op)
+    if any(extent != 1 for extent in integers(kernel.op.cluster)):
+        findings.doubt("loops over groups deal tiles out to CTAs, not to clusters", kernel.op)
 
 
 def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:

@@ -85,7 +85,7 @@ def _start_of(walk: RoleWalk, op: Operation, barrier: SSAValue) -> None:
 def _check_order(walk: RoleWalk, start: IssueOrderStartOp) -> None:
     role, doubt = walk.role, walk.findings.doubt
     body = role.op.body.block
-    ordered = [op for op in role.op.walk() if isinstance(op, _Ordered)]
+    ordered = role.operations.of(IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp)
     ends = [op for op in ordered if isinstance(op, IssueOrderEndOp)]
     if role.unit != "warpgroup128" or role.count < LEAST_UNITS:
         doubt(f"an order of issue among {role.count} units of {role.unit}", start)

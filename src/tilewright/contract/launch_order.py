@@ -23,6 +23,7 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation
 
 from tilewright.contract.finding import Findings
+from tilewright.contract.program import Kernel
 from tilewright.ir import ac
 from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac_split import SplitPartOp
@@ -45,19 +46,20 @@ def launch_order_step(walk: object, op: Operation) -> bool:
     return isinstance(op, ac.GridWaitOp | ac.GridReleaseOp)
 
 
-def check_launch_order(kernel: ac.KernelOp, findings: Findings) -> None:
+def check_launch_order(kernel: Kernel, findings: Findings) -> None:
     """Doubts where a role may touch global memory before it is known that the launches before have ended."""
-    top = [op for op in kernel.body.block.ops if isinstance(op, ac.GridWaitOp)]
-    inside = [op for op in kernel.walk() if isinstance(op, ac.GridWaitOp) and op not in top]
+    waits = kernel.operations.of(ac.GridWaitOp)
+    top = [op for op in waits if op.parent_op() is kernel.op]
+    inside = [op for op in waits if op.parent_op() is not kernel.op]
     if not inside:
-        released = [op for op in kernel.walk() if isinstance(op, ac.GridReleaseOp) and op.parent_op() is not kernel]
-        for op in released:
-            findings.doubt("lets the next grid begin in a role, and waits for those before in none", op)
+        for op in kernel.operations.of(ac.GridReleaseOp):
+            if op.parent_op() is not kernel.op:
+                findings.doubt("lets the next grid begin in a role, and waits for those before in none", op)
         return
-    roles = [op for op in kernel.body.block.ops if isinstance(op, ac.RoleOp)]
     if top or len({_role_of(op) for op in inside}) != 1:
         findings.doubt("waits for the grids before in several places", inside[0])
         return
+    roles = [op for op in kernel.op.body.block.ops if isinstance(op, ac.RoleOp)]
     waiting = _role_of(inside[0])
     if waiting is None or waiting.execution.unit.data != "thread1" or waiting.execution.count.data != 1:
         findings.doubt("waits for the grids before in a role of more than one thread", inside[0])

@@ -113,6 +113,33 @@ class Map:
         return prod(self.box[1:])
 
 
+_Kind = TypeVar("_Kind", bound=Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """All operations in one, itself the first, in printed order, and by class. Many rules ask, for each of many
+    operations; a walk for each would take most of a proof's time."""
+
+    all: tuple[Operation, ...]
+    by_class: Mapping[type[Operation], tuple[Operation, ...]]
+
+    @classmethod
+    def inside(cls, op: Operation) -> Operations:
+        found: dict[type[Operation], list[Operation]] = {}
+        every = tuple(op.walk())
+        for inner in every:
+            found.setdefault(type(inner), []).append(inner)
+        return cls(every, {kind: tuple(each) for kind, each in found.items()})
+
+    def of(self, *kinds: type[_Kind]) -> tuple[_Kind, ...]:
+        """Those of these classes, in order."""
+        present = [kind for kind in kinds if kind in self.by_class]
+        if len(present) <= 1:
+            return cast("tuple[_Kind, ...]", self.by_class[present[0]] if present else ())
+        return cast("tuple[_Kind, ...]", tuple(op for op in self.all if type(op) in present))
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """threads: what the role occupies; an elected thread occupies its whole warpgroup."""
@@ -124,6 +151,7 @@ class Role:
     threads: int
     registers: int
     op: ac.RoleOp
+    operations: Operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,40 +170,23 @@ class Kernel:
     declared: Mapping[SSAValue, Ring | Buffer | Map | ac.GlobalOp]
     exit_sync: Operation | None
     op: ac.KernelOp
-    by_class: Mapping[type[Operation], tuple[Operation, ...]]
-
-
-_Kind = TypeVar("_Kind", bound=Operation)
-
-
-def operations_of(kernel: Kernel, kind: type[_Kind]) -> tuple[_Kind, ...]:
-    """The kernel's operations of one class, wherever they stand, in order. Many rules ask, for each of many operations;
-    a walk over the kernel for each would take most of a proof's time."""
-    return cast("tuple[_Kind, ...]", kernel.by_class.get(kind, ()))
-
-
-def _by_class(op: ac.KernelOp) -> dict[type[Operation], tuple[Operation, ...]]:
-    found: dict[type[Operation], list[Operation]] = {}
-    for inner in op.walk():
-        found.setdefault(type(inner), []).append(inner)
-    return {kind: tuple(each) for kind, each in found.items()}
+    operations: Operations
 
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
     return tuple(item.data for item in attribute.data)
 
 
-def reaches_peers(kernel: ac.KernelOp) -> bool:
+def reaches_peers(operations: Operations) -> bool:
     """Whether any operation writes to, or arrives on, another CTA of the cluster."""
-    return any(
-        (isinstance(op, ac.CopyIssueOp) and op.multicast.data > 1)
-        or (isinstance(op, ac.ArriveOp) and op.peers.data > 1)
-        or isinstance(op, ac.ClusterReduceOp)
-        for op in kernel.walk()
+    return (
+        any(op.multicast.data > 1 for op in operations.of(ac.CopyIssueOp))
+        or any(op.peers.data > 1 for op in operations.of(ac.ArriveOp))
+        or bool(operations.of(ac.ClusterReduceOp))
     )
 
 
-def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
+def _check_extents(op: ac.KernelOp, operations: Operations, findings: Findings) -> None:
     extents = [integers(item) for item in (op.grid, op.cluster, op.block)]
     if any(len(extent) != 3 or min(extent) < 1 for extent in extents):
         findings.doubt("grid, cluster and block are not three positive integers each", op)
@@ -189,24 +200,23 @@ def _check_extents(op: ac.KernelOp, findings: Findings) -> None:
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
     elif (threads := prod(extents[2])) > TARGET.limit("cta.threads_max") or threads % 32:
         findings.doubt(f"a CTA of {threads} threads", op)
-    _check_tile_orders(op, findings)
+    _check_tile_orders(operations, findings)
 
 
-def _check_tile_orders(op: ac.KernelOp, findings: Findings) -> None:
+def _check_tile_orders(operations: Operations, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
     orders: dict[str, tuple[tuple[int, int, int, int], str]] = {}
-    for tiles in op.walk():
-        if isinstance(tiles, ac.TilesOp | ac.TurnTilesOp):
-            order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, tiles.matrices)
-            if min(order) < 1:
-                findings.doubt(
-                    f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
-                )
-            named = "grouped" if tiles.order is None else tiles.order.data
-            if not fits_order(order[2], named):
-                findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
-            if orders.setdefault(tiles.symbol.data, (order, named)) != (order, named):
-                findings.doubt("goes through the tiles in another order than another role", tiles)
+    for tiles in operations.of(ac.TilesOp, ac.TurnTilesOp):
+        order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, tiles.matrices)
+        if min(order) < 1:
+            findings.doubt(
+                f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
+            )
+        named = "grouped" if tiles.order is None else tiles.order.data
+        if not fits_order(order[2], named):
+            findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
+        if orders.setdefault(tiles.symbol.data, (order, named)) != (order, named):
+            findings.doubt("goes through the tiles in another order than another role", tiles)
 
 
 def type_of(value: SSAValue) -> Attribute:
@@ -284,9 +294,9 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
                     findings.doubt("lets the next grid begin before it has waited for those before", inner)
             case _:
                 findings.doubt("is not understood in a kernel's body", inner)
-    cluster_ctas = prod(integers(op.cluster))
-    _check_extents(op, findings)
-    _check_setup(sequence, rings, declared, cluster_ctas > 1 and reaches_peers(op), op, findings)
+    cluster_ctas, operations = prod(integers(op.cluster)), Operations.inside(op)
+    _check_extents(op, operations, findings)
+    _check_setup(sequence, rings, declared, cluster_ctas > 1 and reaches_peers(operations), op, findings)
     symbols, minima = _counts(op.symbols, op, findings), _counts(op.minima, op, findings)
     for name, value in symbols.items():
         if value < minima.get(name, 0):
@@ -307,7 +317,7 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
         declared=declared,
         exit_sync=last if roles and isinstance(last, ac.ClusterSyncOp) else None,
         op=op,
-        by_class=_by_class(op),
+        operations=operations,
     )
 
 
@@ -406,7 +416,8 @@ def _role(op: ac.RoleOp) -> Role:
     execution = op.execution
     unit, count = execution.unit.data, execution.count.data
     threads = 128 if unit == "thread1" else UNITS[unit] * count
-    return Role(op.sym_name.data, unit, count, execution.first_thread.data, threads, op.registers.data, op)
+    first, inside = execution.first_thread.data, Operations.inside(op)
+    return Role(op.sym_name.data, unit, count, first, threads, op.registers.data, op, inside)
 
 
 def _check_setup(

@@ -54,7 +54,7 @@ def register_operand_step(walk: RoleWalk, op: Operation) -> bool:
         walk.report("WG009", op, f"{op.name} in a role of {walk.role.unit}")
     if any(isinstance(other, ac.TurnLoop) for other in walk.role.op.body.block.ops):
         walk.findings.doubt("in a role whose units take turns", op)
-    if any(isinstance(other, ac.ArriveOp) and other.peers.data > 1 for other in walk.role.op.walk()):
+    if any(other.peers.data > 1 for other in walk.role.operations.of(ac.ArriveOp)):
         # Such a release has the CTA's scope, enough for what a wgmma reads and not for what threads do.
         walk.findings.doubt("in a role that releases its slots to other CTAs", op)
     return True

@@ -26,7 +26,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.claims import RingClaim
 from tilewright.contract.polynomial import Polynomial
-from tilewright.contract.program import TARGET, Buffer, Kernel, Ring, integers, operations_of, type_of
+from tilewright.contract.program import TARGET, Buffer, Kernel, Ring, integers, type_of
 from tilewright.contract.summary import RoleSummary
 from tilewright.contract.token import Cursor, Index, Settled, describe
 from tilewright.contract.walk import RoleWalk
@@ -164,12 +164,11 @@ def _check_nothing_held(walk: RoleWalk, op: ac.ClusterReduceOp) -> None:
             walk.findings.doubt(f"a rendezvous while slots of ring {other} are held", op)
         if walk.state.count(f"wait:{other}:empty") != Polynomial():
             walk.findings.doubt(f"a rendezvous by a role that fills ring {other}", op)
-    for inner in walk.kernel.op.walk():
-        if (isinstance(inner, ac.CopyIssueOp) and inner.multicast.data > 1) or (
-            isinstance(inner, ac.ArriveOp) and inner.peers.data > 1
-        ):
-            walk.findings.doubt("a rendezvous beside loads or releases that CTAs share", op)
-            return
+    operations = walk.kernel.operations
+    if any(inner.multicast.data > 1 for inner in operations.of(ac.CopyIssueOp)) or any(
+        inner.peers.data > 1 for inner in operations.of(ac.ArriveOp)
+    ):
+        walk.findings.doubt("a rendezvous beside loads or releases that CTAs share", op)
 
 
 def _around(op: Operation) -> list[Operation]:
@@ -195,7 +194,7 @@ def _parts(kernel: Kernel) -> int:
     """Of every tile's sum: as many as CTAs of the cluster, unless an operation says that there are fewer; 0, which fits
     no sum, where operations disagree or say that there are more."""
     ctas = kernel.cluster_ctas
-    stated = {op.parts.data for op in operations_of(kernel, SplitPartOp)}
+    stated = {op.parts.data for op in kernel.operations.of(SplitPartOp)}
     if not stated:
         return ctas
     return next(iter(stated)) if len(stated) == 1 and all(0 < each <= ctas for each in stated) else 0

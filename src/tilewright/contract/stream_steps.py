@@ -35,7 +35,7 @@ from tilewright.base.element import Element
 from tilewright.contract.claims import StreamClaim
 from tilewright.contract.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import Kernel, integers
+from tilewright.contract.program import Kernel, Role, integers
 from tilewright.contract.summary import RoleSummary, StorePlace
 from tilewright.contract.token import Settled, describe
 from tilewright.contract.walk import RoleWalk
@@ -49,6 +49,8 @@ _HEADS, _TAIL = "head", "tail"
 _Part = StreamPartOp | TurnStreamPartOp
 _Exchange = PartialStoreOp | PartialAddOp
 _Whole = ac.TilesOp | ac.TurnTilesOp
+_PARTS = (StreamPartOp, TurnStreamPartOp)
+_WHOLE = (ac.TilesOp, ac.TurnTilesOp)
 
 
 def parts_of(block: Block) -> list[_Part]:
@@ -61,9 +63,9 @@ def parts_of(block: Block) -> list[_Part]:
 
 def check_streams(kernel: Kernel, findings: Findings) -> None:
     """Doubt what does not deal each slice of each streamed tile out once."""
-    parts = [op for op in kernel.op.walk() if isinstance(op, _Part)]
-    exchanges = [op for op in kernel.op.walk() if isinstance(op, _Exchange)]
-    whole = [op for op in kernel.op.walk() if isinstance(op, _Whole)]
+    parts = kernel.operations.of(*_PARTS)
+    exchanges = kernel.operations.of(PartialStoreOp, PartialAddOp)
+    whole = kernel.operations.of(*_WHOLE)
     if not parts:
         for op in exchanges:
             findings.doubt("a partial sum outside any part of a tile", op)
@@ -75,7 +77,7 @@ def check_streams(kernel: Kernel, findings: Findings) -> None:
     if kernel.cluster_ctas != 1:
         findings.doubt("tiles cut into parts in a cluster", parts[0])
     for role in kernel.roles:
-        _check_role(role.op, findings)
+        _check_role(role, findings)
     _check_numbers(kernel, parts, whole, findings)
     summing = {op.parent_op() for op in exchanges}
     roles = {part.parent_op() for part in summing if part is not None}
@@ -85,14 +87,14 @@ def check_streams(kernel: Kernel, findings: Findings) -> None:
         )
 
 
-def _check_role(role: ac.RoleOp, findings: Findings) -> None:
+def _check_role(role: Role, findings: Findings) -> None:
     """A role that goes through tiles goes through heads, the tail and whole tiles, in its own body and this order."""
-    loops = [op for op in role.walk() if isinstance(op, _Part | _Whole | ac.GroupLoop)]
+    loops = role.operations.of(*_PARTS, *_WHOLE, ac.GroupTilesOp, ac.TurnGroupTilesOp)
     kinds = [op.part.data if isinstance(op, _Part) else "whole" for op in loops]
     if not loops:
         return
-    if kinds != [_HEADS, _TAIL, "whole"] or any(op.parent_op() is not role for op in loops):
-        findings.doubt(f"goes through {', '.join(kinds)} of tiles, not heads, the tail and whole tiles", role)
+    if kinds != [_HEADS, _TAIL, "whole"] or any(op.parent_op() is not role.op for op in loops):
+        findings.doubt(f"goes through {', '.join(kinds)} of tiles, not heads, the tail and whole tiles", role.op)
     for op in loops:
         if isinstance(op, ac.GroupLoop) or (isinstance(op, _Whole) and op.batch is not None):
             findings.doubt("tiles of groups or of several matrices beside parts of tiles", op)
@@ -154,12 +156,11 @@ def _slices_of_whole_tiles(whole: Sequence[_Whole]) -> set[str]:
 
 def stream_claim(kernel: Kernel) -> StreamClaim | None:
     """What a run of the text must show of each CTA's heads and tails; None where no tile is cut."""
-    for op in kernel.op.walk():
-        if isinstance(op, _Part):
-            block = op.parent_block()
-            names = {each.part.data: each.symbol.data for each in (parts_of(block) if block is not None else [])}
-            if names.keys() == {_HEADS, _TAIL}:
-                return StreamClaim(names[_HEADS], names[_TAIL], op.streamed.data, op.helpers.data)
+    for op in kernel.operations.of(*_PARTS):
+        block = op.parent_block()
+        names = {each.part.data: each.symbol.data for each in (parts_of(block) if block is not None else [])}
+        if names.keys() == {_HEADS, _TAIL}:
+            return StreamClaim(names[_HEADS], names[_TAIL], op.streamed.data, op.helpers.data)
     return None
 
 

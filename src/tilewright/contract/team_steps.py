@@ -29,7 +29,7 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element
 from tilewright.contract.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.finding import Findings
-from tilewright.contract.program import Kernel, integers, operations_of
+from tilewright.contract.program import Kernel, integers
 from tilewright.contract.split_steps import kept_in_array, stored_place
 from tilewright.contract.stream_steps import ASSUMPTION
 from tilewright.contract.token import Index, Settled, describe
@@ -44,8 +44,8 @@ AFTER = "teams after "
 
 def check_teams(kernel: Kernel, findings: Findings) -> None:
     """Doubt what goes round tiles otherwise than as teams do."""
-    sums = operations_of(kernel, TeamSumOp)
-    afters = operations_of(kernel, TeamAfterOp)
+    sums = kernel.operations.of(TeamSumOp)
+    afters = kernel.operations.of(TeamAfterOp)
     if not sums and not afters:
         return
     first = (sums or afters)[0]
@@ -53,10 +53,11 @@ def check_teams(kernel: Kernel, findings: Findings) -> None:
         findings.doubt(f"{len(sums)} sums of teams: one role has to take one of each tile", first)
         return
     findings.assume(ASSUMPTION)
-    for op in kernel.op.walk():
-        if isinstance(op, ac.TurnLoop | ac.GroupTilesOp | StreamPartOp | TurnStreamPartOp):
+    others = (ac.TurnTilesOp, ac.TurnGroupTilesOp, ac.GroupTilesOp, StreamPartOp, TurnStreamPartOp)
+    for op in kernel.operations.of(ac.TilesOp, *others):
+        if not isinstance(op, ac.TilesOp):
             findings.doubt("shares of teams beside tiles in turn, in groups or in parts", op)
-        if isinstance(op, ac.TilesOp) and (op.matrices != first.teams.data or op.first):
+        elif op.matrices != first.teams.data or op.first:
             findings.doubt(f"goes {op.matrices} times through the tiles of {first.teams.data} teams", op)
     if any(op.teams != first.teams for op in afters):
         findings.doubt("operations differ in how many teams there are", first)
@@ -129,7 +130,7 @@ def finished_place(
 ) -> tuple[tuple[Index, ...], tuple[str, ...]]:
     """The first coordinates of a store, and the loops around it, of CTAs and teams that store inside the array; others'
     stores lie past its end and need not be told apart. shape: of the array, in the order of the coordinates."""
-    sums = operations_of(walk.kernel, TeamSumOp)
+    sums = walk.kernel.operations.of(TeamSumOp)
     if not sums:
         return stored_place(walk, op, origin, shape), walk.around
     atoms = [atom for atom in walk.around if any(AFTER + atom in dict(index.terms) for index in origin)]

@@ -51,7 +51,9 @@ from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import COPYING_THREADS
 from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
 
-_OverTiles = ac.TilesOp | ac.TurnLoop | ac.GroupTilesOp | StreamPartOp | TurnStreamPartOp
+_OVER_TILES = (
+    ac.TilesOp, ac.TurnTilesOp, ac.GroupTilesOp, ac.TurnGroupTilesOp, StreamPartOp, TurnStreamPartOp
+)  # fmt: skip
 _RUNS = 24
 _LARGEST_CLUSTER = 4
 _STEPS_SHOWN = 12
@@ -533,9 +535,8 @@ def _takes_turns(role: Role) -> bool:
 def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     """Values of the symbols to run at, smallest first."""
     stages = max((ring.stages for ring in kernel.rings.values()), default=1)
-    operations = list(kernel.op.walk())
-    outer = {op.symbol.data for op in operations if isinstance(op, _OverTiles)}
-    parts = {op.slices.data for op in operations if isinstance(op, StreamPartOp | TurnStreamPartOp)}
+    outer = {op.symbol.data for op in kernel.operations.of(*_OVER_TILES)}
+    parts = {op.slices.data for op in kernel.operations.of(StreamPartOp, TurnStreamPartOp)}
     names = sorted(kernel.symbols)
     options: list[list[int]] = []
     for name in names:
@@ -566,7 +567,7 @@ def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
     if kernel.cluster_ctas < 1 or not kernel.rings or any(ring.stages < 1 for ring in kernel.rings.values()):
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
-        kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.op) else kernel
+        kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.operations) else kernel
     program = TokenProgram(kernel)
     for number, symbols in enumerate(boundary_counts(kernel)):
         try:

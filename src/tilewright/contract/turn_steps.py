@@ -41,7 +41,7 @@ Checked by: tests/contract/test_turn_steps.py; `tokenmachine` runs both units at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.ir import Operation
 
@@ -58,6 +58,7 @@ UNITS = 2
 LEAST_SLOTS = 2
 """A tile of one has no wgmma that was waited for when its last slot has been, so its turn cannot be passed on."""
 _BARRIER_BYTES = TARGET.limit("mbarrier.bytes")
+_TURNS = (ac.TurnTilesOp, ac.TurnGroupTilesOp, TurnStreamPartOp)
 _ON_RINGS = (
     ac.BarrierWaitOp,
     ac.ArriveOp,
@@ -112,19 +113,20 @@ def _slots(op: Turns) -> str:
 
 def _enter(walk: RoleWalk, op: Turns) -> None:
     doubt = walk.findings.doubt
-    operations = list(walk.role.op.walk())
-    loops = [other for other in operations if isinstance(other, Turns)]
-    inside_loops = {inner for loop in loops for inner in loop.walk()}
-    parts = [other for other in loops if isinstance(other, TurnStreamPartOp)]
+    operations = walk.role.operations
+    loops = operations.of(*_TURNS)
+    parts = operations.of(TurnStreamPartOp)
     if walk.role.unit != "warpgroup128" or walk.role.count != UNITS:
         doubt(f"tiles are taken in turn by {walk.role.count} units of {walk.role.unit}, not two warpgroups", op)
     if walk.around or op.parent_op() is not walk.role.op:
         doubt("a loop over tiles in turn inside another loop", op)
     _check_barriers(walk, op)
-    for other in operations:
-        if isinstance(other, Turns) and other is not op and (not parts or other.turns is not op.turns):
-            doubt("a second loop over tiles in turn in one role", other)
-        inside = other in inside_loops
+    for other in operations.of(*_TURNS, *_ON_RINGS, ac.SplitIndexOp):
+        if isinstance(other, Turns):
+            if other is not op and (not parts or other.turns is not op.turns):
+                doubt("a second loop over tiles in turn in one role", other)
+            continue
+        inside = _is_inside(other, loops)
         if isinstance(other, _ON_RINGS) and not inside:
             doubt("works on a ring outside the loop in which units take turns", other)
         if isinstance(other, ac.TilesOp | ac.GroupTilesOp | ac.ClusterReduceOp | ac.SplitIndexOp) and inside:
@@ -133,14 +135,28 @@ def _enter(walk: RoleWalk, op: Turns) -> None:
         doubt(f"tiles of fewer than {LEAST_SLOTS} slots: a turn may come again before every warp has taken it", op)
     if _slots(op) not in walk.kernel.symbols:
         doubt(f"{_slots(op)!r} is no symbol of the kernel", op)
-    passes = [other for other in op.walk() if isinstance(other, ac.TurnPassOp)]
+    passes = [other for other in operations.of(ac.TurnPassOp) if _is_inside(other, (op,))]
     if len(passes) != 1 or passes[0].parent_block() is not op.body.block:
         doubt("a tile whose turn is not passed on exactly once, in the loop's own body", op)
         return
-    operations = list(op.body.block.ops)
-    for later in operations[operations.index(passes[0]) + 1 :]:
-        if any(isinstance(inner, ac.BarrierWaitOp) for inner in later.walk()):
+    waiting = {at for wait in operations.of(ac.BarrierWaitOp) for at in (wait, *_around(wait))}
+    later = passes[0].next_op
+    while later is not None:
+        if later in waiting:
             doubt("waits for a slot after the turn was passed on", later)
+        later = later.next_op
+
+
+def _around(op: Operation) -> Iterator[Operation]:
+    """The operations that an operation stands in."""
+    around = op.parent_op()
+    while around is not None:
+        yield around
+        around = around.parent_op()
+
+
+def _is_inside(op: Operation, loops: Sequence[Operation]) -> bool:
+    return any(around is loop for around in _around(op) for loop in loops)
 
 
 def _check_barriers(walk: RoleWalk, op: Turns) -> None:

@@ -156,10 +156,10 @@ _STEPS = (
 def _judge_kernel(op: ac.KernelOp, findings: Findings, *, boundaries: bool) -> ProtocolClaims:
     kernel = read_kernel(op, findings)
     check_resources(kernel, findings)
-    check_group_orders(op, findings)
+    check_group_orders(kernel, findings)
     check_streams(kernel, findings)
     check_teams(kernel, findings)
-    check_launch_order(op, findings)
+    check_launch_order(kernel, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, RoleSummary(role))
