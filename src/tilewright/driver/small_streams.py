@@ -62,8 +62,15 @@ def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     most, stages = slices - d.head_slices, d.stages
     heads = range(min(d.head_slices, 2), min(d.head_slices, 2 * stages) + 1)
     tails = range(min(most, stages + 1), min(most, 3 * stages) + 1)
-    found = (SmallStream(ctas, streamed, taken, head + tail, head) for head in heads for tail in tails)
-    return min(found, key=price)
+    found = [SmallStream(ctas, streamed, taken, head + tail, head) for head in heads for tail in tails]
+    found.sort(key=lambda stream: (stream.slices, stream.head_slices))
+    best, least = found[0], price(found[0])
+    for stream in found[1:]:
+        if least[0] == 0 and stream.slices > least[1]:
+            break  # so long a tile costs no less, whatever shows in it
+        if (cost := price(stream)) < least:
+            best, least = stream, cost
+    return best
 
 
 def _parts_of_ctas(stream: SmallStream) -> Iterator[list[tuple[Kind, int]]]:

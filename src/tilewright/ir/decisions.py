@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
@@ -371,25 +372,50 @@ def to_attribute(value: Any) -> Attribute:
     raise TypeError(f"a decision cannot hold {value!r}")
 
 
+# Each box of a tile is staged by one of a few plans.
+@lru_cache(maxsize=64)
+def exchange_attribute(plan: ExchangePlan) -> Attribute:
+    """`to_attribute` of a plan; nothing in an attribute changes, so one does for all operations that follow it."""
+    return to_attribute(plan)
+
+
 def _from_attribute(attribute: Attribute) -> Any:
-    match attribute:
-        case IntAttr():
-            return attribute.data
-        case StringAttr():
-            return attribute.data
-        case ArrayAttr():
-            return tuple(_from_attribute(item) for item in attribute)
-        case DictionaryAttr():
-            entries: Mapping[str, Attribute] = attribute.data
-            values = {name: _from_attribute(entry) for name, entry in entries.items()}
-            return _CLASSES[values.pop("class")](**values)
-        case _:
-            raise TypeError(f"{attribute} is no decision")
+    if isinstance(attribute, IntAttr | StringAttr):
+        return attribute.data
+    if isinstance(attribute, ArrayAttr):
+        return tuple(map(_from_attribute, attribute.data))
+    if isinstance(attribute, DictionaryAttr):
+        entries: Mapping[str, Attribute] = attribute.data
+        values = {name: _from_attribute(entry) for name, entry in entries.items()}
+        return _CLASSES[values.pop("class")](**values)
+    raise TypeError(f"{attribute} is no decision")
+
+
+class _Same:
+    """An attribute that is equal to itself alone: nothing in an attribute changes, and to compare all of it takes as
+    long as to read it."""
+
+    __slots__ = ("attribute",)
+
+    def __init__(self, attribute: Attribute) -> None:
+        self.attribute = attribute
+
+    def __hash__(self) -> int:
+        return id(self.attribute)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.attribute is self.attribute
+
+
+# A compilation asks for the same few plans and decisions again and again.
+@lru_cache(maxsize=64)
+def _read(same: _Same) -> Any:
+    return _from_attribute(same.attribute)
 
 
 def decisions_of(attribute: Attribute) -> Decisions:
     """The decisions an attribute holds. Raises TypeError or KeyError if it holds none."""
-    value = _from_attribute(attribute)
+    value = _read(_Same(attribute))
     if not isinstance(value, PipelineDecisions | ElementwiseDecisions):
         raise TypeError(f"{attribute} holds no decisions")
     return value
@@ -397,7 +423,7 @@ def decisions_of(attribute: Attribute) -> Decisions:
 
 def exchange_of(attribute: Attribute) -> ExchangePlan:
     """The plan that an attribute holds. Raises TypeError or KeyError if it holds none."""
-    value = _from_attribute(attribute)
+    value = _read(_Same(attribute))
     if not isinstance(value, ExchangePlan):
         raise TypeError(f"{attribute} holds no plan of an exchange")
     return value

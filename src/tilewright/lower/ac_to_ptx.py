@@ -11,8 +11,8 @@ what is seen of a small instance holds for a large one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -84,6 +84,8 @@ from tilewright.lower.transpose import lower_transpose
 from tilewright.lower.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 
 PTX_VERSION = "8.1"
+
+_Op = TypeVar("_Op", bound=Operation)
 
 
 def the_kernel(module: ModuleOp) -> ac.KernelOp:
@@ -230,15 +232,15 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
         case ac.PrefetchOp():
             lower_prefetch(lowering, op, ac.kernel_of(op))
         case ac.GridWaitOp() | ac.GridReleaseOp():
-            _lower_grid_order(text, op)
+            _lower_grid_order(lowering, op)
         case ac.RoleOp():
             _lower_role(lowering, op)
         case _:
             raise AssertionError(f"{op.name} cannot stand directly in a kernel")
 
 
-def _lower_grid_order(text: Text, op: ac.GridWaitOp | ac.GridReleaseOp) -> None:
-    text.emit("griddepcontrol.wait" if isinstance(op, ac.GridWaitOp) else "griddepcontrol.launch_dependents")
+def _lower_grid_order(lowering: Lowering, op: ac.GridWaitOp | ac.GridReleaseOp) -> None:
+    lowering.text.emit("griddepcontrol.wait" if isinstance(op, ac.GridWaitOp) else "griddepcontrol.launch_dependents")
 
 
 def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
@@ -487,135 +489,125 @@ def _lower_copies(lowering: Lowering, block: Block, index: str, heads: list[Plac
 
 
 def _lower_op(lowering: Lowering, op: Operation) -> None:
-    text = lowering.text
-    match op:
-        case ac.TilesOp():
-            _lower_tiles(lowering, op, ac.kernel_of(op))
-        case ac.TurnTilesOp():
-            _lower_turn_tiles(lowering, op, ac.kernel_of(op))
-        case ac.TurnPassOp():
-            lower_turn_pass(lowering, op)
-        case ac.GridWaitOp() | ac.GridReleaseOp():
-            _lower_grid_order(text, op)
-        case ac.GroupTilesOp() | ac.TurnGroupTilesOp():
-            _lower_group_tiles(lowering, op, ac.kernel_of(op))
-        case StreamPartOp() | TurnStreamPartOp():
-            _lower_stream_part(lowering, op)
-        case PartialStoreOp():
-            lower_partial_store(lowering, op)
-        case PartialAddOp():
-            lower_partial_add(lowering, op)
-        case ac.LoopOp():
-            _lower_loop(lowering, op)
-        case ac.YieldOp():
-            pass
-        case ac.AffineOp():
-            lowering.places[op.result] = IndexPlace(_affine(lowering, op))
-        case ac.GlobalPartOp():
-            lowering.places[op.result] = lower_part(lowering, op)
-        case ac.CursorStartOp():
-            lowering.places[op.result] = CursorPlace(
-                text.into("b32", "mov.u32", 0),
-                text.into("b32", "mov.u32", 0),
-            )
-        case ac.AdvanceOp():
-            lowering.places[op.result] = lower_advance(lowering, op)
-        case ac.BarrierWaitOp():
-            lowering.places[op.result] = lower_wait(lowering, op)
-        case ac.ArriveExpectOp():
-            lowering.places[op.result] = lower_arrive_expect(lowering, op)
-        case ac.CopyIssueOp():
-            lower_copy_issue(lowering, op)
-        case ac.TransactionCloseOp():
-            pass
-        case ac.ArriveOp():
-            lower_arrive(lowering, op)
-            keep_releases_first(lowering, op)
-        case ac.WgmmaFenceOp():
-            text.emit("wgmma.fence.sync.aligned")
-        case ac.WgmmaIssueOp():
-            lower_wgmma_issue(lowering, op)
-        case ac.WgmmaCommitOp():
-            text.emit("wgmma.commit_group.sync.aligned")
-        case ac.WgmmaWaitOp():
-            text.emit("wgmma.wait_group.sync.aligned", op.pending.data)
-            if op.retired is not None and op.reading is not None:
-                lowering.places[op.retired] = lowering.place(op.reading)
-            if op.settled is not None and op.accumulator is not None:
-                lowering.places[op.settled] = lowering.place(op.accumulator)
-        case PromotedStartOp() | ScalesLoadOp() | PromoteOp() | PromotedReadOp():
-            lower_promotion(lowering, op)
-        case IssueOrderStartOp() | IssueTakeOp() | IssuePassOp() | IssueOrderEndOp():
-            lower_issue_order(lowering, op)
-        case VectorLoadOp() | OperandReadOp() | ComputedIssueOp():
-            lower_register_operand(lowering, op)
-        case AsyncCopyIssueOp() | AsyncCopyArriveOp() | AsyncCopyFenceOp() | AsyncCopyWaitOp():
-            lower_async_copy(lowering, op)
-        case ac.SplitIndexOp():
-            lowering.places[op.result] = IndexPlace(text.into("b32", "mov.u32", "%cluster_ctaid.z"))
-        case TeamAfterOp():
-            lower_team_after(lowering, op)
-        case TeamSumOp():
-            lower_team_sum(lowering, op)
-        case SplitPartOp():
-            lower_split_part(lowering, op)
-        case ac.ClusterReduceOp():
-            lower_cluster_reduce(lowering, op)
-        case ac.FragmentLoadOp():
-            source = lowering.place(op.source)
-            assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
-            kind = op.result.type
-            blocks = integers(op.blocks) if op.blocks is not None else ()
-            row, column = lowering.index(op.row), lowering.index(op.column)
-            pairs = op.pairs is not None and bool(op.pairs.data)
-            fragment = LoadedFragmentPlace(source, row, column, kind.axes.data, blocks=blocks, pairs=pairs)
-            if op.ahead is not None and op.ahead.data:
-                shape = (kind.m.data, kind.n.data)
-                fragment = load_vector(text, fragment, shape, lowering.warpgroup_thread)
-            lowering.places[op.result] = fragment
-        case ac.MapOp():
-            lowering.places[op.result] = lower_map(lowering.places, op)
-        case ac.StageWriteOp():
-            lower_stage_write(
-                text, lowering.places, op, lowering.shared_base, lowering.warpgroup_thread, lowering.index(op.unit)
-            )
-            lowering.places[op.result] = NoPlace()
-        case ac.FenceProxyOp():
-            text.emit("fence.proxy.async.shared::cta")
-            lowering.places[op.result] = NoPlace()
-        case ac.NamedBarrierSyncOp():
-            number = text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
-            text.emit("bar.sync", number, op.threads.data)
-            if op.result is not None:
-                lowering.places[op.result] = NoPlace()
-        case ac.CopyStoreOp():
-            lower_copy_store(lowering, op)
-        case ac.BulkCommitOp():
-            text.emit("cp.async.bulk.commit_group", guard=lowering.is_first_thread)
-        case ac.BulkWaitOp():
-            read = ".read" if op.read.data else ""
-            text.emit(f"cp.async.bulk.wait_group{read}", op.pending.data, guard=lowering.is_first_thread)
-        case ac.GlobalStoreOp():
-            origin = (lowering.index(op.row), lowering.index(op.column))
-            if op.through:
-                lower_store_along_rows(lowering, op, origin)
-            else:
-                lower_global_store(text, lowering.places, op, lowering.warpgroup_thread, *origin)
-        case ac.NextGroupTileOp():
-            block = op.parent_block()
-            assert block is not None
-            find_next(lowering, lowering.walks[block])
-        case ac.RowsStoreOp():
-            lower_rows_store(lowering, op)
-        case ac.ElementwiseOp():
-            if op.transpose is not None:
-                lower_transpose(lowering, op, transpose_of(op.transpose))
-            elif op.run is None or op.run.data == 1:
-                lower_elementwise(text, lowering.places, op, lowering.thread)
-            else:
-                lower_runs(text, lowering.places, op, op.run.data, lowering.thread)
-        case _:
-            raise AssertionError(f"no lowering for {op.name}")
+    lower = _LOWERED.get(type(op))
+    if lower is None:
+        raise AssertionError(f"no lowering for {op.name}")
+    lower(lowering, op)
+
+
+def _of_kernel(lower: Callable[[Lowering, _Op, ac.KernelOp], None]) -> Callable[[Lowering, _Op], None]:
+    """What lowers an operation that asks its kernel something."""
+    return lambda lowering, op: lower(lowering, op, ac.kernel_of(op))
+
+
+def _placed(lower: Callable[[Lowering, Any], Place]) -> Callable[[Lowering, Any], None]:
+    """What lowers an operation whose only result is at the place that `lower` gives."""
+
+    def place(lowering: Lowering, op: Operation) -> None:
+        lowering.places[op.results[0]] = lower(lowering, op)
+
+    return place
+
+
+def _emitted(opcode: str) -> Callable[[Lowering, Operation], None]:
+    return lambda lowering, op: lowering.text.emit(opcode)
+
+
+def _nothing(lowering: Lowering, op: Operation) -> None:
+    """For the proof alone, or read where its block is lowered."""
+
+
+def _lower_cursor_start(lowering: Lowering, op: ac.CursorStartOp) -> Place:
+    return CursorPlace(lowering.text.into("b32", "mov.u32", 0), lowering.text.into("b32", "mov.u32", 0))
+
+
+def _lower_release(lowering: Lowering, op: ac.ArriveOp) -> None:
+    lower_arrive(lowering, op)
+    keep_releases_first(lowering, op)
+
+
+def _lower_wgmma_wait(lowering: Lowering, op: ac.WgmmaWaitOp) -> None:
+    lowering.text.emit("wgmma.wait_group.sync.aligned", op.pending.data)
+    if op.retired is not None and op.reading is not None:
+        lowering.places[op.retired] = lowering.place(op.reading)
+    if op.settled is not None and op.accumulator is not None:
+        lowering.places[op.settled] = lowering.place(op.accumulator)
+
+
+def _lower_split_index(lowering: Lowering, op: ac.SplitIndexOp) -> Place:
+    return IndexPlace(lowering.text.into("b32", "mov.u32", "%cluster_ctaid.z"))
+
+
+def _lower_fragment_load(lowering: Lowering, op: ac.FragmentLoadOp) -> Place:
+    source = lowering.place(op.source)
+    assert isinstance(source, GlobalPlace) and isinstance(op.result.type, ac.FragmentType)
+    kind = op.result.type
+    blocks = integers(op.blocks) if op.blocks is not None else ()
+    row, column = lowering.index(op.row), lowering.index(op.column)
+    pairs = op.pairs is not None and bool(op.pairs.data)
+    fragment = LoadedFragmentPlace(source, row, column, kind.axes.data, blocks=blocks, pairs=pairs)
+    if op.ahead is not None and op.ahead.data:
+        shape = (kind.m.data, kind.n.data)
+        fragment = load_vector(lowering.text, fragment, shape, lowering.warpgroup_thread)
+    return fragment
+
+
+def _lower_map(lowering: Lowering, op: ac.MapOp) -> Place:
+    return lower_map(lowering.places, op)
+
+
+def _lower_stage_write(lowering: Lowering, op: ac.StageWriteOp) -> Place:
+    unit = lowering.index(op.unit)
+    lower_stage_write(lowering.text, lowering.places, op, lowering.shared_base, lowering.warpgroup_thread, unit)
+    return NoPlace()
+
+
+def _lower_fence_proxy(lowering: Lowering, op: ac.FenceProxyOp) -> Place:
+    lowering.text.emit("fence.proxy.async.shared::cta")
+    return NoPlace()
+
+
+def _lower_named_barrier_sync(lowering: Lowering, op: ac.NamedBarrierSyncOp) -> None:
+    number = lowering.text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
+    lowering.text.emit("bar.sync", number, op.threads.data)
+    if op.result is not None:
+        lowering.places[op.result] = NoPlace()
+
+
+def _lower_bulk_commit(lowering: Lowering, op: ac.BulkCommitOp) -> None:
+    lowering.text.emit("cp.async.bulk.commit_group", guard=lowering.is_first_thread)
+
+
+def _lower_bulk_wait(lowering: Lowering, op: ac.BulkWaitOp) -> None:
+    read = ".read" if op.read.data else ""
+    lowering.text.emit(f"cp.async.bulk.wait_group{read}", op.pending.data, guard=lowering.is_first_thread)
+
+
+def _lower_store(lowering: Lowering, op: ac.GlobalStoreOp) -> None:
+    origin = (lowering.index(op.row), lowering.index(op.column))
+    if op.through:
+        lower_store_along_rows(lowering, op, origin)
+    else:
+        lower_global_store(lowering.text, lowering.places, op, lowering.warpgroup_thread, *origin)
+
+
+def _lower_next_group_tile(lowering: Lowering, op: ac.NextGroupTileOp) -> None:
+    block = op.parent_block()
+    assert block is not None
+    find_next(lowering, lowering.walks[block])
+
+
+def _lower_points(lowering: Lowering, op: ac.ElementwiseOp) -> None:
+    if op.transpose is not None:
+        lower_transpose(lowering, op, transpose_of(op.transpose))
+    elif op.run is None or op.run.data == 1:
+        lower_elementwise(lowering.text, lowering.places, op, lowering.thread)
+    else:
+        lower_runs(lowering.text, lowering.places, op, op.run.data, lowering.thread)
+
+
+def _lower_affine(lowering: Lowering, op: ac.AffineOp) -> Place:
+    return IndexPlace(_affine(lowering, op))
 
 
 def _affine(lowering: Lowering, op: ac.AffineOp) -> str:
@@ -630,3 +622,66 @@ def _affine(lowering: Lowering, op: ac.AffineOp) -> str:
     if not total:
         return text.into("b32", "mov.u32", op.constant.data)
     return text.into("b32", "add.s32", total, op.constant.data) if op.constant.data else total
+
+
+# By class: to tell an operation from all others one after the other takes longer than to emit it.
+_LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
+    ac.TilesOp: _of_kernel(_lower_tiles),
+    ac.TurnTilesOp: _of_kernel(_lower_turn_tiles),
+    ac.TurnPassOp: lower_turn_pass,
+    ac.GridWaitOp: _lower_grid_order,
+    ac.GridReleaseOp: _lower_grid_order,
+    ac.GroupTilesOp: _of_kernel(_lower_group_tiles),
+    ac.TurnGroupTilesOp: _of_kernel(_lower_group_tiles),
+    StreamPartOp: _lower_stream_part,
+    TurnStreamPartOp: _lower_stream_part,
+    PartialStoreOp: lower_partial_store,
+    PartialAddOp: lower_partial_add,
+    ac.LoopOp: _lower_loop,
+    ac.YieldOp: _nothing,
+    ac.AffineOp: _placed(_lower_affine),
+    ac.GlobalPartOp: _placed(lower_part),
+    ac.CursorStartOp: _placed(_lower_cursor_start),
+    ac.AdvanceOp: _placed(lower_advance),
+    ac.BarrierWaitOp: _placed(lower_wait),
+    ac.ArriveExpectOp: _placed(lower_arrive_expect),
+    ac.CopyIssueOp: lower_copy_issue,
+    ac.TransactionCloseOp: _nothing,
+    ac.ArriveOp: _lower_release,
+    ac.WgmmaFenceOp: _emitted("wgmma.fence.sync.aligned"),
+    ac.WgmmaIssueOp: lower_wgmma_issue,
+    ac.WgmmaCommitOp: _emitted("wgmma.commit_group.sync.aligned"),
+    ac.WgmmaWaitOp: _lower_wgmma_wait,
+    PromotedStartOp: lower_promotion,
+    ScalesLoadOp: lower_promotion,
+    PromoteOp: lower_promotion,
+    PromotedReadOp: lower_promotion,
+    IssueOrderStartOp: lower_issue_order,
+    IssueTakeOp: lower_issue_order,
+    IssuePassOp: lower_issue_order,
+    IssueOrderEndOp: lower_issue_order,
+    VectorLoadOp: lower_register_operand,
+    OperandReadOp: lower_register_operand,
+    ComputedIssueOp: lower_register_operand,
+    AsyncCopyIssueOp: lower_async_copy,
+    AsyncCopyArriveOp: lower_async_copy,
+    AsyncCopyFenceOp: lower_async_copy,
+    AsyncCopyWaitOp: lower_async_copy,
+    ac.SplitIndexOp: _placed(_lower_split_index),
+    TeamAfterOp: lower_team_after,
+    TeamSumOp: lower_team_sum,
+    SplitPartOp: lower_split_part,
+    ac.ClusterReduceOp: lower_cluster_reduce,
+    ac.FragmentLoadOp: _placed(_lower_fragment_load),
+    ac.MapOp: _placed(_lower_map),
+    ac.StageWriteOp: _placed(_lower_stage_write),
+    ac.FenceProxyOp: _placed(_lower_fence_proxy),
+    ac.NamedBarrierSyncOp: _lower_named_barrier_sync,
+    ac.CopyStoreOp: lower_copy_store,
+    ac.BulkCommitOp: _lower_bulk_commit,
+    ac.BulkWaitOp: _lower_bulk_wait,
+    ac.GlobalStoreOp: _lower_store,
+    ac.NextGroupTileOp: _lower_next_group_tile,
+    ac.RowsStoreOp: lower_rows_store,
+    ac.ElementwiseOp: _lower_points,
+}

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.ir import ac, tile
-from tilewright.ir.decisions import BLOCK_ROWS, PipelineDecisions, StoreDecision, to_attribute
+from tilewright.ir.decisions import BLOCK_ROWS, PipelineDecisions, StoreDecision, exchange_attribute
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
@@ -222,7 +222,7 @@ def _store_chunks(
                     "column_begin": IntAttr(begin),
                     "column_end": IntAttr(begin + width),
                     "slot": IntAttr(slot),
-                    **({"plan": to_attribute(decision.staging[int(narrow)])} if decision.staging else {}),
+                    **({"plan": exchange_attribute(decision.staging[int(narrow)])} if decision.staging else {}),
                     **({"block": IntAttr(block)} if decision.turned else {}),
                 },
                 result_types=[staged("written")],
