@@ -12,8 +12,9 @@ Checked by: tests/contract/test_typestate_mutations.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -49,43 +50,29 @@ _STORE_UNIT_BYTES = 16
 
 def epilogue_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it concerns fragments, staging, bulk stores or global memory."""
-    match op:
-        case ac.AffineOp():
-            _affine(walk, op)
-            return True
-        case ac.FragmentLoadOp():
-            _load(walk, op)
-        case ac.MapOp():
-            _map(walk, op)
-        case ac.GlobalStoreOp():
-            _store_plain(walk, op)
-        case ac.ElementwiseOp():
-            _elementwise(walk, op)
-            return True
-        case ac.StageWriteOp():
-            _write(walk, op)
-        case ac.FenceProxyOp():
-            _fence(walk, op)
-        case ac.NamedBarrierSyncOp():
-            _synchronize(walk, op)
-        case ac.CopyStoreOp():
-            _store_bulk(walk, op)
-        case ac.BulkCommitOp():
-            walk.require_unit(op, op.unit)
-            state = walk.state
-            state.bulk_issuer = appended(state.bulk_issuer, state.open_stores)
-            state.bulk_unit = appended(state.bulk_unit, state.open_stores)
-            state.open_stores = frozenset()
-        case ac.BulkWaitOp():
-            walk.require_unit(op, op.unit)
-            if op.pending.data < 0 or op.read.data not in (0, 1):
-                walk.findings.doubt(f"waits for {op.pending.data} groups with read {op.read.data}", op)
-            walk.state.bulk_issuer = after_wait(walk.state.bulk_issuer, max(0, op.pending.data))
-        case _:
-            return False
-    if walk.role.unit != "warpgroup128":
+    kind = type(op)
+    interpret = _INTERPRETED.get(kind)
+    if interpret is None:
+        return False
+    interpret(walk, op)
+    if walk.role.unit != "warpgroup128" and kind is not ac.AffineOp and kind is not ac.ElementwiseOp:
         walk.findings.doubt(f"in a role of {walk.role.unit}", op)
     return True
+
+
+def _commit_bulk(walk: RoleWalk, op: ac.BulkCommitOp) -> None:
+    walk.require_unit(op, op.unit)
+    state = walk.state
+    state.bulk_issuer = appended(state.bulk_issuer, state.open_stores)
+    state.bulk_unit = appended(state.bulk_unit, state.open_stores)
+    state.open_stores = frozenset()
+
+
+def _wait_bulk(walk: RoleWalk, op: ac.BulkWaitOp) -> None:
+    walk.require_unit(op, op.unit)
+    if op.pending.data < 0 or op.read.data not in (0, 1):
+        walk.findings.doubt(f"waits for {op.pending.data} groups with read {op.read.data}", op)
+    walk.state.bulk_issuer = after_wait(walk.state.bulk_issuer, max(0, op.pending.data))
 
 
 def finish_role(walk: RoleWalk) -> None:
@@ -574,3 +561,19 @@ def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
         strides = (*tensor_map.strides_bytes[::-1], tensor_map.element_bytes)
         origin, around = finished_place(walk, op, coordinates[::-1], tensor_map.dims[::-1])
         walk.summary.places.append(StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], around, strides))
+
+
+_INTERPRETED: dict[type[Operation], Callable[[RoleWalk, Any], None]] = {
+    ac.AffineOp: _affine,
+    ac.FragmentLoadOp: _load,
+    ac.MapOp: _map,
+    ac.GlobalStoreOp: _store_plain,
+    ac.ElementwiseOp: _elementwise,
+    ac.StageWriteOp: _write,
+    ac.FenceProxyOp: _fence,
+    ac.NamedBarrierSyncOp: _synchronize,
+    ac.CopyStoreOp: _store_bulk,
+    ac.BulkCommitOp: _commit_bulk,
+    ac.BulkWaitOp: _wait_bulk,
+}
+"""By class: each is walked several times, and to tell it from all others one after the other takes long."""

@@ -182,7 +182,10 @@ Token = (
 
 def is_linear(token: Token) -> bool:
     """Whether the token is an obligation, to be used exactly once."""
-    return isinstance(token, Slot | Filling | Reading | Accumulating | Promoted | Computed | Staged)
+    return type(token) in _LINEAR
+
+
+_LINEAR = frozenset({Slot, Filling, Reading, Accumulating, Promoted, Computed, Staged})
 
 
 def describe(token: Token) -> str:

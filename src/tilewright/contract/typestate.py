@@ -25,8 +25,6 @@ second proof of the emitted text, which shares none of this code.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.irdl import IRDLOperation, OptionalDef
-from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
@@ -52,6 +50,7 @@ from tilewright.contract.tensor_core_steps import tensor_core_step
 from tilewright.contract.tokenmachine import run_boundary_counts
 from tilewright.contract.turn_steps import take_turns, turn_claims, turn_step
 from tilewright.contract.walk import RoleWalk
+from tilewright.contract.well_formed import is_well_formed
 from tilewright.ir import ac
 
 SCOPE = "all trip counts"
@@ -97,7 +96,7 @@ def judge(
     """Both of the above: the verdict, and what each kernel promises, where it is proven."""
     findings = Findings(source or ordinal_places(module))
     claims: list[ProtocolClaims] = []
-    if not _is_well_formed(module, findings):
+    if not is_well_formed(module, findings):
         return Unknown(tuple(findings.doubts)), ()
     for op in module.body.block.ops:
         if isinstance(op, ac.KernelOp):
@@ -112,27 +111,6 @@ def judge(
         return Unknown(tuple(findings.doubts)), ()
     lines = tuple(line for claim in claims for line in claim.lines())
     return Proven(SCOPE, (*ASSUMPTIONS, *findings.assumptions), lines), tuple(claims)
-
-
-def _is_well_formed(module: ModuleOp, findings: Findings) -> bool:
-    """Doubt operations whose operands or properties are not of the dialect's shape; False where one lacks a
-    property."""
-    complete = True
-    for op in module.walk():
-        for name in op.attributes:
-            if name != "place":
-                findings.doubt(f"carries the attribute {name!r}, which is not understood", op)
-        try:
-            op.verify(verify_nested_ops=False)
-        except VerifyException as problem:
-            findings.doubt(f"is malformed: {str(problem).strip().splitlines()[-1]}", op)
-        if isinstance(op, IRDLOperation) and op.name.startswith("ac."):
-            definition = op.get_irdl_definition()
-            needed = {name for name, kind in definition.properties.items() if not isinstance(kind, OptionalDef)}
-            complete = complete and needed <= op.properties.keys()
-            complete = complete and len(op.regions) == len(definition.regions)
-            complete = complete and all(len(region.blocks) == 1 for region in op.regions)
-    return complete
 
 
 _STEPS = (

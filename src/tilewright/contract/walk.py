@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tilewright.contract.finding import Findings
 from tilewright.contract.polynomial import Polynomial, variable
@@ -91,6 +91,10 @@ class RoleWalk:
     """The state in which each loop's body was last begun."""
     known_steps: dict[type[Operation], Step] = field(default_factory=dict[type[Operation], "Step"])
     """Which step interprets operations of a class, once one did: which it is, their class alone decides."""
+    defined: dict[Block, list[tuple[SSAValue, Operation]]] = field(
+        default_factory=dict[Block, "list[tuple[SSAValue, Operation]]"]
+    )
+    """What each block defines, and who makes it."""
 
     # ------------------------------------------------------------ values
 
@@ -228,7 +232,10 @@ class RoleWalk:
                 self.findings.doubt("is not understood in a role", op)
                 for result in op.results:
                     self.give(op, result, None)
-        for value, maker in _defined(block, owner):
+        defined = self.defined.get(block)
+        if defined is None:
+            defined = self.defined[block] = _defined(block, owner)
+        for value, maker in defined:
             token = self.env.get(value)
             if token is not None and is_linear(token) and value not in self.used:
                 self.report("LV001", maker, f"{describe(token)} is never used")
@@ -351,8 +358,10 @@ def _token_at(old: Token | None, new: Token | None, count: Polynomial) -> Token 
 
 
 def _home(value: SSAValue) -> Block | None:
+    if isinstance(value, OpResult):
+        return value.op.parent
     owner = value.owner
-    return owner if isinstance(owner, Block) else owner.parent_block()
+    return owner if isinstance(owner, Block) else owner.parent
 
 
 def _is_around(home: Block | None, block: Block | None) -> bool:
