@@ -310,9 +310,9 @@ class TokenProgram:
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, tuple[int, ...]]:
         """What a loop carries: entering, in its body, yielded, and leaving."""
         body, carried = op.body.block, self._numbers(op.carried)
-        last = body.last_op
-        whole = isinstance(last, ac.YieldOp) and len(last.values) == len(carried)
-        yielded = self._numbers(last.values) if whole else None
+        last, yielded = body.last_op, None
+        if isinstance(last, ac.YieldOp) and len(last.values) == len(carried):
+            yielded = self._numbers(last.values)
         return carried, self._numbers(body.args[indices:]), yielded, self._numbers(op.outputs)
 
     def pass_turn(self, op: ac.TurnPassOp) -> PassTurn:

@@ -141,8 +141,7 @@ class _Unit:
         machine, env = self.machine, self.env
         for step in machine.program.steps(block):
             # The most frequent first.
-            kind = type(step)
-            if kind is Wait:
+            if isinstance(step, Wait):
                 ring, position = self._ring(step.ring), self._position(step.cursor)
                 stage, state = position % ring.stages, machine.states[self.cta][ring.name]
                 barrier = state.full[stage] if step.full else state.empty[stage]
@@ -155,46 +154,46 @@ class _Unit:
                 env[step.result] = _Slot(ring.name, position)
                 if step.full:
                     state.reads[self.name] = state.reads.get(self.name, 0) + 1
-            elif kind is Advance:
+            elif isinstance(step, Advance):
                 env[step.result] = self._position(step.cursor) + 1
-            elif kind is Copy:
+            elif isinstance(step, Copy):
                 env[step.result] = machine.issue(self, self._slot(step.slot), step)
-            elif kind is Multiply:
+            elif isinstance(step, Multiply):
                 env[step.reading] = machine.read(self, self._slot(step.slot), step)
-            elif kind is Commit:
+            elif isinstance(step, Commit):
                 self.committed += 1
-            elif kind is Retire:
+            elif isinstance(step, Retire):
                 machine.retire(self, step.pending)
                 if step.retired >= 0:
                     env[step.retired] = self._slot(step.reading)
-            elif kind is Release:
+            elif isinstance(step, Release):
                 machine.release(self, self._slot(step.slot), step)
-            elif kind is Announce:
+            elif isinstance(step, Announce):
                 env[step.result] = machine.announce(self, self._slot(step.slot), step)
-            elif kind is Loop:
-                yield from self._loop(step)
-            elif kind is Turns:
+            elif isinstance(step, Turns):
                 yield from self._turns(step)
-            elif kind is Start:
+            elif isinstance(step, Loop):
+                yield from self._loop(step)
+            elif isinstance(step, Start):
                 env[step.result] = 0
-            elif kind is CopyByThreads:
+            elif isinstance(step, CopyByThreads):
                 slot = machine.copy_by_threads(self, self._slot(step.slot), step)
                 if not step.arrives:
                     env[step.result] = slot
-            elif kind is Fence:
+            elif isinstance(step, Fence):
                 env[step.result] = self._slot(step.slot)
-            elif kind is Look:
+            elif isinstance(step, Look):
                 env[step.result] = machine.look(self, self._slot(step.slot), step)
-            elif kind is Reduce:
+            elif isinstance(step, Reduce):
                 yield from self._reduce(step)
-            elif kind is PassTurn:
+            elif isinstance(step, PassTurn):
                 self._pass_turn(step)
-            elif kind is BeginIssue:
+            elif isinstance(step, BeginIssue):
                 if self.number == self.role.count - 1:
                     machine.give_issue(self, step.op)
-            elif kind is PassIssue:
+            elif isinstance(step, PassIssue):
                 machine.give_issue(self, step.op)
-            elif kind is TakeIssue or self.number == 0:
+            elif isinstance(step, TakeIssue) or self.number == 0:
                 # Unit 0 takes the arrival that is left at the end.
                 yield from self._take_issue(step)
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from inspect import getclosurevars
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, ArrayOfConstraint, ModuleOp
-from xdsl.ir import BlockArgument, Operation, OpResult
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
@@ -88,11 +89,15 @@ def _shape(op: Operation) -> Shape | None:
     operands = tuple((type(value), type(value.type)) for value in op.operands)
     if any(kind is not OpResult and kind is not BlockArgument for kind, _ in operands):
         return None  # such as one that was erased
-    properties = tuple(
-        (name, type(each), tuple(map(type, each.data)) if isinstance(each, ArrayAttr) else ())
-        for name, each in op.properties.items()
-    )
+    properties = tuple((name, type(each), _inner(each)) for name, each in op.properties.items())
     return type(op), operands, tuple(type(result.type) for result in op.results), properties
+
+
+def _inner(attribute: Attribute) -> tuple[type[Attribute], ...]:
+    """Classes of an array's elements."""
+    if not isinstance(attribute, ArrayAttr):
+        return ()
+    return tuple(type(each) for each in cast("ArrayAttr[Attribute]", attribute).data)
 
 
 @cache

@@ -380,15 +380,19 @@ def exchange_attribute(plan: ExchangePlan) -> Attribute:
 
 
 def _from_attribute(attribute: Attribute) -> Any:
-    if isinstance(attribute, IntAttr | StringAttr):
-        return attribute.data
-    if isinstance(attribute, ArrayAttr):
-        return tuple(map(_from_attribute, attribute.data))
-    if isinstance(attribute, DictionaryAttr):
-        entries: Mapping[str, Attribute] = attribute.data
-        values = {name: _from_attribute(entry) for name, entry in entries.items()}
-        return _CLASSES[values.pop("class")](**values)
-    raise TypeError(f"{attribute} is no decision")
+    match attribute:
+        case IntAttr():
+            return attribute.data
+        case StringAttr():
+            return attribute.data
+        case ArrayAttr():
+            return tuple(_from_attribute(item) for item in attribute)
+        case DictionaryAttr():
+            entries: Mapping[str, Attribute] = attribute.data
+            values = {name: _from_attribute(entry) for name, entry in entries.items()}
+            return _CLASSES[values.pop("class")](**values)
+        case _:
+            raise TypeError(f"{attribute} is no decision")
 
 
 class _Same:
