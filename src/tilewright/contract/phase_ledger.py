@@ -100,16 +100,16 @@ def arrive(
     cluster: ClusterState, warp: WarpState, event: BarrierArrive, published: VectorClock, findings: RunFindings
 ) -> None:
     """mbarrier.arrive in its forms. published: what its lanes publish."""
-    barrier = _used(cluster, warp, event, findings)
+    barrier = _signalled(cluster, warp, event, findings)
     if barrier is None:
         return
-    _check_phase(barrier, event.phase, findings)
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
     _check_arrival(cluster, barrier, warp, event.span, findings)
-    mark = warp.mark(event.span)
     phase = barrier.current
     phase.arrivals += event.count
     phase.expected_bytes += event.expect_bytes
-    phase.contributors[warp.track] = mark
+    phase.contributors[warp.track] = barrier.users[warp.track]
     to = None if event.relaxed else _published_to(phase, warp.actor.cta == event.cta, event.scope)
     if to is None and not event.relaxed:
         _arrive_together(warp, phase, event.span, phase.published, cluster.hearsay.track_of(warp.track))
@@ -119,7 +119,8 @@ def arrive(
     if event.expect_bytes:
         phase.last_expect = event.span
     phase.order.join(warp.order)
-    phase.arrived.join(warp.clock)
+    if phase.expects:  # nobody who arrived before the first of them knew of any
+        phase.arrived.join(warp.clock)
     if to is not None:
         to.join(published)
     elif not event.relaxed:
@@ -143,11 +144,12 @@ def _arrive_together(warp: WarpState, phase: PhaseState, span: Span, to: VectorC
     """Lanes of one instruction arrive at once, on whichever barriers: who learns of one arrival learns of all. to,
     along: the clock that it publishes to, and the warp's track there."""
     last = warp.arrivals
-    if last is None or last.span != span or last.epoch + 1 != warp.epoch:
+    if last is None or last.epoch + 1 != warp.epoch or last.span != span:
         last = warp.arrivals = Arrivals(span)
     for other, published, track in last.phases:
         other.order.advance(warp.track, warp.epoch)
-        other.arrived.advance(warp.track, warp.epoch)
+        if other.expects:
+            other.arrived.advance(warp.track, warp.epoch)
         if published is not None:
             published.advance(track, warp.epoch)
     last.epoch = warp.epoch
@@ -200,7 +202,8 @@ def _engine_arrives(
     phase_index: int, span: Span, findings: RunFindings,
 ) -> None:  # fmt: skip
     """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope."""
-    _check_phase(barrier, phase_index, findings)
+    if phase_index != barrier.phase:
+        _doubt_phase(barrier, phase_index, findings)
     _check_arrival(cluster, barrier, issuer, span, findings, order)
     phase = barrier.current
     phase.arrivals += count
@@ -209,7 +212,8 @@ def _engine_arrives(
     barrier.signals.setdefault(issuer.track, Signal(mark, phase_index))
     phase.last_span = span
     phase.order.join(order)
-    phase.arrived.join(clock)
+    if phase.expects:
+        phase.arrived.join(clock)
     to = _published_to(phase, issuer.actor.cta == barrier.cta, "cluster")
     if to is not None:
         to.join(clock)
@@ -217,13 +221,14 @@ def _engine_arrives(
 
 def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, findings: RunFindings) -> None:
     """mbarrier.expect_tx."""
-    barrier = _used(cluster, warp, event, findings)
+    barrier = _signalled(cluster, warp, event, findings)
     if barrier is None:
         return
-    _check_phase(barrier, event.phase, findings)
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
     _check_arrival(cluster, barrier, warp, event.span, findings)
     barrier.current.expected_bytes += event.expect_bytes
-    barrier.current.expects.append(warp.mark(event.span))
+    barrier.current.expects.append(barrier.users[warp.track])
     barrier.current.last_span = barrier.current.last_expect = event.span
 
 
@@ -236,7 +241,8 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
         )
         return
     check_init(cluster, barrier, copy.clock, copy.issuer, event.span, findings)
-    _check_phase(barrier, event.phase, findings)
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
     if copy.order.at(barrier.track) < barrier.phase:
         last = barrier.before.last_span if barrier.before is not None else None
         findings.report(
@@ -271,7 +277,8 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
     if barrier is None:
         findings.report("MB101", f"a phase ends at +{event.address:#x} of CTA {event.cta}, no live mbarrier", None)
         return
-    _check_phase(barrier, event.phase, findings)
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
     phase = barrier.current
     if phase.arrivals != barrier.count:
         findings.report(
@@ -341,7 +348,8 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
     barrier = _used(cluster, warp, event, findings)
     if barrier is None:
         return
-    _check_phase(barrier, event.phase + 1, findings)
+    if event.phase + 1 != barrier.phase:
+        _doubt_phase(barrier, event.phase + 1, findings)
     if event.phase > 0 and warp.order.at(barrier.track) < event.phase:
         last = barrier.before.last_span if barrier.before is not None else None
         findings.report(
@@ -361,15 +369,16 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
     if warp.epoch == warp.waited + 1:
         warp.followed.add(warp.waited)
     warp.waited = warp.epoch
-    barrier.waits[warp.track] = warp.mark(event.span)
-    if barrier.before is None:
+    barrier.waits[warp.track] = barrier.users[warp.track]
+    before = barrier.before
+    if before is None:
         return
-    warp.order.join(barrier.before.order)
+    warp.order.join(before.order)
     warp.order.advance(barrier.track, barrier.phase)
     if not event.relaxed:
-        lane_order.learn(warp, barrier.before.published)
-        warp.clock.join(barrier.before.published)
-        peers = barrier.before.published_by_peers
+        lane_order.learn(warp, before.published)
+        warp.clock.join(before.published)
+        peers = before.published_by_peers
         if peers is not None:
             lane_order.learn(warp, peers)
             warp.clock.join(peers if event.scope != "cta" else cluster.hearsay.of(peers))
@@ -431,10 +440,15 @@ def check_init(
     Within the CTA a fence.proxy.async by who initialised does as well.
     """
     init = barrier.init
+    track = barrier.release_track
+    if track < 0:
+        known = cluster.tracks.known(("init", init.track))
+        track = barrier.release_track = -1 if known is None else known
+    if track >= 0 and clock.at(track) >= init.epoch:
+        return
     remote = user.actor.cta != barrier.cta
-    fenced = cluster.at(clock, ("init", init.track)) >= init.epoch
     who = name_of(user.actor)
-    if not fenced and not init.known_to(clock):
+    if not init.known_to(clock):
         told = cluster.at(cluster.hearsay.believed(clock), ("init", init.track)) >= init.epoch
         findings.report(
             "MB104",
@@ -448,7 +462,7 @@ def check_init(
             ),
             findings.narrow_release if told else Level.ERROR,
         )
-    elif not fenced and remote:
+    elif remote:
         findings.report(
             "MB105",
             f"{who} uses {barrier}, whose init no fence.mbarrier_init publishes to the cluster",
@@ -460,7 +474,7 @@ def check_init(
             ),
             level=findings.released_init,
         )
-    elif not fenced and engine is not None and not _proxy_fenced(cluster, init, clock):
+    elif engine is not None and not _proxy_fenced(cluster, init, clock):
         findings.report(
             "MB105",
             f"a copy of {who} signals {barrier}, whose init no fence makes visible to the copy engine",
@@ -490,6 +504,7 @@ def _used(
     event: BarrierArrive | BarrierExpect | BarrierWait | BarrierInvalidate,
     findings: RunFindings,
 ) -> BarrierState | None:
+    """The barrier that a warp uses now, its newest user; None if there is none."""
     barrier = cluster.barriers.get(event.cta, {}).get(event.address)
     if barrier is None:
         findings.report(
@@ -499,20 +514,24 @@ def _used(
         )
         return None
     check_init(cluster, barrier, warp.clock, warp, event.span, findings)
-    mark = warp.mark(event.span)
-    barrier.users[warp.track] = mark
-    if isinstance(event, BarrierArrive | BarrierExpect):
-        barrier.signals[warp.track] = Signal(mark, event.phase)
-        if warp.actor.cta != barrier.cta:
-            barrier.remote[warp.track] = Signal(mark, event.phase)
+    barrier.users[warp.track] = warp.mark(event.span)
     return barrier
 
 
-def _check_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> None:
-    if phase != barrier.phase:
-        findings.doubt(
-            f"{barrier}: an event names phase {phase}, the events before it make phase {barrier.phase} current"
-        )
+def _signalled(
+    cluster: ClusterState, warp: WarpState, event: BarrierArrive | BarrierExpect, findings: RunFindings
+) -> BarrierState | None:
+    """The same where the use is one that a phase counts."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is not None:
+        signal = barrier.signals[warp.track] = Signal(barrier.users[warp.track], event.phase)
+        if warp.actor.cta != barrier.cta:
+            barrier.remote[warp.track] = signal
+    return barrier
+
+
+def _doubt_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> None:
+    findings.doubt(f"{barrier}: an event names phase {phase}, the events before it make phase {barrier.phase} current")
 
 
 def _check_arrival(

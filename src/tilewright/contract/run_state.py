@@ -21,7 +21,7 @@ from tilewright.contract.hearsay import Hearsay
 from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
 from tilewright.contract.tensor_state import TensorState
 from tilewright.contract.vector_clock import Tracks, VectorClock
-from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor
+from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor, value
 
 if TYPE_CHECKING:
     from tilewright.contract.register_budgets import Budget
@@ -45,7 +45,7 @@ def name_of(actor: Actor, issuer: Actor | None = None) -> str:
             return f"tcgen05 operation {operation}{tail}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mark:
     """One event of a warp, to be found again in clocks."""
 
@@ -81,7 +81,7 @@ class WarpState:
     """One warp: its clock (own epoch included) and what it has under way.
 
     budgets: its setmaxnreg. access_track and access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once
-    a lane has signalled alone; synchronized_epoch: up to which its lanes know each other's accesses;
+    a lane has signalled alone, and whole_track of what is known if that lane's signal speaks for all; synchronized_epoch: up to which its lanes know each other's accesses;
     partly_synchronized: later events at which some lanes did, and which. fences: at which
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
@@ -103,6 +103,7 @@ class WarpState:
     exit_span: Span | None = None
     access_track: int = -1
     lane_tracks: list[int] = field(default_factory=list[int])
+    whole_track: int = -1
     access_epoch: int = 0
     synchronized_epoch: int = 0
     partly_synchronized: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -123,9 +124,11 @@ class WarpState:
 
     def tick(self) -> int:
         """Begin the warp's next event."""
-        self.epoch += 1
-        self.advance(self.track, self.epoch)
-        return self.epoch
+        self.epoch = epoch = self.epoch + 1
+        # Nobody is ahead of the warp along its own track, for which its clocks have had room from the beginning.
+        self.clock.values[self.track] = epoch
+        self.order.values[self.track] = epoch
+        return epoch
 
     def advance(self, track: int, value: int) -> None:
         """Learn a fact in both senses."""
@@ -276,8 +279,8 @@ class PhaseState:
 
     published: what is visible to releasing arrivals, by warps of the barrier's own CTA; published_by_peers: the same of
     other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies
-    included; arrived: what is visible to any arrival; expects: bare expect_tx that an arrival must follow;
-    contributors: the newest arrival of each warp; last_expect, last_copy: where
+    included; expects: bare expect_tx that an arrival must follow; arrived: what is visible to any arrival since the
+    first of these; contributors: the newest arrival of each warp; last_expect, last_copy: where
     bytes were expected, and a copy issued that brought bytes, last.
     """
 
@@ -295,7 +298,7 @@ class PhaseState:
     last_copy: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Signal:
     """An arrival or expect_tx, and the phase in which it counted."""
 
@@ -316,7 +319,8 @@ class LateWait:
 class BarrierState:
     """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; late: those that the
     phases did not wait for; users: the newest use of each warp; signals: the newest arrival or expect_tx of each;
-    remote: those of warps of other CTAs.
+    remote: those of warps of other CTAs; release_track: the track along which a fence.mbarrier_init by who initialised
+    it is known, -1 while there has been none.
     """
 
     cta: int
@@ -333,6 +337,7 @@ class BarrierState:
     signals: dict[int, Signal] = field(default_factory=dict[int, Signal])
     remote: dict[int, Signal] = field(default_factory=dict[int, Signal])
     late: list[LateWait] = field(default_factory=list[LateWait])
+    release_track: int = -1
 
     def __str__(self) -> str:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
@@ -451,6 +456,7 @@ class ClusterState:
         state = self.warps.get(actor)
         if state is None:
             state = WarpState(actor, self.tracks.of(("warp", actor)), VectorClock(), VectorClock())
+            state.advance(state.track, 0)
             state.access_track = self.tracks.of(("access", actor))
             state.order.advance(self.tracks.of(("start", actor.cta)), 1)
             self.warps[actor] = state
@@ -527,10 +533,14 @@ def published_by(cluster: ClusterState, warp: WarpState, lanes: int) -> VectorCl
         return warp.clock
     if not warp.lane_tracks:
         warp.lane_tracks.extend(cluster.tracks.of(("lane", warp.actor, lane)) for lane in range(32))
+        warp.whole_track = cluster.tracks.of(("whole", warp.access_track))
     published = warp.clock.copy()
     published.lower(warp.access_track, warp.synchronized_epoch)
-    for lane, track in enumerate(warp.lane_tracks):
-        if lanes >> lane & 1:
-            published.advance(track, warp.epoch)
-    cluster.advance(published, ("whole", warp.access_track), warp.epoch)
+    if lanes & lanes - 1:
+        for lane, track in enumerate(warp.lane_tracks):
+            if lanes >> lane & 1:
+                published.advance(track, warp.epoch)
+    elif lanes:  # mostly one that was elected
+        published.advance(warp.lane_tracks[lanes.bit_length() - 1], warp.epoch)
+    published.advance(warp.whole_track, warp.epoch)
     return published

@@ -17,7 +17,9 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-_CHUNK = 64
+_TRACKS_LEAST = 128
+_NOTHING = np.zeros(0, np.int32)
+"""Of clocks that know nothing yet: most of them learn all that another one knows first."""
 
 
 class Tracks:
@@ -45,20 +47,21 @@ class VectorClock:
 
     __slots__ = ("values",)
 
-    def __init__(self, values: NDArray[np.int64] | None = None) -> None:
-        self.values: NDArray[np.int64] = np.zeros(_CHUNK, np.int64) if values is None else values
+    def __init__(self, values: NDArray[np.int32] | None = None) -> None:
+        self.values: NDArray[np.int32] = _NOTHING if values is None else values
 
     def at(self, track: int) -> int:
         """What is known along `track`."""
         values = self.values
-        return int(values[track]) if track < values.size else 0
+        return values.item(track) if track < values.size else 0
 
     def advance(self, track: int, value: int) -> None:
         """Know at least `value` along `track`."""
-        if track >= self.values.size:
-            self._grow(track + 1)
-        if self.values[track] < value:
-            self.values[track] = value
+        values = self.values
+        if track >= values.size:
+            values = self._grow(track + 1)
+        if values.item(track) < value:
+            values[track] = value
 
     def lower(self, track: int, value: int) -> None:
         """Forget what is known along `track` beyond `value`."""
@@ -67,21 +70,28 @@ class VectorClock:
 
     def join(self, other: VectorClock) -> None:
         """Learn all that `other` knows."""
-        theirs = other.values
-        if theirs.size > self.values.size:
-            self._grow(theirs.size)
-        mine = self.values
-        if theirs.size < mine.size:
+        mine, theirs = self.values, other.values
+        if theirs.size > mine.size:
+            self.values = grown = theirs.copy()
+            if not mine.size:
+                return
+            theirs, mine = mine, grown[: mine.size]
+        elif theirs.size < mine.size:
             mine = mine[: theirs.size]
         np.maximum(mine, theirs, out=mine)
 
     def copy(self) -> VectorClock:
         return VectorClock(self.values.copy())
 
-    def _grow(self, size: int) -> None:
-        values = np.zeros(-(-size // _CHUNK) * _CHUNK, np.int64)
+    def _grow(self, size: int) -> NDArray[np.int32]:
+        """Twice as many tracks each time: a clock that lives long grows seldom."""
+        most = max(_TRACKS_LEAST, self.values.size)
+        while most < size:
+            most *= 2
+        values = np.zeros(most, np.int32)
         values[: self.values.size] = self.values
         self.values = values
+        return values
 
 
 def common(clocks: list[VectorClock]) -> VectorClock:
