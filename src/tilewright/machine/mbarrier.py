@@ -17,9 +17,8 @@ Checked by: `tests/machine/test_mbarrier.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.event import value
 from tilewright.targets import target
 
 COUNT_LIMIT = target("sm_90a").limit("mbarrier.count_max")
@@ -44,7 +43,7 @@ class ProtocolFault(EngineFault):
         super().__init__(code, _NAMES[code], message)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mbarrier:
     """A valid mbarrier object.
 
@@ -76,13 +75,13 @@ def invalidate(barrier: Mbarrier | None) -> None:
 def expect(barrier: Mbarrier | None, byte_count: int) -> Mbarrier:
     """`mbarrier.expect_tx`: raises the transaction count by `byte_count`, without an arrival."""
     before = _valid(barrier, "mbarrier.expect_tx")
-    return _advance(_with_transaction(before, byte_count, "mbarrier.expect_tx"))
+    return _after(before, before.pending, _transaction(before, byte_count, "mbarrier.expect_tx"))
 
 
 def complete(barrier: Mbarrier | None, byte_count: int) -> Mbarrier:
     """`mbarrier.complete_tx`, or an asynchronous copy's completion: lowers the transaction count by `byte_count`."""
     before = _valid(barrier, "complete_tx")
-    return _advance(_with_transaction(before, -byte_count, "complete_tx"))
+    return _after(before, before.pending, _transaction(before, -byte_count, "complete_tx"))
 
 
 def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, no_complete: bool = False) -> Mbarrier:
@@ -94,15 +93,16 @@ def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, n
     before = _valid(barrier, "mbarrier.arrive")
     if not 1 <= count <= COUNT_LIMIT:
         raise ProtocolFault("MB201", f"mbarrier.arrive with count {count}, outside 1..{COUNT_LIMIT}")
+    transaction_bytes = before.transaction_bytes
     if expect_bytes:
-        before = _with_transaction(before, expect_bytes, "mbarrier.arrive.expect_tx")
+        transaction_bytes = _transaction(before, expect_bytes, "mbarrier.arrive.expect_tx")
     if count > before.pending:
         raise ProtocolFault(
             "MB209",
             f"mbarrier.arrive takes {count} arrival(s) in phase {before.phase}, which has {before.pending} pending "
             f"of {before.expected}",
         )
-    after = _advance(replace(before, pending=before.pending - count))
+    after = _after(before, before.pending - count, transaction_bytes)
     if no_complete and after.phase != before.phase:
         raise ProtocolFault("MB210", f"mbarrier.arrive.noComplete would complete phase {before.phase}")
     return after
@@ -115,7 +115,8 @@ def arrive_drop(
     before = _valid(barrier, "mbarrier.arrive_drop")
     if count >= before.expected:
         raise ProtocolFault("MB217", f"mbarrier.arrive_drop of {count} leaves none of {before.expected} expected")
-    return arrive(replace(before, expected=before.expected - count), count, expect_bytes, no_complete=no_complete)
+    fewer = Mbarrier(before.expected - count, before.pending, before.transaction_bytes, before.phase)
+    return arrive(fewer, count, expect_bytes, no_complete=no_complete)
 
 
 def parity_complete(barrier: Mbarrier | None, parity: int) -> bool:
@@ -165,17 +166,19 @@ def _valid(barrier: Mbarrier | None, operation: str) -> Mbarrier:
     return barrier
 
 
-def _with_transaction(barrier: Mbarrier, byte_count: int, operation: str) -> Mbarrier:
+def _transaction(barrier: Mbarrier, byte_count: int, operation: str) -> int:
+    """The transaction count after `byte_count` more bytes are expected."""
     count = barrier.transaction_bytes + byte_count
     if abs(byte_count) > COUNT_LIMIT or abs(count) > COUNT_LIMIT:
         raise ProtocolFault(
             "MB201",
             f"{operation} of {abs(byte_count)} bytes takes the transaction count to {count}, beyond +-{COUNT_LIMIT}",
         )
-    return replace(barrier, transaction_bytes=count)
+    return count
 
 
-def _advance(barrier: Mbarrier) -> Mbarrier:
-    if barrier.pending == 0 and barrier.transaction_bytes == 0:
-        return replace(barrier, pending=barrier.expected, phase=barrier.phase + 1)
-    return barrier
+def _after(before: Mbarrier, pending: int, transaction_bytes: int) -> Mbarrier:
+    """The object once these are what its phase still takes: in the next phase, if that is nothing."""
+    if pending == 0 and transaction_bytes == 0:
+        return Mbarrier(before.expected, before.expected, 0, before.phase + 1)
+    return Mbarrier(before.expected, pending, transaction_bytes, before.phase)

@@ -7,6 +7,7 @@ Source: PTX ISA, Parallel Synchronization and Communication Instructions: mbarri
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,17 @@ from tilewright.machine.decoder import (
 )
 from tilewright.machine.event import BarrierInit, BarrierInvalidate, BarrierWait
 from tilewright.machine.fault import Awaited, MachineFault
-from tilewright.machine.lanes import FULL, SINK_SLOT, WARP_SIZE, indices, merge, uniform_value
+from tilewright.machine.lanes import (
+    FULL,
+    SINK_SLOT,
+    UNINITIALISED,
+    WARP_SIZE,
+    indices,
+    merge,
+    predicate_mask,
+    to_bits,
+    uniform_value,
+)
 from tilewright.machine.memory import SHARED_WINDOW
 from tilewright.machine.state import Block, Cta, Warp
 from tilewright.machine.step import Control, Signal
@@ -33,6 +44,9 @@ _SOURCE = "PTX ISA, mbarrier"
 _ORDERS = ("release", "acquire", "relaxed")
 _DEFAULT_SCOPE = "cta"
 """Of an arrival's release and a wait's acquire (PTX ISA, mbarrier.arrive and mbarrier.try_wait)."""
+_OUTCOMES = (np.zeros(WARP_SIZE, np.bool_), np.ones(WARP_SIZE, np.bool_))
+"""A predicate in all lanes: one vector for each outcome, by whose identity runs are remembered (`remembered_runs`)."""
+_VECTORS_KEPT = 256
 
 
 class BarrierOperand:
@@ -44,13 +58,34 @@ class BarrierOperand:
         self.generic = space is None
         self.slot, self.offset = decoder.address(instruction, operand)
         self.span = instruction.span
+        self._named: dict[tuple[int, int, int], tuple[Any, tuple[int, int]]] = {}
+
+    def one(self, warp: Warp, mask: int) -> tuple[int, int] | None:
+        """The (CTA rank, offset) of the object that all lanes name; None where they do not name one.
+
+        Known by the identity of the vector that names it, which is kept and never changes; what it names is the same
+        in all clusters of a launch.
+        """
+        addresses = warp.r[self.slot]
+        key = id(addresses), mask, warp.cta.rank
+        named = self._named.get(key)
+        if named is not None:
+            return named[1]
+        same = uniform_value(addresses, mask)
+        if same is None:
+            return None
+        if len(self._named) >= _VECTORS_KEPT:
+            self._named.clear()
+        found = self._owner(warp, same)
+        self._named[key] = addresses, found
+        return found
 
     def of(self, warp: Warp, mask: int) -> dict[tuple[int, int], list[int]]:
         """Lanes by the (CTA rank, offset) of the object that they name."""
         lanes = indices(mask)
-        same = uniform_value(warp.r[self.slot], mask)
+        same = self.one(warp, mask)
         if same is not None:
-            return {self._owner(warp, same): lanes.tolist()}
+            return {same: lanes.tolist()}
         addresses = warp.r[self.slot][lanes]
         found: dict[tuple[int, int], list[int]] = {}
         for address, lane in zip(addresses, lanes, strict=True):
@@ -134,6 +169,20 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
         value = decoder.source(instruction, operands[0], WORD32) if operands else -1
 
         def act(warp: Warp, mask: int) -> None:
+            one = operand.one(warp, mask) if state == SINK_SLOT else None
+            amount = 1 if value < 0 else None if one is None else uniform_value(warp.r[value], mask)
+            if one is None or amount is None:
+                act_apart(warp, mask)
+                return
+            cta, offset = _object(warp, one)
+            signals.arrive(
+                warp, cta, offset, mask.bit_count(), 1 if expecting else amount, amount if expecting else 0,
+                drop=drop, relaxed=relaxed, scope=scope, no_complete=no_complete, span=instruction.span,
+                lanes=to_bits(mask),
+            )  # fmt: skip
+
+        def act_apart(warp: Warp, mask: int) -> None:
+            """Where lanes do not all do the same, or want to know the state that they found."""
             tokens = np.zeros(WARP_SIZE, np.uint64)
             for key, lanes in operand.of(warp, mask).items():
                 cta, offset = _object(warp, key)
@@ -233,6 +282,36 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
             return mbarrier.parity_complete(state, value) if by_parity else mbarrier.token_complete(state, value)
 
         def act(warp: Warp, mask: int) -> Signal | None:
+            one = operand.one(warp, mask)
+            value = None if one is None else uniform_value(warp.r[phase], mask)
+            if one is None or value is None:
+                return act_apart(warp, mask)
+            cta, offset = _own(warp, one, instruction)
+            holds = test(warp, cta, offset, value)
+            if not holds and blocking and not peek and not _fails_once(warp, (cta, offset, value)):
+                return _park(warp, (cta, offset, value), by_parity, instruction)
+            if holds:
+                warp.false_wait = None
+                passes(warp, cta, offset, value)
+            old = warp.r[to]
+            if to == SINK_SLOT or mask == FULL:
+                warp.r[to] = _OUTCOMES[holds]
+            elif old is UNINITIALISED or predicate_mask(old) & mask != (mask if holds else 0):
+                warp.r[to] = merge(old, _OUTCOMES[holds], mask)
+            if holds or peek:
+                return None
+            warp.cta.cluster.failed_polls += 1
+            return Signal.YIELD
+
+        def passes(warp: Warp, cta: Cta, offset: int, value: int) -> None:
+            observe = warp.cta.cluster.observe
+            if observe is not None:
+                complete = mbarrier.complete_phase(cta.barriers.get(offset))
+                parity = value if by_parity else complete & 1
+                observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, instruction.span, relaxed, scope))
+
+        def act_apart(warp: Warp, mask: int) -> Signal | None:
+            """Where lanes do not all wait for the same."""
             result = np.zeros(WARP_SIZE, np.bool_)
             failed: tuple[Cta, int, int] | None = None
             passed: list[tuple[Cta, int, int]] = []
@@ -252,13 +331,8 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                 return _park(warp, failed, by_parity, instruction)
             if failed is None:
                 warp.false_wait = None
-            observe = warp.cta.cluster.observe
-            if observe is not None:
-                for cta, offset, value in passed:
-                    complete = mbarrier.complete_phase(cta.barriers.get(offset))
-                    parity = value if by_parity else complete & 1
-                    span = instruction.span
-                    observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope))
+            for cta, offset, value in passed:
+                passes(warp, cta, offset, value)
             warp.r[to] = result if to == SINK_SLOT or mask == FULL else merge(warp.r[to], result, mask)
             if failed is None:
                 return None
