@@ -81,7 +81,8 @@ class WarpState:
     """One warp: its clock (own epoch included) and what it has under way.
 
     budgets: its setmaxnreg. access_track and access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once
-    a lane has signalled alone, and whole_track of what is known if that lane's signal speaks for all; synchronized_epoch: up to which its lanes know each other's accesses;
+    a lane has signalled alone, and whole_track: of what would be known if its signal spoke for the warp;
+    synchronized_epoch: up to which its lanes know each other's accesses;
     partly_synchronized: later events at which some lanes did, and which. fences: at which
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what

@@ -13,7 +13,8 @@ Packed values (PTX ISA 5.5.1.1): of `.b4x16` two to a byte on both sides; of `.b
 or 12 bytes of global memory, which take 16 bytes of shared memory, the rest of them undefined and here not written.
 How many bytes such a copy counts is stated nowhere: the 16 are assumed, unmeasured (compute capability 9.0 has none).
 
-Everything that doesn't depend on the start coordinates is computed once a map and kept.
+Everything that doesn't depend on the start coordinates is computed once a map and kept. A kernel copies few boxes to
+few places, over and over, so that ranges are kept, too, and are the same object each time.
 Not handled: im2col (`im2col`), gather4 and scatter4 (`copy_engine`).
 Checked by: tests/machine/test_copy_engine.py, test_copy_hardware.py.
 """
@@ -65,9 +66,10 @@ class Box:
     coordinates from one to the next; strides_bytes: of each dimension in the tensor, of dimension 0 those of a unit;
     transaction_bytes: what one copy adds to its barrier;
     global_bytes: of each byte of the box, its distance in the tensor from the box's first, in shared-memory order;
-    global_ranges: the same as merged ranges; footprint_bytes: see `footprint_of`.
+    global_ranges: the same as merged ranges; footprint_bytes: see `footprint_of`; tensor_map: whose box it is.
     """
 
+    tensor_map: TensorMap
     row: Row
     row_count: int
     counts: tuple[int, ...]
@@ -143,9 +145,26 @@ def check_size(row: Row, row_count: int) -> None:
 _MOST_BYTES = 1 << 22
 
 
-@lru_cache(maxsize=256)
 def box_of(tensor_map: TensorMap) -> Box:
     """The box of a map of tile mode. Raises EngineFault `tensor-map` where its fields do not fit together."""
+    # By identity first, since each copy asks and a map has many fields to compare. The map is kept, so that its number
+    # stays its own.
+    known = _BOXES.get(id(tensor_map))
+    if known is not None:
+        return known[1]
+    if len(_BOXES) >= _BOXES_KEPT:
+        _BOXES.clear()
+    box = _box_of(tensor_map)
+    _BOXES[id(tensor_map)] = tensor_map, box
+    return box
+
+
+_BOXES: dict[int, tuple[TensorMap, Box]] = {}
+_BOXES_KEPT = 256
+
+
+@lru_cache(maxsize=_BOXES_KEPT)
+def _box_of(tensor_map: TensorMap) -> Box:
     strides, rank = check_rank(tensor_map), tensor_map.rank
     if tensor_map.im2col is not None or len(tensor_map.box) != rank:
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
@@ -170,6 +189,7 @@ def box_of(tensor_map: TensorMap) -> Box:
         rows = (np.arange(count, dtype=np.int64)[:, None] * (step * stride) + rows[None, :]).reshape(-1)
     global_bytes = (rows[:, None] + in_row[None, :]).reshape(-1)
     return Box(
+        tensor_map=tensor_map,
         row=row,
         row_count=row_count,
         counts=tuple(counts),
@@ -225,6 +245,12 @@ def shared_ranges(row: Row, row_count: int, tensor_map: TensorMap, address: int)
     return shifted(_swizzled_ranges(row, row_count, tensor_map.swizzle, phase), address - phase)
 
 
+@lru_cache(maxsize=1024)
+def box_ranges(box: Box, address: int) -> Ranges:
+    """The bytes of shared memory that a box at `address` takes."""
+    return shared_ranges(box.row, box.row_count, box.tensor_map, address)
+
+
 @lru_cache(maxsize=256)
 def _swizzled_rows(row: Row, row_count: int, mode: Swizzle, phase: int) -> NDArray[np.int64]:
     in_unit = np.arange(row.unit_bytes, dtype=np.int64)
@@ -254,7 +280,27 @@ def merged(addresses: NDArray[np.int64]) -> Ranges:
 
 def shifted(ranges: Ranges, distance: int) -> Ranges:
     """`ranges` moved up by `distance` bytes."""
-    return tuple((start + distance, end + distance) for start, end in ranges)
+    return tuple([(start + distance, end + distance) for start, end in ranges])
+
+
+def kept_shifted(ranges: Ranges, distance: int) -> Ranges:
+    """The same for ranges that are kept themselves, which come again with the same distance."""
+    if len(ranges) < 2:
+        return shifted(ranges, distance)
+    # By identity: a hash of many ranges costs as much as what it saves. The ranges are kept, so that their number stays
+    # their own.
+    known = _SHIFTED.get((id(ranges), distance))
+    if known is not None:
+        return known[1]
+    if len(_SHIFTED) >= _SHIFTED_KEPT:
+        _SHIFTED.clear()
+    found = shifted(ranges, distance)
+    _SHIFTED[id(ranges), distance] = ranges, found
+    return found
+
+
+_SHIFTED: dict[tuple[int, int], tuple[Ranges, Ranges]] = {}
+_SHIFTED_KEPT = 1024
 
 
 def _frozen(array: NDArray[np.int64]) -> NDArray[np.int64]:

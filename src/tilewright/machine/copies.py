@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.machine import copy_engine, signals
-from tilewright.machine.box import merged
+from tilewright.machine.box import kept_shifted, merged
 from tilewright.machine.copy_engine import CopyMode
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Access, BoxPlace, CopyActor, CopyIssue, MemoryOrder, Ranges
@@ -31,26 +31,25 @@ Combine = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.uint8]], npt.NDArray[n
 """What to make of old and new bytes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Issue:
-    """Who issued a copy, where in the text. tensor_map: the map's address, if it lies in global memory."""
+    """Who issued a copy, where in the text. tensor_map: the map's address, if it lies in global memory; cluster: the
+    warp's. Never changed, as `Destination`: see `event.value`."""
 
     warp: Warp
     lane: int
     copy: CopyActor
     span: Span
-    tensor_map: int | None = None
-
-    @property
-    def cluster(self) -> Cluster:
-        return self.warp.cta.cluster
+    tensor_map: int | None
+    cluster: Cluster
 
 
 def issue(warp: Warp, lane: int, span: Span, tensor_map: int | None = None) -> Issue:
     """Number a new copy."""
-    counts = warp.cta.cluster.counts
+    cluster = warp.cta.cluster
+    counts = cluster.counts
     counts.copies += 1
-    return Issue(warp, lane, CopyActor(counts.copies - 1), span, tensor_map)
+    return Issue(warp, lane, CopyActor(counts.copies - 1), span, tensor_map, cluster)
 
 
 def _next(issued: Issue, action: Callable[[], None]) -> None:
@@ -75,12 +74,6 @@ def _later(issued: Issue, action: Callable[[], None]) -> None:
     issued.cluster.pending.append(run)
 
 
-@lru_cache(maxsize=1024)
-def _moved(ranges: Ranges, distance: int) -> Ranges:
-    """The ranges, `distance` bytes further: mostly the same object for the same box."""
-    return tuple([(begin + distance, end + distance) for begin, end in ranges])
-
-
 def _access(
     issued: Issue, where: Region, ranges: Ranges, write: bool, *, atomic: bool = False, distance: int = 0
 ) -> None:  # fmt: skip
@@ -90,15 +83,17 @@ def _access(
         return
     order: MemoryOrder = "relaxed" if atomic else "weak"
     scope = "gpu" if atomic else ""
-    if where.cta < 0 or distance:
-        ranges = _moved(ranges, distance + (where.base if where.cta < 0 else 0))
     if where.cta >= 0:
-        event = Access(
-            issued.copy, "shared", where.cta, ranges, write, "async", issued.span, atomic, order=order, scope=scope
-        )
-    else:
-        event = Access(issued.copy, "global", -1, ranges, write, "async", issued.span, atomic, order=order, scope=scope)
-    observe(event)
+        assert not distance, "a tensor lies in global memory"
+        cta, span = where.cta, issued.span
+        observe(Access(issued.copy, "shared", cta, ranges, write, "async", span, atomic, _ALL, order, scope))
+        return
+    ranges = kept_shifted(ranges, distance + where.base)
+    observe(Access(issued.copy, "global", -1, ranges, write, "async", issued.span, atomic, _ALL, order, scope))
+
+
+_ALL = 0xFFFF_FFFF
+"""Lanes of an access that an engine makes."""
 
 
 def _issued(
@@ -122,7 +117,7 @@ def _check_shared(cta: Cta, ranges: Ranges, span: Span) -> None:
         raise out_of_bounds(cta.shared, begin, begin, end - begin, span)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Destination:
     """One destination of a load: the CTA that is written, and the CTA and offset of the barrier that is told."""
 
@@ -139,8 +134,8 @@ def _load(
     the run does without values."""
     for target in targets:
         _check_shared(target.cta, ranges, issued.span)
-    destinations = tuple(target.cta.linear for target in targets)
-    told = tuple(target.barrier_cta.linear for target in targets)
+    destinations = tuple([target.cta.linear for target in targets])
+    told = tuple([target.barrier_cta.linear for target in targets])
     _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told, box)
 
     def act() -> None:
@@ -225,15 +220,21 @@ def load_values(
     _load(issued, [target], merged(at), values.size, lambda: Delivery(at, values.ravel(), combine))
 
 
-def load_no_values(issued: Issue, row_bytes: int, target: Destination, offsets: Sequence[int]) -> None:
+def load_no_values(issued: Issue, row_bytes: int, target: Destination, offsets: tuple[int, ...]) -> None:
     """The same in a run that does without their values. offsets: of rows of `row_bytes`, which ascend."""
+    _load(issued, [target], _rows_at(offsets, row_bytes), row_bytes * len(offsets), lambda: None)
+
+
+@lru_cache(maxsize=1024)
+def _rows_at(offsets: tuple[int, ...], row_bytes: int) -> Ranges:
+    """Rows that begin at `offsets`, which ascend: mostly the same for the same instruction."""
     ranges: list[tuple[int, int]] = []
     for offset in offsets:
         if ranges and ranges[-1][1] == offset:
             ranges[-1] = ranges[-1][0], offset + row_bytes
         else:
             ranges.append((offset, offset + row_bytes))
-    _load(issued, [target], tuple(ranges), row_bytes * len(offsets), lambda: None)
+    return tuple(ranges)
 
 
 def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_bytes: int | None, origin: int) -> None:
@@ -305,13 +306,13 @@ def store_tensor(
     ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
 
     def read_nothing() -> Callable[[], None]:
-        shared_ranges, global_ranges = copy_engine.store_reach(
+        shared_ranges, global_ranges, origin = copy_engine.store_reach(
             tensor_map, coordinates, cta.shared.size_bytes, offset, mode
         )
         _access(issued, cta.shared, shared_ranges, False)
 
         def write_nothing() -> None:
-            base = tensor_map.offset_bytes
+            base = tensor_map.offset_bytes + origin
             if global_ranges and global_ranges[-1][1] > buffer.size_bytes - base:
                 begin, end = global_ranges[-1]
                 raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)

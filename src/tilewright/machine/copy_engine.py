@@ -23,6 +23,7 @@ H200's shared memory, what they told its barriers, and what stores left in its g
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -30,16 +31,18 @@ from numpy.typing import NDArray
 
 from tilewright.base.plan import ElementVariant, TensorMap
 from tilewright.machine.box import (
+    Box,
     Row,
     box_inside,
     box_of,
+    box_ranges,
     extents_of,
     footprint_of,
     inside,
+    kept_shifted,
     merged,
     shared_addresses,
     shared_ranges,
-    shifted,
 )
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Ranges
@@ -47,6 +50,8 @@ from tilewright.machine.im2col import check_offsets, check_start, column_bytes, 
 from tilewright.targets import target
 
 _FACTS = target("sm_90a")
+# The engine writes 16-byte chunks whole: the chunk that holds the last element of a row goes out as it is.
+_STORE_EDGE_BYTES = _FACTS.limit("tensor_copy.store_edge_bytes")
 SHARED_ALIGN_BYTES = _FACTS.limit("tensor_map.shared_alignment_bytes")
 """Alignment of a tensor copy's shared address (PTX ISA 9.7.9.27.1; CUDA programming guide, tensor memory access)."""
 
@@ -85,6 +90,9 @@ CopyMode = Literal["tile", "rows4", "im2col"]
 
 def footprint(tensor_map: TensorMap, address: int, mode: CopyMode) -> tuple[Ranges, int]:
     """The shared-memory bytes of a copy to or from `address`, and what it adds to its mbarrier."""
+    if mode == "tile" and tensor_map.im2col is None:
+        box = box_of(tensor_map)
+        return box_ranges(box, address), box.transaction_bytes
     four = _four_rows(tensor_map) if mode == "rows4" else tensor_map
     row, row_count = _rows(four)
     return shared_ranges(row, row_count, four, address), row_count * row.shared_bytes
@@ -144,19 +152,32 @@ def load_reach(
         check_offsets(tensor_map, offsets)
     if mode == "tile" and tensor_map.im2col is None and len(coordinates) == tensor_map.rank:
         box = box_of(tensor_map)
-        starts = (coordinates[0] // box.row.unit_values, *coordinates[1:])
-        if box_inside(tensor_map, box, starts):
-            _check_address(destination_address)
-            _check_coordinate(tensor_map, coordinates[0], box.row)
-            origin = sum(at * stride for at, stride in zip(starts, box.strides_bytes, strict=True))
-            _check_reach(box.global_ranges[-1][1] + origin, tensor_bytes)
-            return box.global_ranges, origin
+        _check_address(destination_address)
+        ranges, origin, whole = _box_reach(box, coordinates, 1)
+        if ranges:
+            _check_reach(ranges[-1][1] + origin, tensor_bytes)
+        if not whole:
+            _fill(tensor_map, 0)
+        return ranges, origin
     placed = _placed(tensor_map, coordinates, destination_address, mode, offsets, edge_bytes=1)
     if placed.ranges:
         _check_reach(placed.ranges[-1][1], tensor_bytes)
     if placed.keep is not None:
         _fill(placed.tensor_map, 0)
     return placed.ranges, 0
+
+
+@lru_cache(maxsize=1024)
+def _box_reach(box: Box, coordinates: tuple[int, ...], edge_bytes: int) -> tuple[Ranges, int, bool]:
+    """The bytes of a box that lie inside the tensor: ranges, how far beyond the tensor's base they lie, and whether the
+    whole box does. edge_bytes: see `_placed`."""
+    row = box.row
+    _check_coordinate(box.tensor_map, coordinates[0], row)
+    starts, origin = _placed_box(box, coordinates)
+    if box_inside(box.tensor_map, box, starts):
+        return box.global_ranges, origin, True
+    keep = inside(box.tensor_map, box, starts, _inner_extent(box.tensor_map, row, edge_bytes))
+    return merged(box.global_bytes[keep] + origin), 0, False
 
 
 def _check_reach(end: int, tensor_bytes: int) -> None:
@@ -192,34 +213,53 @@ def store_box(
 
 def store_reach(
     tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, mode: CopyMode = "tile"
-) -> tuple[Ranges, Ranges]:
-    """The bytes that `store_box` reads and writes, moving nothing. Raises what it raises. shared_bytes: of the CTA."""
+) -> tuple[Ranges, Ranges, int]:
+    """The bytes that `store_box` reads and writes, moving nothing; the latter as ranges, with how far beyond the
+    tensor's base they lie. Raises what it raises. shared_bytes: of the CTA."""
+    if mode == "tile" and tensor_map.im2col is None and len(coordinates) == tensor_map.rank:
+        _check_stored(tensor_map, mode)
+        box = box_of(tensor_map)
+        _check_address(source_address)
+        ranges, origin, _ = _box_reach(box, coordinates, _STORE_EDGE_BYTES)
+        _check_start(coordinates, mode)
+        ranges_read = box_ranges(box, source_address)
+        _check_source(ranges_read, shared_bytes)
+        return ranges_read, ranges, origin
     placed, ranges_read = _placed_store(tensor_map, coordinates, shared_bytes, source_address, mode)
-    return ranges_read, placed.ranges
+    return ranges_read, placed.ranges, 0
 
 
 def _placed_store(
     tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, mode: CopyMode
 ) -> tuple[_Placed, Ranges]:
     """Where a store writes, and what it reads of shared memory."""
+    _check_stored(tensor_map, mode)
+    placed = _placed(tensor_map, coordinates, source_address, mode, (), _STORE_EDGE_BYTES)
+    _check_start(coordinates, mode)
+    ranges_read = shared_ranges(placed.row, placed.row_count, placed.tensor_map, source_address)
+    _check_source(ranges_read, shared_bytes)
+    return placed, ranges_read
+
+
+def _check_stored(tensor_map: TensorMap, mode: CopyMode) -> None:
     if tensor_map.variant in ("u4x16_align16", "u6x16_align16"):
         raise EngineFault("MF007", "tensor-map", f"the machine has no model of stores of {tensor_map.variant}")
     if mode == "im2col" and tensor_map.im2col is not None and not stays_inside(tensor_map.im2col):
         raise EngineFault("MF007", "tensor-map", "an im2col store through a map whose bounding box leaves the tensor")
-    # The engine writes 16-byte chunks whole: the chunk that holds the last element of a row goes out as it is.
-    edge_bytes = _FACTS.limit("tensor_copy.store_edge_bytes")
-    placed = _placed(tensor_map, coordinates, source_address, mode, (), edge_bytes)
+
+
+def _check_start(coordinates: tuple[int, ...], mode: CopyMode) -> None:
     if mode != "rows4" and min(coordinates) < 0:
         raise EngineFault("MF007", "store-coordinate", f"a tensor store starts at {coordinates}: negative")
-    four = placed.tensor_map
-    ranges_read = shared_ranges(placed.row, placed.row_count, four, source_address)
+
+
+def _check_source(ranges_read: Ranges, shared_bytes: int) -> None:
     if ranges_read[-1][1] > shared_bytes:
         raise EngineFault(
             "MF001",
             "shared-range",
             f"a tensor store reads to {ranges_read[-1][1]}, past {shared_bytes} bytes of shared memory",
         )
-    return placed, ranges_read
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -255,20 +295,32 @@ def _placed(
         )
     _check_address(address)
     _check_coordinate(four, coordinates[0], row)
-    inner_extent = extents_of(four, row)[0]
-    inner_extent = -(-inner_extent * row.unit_bytes // edge_bytes) * edge_bytes // row.unit_bytes
+    inner_extent = _inner_extent(four, row, edge_bytes)
     if mode == "im2col":
         check_start(four, coordinates)
         global_bytes, keep = column_bytes(four, coordinates, offsets or (0,) * (four.rank - 2), inner_extent)
     elif mode == "rows4":
         global_bytes, keep = _row_offsets(four, row, coordinates, inner_extent)
     else:
-        box, starts = box_of(four), (coordinates[0] // row.unit_values, *coordinates[1:])
-        origin = sum(at * stride for at, stride in zip(starts, box.strides_bytes, strict=True))
+        box = box_of(four)
+        starts, origin = _placed_box(box, coordinates)
         if box_inside(four, box, starts):
-            return _Placed(four, row, row_count, box.global_bytes + origin, None, shifted(box.global_ranges, origin))
+            ranges = kept_shifted(box.global_ranges, origin)
+            return _Placed(four, row, row_count, box.global_bytes + origin, None, ranges)
         global_bytes, keep = box.global_bytes + origin, inside(four, box, starts, inner_extent)
     return _Placed(four, row, row_count, global_bytes, keep, merged(global_bytes[keep]))
+
+
+def _placed_box(box: Box, coordinates: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Coordinates of a box's first unit, dimension 0 in units, and its distance from the tensor's base."""
+    starts = (coordinates[0] // box.row.unit_values, *coordinates[1:])
+    return starts, sum(at * stride for at, stride in zip(starts, box.strides_bytes, strict=True))
+
+
+def _inner_extent(tensor_map: TensorMap, row: Row, edge_bytes: int) -> int:
+    """The extent of dimension 0 in units, rounded up to `edge_bytes`."""
+    extent = extents_of(tensor_map, row)[0]
+    return -(-extent * row.unit_bytes // edge_bytes) * edge_bytes // row.unit_bytes
 
 
 def _rows(tensor_map: TensorMap) -> tuple[Row, int]:

@@ -43,6 +43,13 @@ from tilewright.machine.step import Control, Plain, compute, compute_many
 
 WORD128 = TypeName("b128", 128)
 RESPONSE_BYTES = 16
+_SENT_KEPT = 1024
+_Store = tuple[int, int]
+"""Where in shared memory a lane writes, and the lane."""
+_Copied = tuple[tuple[_Store, ...], ...]
+"""The stores of each copy."""
+_Sent = tuple[tuple[int, int, int], _Copied]
+"""The CTA that is written, that of the barrier that is told, and its offset; and the copies."""
 
 
 def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -68,27 +75,38 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     to, barrier = At(decoder, instruction, target), At(decoder, instruction, barrier_operand)
     size = element.bytes * count
     moved = decoder.move(sources, to.slot, loads=False) if combine is None else None
+    known: dict[tuple[int, int, int, int], tuple[Lanes, Lanes, _Sent]] = {}
 
-    def sent_together(warp: Warp, mask: int) -> tuple[tuple[int, int, int], list[tuple[int, int]]] | None:
-        """Where all lanes write one CTA and tell one barrier, rightly placed: that CTA, the barrier's, its offset, and
-        each lane's offset with the lane. None: lane by lane, then."""
+    def sent_together(warp: Warp, mask: int) -> _Sent | None:
+        """What is sent where all lanes write one CTA and tell one barrier, rightly placed. None: lane by lane, then."""
+        addresses, barriers = warp.r[to.slot], warp.r[barrier.slot]
+        # By identity: the same places are written again and again. The vectors are kept, and never change.
+        key = id(addresses), id(barriers), mask, warp.cta.rank
+        found = known.get(key)
+        if found is not None:
+            return found[2]
+        sent = place_together(warp, mask, addresses, barriers)
+        if sent is not None:
+            if len(known) >= _SENT_KEPT:
+                known.clear()
+            known[key] = addresses, barriers, sent
+        return sent
+
+    def place_together(warp: Warp, mask: int, everywhere: Lanes, every_barrier: Lanes) -> _Sent | None:
         lanes = indices(mask)
-        addresses = warp.r[to.slot][lanes].astype(np.int64) + to.offset
-        barriers = warp.r[barrier.slot][lanes]
+        addresses = everywhere[lanes].astype(np.int64) + to.offset
+        barriers = every_barrier[lanes]
         first, told_at = int(addresses[0]), int(barriers[0])
         if (barriers != told_at).any() or ((addresses ^ first) >> RANK_SHIFT).any() or (addresses % size).any():
             return None
         cta, _ = shared_place(warp, first, instruction, own=False)
         told, at = barrier_place(warp, told_at + barrier.offset, first, cta, False, instruction)
         offsets = (addresses & OFFSET_MASK).tolist()
-        return (cta.rank, told.rank, at), list(zip(offsets, lanes.tolist(), strict=True))
+        return (cta.rank, told.rank, at), _copied(list(zip(offsets, lanes.tolist(), strict=True)), combine)
 
     def act(warp: Warp, mask: int) -> None:
         sent: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         together = sent_together(warp, mask)
-        if together is not None:
-            key, stores = together
-            sent[key] = stores
         for lane in indices(mask).tolist() if together is None else ():
             address = to.read(warp, lane)
             cta, offset = shared_place(warp, address, instruction, own=False)
@@ -105,18 +123,25 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             values = np.stack([warp.r[source] for source in sources], axis=1).astype(element.raw).view(np.uint8)
         else:
             moved.require_written(warp.r)
-        for (cta_rank, told_rank, at), stores in sent.items():
+        each = [(key, _copied(stores, combine)) for key, stores in sent.items()] if together is None else (together,)
+        for (cta_rank, told_rank, at), copied_together in each:
             destination = Destination(ctas[cta_rank], ctas[told_rank], at)
-            apart = combine is None and len({offset for offset, _ in stores}) == len(stores)
-            for copied in [sorted(stores)] if apart else [[store] for store in stores]:
+            for copied in copied_together:
                 issued = copies.issue(warp, copied[0][1], instruction.span)
-                offsets = [offset for offset, _ in copied]
+                offsets = tuple([offset for offset, _ in copied])
                 if values is None:
                     copies.load_no_values(issued, size, destination, offsets)
                 else:
                     copies.load_values(issued, values[[lane for _, lane in copied]], destination, offsets, combine)
 
     return Control(act)
+
+
+def _copied(stores: list[_Store], combine: Combine | None) -> _Copied:
+    """The stores of each copy: one of them all, by place, unless they combine or two of them have one place."""
+    if combine is None and len({offset for offset, _ in stores}) == len(stores):
+        return (tuple(sorted(stores)),)
+    return tuple((store,) for store in stores)
 
 
 def _fill(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:

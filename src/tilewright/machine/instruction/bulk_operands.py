@@ -30,6 +30,7 @@ from tilewright.machine.tensor_map_bytes import (
     tensor_map_of,
 )
 
+_MAPS_KEPT = 64
 BULK_BYTES = 16
 """Granularity of a bulk copy's size and addresses (PTX ISA 9.7.9.25.4.1)."""
 
@@ -68,7 +69,7 @@ class At:
         self.slot, self.offset = decoder.address(instruction, operand)
 
     def read(self, warp: Warp, lane: int) -> int:
-        return int(warp.r[self.slot][lane]) + self.offset
+        return warp.r[self.slot].item(lane) + self.offset
 
 
 def barrier_place(
@@ -113,10 +114,10 @@ def destinations(
     return [Destination(cta, ctas[cta.rank & ~1 | parity], barrier) for cta in chosen]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class TensorPlace:
     """A tensor operand's value in one lane. tensor_map, buffer: None where the map is unknown; in_memory: the map's
-    address, if it lies in global memory."""
+    address, if it lies in global memory. Never changed: see `event.value`."""
 
     fields: MapFields
     tensor_map: TensorMap | None
@@ -137,13 +138,19 @@ class Tensor:
         self.instruction = instruction
         self.address = At(decoder, instruction, operand.base)
         self.coordinates = tuple(decoder.source(instruction, each, WORD32) for each in operand.coordinates)
+        self._known: dict[bytes | None, tuple[MapFields, TensorMap, Region]] = {}
 
     def read(self, warp: Warp, lane: int) -> TensorPlace:
         """Raises MachineFault where no map of the right rank stands at the address."""
         address = self.address.read(warp, lane)
-        fields = map_at(warp, address, self.instruction)
-        at = tuple(int(warp.r[slot].view(np.int32)[lane]) for slot in self.coordinates)
+        content = _map_at(warp, address, self.instruction)
+        r = warp.r
+        at = tuple([r[slot].view(np.int32).item(lane) for slot in self.coordinates])
         in_memory = address if address < CONST_WINDOW else None
+        known = self._known.get(content)
+        if known is not None:  # the same bytes mean the same map, of the same buffer: a launch places them once
+            return TensorPlace(*known, at, in_memory)
+        fields = _decoded(content, address, self.instruction)
         if fields.unknown:
             return TensorPlace(fields, None, None, at, in_memory)
         if fields.rank != self.rank:
@@ -162,18 +169,24 @@ class Tensor:
             tensor_map = tensor_map_of(fields, buffer.base)
         except EngineFault as fault:
             raise MachineFault(fault.code, fault.name, fault.message, self.instruction.span) from fault
+        if len(self._known) < _MAPS_KEPT:
+            self._known[content] = fields, tensor_map, buffer
         return TensorPlace(fields, tensor_map, buffer, at, in_memory)
 
 
-def map_at(warp: Warp, address: int, instruction: Instruction) -> MapFields:
-    """The tensor map at a generic address. Raises MachineFault where there is none, or its address is crooked."""
+def _map_at(warp: Warp, address: int, instruction: Instruction) -> bytes | None:
+    """What stands at a tensor map's generic address, None where nothing can. Raises MachineFault for a crooked one."""
     if address % ALIGNMENT_BYTES:
         raise MachineFault(
             "TM201", "no-tensor-map",
             f"a tensor map's address is a multiple of {ALIGNMENT_BYTES}, not {address:#x}: no tensor map stands there",
             instruction.span,
         )  # fmt: skip
-    content = map_bytes(warp, address)
+    return map_bytes(warp, address)
+
+
+def _decoded(content: bytes | None, address: int, instruction: Instruction) -> MapFields:
+    """The tensor map that stands at an address. Raises MachineFault where there is none."""
     fields = None if content is None else decode(content)
     if fields is None:
         raise MachineFault("TM201", "no-tensor-map", f"no tensor map stands at {address:#x}", instruction.span)
