@@ -65,13 +65,13 @@ class CtaTally:
 
 
 class Tally:
-    """Counts the events of a launch. Feed it every event."""
+    """Counts the events of a launch. Feed it every event, or those of the kinds that `handlers` take to these."""
 
     def __init__(self) -> None:
         self.ctas: dict[int, CtaTally] = {}
         self._copied: dict[WarpActor, set[Range]] = {}
         self._deferred: dict[tuple[WarpActor, int], set[Range]] = {}
-        self._counters: dict[type, Callable[[Any], None]] = {
+        self.handlers: dict[type, Callable[[Any], None]] = {
             BarrierInit: self._init,
             BarrierArrive: self._arrive,
             BarrierExpect: self._expect,
@@ -85,8 +85,8 @@ class Tally:
         }
 
     def feed(self, event: Event) -> None:
-        """Count an event; most kinds need none."""
-        counter = self._counters.get(type(event))
+        """Count an event."""
+        counter = self.handlers.get(type(event))
         if counter is not None:
             counter(event)
 

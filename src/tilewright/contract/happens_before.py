@@ -26,6 +26,7 @@ Checked by: tests/contract/test_happens_before.py, test_happens_before_rules.py,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tilewright.base.diagnostic import Diagnostic
@@ -112,6 +113,11 @@ class HappensBefore:
     def assumptions(self) -> tuple[str, ...]:
         """What a clean run takes for granted."""
         return (*ASSUMPTIONS, *self.state.awaited.assumptions(resident=self.state.launch.resident))
+
+    @property
+    def handlers(self) -> dict[type, Callable[[Any], None]]:
+        """What takes the next event of the run, by its kind: all kinds of `machine.event`."""
+        return {kind: partial(handler, self.state) for kind, handler in _HANDLERS.items()}
 
     def feed(self, event: Event) -> None:
         """Take the next event of the run. Raises KeyError on an event of a kind that is not in `machine.event`."""

@@ -67,11 +67,12 @@ def named_barrier(state: LaunchState, event: NamedBarrier) -> None:
     cluster = state.cluster_of(event.cta)
     barrier = _named(cluster, event.cta, event.barrier)
     barrier.generation += 1
+    barrier.clock.advance(barrier.track, barrier.generation)
+    barrier.order.advance(barrier.track, barrier.generation)
     for actor in event.synchronized:
         warp = cluster.warp(actor)
         warp.clock.join(barrier.clock)
         warp.order.join(barrier.order)
-        warp.advance(barrier.track, barrier.generation)
     barrier.clock = VectorClock()
     barrier.order = VectorClock()
     barrier.arrivals = {}

@@ -79,6 +79,7 @@ class LaunchState:
         self.joined_ranges: dict[tuple[int, ...], tuple[tuple[Ranges, ...], Ranges]] = {}
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
         self._current: ClusterState | None = None
+        self._acting: dict[WarpActor, tuple[ClusterState, WarpState]] = {}
         self._retired: set[int] = set()
         self._warps_in_cluster = prod(launch.cluster) * -(-prod(launch.block) // _WARP_THREADS)
 
@@ -130,6 +131,8 @@ class LaunchState:
                     self.commits.pop(number, None)
                 for copy in cluster.async_copies:
                     self.async_copies.pop(copy.actor.copy, None)
+                for actor in cluster.warps:
+                    self._acting.pop(actor, None)
                 cluster.let_go()
 
     def let_go(self) -> None:
@@ -142,14 +145,17 @@ class LaunchState:
         self.operations.clear()
         self.tensor_operations.clear()
         self.commits.clear()
+        self._acting.clear()
         self._current = None
 
     def step(self, actor: WarpActor) -> tuple[ClusterState, WarpState]:
         """A warp's next event begins."""
-        cluster = self.cluster_of(actor.cta)
-        warp = cluster.warps.get(actor) or cluster.warp(actor)
-        warp.tick()
-        return cluster, warp
+        found = self._acting.get(actor)
+        if found is None:
+            cluster = self.cluster_of(actor.cta)
+            found = self._acting[actor] = cluster, cluster.warp(actor)
+        found[1].tick()
+        return found
 
     def enter(
         self, memory: ShadowMemory, cluster: ClusterState, record: Record, clock: VectorClock, space: Space,

@@ -146,17 +146,16 @@ def _judge_run(
     shared_high: bool,
 ) -> Verdict:
     tally = Tally()
-    watched: dict[type, list[Callable[[Any], None]]] = {}
     for watcher in watchers:
         watcher.begin()
-        for kind, handler in watcher.handlers.items():
-            watched.setdefault(kind, []).append(handler)
+    takers: dict[type, list[Callable[[Any], None]]] = {kind: [handler] for kind, handler in judge.handlers.items()}
+    for each in (tally, *watchers):
+        for kind, handler in each.handlers.items():
+            takers[kind].append(handler)
 
     def observe(event: Event) -> None:
-        judge.feed(event)
-        tally.feed(event)
-        for handler in watched.get(type(event), ()):
-            handler(event)
+        for take in takers[type(event)]:
+            take(event)
 
     try:
         report = run_launch(
