@@ -108,6 +108,8 @@ def type_name(name: str) -> TypeName | None:
 class Modifiers:
     """The dotted parts of one instruction, taken one by one; `end` refuses what nobody took."""
 
+    __slots__ = ("instruction", "left")
+
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction
         self.left = list(instruction.modifiers)
@@ -198,6 +200,7 @@ class Decoder:
         self._constants: dict[tuple[np.dtype[Any], int], int] = {}
         self._static_values: dict[int, int] = {}
         self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._destinations: dict[tuple[int, TypeName], tuple[Operand, tuple[int, ...]]] = {}
         self._reads: set[int] = set()
         self._writes: set[int] = set()
         for declaration in kernel.registers:
@@ -352,6 +355,18 @@ class Decoder:
             self._check_width(instruction, slot, wanted, wider)
         self._writes.add(slot)
         return slot
+
+    def destinations(self, instruction: Instruction, operand: Operand, wanted: TypeName) -> tuple[int, ...]:
+        """The slots that the results in `{a, b}` go to, or in the operand alone. The same vector is looked at once:
+        tensor cores name theirs of a hundred registers again and again."""
+        known = self._destinations.get((id(operand), wanted))
+        if known is None:
+            slots = tuple([self.destination(instruction, item, wanted) for item in self.vector(operand)])
+            # The operand is kept, so that its identity stays its own.
+            known = self._destinations[id(operand), wanted] = (operand, self.interned(slots))
+        self._writes.update(known[1])
+        self._writes.discard(SINK_SLOT)
+        return known[1]
 
     def predicate(self, instruction: Instruction, operand: Operand) -> tuple[int, bool]:
         """The slot of a source predicate and whether it is negated. Constants 0 and 1 are allowed."""

@@ -105,9 +105,7 @@ class _BodyReader:
         while names.depth:
             kind = cursor.kind
             if kind == STATEMENT:
-                index = cursor.index
-                self.items.append(self.statements.read(cursor.statements[index], index, cursor.span()))
-                cursor.index += 1
+                self._plain_statements()
             elif kind == "word":
                 if cursor.kinds[cursor.index + 1] == ":":
                     self._label()
@@ -144,6 +142,15 @@ class _BodyReader:
         )
 
     # Instructions
+
+    def _plain_statements(self) -> None:
+        """The statements at the cursor that the lexer gives as one token each."""
+        cursor, read, add = self.cursor, self.statements.read, self.items.append
+        index = cursor.index
+        while cursor.kinds[index] == STATEMENT:
+            add(read(cursor.statements[index], index, cursor.span(index)))
+            index += 1
+        cursor.index = index
 
     def _guarded(self) -> None:
         cursor = self.cursor

@@ -116,8 +116,7 @@ class Cursor:
         raise TilewrightError(f"{text[position]!r} has no meaning in PTX", span=span, remedy="remove it")
 
     def _span_at(self, offset: int) -> Span:
-        line = bisect_right(self._starts, offset) - 1
-        line = min(line, len(self._lines) - 1)
+        line = min(bisect_right(self._starts, offset), len(self._lines)) - 1
         return Span(self.file, line + 1, offset - self._starts[line] + 1, self._lines[line])
 
     def spend(self, *, names: int = 0, initial_bytes: int = 0) -> None:

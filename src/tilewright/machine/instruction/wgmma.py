@@ -264,7 +264,7 @@ def _registers(decoder: Decoder, instruction: Instruction, operand: Operand, cou
     items = decoder.vector(operand)
     if len(items) != count:
         raise unsupported(instruction, f"{len(items)} registers where {count} are needed")
-    slots = tuple(decoder.destination(instruction, item, WORD32) for item in items)
+    slots = decoder.destinations(instruction, operand, WORD32)
     if len(set(slots)) != count or min(slots) <= 1:
         raise unsupported(instruction, "a register appears twice")
     decoder.accumulators.update(slots)
