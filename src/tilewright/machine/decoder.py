@@ -307,9 +307,11 @@ class Decoder:
         wider: a register wider than the type is allowed (ld, st, cvt); the handler reduces it.
         """
         if isinstance(operand, Register):  # most are
-            slot = self.register(instruction, operand.name)
-            declared = self.type_of(slot)
-            if declared.width_bits != wanted.width_bits:
+            slot = self.slots.get(operand.name)
+            if slot is None:
+                slot = self.register(instruction, operand.name)
+            declared = self.types[slot]
+            if declared is None or declared.width_bits != wanted.width_bits:
                 self._check_width(instruction, slot, wanted, wider)
             if slot < self.first_constant:
                 self._reads.add(slot)
@@ -351,7 +353,8 @@ class Decoder:
         slot = self.slots.get(operand.name, -1)
         if not SINK_SLOT < slot < self.first_constant:
             raise unsupported(instruction, f"{operand.name} is not a register that can be written")
-        if self.type_of(slot).width_bits != wanted.width_bits:
+        declared = self.types[slot]
+        if declared is None or declared.width_bits != wanted.width_bits:
             self._check_width(instruction, slot, wanted, wider)
         self._writes.add(slot)
         return slot

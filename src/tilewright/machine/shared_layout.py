@@ -108,18 +108,21 @@ def _stacked(variables: Iterable[Variable]) -> Frame:
 def symbols_of(kernel: Kernel) -> set[str]:
     """The names of variables, labels and parameters that a kernel's instructions mention."""
     found: set[str] = set()
-    waiting: list[Operand] = []
-    for item in kernel.body:
-        if isinstance(item, Instruction):
-            waiting += [operand for operand in item.operands if type(operand) not in _WITHOUT_SYMBOLS]
+    waiting: list[Operand] = [
+        operand
+        for item in kernel.body
+        if isinstance(item, Instruction)
+        for operand in item.operands
+        if type(operand) not in _WITHOUT_SYMBOLS
+    ]
     while waiting:
-        match waiting.pop():
-            case Symbol(name) | Address(Symbol(name)):
-                found.add(name)
-            case TensorAddress(base, coordinates):
-                waiting.extend((base, *coordinates))
-            case Vector(items) | Arguments(items):
-                waiting += [item for item in items if type(item) not in _WITHOUT_SYMBOLS]
-            case _:
-                pass
+        operand = waiting.pop()
+        if isinstance(operand, Address):
+            operand = operand.base
+        if isinstance(operand, Symbol):
+            found.add(operand.name)
+        elif isinstance(operand, TensorAddress):
+            waiting += (operand.base, *operand.coordinates)
+        elif isinstance(operand, Vector | Arguments):
+            waiting += [item for item in operand.items if type(item) not in _WITHOUT_SYMBOLS]
     return found
