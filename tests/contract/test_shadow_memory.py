@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.base.span import Span
 from tilewright.contract.race import overlap
-from tilewright.contract.shadow_memory import SEGMENT_BYTES, Record, ShadowMemory
+from tilewright.contract.shadow_memory import COARSE_BYTES, COARSE_GLOBAL_BYTES, SEGMENT_BYTES, Record, ShadowMemory
 from tilewright.machine.event import Ranges, WarpActor
 
 BASE = SEGMENT_BYTES - 96
@@ -19,6 +21,14 @@ def accesses(draw: st.DrawFn) -> list[tuple[int, bool, Ranges]]:
     found: list[tuple[int, bool, Ranges]] = []
     for _ in range(draw(st.integers(1, 25))):
         finer = draw(st.sampled_from([unit, unit, 16]))
+        if draw(st.booleans()):  # rows of a box
+            width, gap, first = (draw(st.integers(1, 3)) for _ in range(3))
+            rows = range(draw(st.integers(1, 5)))
+            starts = [BASE + finer * (first - 1 + row * (width + gap)) for row in rows]
+            found.append(
+                (draw(st.integers(0, 3)), draw(st.booleans()), tuple((at, at + finer * width) for at in starts))
+            )
+            continue
         edges = sorted(draw(st.sets(st.integers(0, 192 // finer), min_size=2, max_size=6)))
         pairs = zip(edges[::2], edges[1::2], strict=False)
         ranges = tuple((BASE + finer * a, BASE + finer * b) for a, b in pairs)
@@ -27,9 +37,9 @@ def accesses(draw: st.DrawFn) -> list[tuple[int, bool, Ranges]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(accesses())
-def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Ranges]]) -> None:
-    memory = ShadowMemory()
+@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
+def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Ranges]], granule: int) -> None:
+    memory = ShadowMemory(granule_bytes=granule)
     writes: dict[int, Record] = {}
     reads: dict[int, dict[int, Record]] = {}
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
@@ -65,3 +75,25 @@ def test_two_readers_suffice_where_nothing_is_ordered(sequence: list[tuple[int, 
             return any(each.agent != record.agent for each in memory.conflicts(record))
 
         assert races(full) == races(short)
+
+
+@settings(max_examples=100, deadline=None)
+@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
+def test_what_was_never_written_is_told_byte_by_byte(
+    sequence: list[tuple[int, bool, Ranges]], granule: int
+) -> None:
+    memory = ShadowMemory(granule_bytes=granule)
+    written: set[int] = set()
+    for line, (agent, write, ranges) in enumerate(sequence, start=1):
+        memory.conflicts(Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges))
+        if write:
+            written.update(byte for begin, end in ranges for byte in range(begin, end))
+        asked = ((BASE - 8, BASE + 40), (BASE + 64, BASE + SEGMENT_BYTES + 200))
+        never = memory.never_written(asked)
+        for (_, end), (begin, _) in pairwise(never):
+            assert end < begin or (end, begin) == (BASE + 40, BASE + 64)
+        for begin, end in asked:
+            near = range(begin, min(end, BASE + 400))
+            assert [byte for byte in near if byte not in written] == [
+                byte for low, high in never for byte in range(max(low, near.start), min(high, near.stop))
+            ]

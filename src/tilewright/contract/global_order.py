@@ -22,7 +22,7 @@ from tilewright.base.span import Span
 from tilewright.contract.race import overlap
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import ClusterState, is_ordered, name_of
-from tilewright.contract.shadow_memory import FORGOTTEN, Record, ShadowMemory
+from tilewright.contract.shadow_memory import COARSE_GLOBAL_BYTES, FORGOTTEN, Record, ShadowMemory
 from tilewright.contract.vector_clock import Tracks, VectorClock
 from tilewright.machine.event import Ranges
 
@@ -50,7 +50,7 @@ class GlobalOrder:
     """Accesses of all clusters to global memory, and what clusters learnt from each other."""
 
     def __init__(self) -> None:
-        self._accesses = ShadowMemory(readers_kept=_READERS_KEPT)
+        self._accesses = ShadowMemory(_READERS_KEPT, COARSE_GLOBAL_BYTES)
         self._publications = 0
         self._learnt: dict[int, list[Publication]] = {}
         self._words: dict[int, list[Record]] = {}

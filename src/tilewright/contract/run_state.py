@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.base.span import Span
 from tilewright.contract.hearsay import Hearsay
-from tilewright.contract.shadow_memory import Completion, Record, ShadowMemory
+from tilewright.contract.shadow_memory import COARSE_GLOBAL_BYTES, Completion, Record, ShadowMemory
 from tilewright.contract.tensor_state import TensorState
 from tilewright.contract.vector_clock import Tracks, VectorClock
 from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor, value
@@ -419,7 +419,7 @@ class ClusterState:
         self.hearsay = Hearsay(self.tracks)
         self.warps: dict[WarpActor, WarpState] = {}
         self.shared: dict[int, ShadowMemory] = {}
-        self.global_memory = ShadowMemory()
+        self.global_memory = ShadowMemory(granule_bytes=COARSE_GLOBAL_BYTES)
         self.barriers: dict[int, dict[int, BarrierState]] = {}
         self.barrier_generations: dict[tuple[int, int], int] = {}
         self.barrier_bounds: dict[int, tuple[int, int]] = {}

@@ -2,8 +2,9 @@
 
 Each byte remembers its last write and the reads since then, the newest of each agent (an agent's accesses are ordered
 among themselves, so its newest read stands for its older ones). Bytes with equal histories share one, by number; arrays
-hold the numbers of granules of 16 bytes. An access that is no whole number of granules refines the memory it falls in
-to the granularity at which it is one, so that the answer is exact for every byte.
+hold the numbers of granules of 16 bytes, of global memory 128. An access that is no whole number of granules refines
+the memory it falls in to the granularity at which it is one, so that the answer is exact for every byte. The rows of a
+box, which are of one length and lie at one distance, are a view of such an array.
 
 Reads conflict with writes alone. So one of memory near which nothing has been written is only put aside, and entered
 once somebody writes there; that of an operand never is. Reads so entered later stand in the same order, and no write
@@ -17,22 +18,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.span import Span
-from tilewright.contract.byte_ranges import union, without
+from tilewright.contract.byte_ranges import without
 from tilewright.machine.event import Actor, Places, Ranges, WarpActor
 
 COARSE_BYTES = 16
+COARSE_GLOBAL_BYTES = 128
+"""Of global memory: results are written in rows of boxes, and there is much of it."""
 SEGMENT_BYTES = 1 << 20
 _FOOTPRINTS_KEPT = 4096
 _NEAR_BYTES = 1 << 16
 """What is written is remembered in blocks of this size, for reads that lie in none of them."""
 _COUNTED_MOST = 1 << 14
+_SORTED_MOST = 1 << 8
 _GRANULES_LEAST = 1 << 12
 _GROWTH = 2
+_NUMBER_BYTES = np.dtype(np.int32).itemsize
 
 
 @dataclass(slots=True)
@@ -132,58 +139,64 @@ class Histories:
         return len(self.table) - 1
 
 
-Cells = slice | NDArray[np.int64]
+class Grid(NamedTuple):
+    """Rows of granules that lie `pitch` granules apart: the first one's place, and how many granules a row has."""
+
+    first: int
+    rows: int
+    pitch: int
+    width: int
+
+
+Cells = slice | Grid | NDArray[np.int64]
+"""Where the granules of a footprint stand in a segment's numbers."""
 
 
 class Segment:
     """Histories of a stretch of memory that begins at `base` and grows as it is touched."""
 
-    __slots__ = ("base", "footprints", "granule_bytes", "numbers")
+    __slots__ = ("base", "granule_bytes", "numbers")
 
-    def __init__(self, base: int) -> None:
+    def __init__(self, base: int, granule_bytes: int) -> None:
         self.base = base
-        self.granule_bytes = COARSE_BYTES
+        self.granule_bytes = granule_bytes
         self.numbers: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.footprints: dict[int, tuple[Ranges, Cells]] = {}
 
-    def cells(self, ranges: Ranges) -> Cells:
-        """Where the granules of `ranges` (which lie in this segment) stand in `numbers`."""
-        if len(ranges) == 1:
-            begin, end = ranges[0][0] - self.base, ranges[0][1] - self.base
-            self._refine(begin | end)
-            self._reserve(end // self.granule_bytes)
-            return slice(begin // self.granule_bytes, end // self.granule_bytes)
-        # By identity: whoever touches the same bytes often names them by the same object, and a hash of many ranges
-        # costs as much as what it saves. The object is kept, so that its number stays its own.
-        known = self.footprints.get(id(ranges))
-        if known is not None:
-            return known[1]
-        bounds = np.array(ranges, np.int64) - self.base
-        self._refine(int(np.bitwise_or.reduce(bounds, axis=None)))
-        bounds //= self.granule_bytes
-        self._reserve(int(bounds[-1, 1]))
-        lengths = bounds[:, 1] - bounds[:, 0]
-        before = np.cumsum(lengths) - lengths
-        cells = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(bounds[:, 0] - before, lengths)
-        if len(self.footprints) >= _FOOTPRINTS_KEPT:
-            self.footprints.clear()
-        self.footprints[id(ranges)] = ranges, cells
-        return cells
-
-    def _refine(self, bits: int) -> None:
+    def refine(self, bits: int) -> bool:
+        """Make the granules so fine that offsets with no other bits than these are whole ones; were they coarser?"""
         granule = self.granule_bytes
         while bits % granule:
             granule //= 2
-        if granule != self.granule_bytes:
-            self.numbers = np.repeat(self.numbers, self.granule_bytes // granule)
-            self.granule_bytes = granule
-            self.footprints.clear()
+        if granule == self.granule_bytes:
+            return False
+        self.numbers = np.repeat(self.numbers, self.granule_bytes // granule)
+        self.granule_bytes = granule
+        return True
 
-    def _reserve(self, granules: int) -> None:
+    def reserve(self, granules: int) -> None:
+        """There are to be so many granules."""
         if granules > self.numbers.size:
             grown = np.zeros(max(granules, _GROWTH * self.numbers.size, _GRANULES_LEAST), np.int32)
             grown[: self.numbers.size] = self.numbers
             self.numbers = grown
+
+    def held(self, cells: Cells) -> NDArray[np.int32]:
+        """The numbers of a footprint: a view, but for one that is given place by place."""
+        if isinstance(cells, Grid):
+            first, rows, pitch, width = cells
+            return self.numbers[first : first + rows * pitch].reshape(rows, pitch)[:, :width]
+        return self.numbers[cells]
+
+    def put(self, cells: Cells, numbers: int | NDArray[np.int32]) -> None:
+        """Give the granules of a footprint these numbers."""
+        if isinstance(cells, Grid):
+            self.held(cells)[...] = numbers
+        else:
+            self.numbers[cells] = numbers
+
+
+Footprint = list[tuple[Segment, Cells]]
+"""The granules of some bytes, by segment."""
 
 
 class _ReadsAside:
@@ -232,16 +245,23 @@ class ShadowMemory:
     written before.
     """
 
-    __slots__ = ("_aside", "_readers_kept", "_segments", "_written", "histories", "met_unwritten")
+    __slots__ = (
+        "_aside", "_footprints", "_granule_bytes", "_readers_kept", "_segments", "_written", "histories",
+        "met_unwritten",
+    )  # fmt: skip
 
-    def __init__(self, readers_kept: int | None = None) -> None:
+    def __init__(self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES) -> None:
         self.histories = Histories()
         self.met_unwritten = False
+        self._granule_bytes = granule_bytes
         self._segments: dict[int, Segment] = {}
         self._readers_kept = readers_kept
         # Stretches in which there may have been writes, disjoint and ascending; reads outside of them, in order.
         self._written: list[tuple[int, int]] = []
         self._aside = _ReadsAside()
+        # By identity: whoever touches the same bytes often names them by the same object, and a hash of many ranges
+        # costs as much as what it saves. The object is kept, so that its number stays its own.
+        self._footprints: dict[int, tuple[Ranges, Footprint]] = {}
 
     def conflicts(self, record: Record) -> list[Record]:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
@@ -260,8 +280,8 @@ class ShadowMemory:
         elif not any(begin <= low and high <= end for begin, end in self._written):
             self._enter_reads(low, high)  # those of the same bytes came before this one
         self.met_unwritten = False
-        for segment, ranges in self._split(record.ranges):
-            self._enter(segment, ranges, record, found)
+        for segment, cells in self._footprint(record.ranges):
+            self._enter(segment, cells, record, found)
         return list(found.values())
 
     def _note_write(self, low: int, high: int) -> None:
@@ -282,42 +302,49 @@ class ShadowMemory:
     def _enter_reads(self, low: int, high: int) -> None:
         """Enter the reads that were put aside and whose bytes lie around [low, high)."""
         for record in self._aside.take(low, high):
-            for segment, ranges in self._split(record.ranges):
-                self._enter(segment, ranges, record, {})
+            for segment, cells in self._footprint(record.ranges):
+                self._enter(segment, cells, record, {})
 
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
         found: list[tuple[int, int]] = []
         unwritten = np.frombuffer(bytes(self.histories.unwritten), np.bool_)
-        for segment, part in self._split(ranges):
-            segment.cells(part)  # granules are then fine enough, and there
-            step = segment.granule_bytes
+        for index, part in _split(ranges):
+            segment = self._segments.get(index)
             for begin, end in part:
-                fresh = unwritten[segment.numbers[(begin - segment.base) // step : (end - segment.base) // step]]
-                edges = np.flatnonzero(np.diff(fresh, prepend=False, append=False))
-                found.extend(
-                    (begin + int(low) * step, begin + int(high) * step)
-                    for low, high in zip(edges[::2], edges[1::2], strict=True)
-                )
-        return union((tuple(found),))
+                pieces = [(begin, end)] if segment is None else self._fresh(segment, begin, end, unwritten)
+                for low, high in pieces:
+                    if found and found[-1][1] == low:
+                        low = found.pop()[0]
+                    found.append((low, high))
+        return tuple(found)
+
+    def _fresh(self, segment: Segment, begin: int, end: int, unwritten: NDArray[np.bool_]) -> list[tuple[int, int]]:
+        """The pieces of [begin, end), which lies in `segment`, whose histories are `unwritten`, ascending."""
+        fresh = unwritten[segment.held(self._stretch(segment, begin, end))]
+        edges = (np.flatnonzero(fresh[1:] != fresh[:-1]) + 1).tolist()
+        step = segment.granule_bytes
+        bounds = pairwise([0, *edges, fresh.size])
+        return [(begin + low * step, begin + high * step) for low, high in bounds if fresh[low]]
 
     def touched(self, ranges: Ranges) -> list[Record]:
         """Records in the histories of `ranges`, which stay as they are."""
-        if ranges:
-            self._enter_reads(ranges[0][0], ranges[-1][1])
+        if not ranges:
+            return []
+        self._enter_reads(ranges[0][0], ranges[-1][1])
         found: dict[int, Record] = {}
-        for segment, part in self._split(ranges):
-            for number in np.unique(segment.numbers[segment.cells(part)]):
+        for segment, cells in self._footprint(ranges):
+            for number in np.unique(segment.held(cells)):
                 write, reads = self.histories.table[int(number)]
                 for record in reads if write is None else (write, *reads):
                     found[id(record)] = record
         return list(found.values())
 
-    def _enter(self, segment: Segment, ranges: Ranges, record: Record, found: dict[int, Record]) -> None:
-        cells = segment.cells(ranges)
-        numbers = segment.numbers[cells]
-        first = int(numbers[0])
-        uniform = bool((numbers == first).all())
+    def _enter(self, segment: Segment, cells: Cells, record: Record, found: dict[int, Record]) -> None:
+        numbers = segment.held(cells)
+        first = numbers.item(0)
+        raw = numbers.tobytes()
+        uniform = raw == raw[:_NUMBER_BYTES] * numbers.size  # faster than a comparison of few numbers by NumPy
         table = self.histories.table
         if record.write:
             for number in (first,) if uniform else _different(numbers):
@@ -328,16 +355,16 @@ class ShadowMemory:
                     found[id(write)] = write
                 for read in reads:
                     found[id(read)] = read
-            segment.numbers[cells] = self.histories.add((record, ()))
+            segment.put(cells, self.histories.add((record, ())))
             return
         if uniform:
-            segment.numbers[cells] = self._with_read(first, record, found)
+            segment.put(cells, self._with_read(first, record, found))
             return
         kinds = _different(numbers)
         renewed = np.zeros(kinds[-1] + 1, np.int32)
         for number in kinds:
             renewed[number] = self._with_read(number, record, found)
-        segment.numbers[cells] = renewed[numbers]
+        segment.put(cells, renewed[numbers])
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]
@@ -354,40 +381,115 @@ class ShadowMemory:
                 return number if FORGOTTEN in reads else self.histories.add((write, (*reads, FORGOTTEN)))
         return self.histories.add((write, (*kept, record)))
 
-    def _split(self, ranges: Ranges) -> Iterator[tuple[Segment, Ranges]]:
-        if not ranges:
-            return
-        low, high = ranges[0][0] // SEGMENT_BYTES, (ranges[-1][1] - 1) // SEGMENT_BYTES
-        if low == high:
-            yield self._segment(low), ranges
-            return
-        part: list[tuple[int, int]] = []
-        index, end = low, (low + 1) * SEGMENT_BYTES
-        for start, stop in ranges:
-            if start >= end:
-                if part:
-                    yield self._segment(index), tuple(part)
-                    part = []
-                index = start // SEGMENT_BYTES
-                end = (index + 1) * SEGMENT_BYTES
-            while stop > end:
-                yield self._segment(index), (*part, (start, end))
-                part, start, index, end = [], end, index + 1, end + SEGMENT_BYTES
-            part.append((start, stop))
-        if part:
-            yield self._segment(index), tuple(part)
+    def _footprint(self, ranges: Ranges) -> Footprint:
+        """Where the granules of `ranges`, which are not empty, stand: each segment once, ascending."""
+        (begin, end), high = ranges[0], ranges[-1][1]
+        index = begin // SEGMENT_BYTES
+        if end == high and end <= (index + 1) * SEGMENT_BYTES:
+            segment = self._segment(index)
+            return [(segment, self._stretch(segment, begin, end))]
+        known = self._footprints.get(id(ranges))
+        if known is not None:
+            return known[1]
+        found = self._grids(ranges)
+        if found is None:
+            found = [(segment := self._segment(at), self._places(segment, part)) for at, part in _split(ranges)]
+        if len(self._footprints) >= _FOOTPRINTS_KEPT:
+            self._footprints.clear()
+        self._footprints[id(ranges)] = ranges, found
+        return found
+
+    def _stretch(self, segment: Segment, begin: int, end: int) -> slice:
+        """The granules of [begin, end), which lies in `segment`."""
+        begin, end = begin - segment.base, end - segment.base
+        self._refine(segment, begin | end)
+        step = segment.granule_bytes
+        segment.reserve(end // step)
+        return slice(begin // step, end // step)
+
+    def _grids(self, ranges: Ranges) -> Footprint | None:
+        """The footprint of rows of one length at one distance, if `ranges` are such and none lies in two segments."""
+        if len(ranges) == 1:
+            return None
+        begin, end = ranges[0]
+        width, pitch = end - begin, ranges[1][0] - begin
+        at = begin
+        for low, high in ranges:
+            if low != at or high - low != width:
+                return None
+            at += pitch
+        found: Footprint = []
+        left = len(ranges)
+        while left:
+            segment = self._segment(begin // SEGMENT_BYTES)
+            first = begin - segment.base
+            rows = min(left, (SEGMENT_BYTES - first - width) // pitch + 1)
+            if rows <= 0 or (rows < left and first + rows * pitch < SEGMENT_BYTES):
+                return None
+            self._refine(segment, first | width | (pitch if rows > 1 else 0))
+            step = segment.granule_bytes
+            if rows > 1:
+                segment.reserve((first + rows * pitch) // step)
+                found.append((segment, Grid(first // step, rows, pitch // step, width // step)))
+            else:
+                segment.reserve((first + width) // step)
+                found.append((segment, slice(first // step, (first + width) // step)))
+            begin += rows * pitch
+            left -= rows
+        return found
+
+    def _places(self, segment: Segment, ranges: Ranges) -> Cells:
+        """The granules of `ranges`, which lie in `segment`, place by place."""
+        bounds = np.array(ranges, np.int64) - segment.base
+        self._refine(segment, int(np.bitwise_or.reduce(bounds, axis=None)))
+        bounds //= segment.granule_bytes
+        segment.reserve(int(bounds[-1, 1]))
+        lengths = bounds[:, 1] - bounds[:, 0]
+        before = np.cumsum(lengths) - lengths
+        return np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(bounds[:, 0] - before, lengths)
+
+    def _refine(self, segment: Segment, bits: int) -> None:
+        if segment.refine(bits):
+            self._footprints.clear()  # they count in its granules
 
     def _segment(self, index: int) -> Segment:
         segment = self._segments.get(index)
         if segment is None:
-            segment = self._segments[index] = Segment(index * SEGMENT_BYTES)
+            segment = self._segments[index] = Segment(index * SEGMENT_BYTES, self._granule_bytes)
         return segment
+
+
+def _split(ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
+    """The parts of `ranges` that lie in each segment, with its index."""
+    if not ranges:
+        return
+    low, high = ranges[0][0] // SEGMENT_BYTES, (ranges[-1][1] - 1) // SEGMENT_BYTES
+    if low == high:
+        yield low, ranges
+        return
+    part: list[tuple[int, int]] = []
+    index, end = low, (low + 1) * SEGMENT_BYTES
+    for start, stop in ranges:
+        if start >= end:
+            if part:
+                yield index, tuple(part)
+                part = []
+            index = start // SEGMENT_BYTES
+            end = (index + 1) * SEGMENT_BYTES
+        while stop > end:
+            yield index, (*part, (start, end))
+            part, start, index, end = [], end, index + 1, end + SEGMENT_BYTES
+        part.append((start, stop))
+    if part:
+        yield index, tuple(part)
 
 
 def _different(numbers: NDArray[np.int32]) -> list[int]:
     """The numbers that occur, ascending. Those of bytes that are touched together lie close together: counting is
-    faster than sorting then."""
+    faster than sorting then, if they are many."""
+    if numbers.size <= _SORTED_MOST:
+        return sorted(set(numbers.ravel().tolist()))
     least = numbers.min()
     if int(numbers.max()) - int(least) > _COUNTED_MOST:
-        return sorted(set(numbers.tolist()))
-    return (np.flatnonzero(np.bincount(numbers - least)) + least).tolist()
+        return sorted(set(numbers.ravel().tolist()))
+    return (np.flatnonzero(np.bincount(numbers.ravel() - least)) + least).tolist()
