@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
@@ -90,7 +90,6 @@ class AwaitedWords:
         poll = None if record.write else self.polls.get(record.span)
         if not told and poll is None and not (record.write and words_in(self._addresses, record.ranges)):
             return
-        record = replace(record, cluster=cluster.index)
         for address, before, _ in told:
             if address not in self.words:
                 self.words[address] = Word(before)

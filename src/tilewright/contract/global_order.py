@@ -71,12 +71,13 @@ class GlobalOrder:
             learnt.append(publication)
         cluster.advance(clock, publication.key, 1)
 
-    def enter(self, cluster: ClusterState, record: Record, clock: VectorClock, findings: RunFindings) -> list[Record]:
-        """Enter an access and judge it against those of other clusters; returns unordered strong accesses of the same
-        bytes, which are no races."""
+    def judge(
+        self, cluster: ClusterState, outer: Record, conflicts: list[Record], clock: VectorClock, findings: RunFindings
+    ) -> list[Record]:
+        """Judge an access against those of other clusters with which it conflicts; returns unordered strong accesses
+        of the same bytes, which are no races."""
         strong: list[Record] = []
-        outer = record.of_cluster(cluster.index)
-        for earlier in self._conflicts(outer):
+        for earlier in conflicts:
             if earlier is FORGOTTEN:
                 findings.doubt(f"{outer.span}: more agents read the bytes that this writes than are remembered")
                 continue
@@ -109,6 +110,16 @@ class GlobalOrder:
         """Did the access that was entered last touch a byte that this launch had not written?"""
         return self._accesses.met_unwritten
 
+    @property
+    def met_nothing(self) -> bool:
+        """Was it a write of bytes that no access of this launch had touched?"""
+        return self._accesses.met_nothing
+
+    @property
+    def put_aside(self) -> bool:
+        """Was it a read near which this launch had written nothing?"""
+        return self._accesses.put_aside
+
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that this launch has not written so far."""
         return self._accesses.never_written(ranges)
@@ -132,10 +143,13 @@ class GlobalOrder:
                 return True
         return False
 
-    def _conflicts(self, outer: Record) -> list[Record]:
-        """Enter an access; earlier ones with which it conflicts, each once."""
+    def conflicts(self, outer: Record) -> list[Record]:
+        """Enter an access; earlier ones with which it conflicts, of all clusters, each once."""
         addresses = self._tracked(outer)
-        found = {id(each): each for each in self._accesses.conflicts(outer)}
+        met = self._accesses.conflicts(outer)
+        if not addresses:
+            return met
+        found = {id(each): each for each in met}
         for address in addresses:
             kept = self._words[address]
             word = ((address, address + WORD_BYTES),)

@@ -48,9 +48,11 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
     operation = "writes" if event.write else "reads"
     if event.write and event.span in cluster.tensor.address_spans:
         operation = ALLOCATES
+    is_global = event.space == "global"
+    agent = lane_order.agent_of(warp, event)
     record = Record(
         actor,
-        lane_order.agent_of(warp, event),
+        (cluster.index, agent) if is_global else agent,
         event.write,
         event.atomic,
         event.span,
@@ -66,8 +68,9 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         constant=event.constant,
         places=event.places,
         read_only=event.read_only,
+        cluster=cluster.index if is_global else -1,
     )
-    if event.space == "global":
+    if is_global:
         state.check_grid(cluster, warp.clock, event.write, event.span)
         state.enter_global(cluster, record, warp.clock, event.words)
     else:
@@ -86,11 +89,15 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         if group is None:
             state.findings.doubt(f"{event.span}: copy {number} accesses memory and was never issued")
         elif event.space == "global" or not event.write:
+            is_global = event.space == "global"
+            index = group.cluster.index if is_global else -1
+            reader = ("cp.async", group.issuer.track)
             record = Record(
-                event.actor, ("cp.async", group.issuer.track), False, False, event.span, event.ranges,
+                event.actor, (index, reader) if is_global else reader, False, False, event.span, event.ranges,
                 completion=group.done, issuer=group.issuer.actor, operation="reads (cp.async)", lanes=event.lanes,
+                cluster=index,
             )  # fmt: skip
-            if event.space == "global":
+            if is_global:
                 state.check_grid(group.cluster, group.clock, False, event.span)
                 state.enter_global(group.cluster, record, group.clock)
             else:
@@ -109,8 +116,13 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
         agent = ("load", cta, copy.barrier_address)
     else:
         agent, done = ("copy", copy.actor), copy.written
-    record = copy.record(agent, event.write, event.ranges, done, uncertain=event.uncertain, atomic=event.atomic)
-    if event.space == "global":
+    is_global = event.space == "global"
+    index = copy.cluster.index if is_global else -1
+    record = copy.record(
+        (index, agent) if is_global else agent, event.write, event.ranges, done, uncertain=event.uncertain,
+        atomic=event.atomic, cluster=index,
+    )  # fmt: skip
+    if is_global:
         state.check_grid(copy.cluster, copy.clock, event.write, event.span)
         state.enter_global(copy.cluster, record, copy.clock)
     else:

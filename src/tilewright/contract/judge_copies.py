@@ -93,6 +93,7 @@ def _use_tensor_map(
     if acquired is None:
         acquired = _acquired_for(cluster, warp, event.tensor_map)
         level = state.readings.tensor_map_acquire
+    state.map_readers.add(cluster.index)
     for earlier in cluster.global_memory.conflicts(record):
         if not is_ordered(earlier, copy.clock):
             code, message, steps = describe_race(earlier, record, "global")

@@ -50,7 +50,8 @@ _GRAVITY: tuple[Reading, ...] = (None, Level.REVIEW, Level.ERROR)
 
 class LaunchState:
     """The state of a judgement. copies, operations, tensor_operations, commits, async_copies: by their number in the
-    launch, while their cluster runs."""
+    launch, while their cluster runs. map_readers: clusters whose copies have read tensor maps in global memory, of
+    which `global_order` is not told."""
 
     def __init__(
         self, launch: Launch, readings: Readings, *, any_global_address: bool = False,
@@ -75,6 +76,7 @@ class LaunchState:
         self.awaited = AwaitedWords(polls or {})
         self.grid = GridUse()
         self.roles = Roles()
+        self.map_readers: set[int] = set()
         self.unordered_reads: dict[Span, Span] = {}
         self.joined_ranges: dict[tuple[int, ...], tuple[tuple[Ranges, ...], Ranges]] = {}
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
@@ -315,13 +317,21 @@ class LaunchState:
         return level
 
     def enter_global(self, cluster: ClusterState, record: Record, clock: VectorClock, told: Told = ()) -> None:
-        """Enter an access of global memory, within its cluster and between clusters. told: what single words held."""
+        """Enter an access of global memory, which names its cluster, within that and between clusters. told: what
+        single words held."""
         if self.any_global_address:
             return
-        self.awaited.note(self.global_order, cluster, record, clock, told, self.findings)
-        self.enter(cluster.global_memory, cluster, record, clock, "global")
-        order, contents = self.global_order, self.unwritten.contents
-        for earlier in order.enter(cluster, record, clock, self.findings):
+        order, contents, memory = self.global_order, self.unwritten.contents, cluster.global_memory
+        self.awaited.note(order, cluster, record, clock, told, self.findings)
+        conflicts = order.conflicts(record)
+        # What meets nothing of any cluster meets nothing of its own, but for what only its own memory is told.
+        if order.put_aside:
+            memory.put_read(record)
+        elif order.met_nothing and cluster.index not in self.map_readers:
+            memory.put_first(record)
+        else:
+            self.enter(memory, cluster, record, clock, "global")
+        for earlier in order.judge(cluster, record, conflicts, clock, self.findings) if conflicts else ():
             self.note_unordered(earlier, record, "global")
         if order.met_unwritten and contents and takes_value(record) and contents.may_lack(record.ranges):
             self.unwritten.note_global(record, record.ranges if record.write else order.never_written(record.ranges))

@@ -176,9 +176,9 @@ class CopyState:
 
     def record(
         self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion, *, uncertain: bool = False,
-        atomic: bool = False,
+        atomic: bool = False, cluster: int = -1,
     ) -> Record:  # fmt: skip
-        """An access of the copy, done when `done` says."""
+        """An access of the copy, done when `done` says. cluster: of one of global memory."""
         return Record(
             self.actor,
             agent,
@@ -193,6 +193,7 @@ class CopyState:
             lanes=self.lanes,
             uncertain=uncertain,
             constant=self.constant,
+            cluster=cluster,
         )
 
 

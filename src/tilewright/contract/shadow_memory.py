@@ -8,7 +8,9 @@ box, which are of one length and lie at one distance, are a view of such an arra
 
 Reads conflict with writes alone. So one of memory near which nothing has been written is only put aside, and entered
 once somebody writes there; that of an operand never is. Reads so entered later stand in the same order, and no write
-lies between them, so that every history is what it would have been.
+lies between them, so that every history is what it would have been. Likewise a write of which the caller knows that
+nobody has touched its bytes: it is entered once somebody comes near, before whatever shares a byte with it, and its
+history has had its number since it was made, so that what is found is found in the same order.
 
 Not handled: whether a conflict is a race, which is the caller's question.
 Checked by: tests/contract/test_shadow_memory.py.
@@ -60,8 +62,9 @@ class Record:
     by_engine: through the async proxy; uncertain: whether it happens depends on data; reads_value: an ordinary read, or
     atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
     elements that each lane writes, if the text gives them; places: which bytes are which lane's (`Access`); cluster:
-    where the access was made, if clusters are told apart; read_only: a load that takes the bytes for constant; parts:
-    the accesses of which it consists, if of several: actor, issuer, place and bytes of each, in order.
+    where the access was made, of global memory (its agent names the cluster, too); read_only: a load that takes the
+    bytes for constant; parts: the accesses of which it consists, if of several: actor, issuer, place and bytes of each,
+    in order.
     """
 
     actor: Actor
@@ -107,14 +110,6 @@ class Record:
                 found.append(piece)
             left = rest
         return tuple(reversed(found))
-
-    def of_cluster(self, index: int) -> Record:
-        """The same access among those of all clusters, made in cluster `index`."""
-        return Record(
-            self.actor, (index, self.agent), self.write, self.atomic, self.span, self.ranges, self.warp_track,
-            self.epoch, self.lanes, self.completion, self.issuer, self.operation, self.by_engine, self.uncertain,
-            self.reads_value, self.scope, self.lane_tracks, self.constant, self.places, self.read_only, index,
-        )  # fmt: skip
 
 
 FORGOTTEN = Record(
@@ -199,41 +194,45 @@ Footprint = list[tuple[Segment, Cells]]
 """The granules of some bytes, by segment."""
 
 
-class _ReadsAside:
-    """Reads that are yet to be entered, in order, by the segment in which they begin."""
+class _Aside:
+    """Accesses that are yet to be entered, in order, each with a number, by the block in which it begins."""
 
-    __slots__ = ("_added", "_by_segment", "_segments_most")
+    __slots__ = ("_added", "_blocks_most", "_by_block")
 
     def __init__(self) -> None:
-        self._by_segment: dict[int, list[tuple[int, Record]]] = {}
-        self._segments_most = 0
+        self._by_block: dict[int, list[tuple[int, Record, int]]] = {}
+        self._blocks_most = 0
         self._added = 0
 
-    def add(self, record: Record) -> None:
-        first, last = record.ranges[0][0] // SEGMENT_BYTES, (record.ranges[-1][1] - 1) // SEGMENT_BYTES
-        self._segments_most = max(self._segments_most, last - first)
+    def add(self, record: Record, number: int = 0) -> None:
+        first, last = record.ranges[0][0] // _NEAR_BYTES, (record.ranges[-1][1] - 1) // _NEAR_BYTES
+        if last - first > self._blocks_most:
+            self._blocks_most = last - first
         self._added += 1
-        self._by_segment.setdefault(first, []).append((self._added, record))
+        kept = self._by_block.get(first)
+        if kept is None:
+            kept = self._by_block[first] = []
+        kept.append((self._added, record, number))
 
-    def take(self, low: int, high: int) -> list[Record]:
+    def take(self, low: int, high: int) -> list[tuple[int, Record, int]]:
         """Those whose bytes lie around [low, high), in the order in which they were added; they are no longer kept."""
-        if not self._by_segment:
+        if not self._by_block:
             return []
-        first, last = low // SEGMENT_BYTES - self._segments_most, (high - 1) // SEGMENT_BYTES
-        if last - first < len(self._by_segment):
-            segments = [each for each in range(first, last + 1) if each in self._by_segment]
+        first, last = low // _NEAR_BYTES - self._blocks_most, (high - 1) // _NEAR_BYTES
+        if last - first < len(self._by_block):
+            blocks = [each for each in range(first, last + 1) if each in self._by_block]
         else:
-            segments = [each for each in self._by_segment if first <= each <= last]
-        taken: list[tuple[int, Record]] = []
-        for segment in segments:
-            left: list[tuple[int, Record]] = []
-            for item in self._by_segment.pop(segment):
+            blocks = [each for each in self._by_block if first <= each <= last]
+        taken: list[tuple[int, Record, int]] = []
+        for block in blocks:
+            left: list[tuple[int, Record, int]] = []
+            for item in self._by_block.pop(block):
                 ranges = item[1].ranges
                 (taken if ranges[0][0] < high and low < ranges[-1][1] else left).append(item)
             if left:
-                self._by_segment[segment] = left
+                self._by_block[block] = left
         taken.sort(key=lambda item: item[0])
-        return [record for _, record in taken]
+        return taken
 
 
 class ShadowMemory:
@@ -242,23 +241,37 @@ class ShadowMemory:
     readers_kept: remember no more agents' reads than this, beyond one of each of two clusters (two that are not ordered
     suffice where nobody is: whoever writes conflicts with one of them). Where a read is not remembered, the history
     holds `FORGOTTEN` in its place. met_unwritten: the access that was entered last touched a byte that nobody had
-    written before.
+    written before; met_nothing: it was a write, and nobody had touched any of its bytes; put_aside: it was a read near
+    which nobody had written.
     """
 
     __slots__ = (
-        "_aside", "_footprints", "_granule_bytes", "_readers_kept", "_segments", "_written", "histories",
+        "_firsts",
+        "_footprints",
+        "_granule_bytes",
+        "_readers_kept",
+        "_reads",
+        "_segments",
+        "_written",
+        "histories",
+        "met_nothing",
         "met_unwritten",
+        "put_aside",
     )  # fmt: skip
 
     def __init__(self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES) -> None:
         self.histories = Histories()
         self.met_unwritten = False
+        self.met_nothing = False
+        self.put_aside = False
         self._granule_bytes = granule_bytes
         self._segments: dict[int, Segment] = {}
         self._readers_kept = readers_kept
-        # Stretches in which there may have been writes, disjoint and ascending; reads outside of them, in order.
+        # Stretches in which there may have been writes, disjoint and ascending; reads outside of them.
         self._written: list[tuple[int, int]] = []
-        self._aside = _ReadsAside()
+        self._reads = _Aside()
+        # Writes of bytes that nobody has touched before, with the numbers of their histories.
+        self._firsts = _Aside()
         # By identity: whoever touches the same bytes often names them by the same object, and a hash of many ranges
         # costs as much as what it saves. The object is kept, so that its number stays its own.
         self._footprints: dict[int, tuple[Ranges, Footprint]] = {}
@@ -267,22 +280,37 @@ class ShadowMemory:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
         where one of the two writes, whether or not they are ordered before it."""
         found: dict[int, Record] = {}
+        self.met_unwritten = self.met_nothing = self.put_aside = False
         if not record.ranges:
-            self.met_unwritten = False
             return []
         low, high = record.ranges[0][0], record.ranges[-1][1]
+        self._enter_firsts(low, high)
         if record.write:
             self._note_write(low, high)
+            self.met_nothing = True
         elif not any(low < end and begin < high for begin, end in self._written):
-            self._aside.add(record)
-            self.met_unwritten = True
+            self._reads.add(record)
+            self.met_unwritten = self.put_aside = True
             return []
         elif not any(begin <= low and high <= end for begin, end in self._written):
             self._enter_reads(low, high)  # those of the same bytes came before this one
-        self.met_unwritten = False
         for segment, cells in self._footprint(record.ranges):
             self._enter(segment, cells, record, found)
         return list(found.values())
+
+    def put_first(self, record: Record) -> None:
+        """Enter a write of bytes that nobody has touched, as the caller knows: later, once somebody does."""
+        self._note_write(record.ranges[0][0], record.ranges[-1][1])
+        self._firsts.add(record, self.histories.add((record, ())))
+
+    def put_read(self, record: Record) -> None:
+        """Enter a read near which nobody has written, as the caller knows: later, once somebody does."""
+        self._reads.add(record)
+
+    def _enter_firsts(self, low: int, high: int) -> None:
+        for _, record, number in self._firsts.take(low, high):
+            for segment, cells in self._footprint(record.ranges):
+                segment.put(cells, number)
 
     def _note_write(self, low: int, high: int) -> None:
         """Bytes of [low, high) are about to be written: enter the reads that were put aside there."""
@@ -301,13 +329,15 @@ class ShadowMemory:
 
     def _enter_reads(self, low: int, high: int) -> None:
         """Enter the reads that were put aside and whose bytes lie around [low, high)."""
-        for record in self._aside.take(low, high):
+        for _, record, _ in self._reads.take(low, high):
             for segment, cells in self._footprint(record.ranges):
                 self._enter(segment, cells, record, {})
 
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
         found: list[tuple[int, int]] = []
+        if ranges:
+            self._enter_firsts(ranges[0][0], ranges[-1][1])
         unwritten = np.frombuffer(bytes(self.histories.unwritten), np.bool_)
         for index, part in _split(ranges):
             segment = self._segments.get(index)
@@ -331,6 +361,7 @@ class ShadowMemory:
         """Records in the histories of `ranges`, which stay as they are."""
         if not ranges:
             return []
+        self._enter_firsts(ranges[0][0], ranges[-1][1])
         self._enter_reads(ranges[0][0], ranges[-1][1])
         found: dict[int, Record] = {}
         for segment, cells in self._footprint(ranges):
@@ -347,6 +378,8 @@ class ShadowMemory:
         uniform = raw == raw[:_NUMBER_BYTES] * numbers.size  # faster than a comparison of few numbers by NumPy
         table = self.histories.table
         if record.write:
+            if first or not uniform:
+                self.met_nothing = False
             for number in (first,) if uniform else _different(numbers):
                 write, reads = table[number]
                 if write is None:
