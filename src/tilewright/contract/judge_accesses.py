@@ -46,7 +46,8 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
     warp.access_epoch = warp.epoch
     warp.clock.advance(warp.access_track, warp.epoch)
     operation = "writes" if event.write else "reads"
-    if event.write and event.span in cluster.tensor.address_spans:
+    allocating = cluster.tensor.address_spans
+    if allocating and event.write and event.span in allocating:
         operation = ALLOCATES
     is_global = event.space == "global"
     agent = lane_order.agent_of(warp, event)

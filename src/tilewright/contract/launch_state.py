@@ -80,26 +80,26 @@ class LaunchState:
         self.unordered_reads: dict[Span, Span] = {}
         self.joined_ranges: dict[tuple[int, ...], tuple[tuple[Ranges, ...], Ranges]] = {}
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
-        self._current: ClusterState | None = None
+        self._of_cta: dict[int, ClusterState] = {}
         self._acting: dict[WarpActor, tuple[ClusterState, WarpState]] = {}
         self._retired: set[int] = set()
         self._warps_in_cluster = prod(launch.cluster) * -(-prod(launch.block) // _WARP_THREADS)
 
     def cluster_of(self, cta: int) -> ClusterState:
         """The cluster of a CTA, which begins with its first event."""
+        found = self._of_cta.get(cta)
+        if found is not None:
+            return found
         x, y, _ = self.launch.grid
         sx, sy, sz = self.launch.cluster
         index = (cta % x // sx) + (x // sx) * ((cta // x % y // sy) + (y // sy) * (cta // (x * y) // sz))
-        current = self._current
-        if current is not None and current.index == index:
-            return current
         found = self.clusters.get(index)
         if found is None:
             self._retire()
             if index in self._retired:
                 self.findings.doubt(f"cluster {index} goes on after all of its warps have exited")
             found = self.clusters[index] = ClusterState(index)
-        self._current = found
+        self._of_cta[cta] = found
         return found
 
     def pair_of(self, cta: int) -> int:
@@ -114,6 +114,7 @@ class LaunchState:
 
     def _retire(self) -> None:
         """Judge the end of clusters all of whose warps have exited, and forget them."""
+        self._of_cta.clear()
         for index, cluster in list(self.clusters.items()):
             if cluster.exited >= self._warps_in_cluster:
                 cluster.enter_all()
@@ -148,7 +149,7 @@ class LaunchState:
         self.tensor_operations.clear()
         self.commits.clear()
         self._acting.clear()
-        self._current = None
+        self._of_cta.clear()
 
     def step(self, actor: WarpActor) -> tuple[ClusterState, WarpState]:
         """A warp's next event begins."""

@@ -153,6 +153,14 @@ class WarpState:
         return Mark(self.actor, self.track, self.epoch, span)
 
 
+_OPERATIONS = {
+    ("load", False): "reads (load)",
+    ("load", True): "writes (load)",
+    ("store", False): "reads (store)",
+    ("store", True): "writes (store)",
+}
+
+
 @dataclass(slots=True)
 class CopyState:
     """One bulk copy. clock, order: what its issuer knew; lanes: the one that issued it. writes: completion in each
@@ -188,7 +196,7 @@ class CopyState:
             ranges,
             completion=done,
             issuer=self.issuer.actor,
-            operation=f"{'writes' if write else 'reads'} ({self.direction})",
+            operation=_OPERATIONS[self.direction, write],
             by_engine=True,
             lanes=self.lanes,
             uncertain=uncertain,

@@ -37,8 +37,6 @@ SEGMENT_BYTES = 1 << 20
 _FOOTPRINTS_KEPT = 4096
 _NEAR_BYTES = 1 << 16
 """What is written is remembered in blocks of this size, for reads that lie in none of them."""
-_COUNTED_MOST = 1 << 14
-_SORTED_MOST = 1 << 8
 _GRANULES_LEAST = 1 << 12
 _GROWTH = 2
 _NUMBER_BYTES = np.dtype(np.int32).itemsize
@@ -177,14 +175,14 @@ class Segment:
 
     def held(self, cells: Cells) -> NDArray[np.int32]:
         """The numbers of a footprint: a view, but for one that is given place by place."""
-        if isinstance(cells, Grid):
+        if type(cells) is Grid:
             first, rows, pitch, width = cells
             return self.numbers[first : first + rows * pitch].reshape(rows, pitch)[:, :width]
         return self.numbers[cells]
 
     def put(self, cells: Cells, numbers: int | NDArray[np.int32]) -> None:
         """Give the granules of a footprint these numbers."""
-        if isinstance(cells, Grid):
+        if type(cells) is Grid:
             self.held(cells)[...] = numbers
         else:
             self.numbers[cells] = numbers
@@ -204,6 +202,11 @@ class _Aside:
         self._blocks_most = 0
         self._added = 0
 
+    @property
+    def any(self) -> bool:
+        """Is there one?"""
+        return bool(self._by_block)
+
     def add(self, record: Record, number: int = 0) -> None:
         first, last = record.ranges[0][0] // _NEAR_BYTES, (record.ranges[-1][1] - 1) // _NEAR_BYTES
         if last - first > self._blocks_most:
@@ -216,8 +219,6 @@ class _Aside:
 
     def take(self, low: int, high: int) -> list[tuple[int, Record, int]]:
         """Those whose bytes lie around [low, high), in the order in which they were added; they are no longer kept."""
-        if not self._by_block:
-            return []
         first, last = low // _NEAR_BYTES - self._blocks_most, (high - 1) // _NEAR_BYTES
         if last - first < len(self._by_block):
             blocks = [each for each in range(first, last + 1) if each in self._by_block]
@@ -279,28 +280,36 @@ class ShadowMemory:
     def conflicts(self, record: Record) -> list[Record]:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
         where one of the two writes, whether or not they are ordered before it."""
-        found: dict[int, Record] = {}
         self.met_unwritten = self.met_nothing = self.put_aside = False
-        if not record.ranges:
+        ranges = record.ranges
+        if not ranges:
             return []
-        low, high = record.ranges[0][0], record.ranges[-1][1]
-        self._enter_firsts(low, high)
-        if record.write:
-            self._note_write(low, high)
-            self.met_nothing = True
-        elif not any(low < end and begin < high for begin, end in self._written):
-            self._reads.add(record)
-            self.met_unwritten = self.put_aside = True
-            return []
-        elif not any(begin <= low and high <= end for begin, end in self._written):
-            self._enter_reads(low, high)  # those of the same bytes came before this one
-        for segment, cells in self._footprint(record.ranges):
+        low, high = ranges[0][0], ranges[-1][1]
+        if self._firsts.any:
+            self._enter_firsts(low, high)
+        for begin, end in self._written:
+            if begin <= low and high <= end:
+                break
+        else:
+            if record.write:
+                self._note_write(low, high)
+            elif any(low < end and begin < high for begin, end in self._written):
+                self._enter_reads(low, high)  # those of the same bytes came before this one
+            else:
+                self._reads.add(record)
+                self.met_unwritten = self.put_aside = True
+                return []
+        self.met_nothing = record.write
+        found: dict[int, Record] = {}
+        for segment, cells in self._footprint(ranges):
             self._enter(segment, cells, record, found)
         return list(found.values())
 
     def put_first(self, record: Record) -> None:
         """Enter a write of bytes that nobody has touched, as the caller knows: later, once somebody does."""
-        self._note_write(record.ranges[0][0], record.ranges[-1][1])
+        low, high = record.ranges[0][0], record.ranges[-1][1]
+        if not any(begin <= low and high <= end for begin, end in self._written):
+            self._note_write(low, high)
         self._firsts.add(record, self.histories.add((record, ())))
 
     def put_read(self, record: Record) -> None:
@@ -313,10 +322,7 @@ class ShadowMemory:
                 segment.put(cells, number)
 
     def _note_write(self, low: int, high: int) -> None:
-        """Bytes of [low, high) are about to be written: enter the reads that were put aside there."""
-        for begin, end in self._written:
-            if begin <= low and high <= end:
-                return
+        """Bytes of [low, high), not all of them among `_written`, are about to be: enter the reads put aside there."""
         low, high = low - low % _NEAR_BYTES, high + -high % _NEAR_BYTES
         self._enter_reads(low, high)
         apart: list[tuple[int, int]] = []
@@ -329,6 +335,8 @@ class ShadowMemory:
 
     def _enter_reads(self, low: int, high: int) -> None:
         """Enter the reads that were put aside and whose bytes lie around [low, high)."""
+        if not self._reads.any:
+            return
         for _, record, _ in self._reads.take(low, high):
             for segment, cells in self._footprint(record.ranges):
                 self._enter(segment, cells, record, {})
@@ -373,31 +381,36 @@ class ShadowMemory:
 
     def _enter(self, segment: Segment, cells: Cells, record: Record, found: dict[int, Record]) -> None:
         numbers = segment.held(cells)
-        first = numbers.item(0)
         raw = numbers.tobytes()
-        uniform = raw == raw[:_NUMBER_BYTES] * numbers.size  # faster than a comparison of few numbers by NumPy
-        table = self.histories.table
-        if record.write:
-            if first or not uniform:
+        # Faster than a comparison of few numbers by NumPy, and no slower of many.
+        if raw == raw[:_NUMBER_BYTES] * numbers.size:
+            first = numbers.item(0)
+            if not record.write:
+                segment.put(cells, self._with_read(first, record, found))
+                return
+            kinds = (first,)
+            if first:
                 self.met_nothing = False
-            for number in (first,) if uniform else _different(numbers):
-                write, reads = table[number]
-                if write is None:
-                    self.met_unwritten = True
-                else:
-                    found[id(write)] = write
-                for read in reads:
-                    found[id(read)] = read
-            segment.put(cells, self.histories.add((record, ())))
-            return
-        if uniform:
-            segment.put(cells, self._with_read(first, record, found))
-            return
-        kinds = _different(numbers)
-        renewed = np.zeros(kinds[-1] + 1, np.int32)
+        else:
+            self.met_nothing = False
+            kinds = _different(numbers)
+            if not record.write:
+                least = kinds[0]
+                renewed = np.zeros(kinds[-1] - least + 1, np.int32)
+                for number in kinds:
+                    renewed[number - least] = self._with_read(number, record, found)
+                segment.put(cells, renewed[numbers - least])
+                return
+        table = self.histories.table
         for number in kinds:
-            renewed[number] = self._with_read(number, record, found)
-        segment.put(cells, renewed[numbers])
+            write, reads = table[number]
+            if write is None:
+                self.met_unwritten = True
+            else:
+                found[id(write)] = write
+            for read in reads:
+                found[id(read)] = read
+        segment.put(cells, self.histories.add((record, ())))
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]
@@ -405,8 +418,10 @@ class ShadowMemory:
             self.met_unwritten = True
         else:
             found[id(write)] = write
+        if not reads:
+            return self.histories.add((write, (record,)))
         agent = record.agent
-        kept = tuple(read for read in reads if read.agent != agent)
+        kept = [read for read in reads if read.agent != agent]
         limit = self._readers_kept
         if limit is not None and limit <= len(kept) == len(reads):
             clusters = {read.cluster for read in kept if read is not FORGOTTEN}
@@ -518,11 +533,7 @@ def _split(ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
 
 
 def _different(numbers: NDArray[np.int32]) -> list[int]:
-    """The numbers that occur, ascending. Those of bytes that are touched together lie close together: counting is
-    faster than sorting then, if they are many."""
-    if numbers.size <= _SORTED_MOST:
-        return sorted(set(numbers.ravel().tolist()))
-    least = numbers.min()
-    if int(numbers.max()) - int(least) > _COUNTED_MOST:
-        return sorted(set(numbers.ravel().tolist()))
-    return (np.flatnonzero(np.bincount(numbers.ravel() - least)) + least).tolist()
+    """The numbers that occur, ascending. Neighbours mostly have the same one."""
+    flat = numbers.ravel()
+    changed = (flat[1:] != flat[:-1]).nonzero()[0]
+    return sorted({flat.item(0), *flat[changed + 1].tolist()})
