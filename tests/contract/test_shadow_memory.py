@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.base.span import Span
+from tilewright.contract.granules import SEGMENT_BYTES
 from tilewright.contract.race import overlap
-from tilewright.contract.shadow_memory import COARSE_BYTES, COARSE_GLOBAL_BYTES, SEGMENT_BYTES, Record, ShadowMemory
+from tilewright.contract.shadow_memory import COARSE_BYTES, COARSE_GLOBAL_BYTES, Record, ShadowMemory
 from tilewright.machine.event import Ranges, WarpActor
 
 BASE = SEGMENT_BYTES - 96
@@ -97,3 +98,24 @@ def test_what_was_never_written_is_told_byte_by_byte(
             assert [byte for byte in near if byte not in written] == [
                 byte for low, high in never for byte in range(max(low, near.start), min(high, near.stop))
             ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
+def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool, Ranges]], granule: int) -> None:
+    at_once, later = ShadowMemory(granule_bytes=granule), ShadowMemory(granule_bytes=granule)
+    for line, (agent, write, ranges) in enumerate(sequence, start=1):
+        record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges)
+        conflicts = at_once.conflicts(record)
+        if at_once.put_aside:
+            assert conflicts == []
+            later.put_read(record)
+        elif at_once.met_nothing:
+            assert conflicts == []
+            later.put_first(record)
+        else:
+            assert later.conflicts(record) == conflicts
+            assert later.met_unwritten == at_once.met_unwritten
+    everything = ((BASE, BASE + 400),)
+    assert later.never_written(everything) == at_once.never_written(everything)
+    assert later.touched(everything) == at_once.touched(everything)

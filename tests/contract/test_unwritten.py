@@ -17,10 +17,11 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Buffer, Launch, LaunchPlan, PointerParam
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.granules import SEGMENT_BYTES
 from tilewright.contract.happens_before import HappensBefore
 from tilewright.contract.readings import tolerant
 from tilewright.contract.replay import replay
-from tilewright.contract.shadow_memory import SEGMENT_BYTES, Record, ShadowMemory
+from tilewright.contract.shadow_memory import Record, ShadowMemory
 from tilewright.contract.unwritten import Contents, FreshBytes, UnwrittenBuffers, unwritten_buffers
 from tilewright.driver.reproof import replay_plan
 from tilewright.driver.whole_results import unwritten_results

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.base.span import Span
+from tilewright.contract.granules import Footprints
 from tilewright.contract.hearsay import Hearsay
 from tilewright.contract.shadow_memory import COARSE_GLOBAL_BYTES, Completion, Record, ShadowMemory
 from tilewright.contract.tensor_state import TensorState
@@ -422,8 +423,9 @@ class CommitState:
 class ClusterState:
     """The CTAs that may synchronize with each other."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, footprints: Footprints | None = None) -> None:
         self.index = index
+        self._footprints = footprints or Footprints()
         self.tracks = Tracks()
         self.hearsay = Hearsay(self.tracks)
         self.warps: dict[WarpActor, WarpState] = {}
@@ -487,7 +489,7 @@ class ClusterState:
                 enter()
         memory = self.shared.get(cta)
         if memory is None:
-            memory = self.shared[cta] = ShadowMemory()
+            memory = self.shared[cta] = ShadowMemory(footprints=self._footprints)
         return memory
 
     def enter_all(self) -> None:

@@ -18,27 +18,23 @@ Checked by: tests/contract/test_shadow_memory.py.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.span import Span
 from tilewright.contract.byte_ranges import without
+from tilewright.contract.granules import SEGMENT_BYTES, Cells, Footprints, Segment, split
 from tilewright.machine.event import Actor, Places, Ranges, WarpActor
 
 COARSE_BYTES = 16
 COARSE_GLOBAL_BYTES = 128
 """Of global memory: results are written in rows of boxes, and there is much of it."""
-SEGMENT_BYTES = 1 << 20
-_FOOTPRINTS_KEPT = 4096
 _NEAR_BYTES = 1 << 16
 """What is written is remembered in blocks of this size, for reads that lie in none of them."""
-_GRANULES_LEAST = 1 << 12
-_GROWTH = 2
 _NUMBER_BYTES = np.dtype(np.int32).itemsize
 
 
@@ -132,66 +128,6 @@ class Histories:
         return len(self.table) - 1
 
 
-class Grid(NamedTuple):
-    """Rows of granules that lie `pitch` granules apart: the first one's place, and how many granules a row has."""
-
-    first: int
-    rows: int
-    pitch: int
-    width: int
-
-
-Cells = slice | Grid | NDArray[np.int64]
-"""Where the granules of a footprint stand in a segment's numbers."""
-
-
-class Segment:
-    """Histories of a stretch of memory that begins at `base` and grows as it is touched."""
-
-    __slots__ = ("base", "granule_bytes", "numbers")
-
-    def __init__(self, base: int, granule_bytes: int) -> None:
-        self.base = base
-        self.granule_bytes = granule_bytes
-        self.numbers: NDArray[np.int32] = np.zeros(0, np.int32)
-
-    def refine(self, bits: int) -> bool:
-        """Make the granules so fine that offsets with no other bits than these are whole ones; were they coarser?"""
-        granule = self.granule_bytes
-        while bits % granule:
-            granule //= 2
-        if granule == self.granule_bytes:
-            return False
-        self.numbers = np.repeat(self.numbers, self.granule_bytes // granule)
-        self.granule_bytes = granule
-        return True
-
-    def reserve(self, granules: int) -> None:
-        """There are to be so many granules."""
-        if granules > self.numbers.size:
-            grown = np.zeros(max(granules, _GROWTH * self.numbers.size, _GRANULES_LEAST), np.int32)
-            grown[: self.numbers.size] = self.numbers
-            self.numbers = grown
-
-    def held(self, cells: Cells) -> NDArray[np.int32]:
-        """The numbers of a footprint: a view, but for one that is given place by place."""
-        if type(cells) is Grid:
-            first, rows, pitch, width = cells
-            return self.numbers[first : first + rows * pitch].reshape(rows, pitch)[:, :width]
-        return self.numbers[cells]
-
-    def put(self, cells: Cells, numbers: int | NDArray[np.int32]) -> None:
-        """Give the granules of a footprint these numbers."""
-        if type(cells) is Grid:
-            self.held(cells)[...] = numbers
-        else:
-            self.numbers[cells] = numbers
-
-
-Footprint = list[tuple[Segment, Cells]]
-"""The granules of some bytes, by segment."""
-
-
 class _Aside:
     """Accesses that are yet to be entered, in order, each with a number, by the block in which it begins."""
 
@@ -260,12 +196,15 @@ class ShadowMemory:
         "put_aside",
     )  # fmt: skip
 
-    def __init__(self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES) -> None:
+    def __init__(
+        self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES, footprints: Footprints | None = None
+    ) -> None:
         self.histories = Histories()
         self.met_unwritten = False
         self.met_nothing = False
         self.put_aside = False
         self._granule_bytes = granule_bytes
+        self._footprints = Footprints() if footprints is None else footprints
         self._segments: dict[int, Segment] = {}
         self._readers_kept = readers_kept
         # Stretches in which there may have been writes, disjoint and ascending; reads outside of them.
@@ -273,9 +212,6 @@ class ShadowMemory:
         self._reads = _Aside()
         # Writes of bytes that nobody has touched before, with the numbers of their histories.
         self._firsts = _Aside()
-        # By identity: whoever touches the same bytes often names them by the same object, and a hash of many ranges
-        # costs as much as what it saves. The object is kept, so that its number stays its own.
-        self._footprints: dict[int, tuple[Ranges, Footprint]] = {}
 
     def conflicts(self, record: Record) -> list[Record]:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
@@ -301,8 +237,8 @@ class ShadowMemory:
                 return []
         self.met_nothing = record.write
         found: dict[int, Record] = {}
-        for segment, cells in self._footprint(ranges):
-            self._enter(segment, cells, record, found)
+        for segment, pieces in self._located(ranges):
+            self._enter(segment, pieces, record, found)
         return list(found.values())
 
     def put_first(self, record: Record) -> None:
@@ -318,8 +254,9 @@ class ShadowMemory:
 
     def _enter_firsts(self, low: int, high: int) -> None:
         for _, record, number in self._firsts.take(low, high):
-            for segment, cells in self._footprint(record.ranges):
-                segment.put(cells, number)
+            for segment, pieces in self._located(record.ranges):
+                for cells in pieces:
+                    segment.put(cells, number)
 
     def _note_write(self, low: int, high: int) -> None:
         """Bytes of [low, high), not all of them among `_written`, are about to be: enter the reads put aside there."""
@@ -338,8 +275,8 @@ class ShadowMemory:
         if not self._reads.any:
             return
         for _, record, _ in self._reads.take(low, high):
-            for segment, cells in self._footprint(record.ranges):
-                self._enter(segment, cells, record, {})
+            for segment, pieces in self._located(record.ranges):
+                self._enter(segment, pieces, record, {})
 
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
@@ -347,7 +284,7 @@ class ShadowMemory:
         if ranges:
             self._enter_firsts(ranges[0][0], ranges[-1][1])
         unwritten = np.frombuffer(bytes(self.histories.unwritten), np.bool_)
-        for index, part in _split(ranges):
+        for index, part in split(ranges):
             segment = self._segments.get(index)
             for begin, end in part:
                 pieces = [(begin, end)] if segment is None else self._fresh(segment, begin, end, unwritten)
@@ -359,7 +296,7 @@ class ShadowMemory:
 
     def _fresh(self, segment: Segment, begin: int, end: int, unwritten: NDArray[np.bool_]) -> list[tuple[int, int]]:
         """The pieces of [begin, end), which lies in `segment`, whose histories are `unwritten`, ascending."""
-        fresh = unwritten[segment.held(self._stretch(segment, begin, end))]
+        fresh = unwritten[segment.held(segment.stretch(begin, end))]
         edges = (np.flatnonzero(fresh[1:] != fresh[:-1]) + 1).tolist()
         step = segment.granule_bytes
         bounds = pairwise([0, *edges, fresh.size])
@@ -372,45 +309,55 @@ class ShadowMemory:
         self._enter_firsts(ranges[0][0], ranges[-1][1])
         self._enter_reads(ranges[0][0], ranges[-1][1])
         found: dict[int, Record] = {}
-        for segment, cells in self._footprint(ranges):
-            for number in np.unique(segment.held(cells)):
-                write, reads = self.histories.table[int(number)]
+        for segment, pieces in self._located(ranges):
+            for number in sorted({number for cells in pieces for number in _different(segment.held(cells))}):
+                write, reads = self.histories.table[number]
                 for record in reads if write is None else (write, *reads):
                     found[id(record)] = record
         return list(found.values())
 
-    def _enter(self, segment: Segment, cells: Cells, record: Record, found: dict[int, Record]) -> None:
-        numbers = segment.held(cells)
-        raw = numbers.tobytes()
-        # Faster than a comparison of few numbers by NumPy, and no slower of many.
-        if raw == raw[:_NUMBER_BYTES] * numbers.size:
-            first = numbers.item(0)
-            if not record.write:
-                segment.put(cells, self._with_read(first, record, found))
-                return
-            kinds = (first,)
-            if first:
-                self.met_nothing = False
-        else:
-            self.met_nothing = False
-            kinds = _different(numbers)
-            if not record.write:
-                least = kinds[0]
-                renewed = np.zeros(kinds[-1] - least + 1, np.int32)
-                for number in kinds:
-                    renewed[number - least] = self._with_read(number, record, found)
-                segment.put(cells, renewed[numbers - least])
-                return
-        table = self.histories.table
-        for number in kinds:
-            write, reads = table[number]
-            if write is None:
-                self.met_unwritten = True
+    def _enter(
+        self, segment: Segment, pieces: tuple[Cells, ...], record: Record, found: dict[int, Record]
+    ) -> None:
+        kinds: list[int] = []
+        mixed: list[bool] = []
+        for cells in pieces:
+            numbers = segment.held(cells)
+            raw = numbers.tobytes()
+            # Faster than a comparison of few numbers by NumPy, and no slower of many.
+            several = raw != raw[:_NUMBER_BYTES] * numbers.size
+            mixed.append(several)
+            if several:
+                kinds.extend(_different(numbers))
             else:
-                found[id(write)] = write
-            for read in reads:
-                found[id(read)] = read
-        segment.put(cells, self.histories.add((record, ())))
+                kinds.append(numbers.item(0))
+        if len(kinds) > 1:
+            kinds = sorted(set(kinds))
+        if record.write:
+            table = self.histories.table
+            for number in kinds:
+                write, reads = table[number]
+                if number:
+                    self.met_nothing = False
+                if write is None:
+                    self.met_unwritten = True
+                else:
+                    found[id(write)] = write
+                for read in reads:
+                    found[id(read)] = read
+            added = self.histories.add((record, ()))
+            for cells in pieces:
+                segment.put(cells, added)
+            return
+        if len(kinds) == 1:
+            added = self._with_read(kinds[0], record, found)
+            for cells in pieces:
+                segment.put(cells, added)
+            return
+        new = {number: self._with_read(number, record, found) for number in kinds}
+        for cells, several in zip(pieces, mixed, strict=True):
+            numbers = segment.held(cells)
+            segment.put(cells, _renewed(numbers, new) if several else new[numbers.item(0)])
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]
@@ -429,76 +376,23 @@ class ShadowMemory:
                 return number if FORGOTTEN in reads else self.histories.add((write, (*reads, FORGOTTEN)))
         return self.histories.add((write, (*kept, record)))
 
-    def _footprint(self, ranges: Ranges) -> Footprint:
+    def _located(self, ranges: Ranges) -> list[tuple[Segment, tuple[Cells, ...]]]:
         """Where the granules of `ranges`, which are not empty, stand: each segment once, ascending."""
         (begin, end), high = ranges[0], ranges[-1][1]
         index = begin // SEGMENT_BYTES
         if end == high and end <= (index + 1) * SEGMENT_BYTES:
             segment = self._segment(index)
-            return [(segment, self._stretch(segment, begin, end))]
-        known = self._footprints.get(id(ranges))
-        if known is not None:
-            return known[1]
-        found = self._grids(ranges)
-        if found is None:
-            found = [(segment := self._segment(at), self._places(segment, part)) for at, part in _split(ranges)]
-        if len(self._footprints) >= _FOOTPRINTS_KEPT:
-            self._footprints.clear()
-        self._footprints[id(ranges)] = ranges, found
+            return [(segment, (segment.stretch(begin, end),))]
+        found: list[tuple[Segment, tuple[Cells, ...]]] = []
+        for part in self._footprints.parts(ranges):
+            segment = self._segment(part.index)
+            if part.bits % segment.granule_bytes:
+                segment.refine(part.bits)
+            granules = part.end // segment.granule_bytes
+            if granules > segment.numbers.size:
+                segment.reserve(granules)
+            found.append((segment, part.cells(segment.granule_bytes)))
         return found
-
-    def _stretch(self, segment: Segment, begin: int, end: int) -> slice:
-        """The granules of [begin, end), which lies in `segment`."""
-        begin, end = begin - segment.base, end - segment.base
-        self._refine(segment, begin | end)
-        step = segment.granule_bytes
-        segment.reserve(end // step)
-        return slice(begin // step, end // step)
-
-    def _grids(self, ranges: Ranges) -> Footprint | None:
-        """The footprint of rows of one length at one distance, if `ranges` are such and none lies in two segments."""
-        if len(ranges) == 1:
-            return None
-        begin, end = ranges[0]
-        width, pitch = end - begin, ranges[1][0] - begin
-        at = begin
-        for low, high in ranges:
-            if low != at or high - low != width:
-                return None
-            at += pitch
-        found: Footprint = []
-        left = len(ranges)
-        while left:
-            segment = self._segment(begin // SEGMENT_BYTES)
-            first = begin - segment.base
-            rows = min(left, (SEGMENT_BYTES - first - width) // pitch + 1)
-            if rows <= 0 or (rows < left and first + rows * pitch < SEGMENT_BYTES):
-                return None
-            self._refine(segment, first | width | (pitch if rows > 1 else 0))
-            step = segment.granule_bytes
-            if rows > 1:
-                segment.reserve((first + rows * pitch) // step)
-                found.append((segment, Grid(first // step, rows, pitch // step, width // step)))
-            else:
-                segment.reserve((first + width) // step)
-                found.append((segment, slice(first // step, (first + width) // step)))
-            begin += rows * pitch
-            left -= rows
-        return found
-
-    def _places(self, segment: Segment, ranges: Ranges) -> Cells:
-        """The granules of `ranges`, which lie in `segment`, place by place."""
-        bounds = np.array(ranges, np.int64) - segment.base
-        self._refine(segment, int(np.bitwise_or.reduce(bounds, axis=None)))
-        bounds //= segment.granule_bytes
-        segment.reserve(int(bounds[-1, 1]))
-        lengths = bounds[:, 1] - bounds[:, 0]
-        before = np.cumsum(lengths) - lengths
-        return np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(bounds[:, 0] - before, lengths)
-
-    def _refine(self, segment: Segment, bits: int) -> None:
-        if segment.refine(bits):
-            self._footprints.clear()  # they count in its granules
 
     def _segment(self, index: int) -> Segment:
         segment = self._segments.get(index)
@@ -507,29 +401,13 @@ class ShadowMemory:
         return segment
 
 
-def _split(ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
-    """The parts of `ranges` that lie in each segment, with its index."""
-    if not ranges:
-        return
-    low, high = ranges[0][0] // SEGMENT_BYTES, (ranges[-1][1] - 1) // SEGMENT_BYTES
-    if low == high:
-        yield low, ranges
-        return
-    part: list[tuple[int, int]] = []
-    index, end = low, (low + 1) * SEGMENT_BYTES
-    for start, stop in ranges:
-        if start >= end:
-            if part:
-                yield index, tuple(part)
-                part = []
-            index = start // SEGMENT_BYTES
-            end = (index + 1) * SEGMENT_BYTES
-        while stop > end:
-            yield index, (*part, (start, end))
-            part, start, index, end = [], end, index + 1, end + SEGMENT_BYTES
-        part.append((start, stop))
-    if part:
-        yield index, tuple(part)
+def _renewed(numbers: NDArray[np.int32], new: dict[int, int]) -> NDArray[np.int32]:
+    """What `new` has for each of `numbers`."""
+    least = min(new)
+    table = np.zeros(max(new) - least + 1, np.int32)
+    for number, successor in new.items():
+        table[number - least] = successor
+    return table[numbers - least]
 
 
 def _different(numbers: NDArray[np.int32]) -> list[int]:
