@@ -106,6 +106,12 @@ def _each(operations: Sequence[OperationState]) -> Iterator[tuple[OperationState
             yield operation, actor, span
 
 
+def _is_over(operation: OperationState, waited: int) -> bool:
+    """Have all four warps issued it, and waited for its group? waited: for so many groups they all have."""
+    done = operation.done
+    return len(operation.issuers) == _WARPGROUP_WARPS and done.track >= 0 and done.value <= waited
+
+
 def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
     for (cta, index), group in cluster.warpgroups.items():
         warps = [
@@ -114,7 +120,8 @@ def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
             if actor.cta == cta and actor.warp // _WARPGROUP_WARPS == index
         ]
         waited = min((warp.order.at(group.track) for warp in warps), default=0)
-        for operation, actor, span in _each(group.operations):
+        open_ = [each for each in group.operations if not _is_over(each, waited)]
+        for operation, actor, span in _each(open_):
             who = name_of(actor, operation.issuer.actor)
             if len(operation.issuers) < _WARPGROUP_WARPS:
                 findings.doubt(f"{span}: {who} was not issued by all four warps of its warpgroup")

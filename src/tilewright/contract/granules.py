@@ -20,6 +20,7 @@ SEGMENT_BYTES = 1 << 20
 _KEPT = 4096
 _LONG_BYTES = 1 << 10
 """Stretches of this length in the mean are rather looked at one after the other than granule by granule."""
+_FEW = 512
 _GRANULES_LEAST = 1 << 12
 _GROWTH = 2
 
@@ -70,6 +71,15 @@ class Segment:
             self.reserve(last)
         return slice(first, last)
 
+    def fitted(self, part: Part) -> tuple[Cells, ...]:
+        """Where the granules of a part of this segment stand, which then are fine enough, and there."""
+        if part.bits % self.granule_bytes:
+            self.refine(part.bits)
+        granules = part.end // self.granule_bytes
+        if granules > self.numbers.size:
+            self.reserve(granules)
+        return part.cells(self.granule_bytes)
+
     def held(self, cells: Cells) -> NDArray[np.int32]:
         """The numbers there: a view, but for cells that are given one by one."""
         if type(cells) is Grid:
@@ -89,12 +99,13 @@ class Part:
     """Bytes of one segment. bits: those that occur in offsets within it; end: behind the last byte that is looked at,
     as an offset; rows: of a box, the first one's offset, how many there are, their distance and their length."""
 
-    __slots__ = ("_cells", "_granule_bytes", "_ranges", "bits", "end", "index", "rows")
+    __slots__ = ("_again", "_cells", "_granule_bytes", "_ranges", "bits", "end", "index", "rows")
 
     def __init__(self, index: int, ranges: Ranges, rows: tuple[int, int, int, int] | None = None) -> None:
         self.index = index
         self.rows = rows
         self._granule_bytes = 0
+        self._again = False
         self._cells: tuple[Cells, ...] = ()
         self._ranges = ranges
         if rows is not None:
@@ -109,7 +120,13 @@ class Part:
     def cells(self, granule_bytes: int) -> tuple[Cells, ...]:
         """Where they stand, with granules of this size, of which `bits` are whole ones."""
         if granule_bytes != self._granule_bytes:
-            self._granule_bytes, self._cells = granule_bytes, self._placed(granule_bytes)
+            self._granule_bytes, self._again = granule_bytes, False
+            self._cells = self._placed(granule_bytes)
+        elif not self._again:
+            # A box that comes again is worth an array of its places: if they are few, that is quicker to use.
+            self._again = True
+            if self.rows is not None and self.rows[1] * self.rows[3] <= _FEW * granule_bytes:
+                self._cells = (self._one_by_one(granule_bytes),)
         return self._cells
 
     def _placed(self, step: int) -> tuple[Cells, ...]:
@@ -119,10 +136,13 @@ class Part:
         base, ranges = self.index * SEGMENT_BYTES, self._ranges
         if sum(end - begin for begin, end in ranges) >= _LONG_BYTES * len(ranges):
             return tuple(slice((begin - base) // step, (end - base) // step) for begin, end in ranges)
-        bounds = (np.array(ranges, np.int64) - base) // step
+        return (self._one_by_one(step),)
+
+    def _one_by_one(self, step: int) -> NDArray[np.int64]:
+        bounds = (np.array(self._ranges, np.int64) - self.index * SEGMENT_BYTES) // step
         lengths = bounds[:, 1] - bounds[:, 0]
         before = np.cumsum(lengths) - lengths
-        return (np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(bounds[:, 0] - before, lengths),)
+        return np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(bounds[:, 0] - before, lengths)
 
 
 class Footprints:

@@ -175,6 +175,8 @@ class LaunchState:
             for piece in record.pieces(record.ranges):
                 self.unwritten.note_shared(piece, piece.ranges if piece.write else memory.never_written(piece.ranges))
         fences: dict[int, int] = {}
+        if record.by_engine and not record.parts:
+            conflicts = self._not_fenced(cluster, conflicts, record, clock, space, views)
         for earlier in conflicts:
             if not record.parts and not earlier.parts:
                 self._judge(cluster, earlier, record, clock, space, views, fences)
@@ -182,6 +184,33 @@ class LaunchState:
                 for one in earlier.newest_pieces(record.ranges):
                     for other in record.pieces(one.ranges):
                         self._judge(cluster, one, other, clock, space, views, fences)
+
+    def _not_fenced(
+        self, cluster: ClusterState, conflicts: list[Record], record: Record, clock: VectorClock, space: Space,
+        views: Sequence[VectorClock],
+    ) -> list[Record]:  # fmt: skip
+        """Those of `conflicts`, with an engine's access, but ordinary ones of other warps that are in order before it
+        and fenced, of which there is nothing to say. Mostly these are many of few warps, and a warp's accesses are so
+        up to one of its events: that one is found once."""
+        reach: dict[int, int] = {}
+        issuer = record.issuer or record.actor
+        left: list[Record] = []
+        for earlier in conflicts:
+            track = earlier.warp_track
+            if track >= 0 and earlier.completion is None and earlier.actor != issuer:
+                known = reach.get(track)
+                if known is None:
+                    fences = cluster.fence_track(space, track)
+                    known = clock.at(track)
+                    for view in views or (clock,):
+                        fenced = view.at(fences)
+                        if fenced < known:
+                            known = fenced
+                    reach[track] = known
+                if earlier.epoch <= known:
+                    continue
+            left.append(earlier)
+        return left
 
     def _is_clean(
         self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, space: Space,

@@ -378,21 +378,14 @@ class ShadowMemory:
 
     def _located(self, ranges: Ranges) -> list[tuple[Segment, tuple[Cells, ...]]]:
         """Where the granules of `ranges`, which are not empty, stand: each segment once, ascending."""
-        (begin, end), high = ranges[0], ranges[-1][1]
-        index = begin // SEGMENT_BYTES
-        if end == high and end <= (index + 1) * SEGMENT_BYTES:
-            segment = self._segment(index)
-            return [(segment, (segment.stretch(begin, end),))]
-        found: list[tuple[Segment, tuple[Cells, ...]]] = []
-        for part in self._footprints.parts(ranges):
-            segment = self._segment(part.index)
-            if part.bits % segment.granule_bytes:
-                segment.refine(part.bits)
-            granules = part.end // segment.granule_bytes
-            if granules > segment.numbers.size:
-                segment.reserve(granules)
-            found.append((segment, part.cells(segment.granule_bytes)))
-        return found
+        if len(ranges) == 1:
+            begin, end = ranges[0]
+            index = begin // SEGMENT_BYTES
+            if end <= (index + 1) * SEGMENT_BYTES:
+                segment = self._segment(index)
+                return [(segment, (segment.stretch(begin, end),))]
+        parts = self._footprints.parts(ranges)
+        return [((segment := self._segment(part.index)), segment.fitted(part)) for part in parts]
 
     def _segment(self, index: int) -> Segment:
         segment = self._segments.get(index)

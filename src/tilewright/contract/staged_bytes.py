@@ -16,23 +16,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
+from tilewright.contract.granules import Footprints, Segment
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.machine.event import Access, AsyncCopyIssue, CopyIssue, Ranges
 
 _CODE = "UM109"
-_SHARED_BYTES = 1 << 18
-_SENT = b"\x01"
+_GRANULE_BYTES = 16
 _TOLD = 3
+_SENT = np.ones(1, np.int32).tobytes()
 
 
 @dataclass(slots=True)
 class StagedBytes:
-    """Feed it the events of launches in order (`replay`). sent: of each CTA, 1 for each byte that a store has sent and
-    nobody has written since; found: by the instruction that sends such a byte again, the first one, with its CTA."""
+    """Feed it the events of launches in order (`replay`). sent: of each CTA, 1 for the granules (`granules`) that a
+    store has sent and nobody has written since; found: by the instruction that sends such a byte again, the first one,
+    with its CTA."""
 
-    sent: dict[int, bytearray] = field(default_factory=dict[int, bytearray])
+    sent: dict[int, Segment] = field(default_factory=dict[int, Segment])
+    footprints: Footprints = field(default_factory=Footprints)
     found: dict[Span, tuple[int, int]] = field(default_factory=dict[Span, tuple[int, int]])
 
     def begin(self) -> None:
@@ -51,12 +56,14 @@ class StagedBytes:
                 continue
             sent = self.sent.get(cta)
             if sent is None:
-                sent = self.sent[cta] = bytearray(_SHARED_BYTES)
+                sent = self.sent[cta] = Segment(0, _GRANULE_BYTES)
             for begin, end in event.shared:
-                again = sent.find(_SENT, begin, end)
+                cells = sent.stretch(begin, end)
+                again = sent.held(cells).tobytes().find(_SENT)
                 if again >= 0:
-                    self.found.setdefault(event.span, (cta, again))
-                sent[begin:end] = _SENT * (end - begin)
+                    place = cells.start + again // len(_SENT)
+                    self.found.setdefault(event.span, (cta, place * sent.granule_bytes))
+                sent.put(cells, 1)
 
     def _access(self, event: Access) -> None:
         # What a copy brings was taken for written when it was issued.
@@ -68,9 +75,10 @@ class StagedBytes:
 
     def _write(self, cta: int, ranges: Ranges) -> None:
         sent = self.sent.get(cta)
-        if sent is not None:
-            for begin, end in ranges:
-                sent[begin:end] = bytes(end - begin)
+        if sent is not None and ranges:
+            for part in self.footprints.parts(ranges):  # shared memory is one segment
+                for cells in sent.fitted(part):
+                    sent.put(cells, 0)
 
     def findings(self) -> tuple[Diagnostic, ...]:
         """One for each instruction; asked when the last launch has ended."""
