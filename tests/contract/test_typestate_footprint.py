@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tilewright.contract.finding import Findings, ordinal_places
 from tilewright.contract.footprint import box_extent_bytes, box_ranges, merged, operand_ranges, overlap, size
-from tilewright.contract.program import SWIZZLE_SPAN_BYTES, Map, read_kernel
+from tilewright.contract.program import SWIZZLE_SPAN_BYTES, read_kernel
 from tilewright.ir import ac
 
 pieces = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6)
@@ -69,6 +70,6 @@ def test_boxes() -> None:
     tensor_map = read_kernel(kernel, Findings(ordinal_places(module))).maps["b_map"]
     assert tensor_map.box_bytes == size(box_ranges(tensor_map, 0)) == 128 * 128
     assert box_ranges(tensor_map, 1024) == ((1024, 1024 + 128 * 128),)
-    narrow = Map("m", "B", (16, 4), "bf16", 2, "128B", "none", tensor_map.op)
+    narrow = replace(tensor_map, box=(16, 4))
     assert box_ranges(narrow, 0) == ((0, 32), (128, 160), (256, 288), (384, 416))
     assert (narrow.box_bytes, box_extent_bytes(narrow)) == (128, 512)

@@ -75,7 +75,8 @@ class Buffer:
 @dataclass(frozen=True, slots=True)
 class Map:
     """A tensor map. box: elements, innermost first; `box_bytes` is what one copy completes; `footprint_rows` rows of
-    `row_bytes` bytes, `pitch_bytes` apart, are what it touches in shared memory."""
+    `row_bytes` bytes, `pitch_bytes` apart, are what it touches in shared memory. dims: extents of the tensor in
+    elements, innermost first; strides_bytes: of all dimensions but the innermost."""
 
     name: str
     buffer: str
@@ -84,17 +85,9 @@ class Map:
     element_bytes: int
     swizzle: str
     interleave: str
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
     op: ac.TensorMapOp
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """Extents of the tensor in elements, innermost first."""
-        return integers(self.op.dims)
-
-    @property
-    def strides_bytes(self) -> tuple[int, ...]:
-        """Of all dimensions but the innermost."""
-        return integers(self.op.strides_bytes)
 
     @property
     def box_bytes(self) -> int:
@@ -383,6 +376,8 @@ def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
         element_bytes=element.bytes,
         swizzle=kind.swizzle.data,
         interleave=kind.interleave.data,
+        dims=dims,
+        strides_bytes=integers(op.strides_bytes),
         op=op,
     )
     return tensor_map

@@ -120,10 +120,16 @@ class RoleWalk:
 
     def look(self, op: Operation, value: SSAValue) -> Token | None:
         """What `value` stands for; None, with a doubt, if nothing defined it before `op`, in its block or around it."""
-        if value not in self.env or not _is_around(_home(value), self.block):
+        try:
+            token = self.env[value]
+        except KeyError:
+            defined = False
+        else:
+            defined = _is_around(_home(value), self.block)
+        if not defined:
             self.findings.doubt("uses a value that nothing before it defines", op)
             return None
-        return self.env[value]
+        return token
 
     def take(self, op: Operation, value: SSAValue) -> Token | None:
         """Use `value`: once only, and in the block that made it, if it is linear."""

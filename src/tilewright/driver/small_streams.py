@@ -74,26 +74,22 @@ def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
 
 
 def _parts_of_ctas(stream: SmallStream) -> Iterator[list[tuple[Kind, int]]]:
-    """What each CTA takes, in order, with how many slices."""
+    """What CTAs take, in order, with how many slices; of CTAs that take the same, one."""
     head, helpers = stream.head_slices, stream.ctas - stream.streamed
+    counts: set[tuple[int, int, int]] = set()
     for cta in range(stream.ctas):
         heads = len(range(cta, stream.streamed, helpers)) if cta < helpers else 0
         whole = len(range(stream.streamed + cta, stream.tiles, stream.ctas))
-        parts: list[tuple[Kind, int]] = [("head", head) for _ in range(heads)]
-        if cta >= helpers:
-            parts.append(("tail", stream.slices - head))
-        parts.extend(("whole", stream.slices) for _ in range(whole))
-        yield parts
+        counts.add((heads, int(cta >= helpers), whole))
+    for heads, tails, whole in counts:
+        yield [("head", head)] * heads + [("tail", stream.slices - head)] * tails + [("whole", stream.slices)] * whole
 
 
 def happenings(stream: SmallStream, d: PipelineDecisions) -> set[Happening]:
     """What the cursors of a stream's CTAs do that a text must have right."""
     found: set[Happening] = set()
-    seen: set[tuple[tuple[Kind, int], ...]] = set()
     for parts in _parts_of_ctas(stream):
-        if (key := tuple(parts)) not in seen:
-            seen.add(key)
-            found.update(of_cta(parts, d.stages, 2 if d.turns else 1))
+        found.update(of_cta(parts, d.stages, 2 if d.turns else 1))
     return found
 
 

@@ -50,7 +50,7 @@ class Text:
         the instruction table does not have."""
         _require_row(opcode)
         prefix = f"@{guard} " if guard else ""
-        tail = f" {', '.join(str(operand) for operand in operands)}" if operands else ""
+        tail = f" {', '.join(map(str, operands))}" if operands else ""
         self.lines.append(f"\t{prefix}{opcode}{tail};")
 
     def into(self, kind: str, opcode: str, *operands: str | int) -> str:
