@@ -23,8 +23,13 @@ class Polynomial:
     terms: tuple[tuple[Monomial, int], ...] = ()
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
+        added = as_polynomial(other)
+        if not added.terms:
+            return self
+        if not self.terms:
+            return added
         sums = dict(self.terms)
-        for monomial, coefficient in as_polynomial(other).terms:
+        for monomial, coefficient in added.terms:
             sums[monomial] = sums.get(monomial, 0) + coefficient
         return _normal(sums)
 

@@ -11,6 +11,7 @@ Linear records stand for obligations; `is_linear` tells them apart. Checked by: 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import TypeVar, cast
 
 from xdsl.ir import Operation
@@ -233,13 +234,19 @@ def moved(before: Token, after: Token, count: Polynomial) -> Token | None:
     if type(before) is not type(after):
         return None
     changes: dict[str, Polynomial] = {}
-    for item in fields(before):
-        old, new = cast(object, getattr(before, item.name)), cast(object, getattr(after, item.name))
-        if isinstance(old, Polynomial) and isinstance(new, Polynomial):
-            changes[item.name] = old + (new - old) * count
-        elif old != new:
+    for name in _names(type(before)):
+        old, new = cast(object, getattr(before, name)), cast(object, getattr(after, name))
+        if old == new:
+            continue
+        if not isinstance(old, Polynomial) or not isinstance(new, Polynomial):
             return None
-    return replace(before, **changes)
+        changes[name] = old + (new - old) * count
+    return replace(before, **changes) if changes else before
+
+
+@cache
+def _names(kind: type[Token]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
 
 
 Group = frozenset[tuple[str, int]]

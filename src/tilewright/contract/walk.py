@@ -352,8 +352,9 @@ class RoleWalk:
 def _state_at(head: UnitState, end: UnitState, count: Polynomial) -> UnitState:
     """`head` with every event counted as after `count` iterations that each move like head to end."""
     state = head.copy()
-    for event in end.counts:
-        state.counts[event] = head.count(event) + (end.count(event) - head.count(event)) * count
+    for event, after in end.counts.items():
+        before = head.count(event)
+        state.counts[event] = before if before == after else before + (after - before) * count
     return state
 
 

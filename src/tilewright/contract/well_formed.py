@@ -86,11 +86,14 @@ def _shape(op: Operation) -> Shape | None:
     """All that the verifier asks of an operation; None where it may ask more."""
     if not _is_by_shape(type(op)) or op.next_op is None or op.parent is None or op.successors or op.regions:
         return None
-    operands = tuple((type(value), type(value.type)) for value in op.operands)
-    if any(kind is not OpResult and kind is not BlockArgument for kind, _ in operands):
-        return None  # such as one that was erased
-    properties = tuple((name, type(each), _inner(each)) for name, each in op.properties.items())
-    return type(op), operands, tuple(type(result.type) for result in op.results), properties
+    operands: list[object] = []
+    for value in op.operands:
+        kind = type(value)
+        if kind is not OpResult and kind is not BlockArgument:
+            return None  # such as one that was erased
+        operands += (kind, type(value.type))
+    properties = [(name, type(each), _inner(each)) for name, each in op.properties.items()]
+    return type(op), tuple(operands), tuple([type(result.type) for result in op.results]), tuple(properties)
 
 
 def _inner(attribute: Attribute) -> tuple[type[Attribute], ...]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import InsertPoint
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
@@ -24,24 +22,24 @@ INDEX = ac.IndexType()
 
 @dataclass(slots=True)
 class Build:
-    """A kernel under construction: where ops go now."""
+    """A kernel under construction: the block at whose end ops go now."""
 
-    builder: Builder
+    block: Block
 
     def add(self, op: Operation) -> Operation:
-        self.builder.insert(op)
+        self.block.add_op(op)
         return op
 
     def value(self, op: Operation) -> SSAValue:
-        self.builder.insert(op)
+        self.block.add_op(op)
         return op.results[0]
 
     def inside(self, block: Block) -> Build:
-        return Build(Builder(InsertPoint.at_end(block)))
+        return Build(block)
 
     def results(self) -> Sequence[SSAValue]:
         """Results of the operation inside of which ops go now."""
-        around = self.builder.insertion_point.block.parent_op()
+        around = self.block.parent_op()
         assert around is not None
         return around.results
 
@@ -116,7 +114,7 @@ def new_kernel(
         },
         regions=[Region(block)],
     )
-    return ModuleOp([kernel]), Build(Builder(InsertPoint.at_end(block)))
+    return ModuleOp([kernel]), Build(block)
 
 
 def new_role(build: Build, name: str, unit: str, count: int, first: int, registers: int) -> tuple[Build, SSAValue]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright.ir.decisions import BLOCK_ROWS
 from tilewright.synth.memory_bound import meeting_cycles, with_meetings
@@ -63,6 +64,7 @@ class TileFacts:
     turn_cycles: int
 
 
+@lru_cache(maxsize=16)
 def facts_of(target: Target, element_bytes: int) -> TileFacts:
     """The facts of a target, for operands of so many bytes an element."""
     kind = f"of_{8 * element_bytes}_bits"
