@@ -82,7 +82,10 @@ def _parts_of_ctas(stream: SmallStream) -> Iterator[list[tuple[Kind, int]]]:
         whole = len(range(stream.streamed + cta, stream.tiles, stream.ctas))
         counts.add((heads, int(cta >= helpers), whole))
     for heads, tails, whole in counts:
-        yield [("head", head)] * heads + [("tail", stream.slices - head)] * tails + [("whole", stream.slices)] * whole
+        parts: list[tuple[Kind, int]] = [("head", head) for _ in range(heads)]
+        parts.extend(("tail", stream.slices - head) for _ in range(tails))
+        parts.extend(("whole", stream.slices) for _ in range(whole))
+        yield parts
 
 
 def happenings(stream: SmallStream, d: PipelineDecisions) -> set[Happening]:
