@@ -50,16 +50,14 @@ class Program:
 def decode(decoder: Decoder) -> Program:
     """The steps of the decoder's kernel. Raises TilewrightError at the first form that the machine cannot run."""
     kernel = decoder.kernel
-    index = 0
+    instructions: list[Instruction] = []
     for item in kernel.body:
-        match item:
-            case Label(name, span):
-                if name in decoder.labels:
-                    raise TilewrightError(f"label {name} appears twice", span=span)
-                decoder.labels[name] = index
-            case Instruction():
-                index += 1
-    instructions = [item for item in kernel.body if isinstance(item, Instruction)]
+        if isinstance(item, Label):
+            if item.name in decoder.labels:
+                raise TilewrightError(f"label {item.name} appears twice", span=item.span)
+            decoder.labels[item.name] = len(instructions)
+        else:
+            instructions.append(item)
     if decoder.dropped is not None and decoder.dropped.joins:
         decoder.followed_copies = followed_copies(kernel)
     steps: list[Step] = []

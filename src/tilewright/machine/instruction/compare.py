@@ -33,6 +33,7 @@ _COMPARISONS: dict[str, Operation] = {
     "hs": np.greater_equal,
 }
 _FLOAT_COMPARISONS = ("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+_ALL_COMPARISONS = (*_COMPARISONS, *_FLOAT_COMPARISONS)
 _COMBINATIONS: dict[str, Operation] = {
     "and": np.logical_and,
     "or": np.logical_or,
@@ -41,7 +42,7 @@ _COMBINATIONS: dict[str, Operation] = {
 
 
 def _setp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    comparison = modifiers.take(*_COMPARISONS, *_FLOAT_COMPARISONS)
+    comparison = modifiers.take(*_ALL_COMPARISONS)
     combination = modifiers.take(*_COMBINATIONS)
     ftz = modifiers.flag("ftz")
     declared = modifiers.take_type()
@@ -141,7 +142,7 @@ _YES = {"f32": 0x3F80_0000, "f16": 0x3C00, "bf16": 0x3F80}
 
 def _set(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
     """Ones, or 1.0 of a floating-point result, where the comparison holds; packed operands give 16 bits a half."""
-    comparison = modifiers.take(*_COMPARISONS, *_FLOAT_COMPARISONS)
+    comparison = modifiers.take(*_ALL_COMPARISONS)
     combination = modifiers.take(*_COMBINATIONS)
     ftz = modifiers.flag("ftz")
     result = modifiers.take_type()

@@ -28,8 +28,11 @@ _LEAST_NORMAL = 2.0**-126
 
 def is_floating(modifiers: Modifiers) -> bool:
     """Does any remaining modifier name a floating-point type?"""
-    found = (type_name(modifier) for modifier in modifiers.left)
-    return any(each is not None and each.is_float for each in found)
+    for modifier in modifiers.left:
+        found = type_name(modifier)
+        if found is not None and found.is_float:
+            return True
+    return False
 
 
 def kind_of(instruction: Instruction, declared: TypeName) -> Any:

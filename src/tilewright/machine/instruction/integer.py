@@ -37,10 +37,8 @@ def operation(
     function: Operation = lane_function
     target, *operands = expect_operands(instruction, count + 1)
     to = decoder.destination(instruction, target, result or declared)
-    types = [declared] * count
-    if last is not None:
-        types[-1] = last
-    sources = tuple(decoder.source(instruction, operand, each) for operand, each in zip(operands, types, strict=True))
+    sources = tuple([decoder.source(instruction, operand, declared) for operand in operands[: count - 1]])
+    sources += (decoder.source(instruction, operands[-1], last or declared),)
     if view and declared.is_signed:
         signed, raw = declared.view, (result or declared).raw
         inner = function
