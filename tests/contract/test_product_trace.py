@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Swizzle, TensorMap
 from tilewright.base.span import Span
 from tilewright.contract.operand_elements import KnownDistances, LoadedBoxes, MatrixPart, NoMatrix
+from tilewright.contract.product_rows import ProductRow
 from tilewright.contract.product_trace import ProductTrace
 from tilewright.driver.judge_sums import judge_sums
 from tilewright.driver.program_sums import ArrayAxes, GroupRows, ProgramSums
@@ -125,10 +127,18 @@ def feed(trace: ProductTrace, event: ev.Event) -> None:
     trace.handlers[type(event)](event)
 
 
-def whole_run(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] | None = None) -> ProductTrace:
+def whole_run(
+    tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] | None = None, *, rows: int = 0,
+    read_between: bool = False,
+) -> ProductTrace:  # fmt: skip
     """Two CTAs, each of which sums products of boxes of a and b (coordinates: K and rows) and stores 64 rows of c, each
-    warp its 16, from the row on, columns from the second number on."""
+    warp its 16, from the row on, columns from the second number on. rows: of so many warps, those of a slice are a row;
+    read_between: the last warp reads the sum between the two of a slice."""
     trace = ProductTrace()
+    matrices = [
+        tuple(ev.SharedMatrix(descriptor(begin + 32 * step, 16, 512, "64B"), 64, 16, 2, "k") for begin in (0, 4096))
+        for step in range(2)
+    ]
     trace.begin()
     span, number = Span("text", 1), 0
     for cta, slices in tiles.items():
@@ -141,20 +151,16 @@ def whole_run(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] 
                         span, box=ev.BoxPlace(tensor_map, name, place, address),
                     )
                 )  # fmt: skip
-            for step in range(2):
-                a, b = (
-                    ev.SharedMatrix(descriptor(begin + 32 * step, 16, 512, "64B"), 64, 16, 2, "k")
-                    for begin in (0, 4096)
+            number += 2
+            for warp in range(4):
+                forms = tuple(
+                    ev.WgmmaForm(("%f0",), (), (), span, matrices=(a, b), accumulates=at + step > 0)
+                    for step, (a, b) in enumerate(matrices)
                 )
-                number += 1
-                for warp in range(4):
-                    feed(
-                    trace,
-                        ev.WgmmaIssue(
-                            ev.WarpActor(cta, warp), ev.TensorCoreActor(number), ("%f0",), (), (), span,
-                            matrices=(a, b), accumulates=at + step > 0,
-                        )
-                    )  # fmt: skip
+                actors = ev.TensorCoreActor(number - 1), ev.TensorCoreActor(number)
+                row = ev.WgmmaRow(ev.WarpActor(cta, warp), actors, forms, (False, read_between and warp == 3))
+                for event in (row,) if warp < rows else (row.issue(0), row.issue(1)):
+                    feed(trace, event)
         row, column = (stored or {cta: (64 * cta, 0)}).get(cta, (64 * cta, 0))
         for warp in range(4):
             begins = [GLOBAL_START + 2 * (N * (row + 16 * warp + line) + column) for line in range(16)]
@@ -164,7 +170,12 @@ def whole_run(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] 
 
 
 def found(tiles: dict[int, list[Slice]], stored: dict[int, tuple[int, int]] | None = None) -> set[str]:
-    return {finding.code for finding in judge_sums(whole_run(tiles, stored), SUMS, SIZES)}
+    said = judge_sums(whole_run(tiles, stored), SUMS, SIZES)
+    for rows in (1, 3, 4):
+        trace = whole_run(tiles, stored, rows=rows)
+        assert any(isinstance(step, ProductRow) for group in trace.groups.values() for step in group.steps)
+        assert judge_sums(trace, SUMS, SIZES) == said
+    return {finding.code for finding in said}
 
 
 def slices(row: int, begins: tuple[int, ...] = (0, 32)) -> list[Slice]:
@@ -175,6 +186,25 @@ def test_sums_of_a_program() -> None:
     assert found({0: slices(0), 1: slices(64)}) == set()
     # In any order, and by any CTA.
     assert found({0: slices(64, (32, 0)), 1: slices(0)}, {0: (64, 0), 1: (0, 0)}) == set()
+
+
+def test_products_of_a_row_are_those_of_single_wgmmas() -> None:
+    tiles = {0: slices(0), 1: slices(64)}
+    single, rows = (whole_run(tiles, rows=count) for count in (0, 4))
+    for alone, together in zip(single.groups.values(), rows.groups.values(), strict=True):
+        assert [row.count for row in together.steps if isinstance(row, ProductRow)] == [2, 2]
+        # Two steps along K that go on from each other are one product of both.
+        assert [len(row.joined()) for row in together.steps if isinstance(row, ProductRow)] == [1, 1]
+        assert list(map(astuple, alone.products)) == list(map(astuple, together.products))
+        assert (alone.taken, alone.issued) == (together.taken, together.issued)
+        assert alone.writes.keys() == together.writes.keys()
+
+
+def test_a_sum_that_is_read_within_a_row() -> None:
+    tiles = {0: slices(0), 1: slices(64)}
+    for rows in (0, 4):
+        said = judge_sums(whole_run(tiles, rows=rows, read_between=True), SUMS, SIZES)
+        assert {finding.code for finding in said} == {"UM108"}
 
 
 def test_operands_that_do_not_belong_together() -> None:
@@ -215,7 +245,7 @@ def test_rows_of_other_groups_count_for_nothing() -> None:
 
     def of_group(number: int, group: int) -> None:
         steps = trace.groups[0, number, 0]
-        steps.products = [
+        steps.steps = [
             replace(
                 each,
                 right=tuple(

@@ -49,7 +49,7 @@ class MatrixPart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class Placed:
     """The same, counted from where its box begins. box: its number among those that the operand meets."""
 
     box: int
@@ -68,25 +68,25 @@ class NoMatrix:
 
 
 @dataclass(slots=True, eq=False)
-class _Reach:
+class Reach:
     """What one operand reads while the same maps' boxes stand at the same places. addresses: of the boxes that it
     meets; placed: its rows in them; apart: by how much the coordinates of each box but the first must exceed those of
     the first, if the operand's rows are to be one part; newest: the boxes that were there last, and the parts then."""
 
     matrix: SharedMatrix
     addresses: tuple[int, ...]
-    placed: tuple[_Placed, ...] | NoMatrix
+    placed: tuple[Placed, ...] | NoMatrix
     apart: tuple[tuple[int, ...], ...] | None
     newest: tuple[list[BoxPlace], tuple[MatrixPart, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Distances:
-    """Of an operand and maps, which it holds: where its rows are, and `_Reach.apart`."""
+    """Of an operand and maps, which it holds: where its rows are, and `Reach.apart`."""
 
     matrix: SharedMatrix
     maps: tuple[TensorMap, ...]
-    placed: tuple[_Placed, ...] | NoMatrix
+    placed: tuple[Placed, ...] | NoMatrix
     apart: tuple[tuple[int, ...], ...] | None
 
 
@@ -115,7 +115,7 @@ class LoadedBoxes:
 
     known: KnownDistances
     boxes: dict[int, tuple[int, BoxPlace]] = field(default_factory=dict[int, tuple[int, BoxPlace]])
-    _reaches: dict[int, _Reach] = field(default_factory=dict[int, _Reach])
+    _reaches: dict[int, Reach] = field(default_factory=dict[int, Reach])
 
     def load(self, box: BoxPlace) -> None:
         """A copy brings a box."""
@@ -141,9 +141,7 @@ class LoadedBoxes:
     def parts(self, matrix: SharedMatrix) -> tuple[MatrixPart, ...] | NoMatrix:
         """Where an operand's elements come from, in the order of its rows; nothing if that is not known. The same
         object as long as the same boxes are there."""
-        reach = self._reaches.get(id(matrix))
-        if reach is None:
-            reach = self._reaches[id(matrix)] = self._reach(matrix)
+        reach = self.reach(matrix)
         placed = reach.placed
         if isinstance(placed, NoMatrix):
             return placed
@@ -152,18 +150,25 @@ class LoadedBoxes:
         met = [self.boxes[at][1] for at in reach.addresses]
         if met == reach.newest[0]:
             return reach.newest[1]
-        parts = _parts(placed, met, reach.apart, matrix.depth)
+        parts = parts_of(placed, met, reach.apart, matrix.depth)
         reach.newest = met, parts
         return parts
 
-    def _reach(self, matrix: SharedMatrix) -> _Reach:
+    def reach(self, matrix: SharedMatrix) -> Reach:
+        """What an operand reads of the boxes that are there."""
+        reach = self._reaches.get(id(matrix))
+        if reach is None:
+            reach = self._reaches[id(matrix)] = self._reach(matrix)
+        return reach
+
+    def _reach(self, matrix: SharedMatrix) -> Reach:
         low, high = _extent(matrix)
         met = [box for at, (end, box) in self.boxes.items() if at < high and low < end]
         known = self.known.of(matrix, met)
-        return _Reach(matrix, tuple(box.address for box in met), known.placed, known.apart, ([], ()))
+        return Reach(matrix, tuple(box.address for box in met), known.placed, known.apart, ([], ()))
 
 
-def _apart(placed: tuple[_Placed, ...], met: list[BoxPlace]) -> tuple[tuple[int, ...], ...] | None:
+def _apart(placed: tuple[Placed, ...], met: list[BoxPlace]) -> tuple[tuple[int, ...], ...] | None:
     """None if the rows cannot be one part, whatever the boxes."""
     if [each.box for each in placed] != list(range(len(met))) or not placed:
         return None
@@ -183,9 +188,10 @@ def _apart(placed: tuple[_Placed, ...], met: list[BoxPlace]) -> tuple[tuple[int,
     return tuple(found)
 
 
-def _parts(
-    placed: tuple[_Placed, ...], met: list[BoxPlace], apart: tuple[tuple[int, ...], ...] | None, depth: int
+def parts_of(
+    placed: tuple[Placed, ...], met: list[BoxPlace], apart: tuple[tuple[int, ...], ...] | None, depth: int
 ) -> tuple[MatrixPart, ...]:
+    """Where the elements of an operand of so much depth come from, if it meets these boxes (`Reach`)."""
     if apart is not None:
         start = met[0].coordinates
         for box, distance in zip(met[1:], apart, strict=True):
@@ -207,7 +213,7 @@ def _parts(
     return tuple(parts)
 
 
-def _with_more_rows(part: MatrixPart, box: BoxPlace, placed: _Placed, first: tuple[int, ...]) -> MatrixPart | None:
+def _with_more_rows(part: MatrixPart, box: BoxPlace, placed: Placed, first: tuple[int, ...]) -> MatrixPart | None:
     """A part and the rows that another box of the same map brings, if they follow."""
     outer = part.outer
     if box.tensor_map is not part.box.tensor_map or (outer, part.inner) != (placed.outer, placed.inner):
@@ -227,7 +233,7 @@ def _extent(matrix: SharedMatrix) -> tuple[int, int]:
     return ranges[0][0], ranges[-1][1]
 
 
-def _distances(matrix: SharedMatrix, met: list[BoxPlace]) -> tuple[_Placed, ...] | NoMatrix:
+def _distances(matrix: SharedMatrix, met: list[BoxPlace]) -> tuple[Placed, ...] | NoMatrix:
     origin = met[0].address - met[0].address % _PERIOD_BYTES
     start = tensor_core.decode_descriptor(matrix.descriptor).start_address
     if start >= origin:
@@ -237,7 +243,7 @@ def _distances(matrix: SharedMatrix, met: list[BoxPlace]) -> tuple[_Placed, ...]
 
 
 @lru_cache(maxsize=1024)
-def _put_together(matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...]) -> tuple[_Placed, ...] | NoMatrix:
+def _put_together(matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...]) -> tuple[Placed, ...] | NoMatrix:
     """Empty where some rows come from no box."""
     size = matrix.element_bytes
     per_chunk = _CHUNK_BYTES // size
@@ -245,7 +251,7 @@ def _put_together(matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...]
     # Of the chunks' first elements, the operand's rows down and its depth across.
     along_depth = matrix.major == "k"
     chunks = elements[:, ::per_chunk] if along_depth else elements[::per_chunk]
-    found: list[_Placed] = []
+    found: list[Placed] = []
     covered = 0
     for number, (address, tensor_map) in enumerate(boxes):
         if not _plain(tensor_map, size):
@@ -268,7 +274,7 @@ def _put_together(matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...]
             return placed
         first, outer, inner = placed
         lines_per_row = 1 if along_depth else per_chunk
-        found.append(_Placed(number, begin * lines_per_row, end * lines_per_row, first, outer, inner))
+        found.append(Placed(number, begin * lines_per_row, end * lines_per_row, first, outer, inner))
     return tuple(sorted(found, key=lambda each: each.begin)) if covered == len(chunks) else ()
 
 

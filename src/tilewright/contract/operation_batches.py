@@ -23,7 +23,7 @@ from tilewright.contract.byte_ranges import union
 from tilewright.contract.launch_state import LaunchState
 from tilewright.contract.run_state import ClusterState, OperationBatch, OperationState, WarpgroupState
 from tilewright.contract.shadow_memory import Record
-from tilewright.contract.vector_clock import VectorClock, common
+from tilewright.contract.vector_clock import common
 from tilewright.machine.event import Ranges, WarpActor, WgmmaIssue, WgmmaRow
 
 _WARPGROUP_WARPS = 4
@@ -45,8 +45,8 @@ def batch_of(cluster: ClusterState, group: WarpgroupState, operation: OperationS
         operation.done = last.done
         return last
     views = list(operation.views.values())
-    order = VectorClock()
-    for view in views:
+    order = views[0].order.copy()
+    for view in views[1:]:
         order.join(view.order)
     operation.order = order
     clock = common([view.clock for view in views])

@@ -15,6 +15,9 @@ and stores are the program's, however tiles are numbered, handed on and shared o
 known (in registers, or copied by threads) leave places open: then the others are compared, and sums are counted along
 the axes that are known, where each element must be met as often as any other.
 
+Products of a row of wgmmas that go on along the contracted axis are judged as one first: it has a finding if one of
+them has, and only then is each looked at.
+
 Not handled: what becomes of a sum between accumulator and store, so which partial sum is added to which; rows of an
 accumulator among one another beyond the order in which an operand's rows lie in its array.
 Checked by: tests/driver/test_judge_sums.py.
@@ -33,7 +36,8 @@ from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.contract.operand_elements import MatrixPart, NoMatrix
-from tilewright.contract.product_trace import GroupSteps, Operand, Product, ProductTrace, Write
+from tilewright.contract.product_rows import Operand, Product, ProductRow
+from tilewright.contract.product_trace import GroupSteps, ProductTrace, Write
 from tilewright.contract.replay_codes import REPLAY_RULES
 from tilewright.driver.program_sums import DimensionAxis, Interval, Places, ProgramSums, axes_of_map, places_of
 from tilewright.machine.memory import GlobalMemory, VirtualBuffer
@@ -86,16 +90,72 @@ class _Findings:
 def judge_sums(trace: ProductTrace, sums: ProgramSums, sizes_bytes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
     """Findings in what a plan's launches multiplied and stored. sizes_bytes: of the plan's buffers, in the order in
     which the run was given them."""
-    findings, reader = _Findings(), _Reader(sums)
-    groups = [
-        (group, [_terms(product, reader, findings) for product in group.products]) for group in trace.groups.values()
-    ]
+    reader, groups = _Reader(sums), trace.groups.values()
+    # Findings are about single wgmmas, so that these are looked at by themselves only where there are any.
+    if not _judge([_joined(group, reader) for group in groups], reader, sizes_bytes):
+        return ()
+    return _judge([_Steps(group.products, group.taken, group.writes) for group in groups], _Reader(sums), sizes_bytes)
+
+
+def _judge(steps: Sequence[_Steps], reader: _Reader, sizes_bytes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
+    findings, sums = _Findings(), reader.sums
+    groups = [(group, [_terms(product, reader, findings) for product in group.products]) for group in steps]
     if not findings.found:
         _judge_coverage([terms for _, of_group in groups for terms in of_group], sums, findings)
         bases = _Bases.of(sizes_bytes)
         for group, terms in groups:
             _judge_group(group, terms, sums, bases, findings)
     return tuple(findings.found.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """What is judged of one warpgroup (`GroupSteps`)."""
+
+    products: Sequence[Product]
+    taken: Sequence[bool]
+    writes: Mapping[int, Sequence[Write]]
+
+
+def _joined(group: GroupSteps, reader: _Reader) -> _Steps:
+    """Products of a row that go on along the contracted axis are one, if nobody did anything between them that counts:
+    the same places are multiplied into the same sum, and where one of them were wrong, so would be the whole."""
+    products: list[Product] = []
+    taken: list[bool] = []
+    writes: dict[int, Sequence[Write]] = {}
+    number = 0
+
+    def add(product: Product, at: int) -> None:
+        if at in group.writes:
+            writes[len(products)] = group.writes[at]
+        products.append(product)
+        taken.append(group.taken[at])
+
+    for step in group.steps:
+        if isinstance(step, Product):
+            add(step, number)
+            number += 1
+            continue
+        for at, product in _joined_row(step, group, number, reader):
+            add(product, number + at)
+        number += step.count
+    if number in group.writes:
+        writes[len(products)] = group.writes[number]
+    return _Steps(products, taken, writes)
+
+
+def _joined_row(row: ProductRow, group: GroupSteps, begin: int, reader: _Reader) -> Sequence[tuple[int, Product]]:
+    """Products of a row that begins with the warpgroup's number `begin`, each with its number in the row."""
+    end = begin + row.count
+    if not any(number in group.writes for number in range(begin + 1, end)):
+        joined = row.joined()
+        firsts = {at for at, _ in joined}
+        read = True in group.taken[begin:end] and any(
+            taken for at, taken in enumerate(group.taken[begin:end]) if at not in firsts
+        )
+        if not read and all(reader.goes_along_sum(product) for _, product in joined):
+            return joined
+    return list(enumerate(row.products()))
 
 
 # ---------------------------------------------------------------- operands
@@ -133,10 +193,7 @@ class _Reader:
     def _read(self, operand: Operand) -> list[_Side]:
         found: list[_Side] = []
         for part in operand if isinstance(operand, tuple) else ():
-            key = part.box.buffer, id(part.box.tensor_map), part.outer, part.inner
-            array = self.arrays.get(key)
-            if array is None:
-                array = self.arrays[key] = self._array(part)
+            array = self._array_of(part)
             if array.axes is None:
                 return []
             contracted = array.contracted
@@ -150,6 +207,22 @@ class _Reader:
             begin = part.first[part.inner] - contracted.offset
             found.append(_Side(side.number, side.tile, (begin, begin + part.depth), side.axes, side.pitch))
         return found
+
+    def goes_along_sum(self, product: Product) -> bool:
+        """Does the depth of both operands run along the contracted axis, and along nothing else?"""
+        for operand in (product.left, product.right):
+            for part in operand if isinstance(operand, tuple) else ():
+                contracted = self._array_of(part).contracted
+                if contracted is None or contracted.dimension != part.inner:
+                    return False
+        return True
+
+    def _array_of(self, part: MatrixPart) -> _Array:
+        key = part.box.buffer, id(part.box.tensor_map), part.outer, part.inner
+        array = self.arrays.get(key)
+        if array is None:
+            array = self.arrays[key] = self._array(part)
+        return array
 
     def _array(self, part: MatrixPart) -> _Array:
         number, array = self.sums.operands.get(part.box.buffer, (-1, None))
@@ -368,7 +441,7 @@ class _Bases:
 
 
 def _judge_group(
-    group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
+    group: _Steps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
 ) -> None:
     """A warpgroup's products in their order, and what its warps wrote after so many of them."""
     _judge_sums(group, terms, sums, findings)
@@ -391,7 +464,7 @@ def _judge_group(
     _judge_writes(group.writes.get(len(group.products), ()), tiles.values(), sums, bases, findings)
 
 
-def _judge_sums(group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:
+def _judge_sums(group: _Steps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:
     """Does each sum begin anew, and is it read when it is whole? One that no result has a part of may be left."""
     before: dict[str, int] = {}
     for number, (product, taken) in enumerate(zip(group.products, group.taken, strict=True)):

@@ -265,14 +265,19 @@ class Warpgroup:
 
     def _execute_next(self) -> None:
         cluster, joins = self.cta.cluster, self._joins()
-        # Where events may be joined, all that may be executed is, at once: that is one of the orders there are.
-        for _ in range(len(self.queue) if joins else 1):
-            operation = self.queue[0]
-            try:
-                self._execute(operation, joins)
-            except EngineFault as fault:
-                raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
-            self.queue.popleft()
+        operation = self.queue[0]
+        try:
+            if joins:
+                # All that may be executed is, at once: that is one of the orders there are. Of which bytes it reads the
+                # events of its issue have told, and it was issued by all four warps.
+                for operation in self.queue:
+                    self._read_nothing(operation)
+                self.queue.clear()
+            else:
+                self._execute(operation)
+                self.queue.popleft()
+        except EngineFault as fault:
+            raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
         if self.queue:
             cluster.pending.append(self._execute_next)
         for warp in self.warps:
@@ -287,18 +292,20 @@ class Warpgroup:
         decoder = self.cta.cluster.program.decoder
         return decoder.dropped is not None and decoder.dropped.joins and not decoder.mathematics
 
-    def _execute(self, operation: Operation, joins: bool) -> None:
-        decoder = self.cta.cluster.program.decoder
-        if decoder.mathematics:
+    def _read_nothing(self, operation: Operation) -> None:
+        """It is executed where nobody asks for values. Raises EngineFault if what it reads is not there."""
+        operation.result = NO_RESULT
+        whole, size = operand_bytes(operation).whole, self.cta.shared.size_bytes
+        if whole and whole[-1][1] > size and self.cta.cluster.program.decoder.dropped is not None:
+            raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
+
+    def _execute(self, operation: Operation) -> None:
+        if self.cta.cluster.program.decoder.mathematics:
             self._multiply(operation)
         else:
-            operation.result = NO_RESULT
-            whole, size = operand_bytes(operation).whole, self.cta.shared.size_bytes
-            if decoder.dropped is not None and whole and whole[-1][1] > size:
-                raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
+            self._read_nothing(operation)
         observe = self.cta.cluster.observe
-        # Of which bytes it reads the events of its issue have told, and it was issued by all four warps.
-        if observe is not None and not joins:
+        if observe is not None:
             span = operation.instruction.span
             for ranges in operand_bytes(operation).parts:
                 observe(Access(operation.actor, "shared", self.cta.linear, ranges, False, "async", span))
@@ -359,13 +366,18 @@ class Warpgroup:
 
 def operand_bytes(operation: Operation) -> OperandBytes:
     """What an operation reads of shared memory. Raises EngineFault for a descriptor that is none."""
-    text, key = operation.instruction, (operation.a_descriptor, operation.b_descriptor)
+    return footprint(operation.instruction, operation.a_descriptor, operation.b_descriptor)
+
+
+def footprint(text: MatrixInstruction, a_descriptor: int, b_descriptor: int) -> OperandBytes:
+    """What it reads on these descriptors. Raises EngineFault for one that is none."""
+    key = a_descriptor, b_descriptor
     found = text.footprints.get(key)
     if found is None:
-        a_descriptor = None if text.a_registers else operation.a_descriptor
         found = text.footprints[key] = _operand_bytes(
-            a_descriptor, operation.b_descriptor, text.n, text.k, text.a_type, text.b_type, text.a_major, text.b_major
-        )
+            None if text.a_registers else a_descriptor, b_descriptor, text.n, text.k, text.a_type, text.b_type,
+            text.a_major, text.b_major,
+        )  # fmt: skip
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import repeat
 from operator import is_
 from typing import Any
 
@@ -68,15 +69,22 @@ def define(warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...]) -> 
 
 
 def are_left_alone(
-    warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...], look: Callable[[Registers], tuple[Any, ...]]
-) -> bool:
+    warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...], look: Callable[[Registers], tuple[Any, ...]], *,
+    added: bool,
+) -> bool:  # fmt: skip
     """Were these registers, none of them held by an operation, written before the last fence and not touched since?
-    Then `check_registers` has nothing to report. look: what they hold."""
+    Then `check_registers` has nothing to report. look: what they hold; added: the operation adds to that, else it need
+    not have been written (`define`)."""
     fenced = state.fenced
     if fenced is None or not state.reads.isdisjoint(accumulator) or not warp.in_flight.isdisjoint(accumulator):
         return False
     vectors = look(warp.r)
-    return all(map(is_, vectors, look(fenced))) and id(UNINITIALISED) not in set(map(id, vectors))
+    if any(map(is_, vectors, repeat(UNINITIALISED))):
+        if added:
+            return False
+        define(warp, state, accumulator)
+        vectors = look(warp.r)
+    return all(map(is_, vectors, look(fenced)))
 
 
 def check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction, chained: bool) -> None:

@@ -24,13 +24,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import WgmmaForm, WgmmaRow
 from tilewright.machine.lanes import FULL, Registers
 from tilewright.machine.remembered_runs import RememberedRuns, Writes, look_at
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Plain, Signal, Step
-from tilewright.machine.warpgroup import WARPS, Issuing, Operation, RowForm, Warpgroup, WarpMatrixState
-from tilewright.machine.wgmma_registers import are_left_alone, define, settle
+from tilewright.machine.warpgroup import WARPS, Issuing, Operation, RowForm, Warpgroup, WarpMatrixState, footprint
+from tilewright.machine.wgmma_registers import are_left_alone, settle
 
 _ROW_LEAST = 2
 _LOOKED_UP_MOST = 256
@@ -103,25 +104,42 @@ def _row(
     table: dict[tuple[int, ...], _Known] = {}
     rows: dict[tuple[tuple[bool, int, int], ...], _Row] = {}
 
-    def learn(warp: Warp, mask: int, seen: tuple[int, ...] | None) -> int:
+    def issue_alone(
+        warp: Warp, places: Sequence[int], issuings: Sequence[Issuing], operands: Sequence[tuple[bool, int, int]]
+    ) -> None:
+        for place, each, of_each in zip(places, issuings, operands, strict=True):
+            warp.current.pc = place
+            _issue_alone(warp, each, *of_each)
+
+    def learn(warp: Warp, group: Warpgroup, mask: int, seen: tuple[int, ...] | None) -> int:
         r, strand = warp.r, warp.current
+        places: list[int] = []
         issuings: list[Issuing] = []
         operands: list[tuple[bool, int, int]] = []
-        for pc in range(begin, end):
-            strand.pc = pc
-            body = steps[pc].body
-            if isinstance(body, Plain):
-                body.full(r)
-                continue
-            assert isinstance(body, Issuing), "a row has no other control steps"
-            issuings.append(body)
-            operands.append(body.operands(warp, mask))
-            body.act(warp, mask)
+        try:
+            for pc in range(begin, end):
+                strand.pc = pc
+                body = steps[pc].body
+                if isinstance(body, Plain):
+                    body.full(r)
+                    continue
+                assert isinstance(body, Issuing), "a row has no other control steps"
+                operands.append(body.operands(warp, mask))
+                issuings.append(body)
+                places.append(pc)
+        except Exception:
+            failed = strand.pc
+            issue_alone(warp, places, issuings, operands)  # what comes before it has been issued
+            strand.pc = failed
+            raise
+        try:
+            row = rows.get(tuple(operands)) or _row_of(issuings, operands)
+        except EngineFault:
+            issue_alone(warp, places, issuings, operands)  # it fails where it is issued, or executed
+            return end
+        _issue(warp, group, row)
         if seen is not None:
-            key = tuple(operands)
-            row = rows.get(key)
-            if row is None:
-                row = rows[key] = _row_of(tuple(issuings), key)
+            rows[tuple(operands)] = row
             table[seen] = _Known(remembered.written(writes, r), row)
         return end
 
@@ -135,7 +153,7 @@ def _row(
             seen = remembered.unified(reads, look, r)
             known = table.get(seen)
             if known is None:
-                return learn(warp, mask, seen if len(table) < _LOOKED_UP_MOST else None)
+                return learn(warp, group, mask, seen if len(table) < _LOOKED_UP_MOST else None)
         for slot, value in known.writes:
             r[slot] = value
         _issue(warp, group, known.row)
@@ -144,7 +162,10 @@ def _row(
     return act
 
 
-def _row_of(issuings: tuple[Issuing, ...], operands: tuple[tuple[bool, int, int], ...]) -> _Row:
+def _row_of(issuings: Sequence[Issuing], operands: Sequence[tuple[bool, int, int]]) -> _Row:
+    """Raises EngineFault for a descriptor that is none."""
+    for each, (_, a_descriptor, b_descriptor) in zip(issuings, operands, strict=True):
+        footprint(each.text, a_descriptor, b_descriptor)
     # By identity, of which there is one for each accumulator (`Decoder.interned`).
     begun: dict[tuple[int, int], Issuing] = {}
     for each in issuings:
@@ -153,7 +174,7 @@ def _row_of(issuings: tuple[Issuing, ...], operands: tuple[tuple[bool, int, int]
     wgmmas = tuple((each.text, *of_each) for each, of_each in zip(issuings, operands, strict=True))
     registers = frozenset(slots)
     return _Row(
-        issuings, RowForm(wgmmas, tuple(begun)), registers, len(registers) == len(slots),
+        tuple(issuings), RowForm(wgmmas, tuple(begun)), registers, len(registers) == len(slots),
         tuple(look_at(each.text.accumulator) for each in begun.values()), (False,) * len(issuings),
     )  # fmt: skip
 
@@ -186,6 +207,14 @@ def _issue(warp: Warp, group: Warpgroup, row: _Row) -> None:
     observe(WgmmaRow(warp.actor, actors, forms, taken))
 
 
+def _issue_alone(warp: Warp, issuing: Issuing, scale: bool, a_descriptor: int, b_descriptor: int) -> None:
+    operation = issuing.enter(warp, scale, a_descriptor, b_descriptor)
+    observe = warp.cta.cluster.observe
+    if observe is not None:
+        taken = warp.wgmma.is_taken(issuing.text.accumulator)
+        observe(WgmmaRow(warp.actor, (operation.actor,), (issuing.form(operation, warp.index % WARPS),), (taken,)))
+
+
 def _are_passed_on(state: WarpMatrixState, form: RowForm) -> bool:
     """Are the newest operations in flight a row on the same accumulators, of the same shapes?"""
     last = state.in_flight[-1].row if state.in_flight else None
@@ -205,9 +234,7 @@ def _are_ready(warp: Warp, state: WarpMatrixState, row: _Row) -> bool:
         begun.add(id(accumulator))
         chained = state.chained(accumulator)
         if chained is None:
-            if not scale:
-                define(warp, state, accumulator)
-            if not are_left_alone(warp, state, accumulator, look):
+            if not are_left_alone(warp, state, accumulator, look, added=scale):
                 return False
         elif chained.instruction.n != each.text.n:
             return False
