@@ -119,6 +119,16 @@ class Issuing(Control):
     form: Callable[[Operation, int], WgmmaForm] = field(kw_only=True)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Fencing(Control):
+    """The step of a wgmma.fence."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Committing(Control):
+    """The step of a wgmma.commit_group."""
+
+
 class WarpMatrixState:
     """A warp's view of its warpgroup's operations."""
 

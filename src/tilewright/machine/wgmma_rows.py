@@ -1,10 +1,11 @@
 """Must a row of wgmmas be issued step by step where it was issued before, on the same registers?
 
 A warp multiplies a slot of a ring by several wgmmas with nothing between them but arithmetic on their descriptors. In a
-run for its events alone such a row, from its first wgmma to its last, is one step: what it computes and which operands
-it names are functions of the registers that it reads, and are remembered by these, as for any stretch of arithmetic
-(`remembered_runs`, whose argument this is). The event is one, `WgmmaRow`, which stands for the issues in their order: a
-warp that issues one right after another learns nothing in between, so that no order of events is lost.
+run for its events alone such a row, from its first wgmma to its last, is one step, with the wgmma.fence before it and
+the commit behind it: what it computes and which operands it names are functions of the registers that it reads, and are
+remembered by these, as for any stretch of arithmetic (`remembered_runs`, whose argument this is). The event of the
+issues is one, `WgmmaRow`, which stands for them in their order: a warp that issues one right after another learns
+nothing in between, so that no order of events is lost.
 
 What depends on anything else is done each time. A row whose accumulators are passed on, or were left alone since the
 last fence, is issued as one: its checks have nothing to report, and of the operations only the last on each accumulator
@@ -30,7 +31,17 @@ from tilewright.machine.lanes import FULL, Registers
 from tilewright.machine.remembered_runs import RememberedRuns, Writes, look_at
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Plain, Signal, Step
-from tilewright.machine.warpgroup import WARPS, Issuing, Operation, RowForm, Warpgroup, WarpMatrixState, footprint
+from tilewright.machine.warpgroup import (
+    WARPS,
+    Committing,
+    Fencing,
+    Issuing,
+    Operation,
+    RowForm,
+    Warpgroup,
+    WarpMatrixState,
+    footprint,
+)
 from tilewright.machine.wgmma_registers import are_left_alone, settle
 
 _ROW_LEAST = 2
@@ -77,8 +88,9 @@ def join_rows(steps: Sequence[Step], remembered: RememberedRuns, accumulators: f
 def _end_of_row(
     steps: Sequence[Step], begin: int, remembered: RememberedRuns, accumulators: frozenset[int]
 ) -> int | None:
-    """The place behind the last wgmma of the row that begins there, if one does."""
-    end, count, at = begin, 0, begin
+    """The place behind the row that begins there, if one does: behind its last wgmma, or the commit that follows it."""
+    fenced = isinstance(steps[begin].body, Fencing) and steps[begin].guard < 0
+    end, count, at = begin, 0, begin + fenced
     while at < len(steps) and (at == begin or at not in remembered.entered):
         step = steps[at]
         if not accumulators.isdisjoint(step.reads | step.writes):
@@ -87,18 +99,24 @@ def _end_of_row(
             if not isinstance(step.body, Issuing) or step.guard >= 0 or step.body.text.a_registers:
                 break
             end, count = at + 1, count + 1
-        elif count == 0 or not remembered.is_arithmetic(at):
+        elif (count == 0 and not fenced) or not remembered.is_arithmetic(at):
             break
         at += 1
-    return end if count >= _ROW_LEAST else None
+    if count < _ROW_LEAST:
+        return None
+    committed = end < len(steps) and isinstance(steps[end].body, Committing) and steps[end].guard < 0
+    return end + (committed and end not in remembered.entered)
 
 
 def _row(
     steps: Sequence[Step], begin: int, end: int, remembered: RememberedRuns
 ) -> Callable[[Warp, int], int | Signal | None]:
-    first = steps[begin].body
-    assert isinstance(first, Issuing), "a row begins with a wgmma"
+    first, last = steps[begin].body, steps[end - 1].body
+    assert isinstance(first, Fencing | Issuing), "a row begins with a fence or a wgmma"
     run_first = first.act
+    fence = first.act if isinstance(first, Fencing) else None
+    commit = last.act if isinstance(last, Committing) else None
+    first_issue = next(place for place in range(begin, end) if isinstance(steps[place].body, Issuing))
     reads, writes = remembered.reads_and_writes(begin, end, steps)
     look = look_at(reads)
     table: dict[tuple[int, ...], _Known] = {}
@@ -111,7 +129,7 @@ def _row(
             warp.current.pc = place
             _issue_alone(warp, each, *of_each)
 
-    def learn(warp: Warp, group: Warpgroup, mask: int, seen: tuple[int, ...] | None) -> int:
+    def learn(warp: Warp, group: Warpgroup, mask: int, seen: tuple[int, ...] | None) -> None:
         r, strand = warp.r, warp.current
         places: list[int] = []
         issuings: list[Issuing] = []
@@ -123,7 +141,8 @@ def _row(
                 if isinstance(body, Plain):
                     body.full(r)
                     continue
-                assert isinstance(body, Issuing), "a row has no other control steps"
+                if not isinstance(body, Issuing):
+                    continue  # its fence and its commit
                 operands.append(body.operands(warp, mask))
                 issuings.append(body)
                 places.append(pc)
@@ -136,27 +155,33 @@ def _row(
             row = rows.get(tuple(operands)) or _row_of(issuings, operands)
         except EngineFault:
             issue_alone(warp, places, issuings, operands)  # it fails where it is issued, or executed
-            return end
+            return
         _issue(warp, group, row)
         if seen is not None:
             rows[tuple(operands)] = row
             table[seen] = _Known(remembered.written(writes, r), row)
-        return end
 
     def act(warp: Warp, mask: int) -> int | Signal | None:
         group = warp.group
         if mask != FULL or len(warp.strands) > 1 or group is None:
             return run_first(warp, mask)
+        if fence is not None:
+            fence(warp, mask)
         r: Registers = warp.r
         known = table.get(tuple(map(id, look(r))))
         if known is None:
             seen = remembered.unified(reads, look, r)
             known = table.get(seen)
             if known is None:
-                return learn(warp, group, mask, seen if len(table) < _LOOKED_UP_MOST else None)
-        for slot, value in known.writes:
-            r[slot] = value
-        _issue(warp, group, known.row)
+                learn(warp, group, mask, seen if len(table) < _LOOKED_UP_MOST else None)
+        if known is not None:
+            for slot, value in known.writes:
+                r[slot] = value
+            # A wgmma that is refused is told of at its own place, not at the fence.
+            warp.current.pc = first_issue
+            _issue(warp, group, known.row)
+        if commit is not None:
+            commit(warp, mask)
         return end
 
     return act

@@ -19,6 +19,8 @@ from tilewright.machine.state import Block, Warp
 from tilewright.machine.step import Control, Signal
 from tilewright.machine.warpgroup import (
     WARPS,
+    Committing,
+    Fencing,
     Issuing,
     MatrixInstruction,
     Operation,
@@ -42,7 +44,7 @@ def _group(warp: Warp, instruction: Instruction) -> Warpgroup:
     return warp.group
 
 
-def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Fencing:
     _take_sync(modifiers)
     expect_operands(instruction, 0)
     fence = fencing(decoder)
@@ -54,7 +56,7 @@ def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
         if observe is not None:
             observe(WgmmaFence(warp.actor, instruction.span))
 
-    return Control(act, converged=True)
+    return Fencing(act, converged=True)
 
 
 def _take_sync(modifiers: Modifiers) -> None:
@@ -62,7 +64,7 @@ def _take_sync(modifiers: Modifiers) -> None:
     modifiers.flag("aligned")
 
 
-def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
+def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Committing:
     _take_sync(modifiers)
     expect_operands(instruction, 0)
 
@@ -79,7 +81,7 @@ def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
             actors = row.actors if row is not None and whole else tuple([each.actor for each in members])
             observe(WgmmaCommit(warp.actor, state.committed - 1, actors, instruction.span))
 
-    return Control(act, converged=True)
+    return Committing(act, converged=True)
 
 
 def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
