@@ -16,6 +16,7 @@ from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.joined_accesses import join_stretches
 from tilewright.machine.lanes import poison
+from tilewright.machine.matrix_rows import join_matrix_rows
 from tilewright.machine.poll_step import polling
 from tilewright.machine.polls import is_strong_load
 from tilewright.machine.remembered_runs import RememberedRuns
@@ -77,6 +78,7 @@ def decode(decoder: Decoder) -> Program:
     remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)
     if remembered is not None and decoder.dropped is not None and decoder.dropped.joins:
         steps = join_rows(steps, remembered, frozenset(decoder.wgmma_registers))
+        steps = join_matrix_rows(steps, instructions, remembered.entered, decoder.dropped)
     steps.append(end_of(kernel))
     return replace(assemble(decoder, steps), remembered=remembered)
 

@@ -156,6 +156,7 @@ def _row(
         except EngineFault:
             issue_alone(warp, places, issuings, operands)  # it fails where it is issued, or executed
             return
+        strand.pc = places[-1]
         _issue(warp, group, row)
         if seen is not None:
             rows[tuple(operands)] = row

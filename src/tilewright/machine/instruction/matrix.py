@@ -7,13 +7,17 @@ Checked by: tests/machine/test_instructions.py, test_matrix_instructions.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import TOGETHER, Access
 from tilewright.machine.fragment import MatrixFragment, MatrixShape, matrix_fragment
 from tilewright.machine.lanes import WARP_SIZE, Lanes
@@ -31,6 +35,19 @@ _SHAPES: dict[tuple[str, str, str], MatrixShape] = {
     ("ldmatrix", "m16n16", "b8"): "m16n16",
     ("stmatrix", "m16n8", "b8"): "m16n8",
 }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixStore(Control):
+    """The step of an stmatrix. slot, offset: of its address; lines: where the memory is that a warp stores to; tell:
+    yields the event of a store there."""
+
+    slot: int = field(kw_only=True)
+    offset: int = field(kw_only=True)
+    span: Span = field(kw_only=True)
+    moved: MovedValues = field(kw_only=True)
+    lines: Callable[[Warp, Lanes], list[Located]] = field(kw_only=True)
+    tell: Callable[[Warp, list[Located]], None] = field(kw_only=True)
 
 
 class _Matrices:
@@ -61,9 +78,9 @@ class _Matrices:
         self.span = instruction.span
         self.met: dict[int, tuple[Lanes, int, int, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
 
-    def lines(self, warp: Warp) -> list[Located]:
-        """The lines, by the memory that holds them. Raises MachineFault for one that is misplaced."""
-        vector = warp.r[self.slot]
+    def lines(self, warp: Warp, vector: Lanes) -> list[Located]:
+        """The lines at the addresses of `vector`, by the memory that holds them. Raises MachineFault for one that is
+        misplaced."""
         shared = warp.cta.shared
         known = self.met.get(id(vector))
         if known is not None and known[1:3] == (shared.size_bytes, shared.reserved_bytes):
@@ -94,7 +111,7 @@ def _ldmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
     places, reach = matrices.fragment.places, np.arange(_LINE_BYTES)
 
     def act(warp: Warp, _mask: int) -> None:
-        found = matrices.lines(warp)
+        found = matrices.lines(warp, warp.r[matrices.slot])
         if not moved.keeps:
             matrices.report(warp, found, False)
             for target in targets:
@@ -119,7 +136,7 @@ def _stmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
     places, reach = matrices.fragment.places, np.arange(_LINE_BYTES)
 
     def act(warp: Warp, _mask: int) -> None:
-        found = matrices.lines(warp)
+        found = matrices.lines(warp, warp.r[matrices.slot])
         if not moved.keeps:
             for part in found:
                 moved.skip_store(warp.r, part.region)
@@ -132,7 +149,13 @@ def _stmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
             part.region.data[part.offsets[:, None] + reach] = lines.reshape(-1, _LINE_BYTES)[part.chosen]
         matrices.report(warp, found, True)
 
-    return Control(act, converged=True)
+    def tell(warp: Warp, found: list[Located]) -> None:
+        matrices.report(warp, found, True)
+
+    return MatrixStore(
+        act, converged=True, slot=matrices.slot, offset=matrices.offset, span=instruction.span, moved=moved,
+        lines=matrices.lines, tell=tell,
+    )  # fmt: skip
 
 
 def _movmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
