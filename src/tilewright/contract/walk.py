@@ -123,13 +123,12 @@ class RoleWalk:
         try:
             token = self.env[value]
         except KeyError:
-            defined = False
+            pass
         else:
-            defined = _is_around(_home(value), self.block)
-        if not defined:
-            self.findings.doubt("uses a value that nothing before it defines", op)
-            return None
-        return token
+            if _is_around(_home(value), self.block):
+                return token
+        self.findings.doubt("uses a value that nothing before it defines", op)
+        return None
 
     def take(self, op: Operation, value: SSAValue) -> Token | None:
         """Use `value`: once only, and in the block that made it, if it is linear."""
