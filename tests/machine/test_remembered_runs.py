@@ -14,7 +14,7 @@ from tilewright.machine import program
 from tilewright.machine.dropped_values import DroppedValues
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.remembered_runs import RememberedRuns
+from tilewright.machine.remembered_runs import Part, RememberedRuns, Table
 from tilewright.machine.run import run_launch
 
 START = "ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; "
@@ -22,13 +22,13 @@ PLACE = "cvt.u64.u32 %rd2, %r5; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 
 THREADS = 96
 
 
-def events_of(body: str, threads: int = THREADS) -> list[str]:
+def events_of(body: str, threads: int = THREADS, *, joins: bool = False, seed: int = 0) -> list[str]:
     text = module(START + body, parameters=".param .u64 out")
     events: list[Event] = []
     out = np.zeros(4096, np.uint32).view(np.uint8)
     run_launch(
         text, launch(PointerParam("out"), threads=threads), {"out": out}, observe=events.append,
-        dropped=DroppedValues(),
+        dropped=DroppedValues(joins=joins), seed=seed,
     )  # fmt: skip
     return [str(event) for event in events]
 
@@ -49,8 +49,15 @@ def remembering(monkeypatch: pytest.MonkeyPatch) -> list[RememberedRuns]:
 
 def hits(runs: RememberedRuns) -> int:
     """How often a stretch was given without being run."""
-    tables = [table for found in runs.stretches.values() for each in found for table in each.tables.values()]
-    return sum(table.hits for table in tables)
+    return sum(table.hits for table in tables(runs))
+
+
+def tables(runs: RememberedRuns) -> list[Table]:
+    return [table for part in parts(runs) for table in part.tables.values()]
+
+
+def parts(runs: RememberedRuns) -> list[Part]:
+    return [part for found in runs.stretches.values() for each in found for part in each.parts]
 
 
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +118,7 @@ def test_emitted_kernels_remember_most_of_their_arithmetic(
         return [str(event) for event in events]
 
     seen = run(text)
-    known = [table for found in remembering[0].stretches.values() for one in found for table in one.tables.values()]
-    assert hits(remembering[0]) > sum(len(table.known) for table in known)
+    assert hits(remembering[0]) > sum(len(table.known) for table in tables(remembering[0]))
     nothing_remembered(monkeypatch)
     assert seen == run(text)
 
@@ -129,6 +135,55 @@ def test_a_register_that_one_warp_never_wrote_is_refused_after_another_wrote_it(
 def test_inputs_that_never_come_again_are_no_longer_looked_up(remembering: list[RememberedRuns]) -> None:
     body = LOOP.replace("12", "700").format("mad.lo.u32 %r5, %r2, 4, %r1; and.b32 %r5, %r5, -4; " + PLACE)
     assert len(events_of(body, 32)) > 700
-    found = [each for stretches in remembering[0].stretches.values() for each in stretches]
-    assert any(not each.arithmetic and each.writes for each in found)
-    assert all(len(table.known) <= 512 for each in found for table in each.tables.values())
+    assert any(not part.looked_up and part.writes for part in parts(remembering[0]))
+    assert all(len(table.known) <= 512 for table in tables(remembering[0]))
+
+
+MOVED = (
+    "and.b32 %r3, %r2, 1; setp.eq.u32 %p2, %r3, 0; shl.b32 %r4, %r1, 3; mad.lo.u32 %r5, %r3, 1024, %r4;"
+    "cvt.u64.u32 %rd2, %r5; add.u64 %rd3, %rd1, %rd2; ld.global.u32 %r6, [%rd3]; ld.global.u32 %r7, [%rd3+4];"
+    "add.u32 %r6, %r6, %r7; mov.b64 %rd4, {%r6, %r7}; @%p2 st.global.u64 [%rd3+2048], %rd4; xor.b32 %r8, %r4, 8;"
+    "add.u32 %r8, %r8, 8; cvt.u64.u32 %rd5, %r8; add.u64 %rd6, %rd1, %rd5; ld.global.u32 %r9, [%rd6];"
+)
+QUIET = {
+    "loads and stores among arithmetic": MOVED,
+    "an address that is written over": MOVED + "add.u64 %rd3, %rd3, 8; @!%p2 st.global.u32 [%rd3+2048], %r9;",
+    "some lanes only": "and.b32 %r3, %r1, 1; setp.eq.u32 %p3, %r3, 0; @%p3 bra ELSE; " + MOVED + "bra BOTH; ELSE: "
+    "shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, 4; " + PLACE + "BOTH: ",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", QUIET.values(), ids=QUIET.keys())
+def test_turns_end_where_they_did_and_nothing_is_told_otherwise(
+    body: str, monkeypatch: pytest.MonkeyPatch, remembering: list[RememberedRuns]
+) -> None:
+    # Turns of a few instructions end in the middle of stretches.
+    text = LOOP.format(body + "bar.sync 0; ")
+    seen = [events_of(text, joins=True, seed=seed) for seed in range(6)]
+    made = [each for found in remembering[0].stretches.values() for each in found]
+    assert hits(remembering[0]) > 5 and any(each.quiet and each.left_full for each in made)
+    nothing_remembered(monkeypatch)
+    assert seen == [events_of(text, joins=True, seed=seed) for seed in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("body", "register"),
+    [
+        ("cvt.u64.u32 %rd2, %r4; add.u64 %rd3, %rd1, %rd2; ld.global.u32 %r6, [%rd3]; add.u32 %r7, %r6, %r8;"
+         "st.global.u32 [%rd3+512], %r7;", "%r8"),
+        ("add.u32 %r5, %r8, 4; cvt.u64.u32 %rd2, %r4; add.u64 %rd3, %rd1, %rd9; st.global.u32 [%rd3], %r4;"
+         "st.global.u32 [%rd3+512], %r5;", "%r8"),
+        ("cvt.u64.u32 %rd2, %r4; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r4; st.global.u32 [%rd9], %r4;"
+         "add.u32 %r5, %r8, 4; add.u32 %r5, %r5, 4; setp.eq.u32 %p2, %r5, 0; @%p2 bra TURN;", "%rd9"),
+    ],
+)  # fmt: skip
+def test_the_first_register_that_nobody_wrote_is_named(
+    body: str, register: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LOOP.format("shl.b32 %r4, %r1, 2; " + body)
+    with pytest.raises(MachineFault, match=f"reads {register}, which") as found:
+        events_of(text, 32, joins=True)
+    nothing_remembered(monkeypatch)
+    with pytest.raises(MachineFault) as apart:
+        events_of(text, 32, joins=True)
+    assert str(found.value) == str(apart.value)

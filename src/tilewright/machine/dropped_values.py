@@ -9,10 +9,14 @@ Checked by: tests/machine/test_value_slice.py.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tilewright.base.span import Span
 from tilewright.machine.lanes import UNINITIALISED, Registers
 from tilewright.machine.memory import Region
+
+if TYPE_CHECKING:
+    from tilewright.machine.joined_accesses import WaitingAccess
 
 
 class ValueNeeded(Exception):
@@ -47,7 +51,7 @@ class DroppedValues:
 class MovedValues:
     """A load or store that may do without values. moved: registers (slots) that are stored, or that a load writes;
     address: slot; strong: its values count in any case. keeps: whether it moves values, as `drop_values` says; dropped:
-    what is told of it. joinable: whether its event may be told with others; waits: whether it is."""
+    what is told of it. access: if its event may be told with others; waits: whether it is."""
 
     moved: tuple[int, ...]
     address: int
@@ -55,7 +59,7 @@ class MovedValues:
     strong: bool
     dropped: DroppedValues | None
     keeps: bool = True
-    joinable: bool = False
+    access: WaitingAccess | None = None
     waits: bool = False
 
     def load(self, where: Region) -> None:

@@ -11,11 +11,14 @@ from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Exit
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.hazard import report_step_hazard
-from tilewright.machine.lanes import FULL, UNINITIALISED, predicate_mask
+from tilewright.machine.lanes import FULL, UNINITIALISED, Registers, predicate_mask
 from tilewright.machine.program import Program
+from tilewright.machine.remembered_runs import Part, PlacedFull, PlacedMasked, Stretch
 from tilewright.machine.rendezvous import warp_exited
 from tilewright.machine.state import Strand, Warp
 from tilewright.machine.step import Control, Signal, Step
+
+_UNWRITTEN = id(UNINITIALISED)
 
 
 def run_warp(warp: Warp, program: Program, quantum: int) -> int:
@@ -23,29 +26,31 @@ def run_warp(warp: Warp, program: Program, quantum: int) -> int:
     if not warp.select():
         return 0
     executed = 0
-    while executed < quantum:
-        strand = warp.current
-        try:
-            executed += _plain_run(warp, program, quantum - executed)
+    steps, plain_end = program.steps, program.plain_end
+    strand = warp.current
+    try:
+        while executed < quantum:
+            strand = warp.current
+            if plain_end[strand.pc] > strand.pc:
+                executed += _plain_run(warp, program, quantum - executed)
             if strand.pc >= warp.limit_pc:
                 if not warp.select():
                     break
                 continue
-            step = program.steps[strand.pc]
+            step = steps[strand.pc]
             body = step.body
             if not isinstance(body, Control):
                 continue
             executed += 1
-            going = _control(warp, strand, step, body)
-        except TilewrightError:
-            raise
-        except EngineFault as fault:
-            span = program.steps[strand.pc].span
-            raise MachineFault(fault.code, fault.name, fault.message, span) from fault
-        except (TypeError, AttributeError) as error:
-            raise _uninitialised(warp, program, strand.pc, error) from error
-        if not going:
-            break
+            if not _control(warp, strand, step, body):
+                break
+    except TilewrightError:
+        raise
+    except EngineFault as fault:
+        span = steps[strand.pc].span
+        raise MachineFault(fault.code, fault.name, fault.message, span) from fault
+    except (TypeError, AttributeError) as error:
+        raise _uninitialised(warp, program, strand.pc, error) from error
     warp.steps += executed
     return executed
 
@@ -54,35 +59,105 @@ def _plain_run(warp: Warp, program: Program, limit: int) -> int:
     """Run plain steps from the current place on. Leaves the strand at the step that failed, if one raises."""
     strand = warp.current
     start = strand.pc
-    stop = min(program.plain_end[start], warp.limit_pc, start + limit)
+    stop = min(program.plain_end[start], warp.limit_pc)
     if stop <= start:
         return 0
+    cut = start + limit
     remembered = program.remembered
     if remembered is None:
+        stop = min(stop, cut)
         _steps(warp, program, start, stop)
         return stop - start
-    r, mask, in_flight = warp.r, strand.mask, warp.in_flight
-    for stretch in remembered.stretches.get((start, stop)) or remembered.between(start, stop):
-        table = stretch.tables.get(mask)
-        if table is None or (in_flight and not stretch.touched.isdisjoint(in_flight)):
-            new = remembered.table(stretch, mask)
-            if new is None or in_flight:
-                _steps(warp, program, stretch.begin, stretch.end)
-                continue
-            table = new
-        found = table.known.get(tuple(map(id, table.look(r))))
-        if found is None:
-            seen = remembered.seen(stretch, table, r)
-            found = table.known.get(seen)
-            if found is None:
-                _steps(warp, program, stretch.begin, stretch.end)
-                remembered.learn(stretch, table, seen, r)
-                continue
+    begin = max(start, strand.ahead)
+    for stretch in remembered.stretches.get((begin, stop)) or remembered.between(begin, stop):
+        if stretch.end <= cut:
+            _stretch(warp, program, stretch)
+        elif stretch.begin < cut and not _ahead(warp, program, stretch):
+            for part in remembered.between(stretch.begin, cut):
+                _stretch(warp, program, part)
+    strand.pc = stop = min(stop, cut)
+    if strand.ahead <= stop:
+        strand.ahead = 0
+    return stop - start
+
+
+def _stretch(warp: Warp, program: Program, stretch: Stretch) -> None:
+    """Run the steps of a stretch, or what has to be done of them."""
+    r, mask, in_flight = warp.r, warp.current.mask, warp.in_flight
+    if (
+        not stretch.quiet
+        or (in_flight and not stretch.touched.isdisjoint(in_flight))
+        or (stretch.needs is not None and _UNWRITTEN in map(id, stretch.needs(r)))
+    ):
+        _steps(warp, program, stretch.begin, stretch.end)
+        return
+    if stretch.given is not None and _UNWRITTEN in map(id, stretch.given(r)):
+        for slot, zeros in stretch.gives:
+            if r[slot] is UNINITIALISED:
+                r[slot] = zeros
+    for part in stretch.parts:
+        table = part.tables.get(mask)
+        found = None if table is None else table.known.get(tuple(map(id, table.look(r))))
+        if table is None or found is None:
+            _compute(warp, program, stretch, part)
+            continue
         table.hits += 1
         for slot, value in found:
             r[slot] = value
-    strand.pc = stop
-    return stop - start
+    if stretch.left_full:
+        _placed(warp.current, r, stretch.left_full, stretch.left_masked)
+
+
+def _ahead(warp: Warp, program: Program, stretch: Stretch) -> bool:
+    """Run arithmetic of which the turn ends in the middle, all the same: nobody else sees registers, and it is known as
+    a whole. False, and nothing has happened, where it might matter."""
+    if not stretch.alone or len(warp.strands) > 1 or not stretch.touched.isdisjoint(warp.in_flight):
+        return False
+    before = warp.r.copy()
+    try:
+        _stretch(warp, program, stretch)
+    except Exception:
+        warp.r[:] = before  # it fails when its turn has come
+        return False
+    warp.current.ahead = stretch.end
+    return True
+
+
+def _compute(warp: Warp, program: Program, stretch: Stretch, part: Part) -> None:
+    """A part of a stretch that may not have been run on the same registers before."""
+    remembered, strand, r = program.remembered, warp.current, warp.r
+    assert remembered is not None, "stretches have parts where they are remembered"
+    mask, table, seen = strand.mask, None, ()
+    if part.looked_up:
+        table = part.table(mask)
+        seen = remembered.seen(part, table, r)
+        found = table.known.get(seen)
+        if found is not None:
+            table.hits += 1
+            for slot, value in found:
+                r[slot] = value
+            return
+    try:
+        _placed(strand, r, part.run_full, part.run_masked)
+    except BaseException:
+        if len(stretch.parts) > 1 or stretch.left_full:
+            # Steps that are not of this part stand before it, and may fail first. That those which did not fail are run
+            # again changes nothing about that.
+            _steps(warp, program, stretch.begin, stretch.end)
+        raise
+    if table is not None:
+        remembered.learn(part, table, seen, r)
+
+
+def _placed(strand: Strand, r: Registers, run_full: PlacedFull, run_masked: PlacedMasked) -> None:
+    """Run steps at certain places. Leaves the strand at the last of them, or at the step that failed."""
+    mask = strand.mask
+    if mask == FULL:
+        for strand.pc, full in run_full:
+            full(r)
+    else:
+        for strand.pc, masked in run_masked:
+            masked(r, mask)
 
 
 def _steps(warp: Warp, program: Program, start: int, stop: int) -> None:
@@ -130,12 +205,17 @@ def _control(warp: Warp, strand: Strand, step: Step, body: Control) -> bool:
             strand.mask = chosen
             warp.strands.append(Strand(strand.pc + 1, mask ^ chosen))
             return warp.select()
-    if warp.in_flight and not (step.reads | step.writes).isdisjoint(warp.in_flight):
+    in_flight = warp.in_flight
+    if in_flight and not (step.reads.isdisjoint(in_flight) and step.writes.isdisjoint(in_flight)):
         report_step_hazard(warp, step, mask)
     signal = Signal.CONVERGE if body.converged and mask != warp.live else body.act(warp, mask)
+    if signal is None:
+        strand.pc += 1
+        return True
+    if isinstance(signal, int):
+        strand.pc = signal
+        return len(warp.strands) == 1 or warp.select()
     match signal:
-        case None:
-            strand.pc += 1
         case Signal.CONVERGE:
             strand.converging = True
             return warp.select()
@@ -146,11 +226,6 @@ def _control(warp: Warp, strand: Strand, step: Step, body: Control) -> bool:
             return False
         case Signal.EXIT:
             return _exit(warp, strand, step)
-        case target:
-            strand.pc = target
-            if len(warp.strands) > 1:
-                return warp.select()
-    return True
 
 
 def _exit(warp: Warp, strand: Strand, step: Step) -> bool:

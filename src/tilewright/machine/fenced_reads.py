@@ -19,7 +19,7 @@ from tilewright.machine.decoder import Decoder
 from tilewright.machine.lanes import Registers
 from tilewright.machine.live_ranges import control_flow
 from tilewright.machine.state import Warp
-from tilewright.machine.step import Control, Plain, Signal, Step, guarded
+from tilewright.machine.step import Control, Plain, Signal, Step, before, guarded
 
 
 def unfenced_positions(kernel: Kernel) -> Sequence[bool]:
@@ -84,17 +84,7 @@ def noting(step: Step, touch: Callable[[Registers], None]) -> Step:
     touching = Plain(touch, lambda r, _mask: touch(r))
     if step.guard >= 0:
         touching = guarded(touching, step.guard, step.negated)
-    first_full, first_masked, full, masked = touching.full, touching.masked, body.full, body.masked
-
-    def touch_full(r: Registers) -> None:
-        first_full(r)
-        full(r)
-
-    def touch_masked(r: Registers, mask: int) -> None:
-        first_masked(r, mask)
-        masked(r, mask)
-
-    return _with(step, Plain(touch_full, touch_masked))
+    return _with(step, before(touching, body))
 
 
 def _with(step: Step, body: Plain | Control) -> Step:

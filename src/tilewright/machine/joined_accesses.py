@@ -24,7 +24,7 @@ Checked by: tests/machine/test_joined_accesses.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,18 +33,18 @@ from tilewright.base.span import Span
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import FULL, Lanes, Registers, indices, to_bits
+from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, indices, to_bits
 from tilewright.machine.memory import locate, merge_ranges
 from tilewright.machine.state import Warp
-from tilewright.machine.step import Plain, Step
+from tilewright.machine.step import Plain, Quiet, Step, before, guarded
 
 JOINABLE_SPACES = ("shared::cta", "global")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitingAccess:
-    """A load or store of the text whose events may be told with others. offset: is added to the address register;
-    constant: what every lane stores, if the text says so; tell: yields the event of one run of it by itself."""
+    """A load or store of the text whose events may be told with others. slot: of the address register, offset: is added
+    to it; constant: what every lane stores, if the text says so; tell: yields the event of one run of it by itself."""
 
     span: Span
     space: str
@@ -52,18 +52,20 @@ class WaitingAccess:
     size_bytes: int
     read_only: bool
     constant: tuple[int, ...]
+    slot: int
     offset: int
     tell: Callable[[Warp, Lanes, int], None]
 
+    def wait(self, r: Registers, mask: int) -> None:
+        """It is run by the lanes of `mask`, and its event is still to come."""
+        addresses = r[self.slot]
+        if addresses is UNINITIALISED:
+            raise TypeError("uninitialised register")
+        r[0].untold.append((self, addresses, mask))
 
-@dataclass(slots=True, eq=False)
-class UntoldAccess:
-    """One run of it by the lanes of `mask`, whose event is still to come. addresses: what the register holds. Never
-    changed, yet not frozen: one is made for every access of a run."""
 
-    access: WaitingAccess
-    addresses: Lanes
-    mask: int
+UntoldAccess = tuple[WaitingAccess, Lanes, int]
+"""One run of it: what the address register held, and the lanes. A plain tuple, as one is made for every access."""
 
 
 def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Sequence[MovedValues | None]) -> list[Step]:
@@ -84,29 +86,30 @@ def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Seque
                 continue
         if len(stretch) > 1:
             for at in stretch:
-                moved = moves[at]
-                assert moved is not None
-                moved.waits = True
-            found[stretch[-1]] = _telling(steps[stretch[-1]])
+                found[at] = _waiting(steps[at], moves[at])
+            found[stretch[-1]] = _telling(found[stretch[-1]])
         stretch = []
     return found
 
 
+def _waiting(step: Step, moved: MovedValues | None) -> Step:
+    """The step, which leaves its event to be told with others. Where what it reads has been written, there is nothing
+    else to it: what is loaded or stored is dropped."""
+    assert moved is not None and moved.access is not None and isinstance(step.body, Plain)
+    moved.waits = True
+    wait = moved.access.wait
+    rest = Plain(lambda r: wait(r, FULL), wait)
+    if step.guard >= 0:
+        rest = guarded(rest, step.guard, step.negated)
+    return replace(step, body=Quiet(step.body.full, step.body.masked, rest, True))
+
+
 def _telling(step: Step) -> Step:
     """The step, after which all that its warp has left untold is told, whether or not its guard holds."""
-    body = step.body
-    assert isinstance(body, Plain)
-    run_full, run_masked = body.full, body.masked
-
-    def full(r: Registers) -> None:
-        run_full(r)
-        tell(r[0])
-
-    def masked(r: Registers, mask: int) -> None:
-        run_masked(r, mask)
-        tell(r[0])
-
-    return Step(Plain(full, masked), step.span, step.opcode, step.guard, step.negated, step.reads, step.writes)
+    telling = Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))
+    assert isinstance(step.body, Quiet) and step.body.rest is not None
+    both = before(step.body, telling)
+    return replace(step, body=Quiet(both.full, both.masked, before(step.body.rest, telling), True))
 
 
 _Groups = dict[tuple[object, ...], list[UntoldAccess]]
@@ -121,13 +124,13 @@ def tell(warp: Warp) -> None:
     warp.untold = []
     batches: dict[str, tuple[bool, _Groups]] = {}
     for each in untold:
-        access = each.access
+        access = each[0]
         batch = batches.get(access.space)
         if batch is None or batch[0] != access.write:
             if batch is not None:
                 _tell_groups(warp, batch[1])
             batch = batches[access.space] = (access.write, {})
-        key = (access.size_bytes, access.read_only, access.constant, each.mask)
+        key = (access.size_bytes, access.read_only, access.constant, each[2])
         batch[1].setdefault(key, []).append(each)
     for _, groups in batches.values():
         _tell_groups(warp, groups)
@@ -144,20 +147,21 @@ def _tell_groups(warp: Warp, groups: _Groups) -> None:
         for part in apart.values():
             if len(part) in (1, len(group)) or not _tell_joined(warp, part):
                 for each in part:
-                    each.access.tell(warp, each.addresses, each.mask)
+                    each[0].tell(warp, each[1], each[2])
 
 
 def _array_of(warp: Warp, untold: UntoldAccess) -> int:
     """Tells apart the arrays in which the first lanes' addresses lie."""
-    if untold.access.space != "global":
+    access, addresses, mask = untold
+    if access.space != "global":
         return 0
-    lane = (untold.mask & -untold.mask).bit_length() >> 3
-    return id(warp.cta.cluster.memory.find(int(untold.addresses[lane]) + untold.access.offset))
+    lane = (mask & -mask).bit_length() >> 3
+    return id(warp.cta.cluster.memory.find(int(addresses[lane]) + access.offset))
 
 
 def _tell_joined(warp: Warp, group: Sequence[UntoldAccess]) -> bool:
     """Yield one event for all; False, and nothing has happened, if they cannot be told as one."""
-    form, mask = group[0].access, group[0].mask
+    form, _, mask = group[0]
     size_bytes = form.size_bytes
     cluster = warp.cta.cluster
     observe, dropped = cluster.observe, cluster.program.decoder.dropped
@@ -191,8 +195,9 @@ def _tell_joined(warp: Warp, group: Sequence[UntoldAccess]) -> bool:
 
 def _addresses(group: Sequence[UntoldAccess]) -> npt.NDArray[np.uint64]:
     """By access and lane that takes part."""
-    found = np.stack([each.addresses for each in group])
-    if group[0].mask != FULL:
-        found = found[:, indices(group[0].mask)]
-    offsets = [each.access.offset & 0xFFFF_FFFF_FFFF_FFFF for each in group]
+    mask = group[0][2]
+    found = np.stack([addresses for _, addresses, _ in group])
+    if mask != FULL:
+        found = found[:, indices(mask)]
+    offsets = [access.offset & 0xFFFF_FFFF_FFFF_FFFF for access, _, _ in group]
     return found.astype(np.uint64) + np.array(offsets, np.uint64)[:, None]

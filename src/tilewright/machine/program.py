@@ -73,7 +73,7 @@ def decode(decoder: Decoder) -> Program:
         if decoder.dropped.joins and without is not None:
             computes = [kind_of(each) == "compute" and isinstance(step.body, Plain)
                         for each, step in zip(instructions, steps, strict=True)]  # fmt: skip
-            steps = join_stretches(steps, computes, [each if each and each.joinable else None for each in moves])
+            steps = join_stretches(steps, computes, [each if each and each.access else None for each in moves])
     steps = with_sums_taken(decoder, with_reads_seen(decoder, steps, range(len(steps))))
     remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)
     if remembered is not None and decoder.dropped is not None and decoder.dropped.joins:

@@ -50,6 +50,15 @@ class Plain:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Quiet(Plain):
+    """One of which nothing is left but `rest` (or nothing at all) where what it reads has been written: what it gives
+    its registers decides nothing, but that they have been written. accesses: what is left is an access to memory."""
+
+    rest: Plain | None = None
+    accesses: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Control:
     """An instruction that steers. `converged`: it needs every live lane of the warp (`.aligned`)."""
 
@@ -105,6 +114,24 @@ def guarded(body: Plain, guard: int, negated: bool, targets: tuple[tuple[int, La
             skip(r)
 
     return Plain(full, masked)
+
+
+def before(first: Plain, body: Plain) -> Plain:
+    """`first`, then `body`. What is quiet stays so."""
+    first_full, first_masked, full, masked = first.full, first.masked, body.full, body.masked
+
+    def both_full(r: Registers) -> None:
+        first_full(r)
+        full(r)
+
+    def both_masked(r: Registers, mask: int) -> None:
+        first_masked(r, mask)
+        masked(r, mask)
+
+    if isinstance(body, Quiet):
+        rest = first if body.rest is None else before(first, body.rest)
+        return Quiet(both_full, both_masked, rest, body.accesses)
+    return Plain(both_full, both_masked)
 
 
 def compute(lane_function: LaneFunction, target: int, sources: tuple[int, ...]) -> Plain:

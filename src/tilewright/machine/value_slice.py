@@ -17,12 +17,13 @@ tests/machine/test_value_slice.py, which compares the events with those of full 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from tilewright.frontends.ptx.ast import Instruction
+from tilewright.frontends.ptx.ast import Instruction, Vector
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.lanes import UNINITIALISED, Lanes, Registers, poison
 from tilewright.machine.slice_operands import kind_of
-from tilewright.machine.step import Plain, Step, guarded
+from tilewright.machine.step import Plain, Quiet, Step, guarded
 
 _KNOWN = frozenset({
     "ld", "st", "st.async", "ldmatrix", "stmatrix",
@@ -56,7 +57,8 @@ def drop_values(
     for step, instruction, kind, moved in zip(steps, instructions, kinds, moves, strict=True):
         if moved is not None and not moved.strong:
             moved.keeps = not deciding.isdisjoint(moved.moved) if moved.loads else deciding.issuperset(moved.moved)
-        droppable = kind == "compute" and instruction.row != "mov" and isinstance(step.body, Plain) and step.writes
+        computes = instruction.row != "mov" or any(isinstance(each, Vector) for each in instruction.operands)
+        droppable = kind == "compute" and computes and isinstance(step.body, Plain) and step.writes
         found.append(_undone(step, zeros) if droppable and deciding.isdisjoint(step.writes) else step)
     return found
 
@@ -113,4 +115,4 @@ def _undone(step: Step, zeros: Callable[[int], Lanes]) -> Step:
     body = Plain(full, masked)
     if step.guard >= 0:
         body = guarded(body, step.guard, step.negated, tuple((slot, poison(each.dtype)) for slot, each in targets))
-    return Step(body, step.span, step.opcode, step.guard, step.negated, step.reads, step.writes)
+    return replace(step, body=Quiet(body.full, body.masked))

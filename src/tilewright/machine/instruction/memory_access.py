@@ -24,7 +24,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access, MemoryOrder
-from tilewright.machine.joined_accesses import JOINABLE_SPACES, UntoldAccess, WaitingAccess
+from tilewright.machine.joined_accesses import JOINABLE_SPACES, WaitingAccess
 from tilewright.machine.lanes import (
     FULL,
     UNINITIALISED,
@@ -207,13 +207,6 @@ def _event_alone(
     it stores, if the text says so."""
     write, dropped = not moved.loads, decoder.dropped
     polls = decoder.polls or {}
-    moved.joinable = (
-        dropped is not None
-        and dropped.joins
-        and place.space in JOINABLE_SPACES
-        and place.strength.order == "weak"
-        and place.span not in polls
-    )
 
     def tell(warp: Warp, addresses: Lanes, mask: int) -> None:
         for region, offsets, lanes in place.located(warp, addresses, mask):
@@ -226,18 +219,27 @@ def _event_alone(
             )
 
     read_only = place.strength.read_only
-    access = WaitingAccess(place.span, place.space, write, place.size_bytes, read_only, constant, place.offset, tell)
     slot = place.slot
+    access = WaitingAccess(
+        place.span, place.space, write, place.size_bytes, read_only, constant, slot, place.offset, tell
+    )  # fmt: skip
+    if (
+        dropped is not None
+        and dropped.joins
+        and place.space in JOINABLE_SPACES
+        and place.strength.order == "weak"
+        and place.span not in polls
+    ):
+        moved.access = access
 
     def event_alone(r: Registers, mask: int) -> None:
+        if moved.waits:
+            access.wait(r, mask)
+            return
         addresses = r[slot]
         if addresses is UNINITIALISED:
             raise TypeError("uninitialised register")
-        warp: Warp = r[0]
-        if moved.waits:
-            warp.untold.append(UntoldAccess(access, addresses, mask))
-        else:
-            tell(warp, addresses, mask)
+        tell(r[0], addresses, mask)
 
     return event_alone
 
