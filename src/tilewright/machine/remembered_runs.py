@@ -160,6 +160,7 @@ class RememberedRuns:
             for slot in (*step.reads, step.guard):
                 self._readers.setdefault(slot, []).append(place)
         self.stretches: dict[tuple[int, int], tuple[Stretch, ...]] = {}
+        self._ends = self._ends_of_stretches()
         self._made: dict[tuple[int, int], Stretch] = {}
         self._vectors = _Vectors()
 
@@ -188,18 +189,26 @@ class RememberedRuns:
     def _cut(self, begin: int, end: int) -> Iterator[Stretch]:
         first = begin
         while first < end:
-            last, other = first + 1, self._is_other(first)
-            while last < end and last not in self.entered and self._is_other(last) == other:
-                last += 1
+            last = min(self._ends[first], end)
             found = self._made.get((first, last))
             if found is None:
-                found = self._made[first, last] = Stretch(first, last) if other else self._stretch(first, last)
+                # Where a turn or a fault cuts one, its pieces seldom come again.
+                whole = last == self._ends[first] and (first == 0 or self._ends[first - 1] == first)
+                found = self._stretch(first, last) if whole else Stretch(first, last)
+                self._made[first, last] = found
             yield found
             first = last
 
-    def _is_other(self, place: int) -> bool:
-        """Is it a step that is run as ever?"""
-        return self._arithmetic[place] is None and place not in self._quiet
+    def _ends_of_stretches(self) -> list[int]:
+        """By place, where the stretch ends that begins there: steps that are run as ever stand apart from others."""
+        count = len(self._arithmetic)
+        ends, other = [count] * count, [each is None for each in self._arithmetic]
+        for place in self._quiet:
+            other[place] = False
+        for place in range(count - 2, -1, -1):
+            follows = place + 1 not in self.entered and other[place + 1] == other[place]
+            ends[place] = ends[place + 1] if follows else place + 1
+        return ends
 
     def _stretch(self, begin: int, end: int) -> Stretch:
         arithmetic = [place for place in range(begin, end) if self._arithmetic[place] is not None]
