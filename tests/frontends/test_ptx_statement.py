@@ -62,6 +62,15 @@ def test_vector_registers():
 
 
 @pytest.mark.parametrize(
+    "line", ["mov.u32 %r0, _;", "add.u32 %r0, _, %r0;", "mov.u32 _, 1;\n\tld.shared.u32 %r0, [_];"]
+)
+def test_what_is_called_underscore_is_no_source(line: str):
+    text = f"{HEAD}\t.reg .b32 %r<9>;\n\t.reg .b32 _;\n\t{line}\n\tret;\n}}\n"
+    with pytest.raises(TilewrightError, match=r"sink|_ cannot be an address"):
+        read(text)
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "mov.u32 %r9, 1;", "mov.u32 %r0, %r1.x;", "mov.u32 %r0, nothing;", "mov.u32 %r0, 99999999999999999999;",

@@ -48,6 +48,7 @@ class StatementReader:
         known = self._known
         if self._shown != self._operands.names.changes:
             known.clear()
+            known["_"] = SINK, SINK_SHAPE  # whatever is declared
             self._shown = self._operands.names.changes
         guard: Guard | None = None
         if name is not None:
