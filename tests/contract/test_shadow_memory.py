@@ -80,9 +80,7 @@ def test_two_readers_suffice_where_nothing_is_ordered(sequence: list[tuple[int, 
 
 @settings(max_examples=100, deadline=None)
 @given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
-def test_what_was_never_written_is_told_byte_by_byte(
-    sequence: list[tuple[int, bool, Ranges]], granule: int
-) -> None:
+def test_what_was_never_written_is_told_byte_by_byte(sequence: list[tuple[int, bool, Ranges]], granule: int) -> None:
     memory = ShadowMemory(granule_bytes=granule)
     written: set[int] = set()
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
@@ -119,3 +117,21 @@ def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool,
     everything = ((BASE, BASE + 400),)
     assert later.never_written(everything) == at_once.never_written(everything)
     assert later.touched(everything) == at_once.touched(everything)
+
+
+@settings(max_examples=100, deadline=None)
+@given(accesses(), st.integers(0, 95), st.sampled_from([1, 2, 4]), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
+def test_bytes_finer_than_any_access_before_are_asked_about(
+    sequence: list[tuple[int, bool, Ranges]], place: int, unit: int, granule: int
+) -> None:
+    memory = ShadowMemory(granule_bytes=granule)
+    asked = range(BASE + unit * place, BASE + unit * (place + 1))
+    held: dict[int, list[int]] = {byte: [] for byte in asked}  # lines of the last write and of the reads since
+    for line, (agent, write, ranges) in enumerate(sequence, start=1):
+        memory.conflicts(Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges))
+        for begin, end in ranges:
+            for byte in range(max(begin, asked.start), min(end, asked.stop)):
+                older = [each for each in held[byte] if sequence[each - 1][:2] != (agent, False)]
+                held[byte] = [line] if write else [*older, line]
+    found = {record.span.line for record in memory.touched(((asked.start, asked.stop),))}
+    assert found == {line for lines in held.values() for line in lines}
