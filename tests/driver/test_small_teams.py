@@ -43,6 +43,15 @@ def test_slices_left_of_a_tile(m: int, n: int, slices: int, left: int) -> None:
     assert small_extents(the_program(decided(m, n, slices)))["K"] == DEPTH * SHARES * left
 
 
+def test_as_many_slices_as_teams_rather_than_fewer_happenings() -> None:
+    # The fifth share of six slices begins in the last of five slots, as the second one of four does.
+    program, instance = TeamGrid(4, 4, 3), TeamGrid(4, 2, 3)
+    slices = slices_of_teams(5, 6, program, instance)
+    assert slices == 4
+    parts: list[tuple[Kind, int]] = [("whole", slices) for _ in range(instance.rounds)]
+    assert ("whole", "passes the ring's end with its first slice") in set(of_cta(parts, 5, 1))
+
+
 @cache
 def small() -> tuple[str, LaunchPlan, dict[str, ProtocolClaims]]:
     """The instance of a product of which a CTA takes many shares: its text, plan and claims."""

@@ -11,9 +11,9 @@ phase that has turned to anybody, and what it would do with one decides nothing.
 program's do, which takes slices enough for all slots. A sum of 32768 of 64 by 64, of eight slices in eight slots, has
 five left.
 
-As many slices as there are tiles, teams, teams but one, teams' shares or clusters are none: where two quantities are
-the same number, one of them in place of the other would not show; unless they are the same number in the program as
-well, whose text is then right with either.
+As many slices as there are tiles, teams' shares or clusters are none: where two quantities are the same number, one of
+them in place of the other would not show; unless they are the same number in the program as well, whose text is then
+right with either. As many as teams, or teams but one, are taken only where no other number lets the cursors do as much.
 Not handled: fewer than three shares of a CTA, which leave nothing to save; what the program's cursors do and those of
 no such instance, a phase that turns back with the first slice of a tile among them, to which neither these slices nor
 longer tiles lead. Checked by: tests/driver/test_small_teams.py.
@@ -50,7 +50,12 @@ class TeamGrid:
     @property
     def quantities(self) -> tuple[int, ...]:
         """What the text counts by."""
-        return self.tiles, self.shares, self.clusters, self.teams, self.teams - 1
+        return self.tiles, self.shares, self.clusters
+
+    @property
+    def numbers_of_teams(self) -> tuple[int, ...]:
+        """What it counts by besides, in the program as in the instance."""
+        return self.teams, self.teams - 1
 
 
 def slices_of_teams(stages: int, whole: int, program: TeamGrid, small: TeamGrid) -> int:
@@ -71,4 +76,5 @@ def slices_of_teams(stages: int, whole: int, program: TeamGrid, small: TeamGrid)
     pairs = zip(small.quantities, program.quantities, strict=True)
     others = {less for less, number in pairs if number != whole}
     found = [each for each in range(2, most) if taken * each >= filled and each not in others]
-    return min((*found, most), key=lambda each: (len(wanted - shown(each, taken)), each))
+    confused = {number for number in program.numbers_of_teams if number != whole}
+    return min((*found, most), key=lambda each: (len(wanted - shown(each, taken)), each in confused, each))
