@@ -34,11 +34,8 @@ _COMPARISONS: dict[str, Operation] = {
 }
 _FLOAT_COMPARISONS = ("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
 _ALL_COMPARISONS = (*_COMPARISONS, *_FLOAT_COMPARISONS)
-_COMBINATIONS: dict[str, Operation] = {
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
-}
+_COMBINATIONS: dict[str, Operation] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+"""Of predicates."""
 
 
 def _setp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
@@ -69,20 +66,26 @@ def _setp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
         sources.append(slot)
     join = _COMBINATIONS.get(combination or "")
 
+    if join is not None and not pair:
+        return compute(_joined(function, join, negated=negated), targets[0], tuple(sources))
+
     def together(a: Lanes, b: Lanes, *rest: Lanes) -> tuple[Lanes, Lanes]:
         holds = function(a, b)
         if join is None:
             return holds, ~holds
-        other = ~rest[0] if negated else rest[0] | False
+        other = ~rest[0] if negated else rest[0]
         return join(holds, other), join(~holds, other)
 
-    if pair:
-        return compute_many(together, targets, tuple(sources))
+    return compute_many(together, targets, tuple(sources))
 
-    def first_only(*lanes: Lanes) -> Lanes:
-        return together(*lanes)[0]
 
-    return compute(first_only, targets[0], tuple(sources))
+def _joined(function: Operation, join: Operation, *, negated: bool) -> Operation:
+    """A comparison and its combination: a text has one for each column of a store that may be past the end."""
+
+    def combined(a: Lanes, b: Lanes, other: Lanes) -> Lanes:
+        return join(function(a, b), ~other if negated else other)
+
+    return combined
 
 
 def _packed_setp(
