@@ -139,7 +139,7 @@ def test_processes_write_at_once(folder):
     memo = numbers()
     found = [memo.get(f"{number} {i}") for number in range(3) for i in range(50)]
     # A writer gives up rather than wait, so how many are kept depends on luck; whatever is kept is right.
-    assert all(value in (None, i % 50) for i, value in enumerate(found)) and memo.get("shared") == 5
+    assert all(value in (None, i % 50) for i, value in enumerate(found)) and memo.get("shared") in (None, 5)
     assert any(value is not None for value in found)
 
 
