@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.cliffs import Case
+from bench.cliffs import TRANSPOSED, Case
 from bench.gemm_suites import Product
 from bench.moe_shapes import CASES as LAYERS
 from bench.moe_shapes import Grouped
@@ -48,6 +48,7 @@ KERNELS: tuple[tuple[str, Product | Case | Grouped], ...] = (
     ("bf16, tiles of 64x64 that teams share", Product("teams", 64, 64, 32768)),
     ("bf16, odd K, copied first", Case("odd K", 4096, 4096, 4095)),
     ("bf16, rows of 8196 bytes, copied by threads", Case("threads", 4096, 4096, 4098)),
+    ("bf16, all odd, copied first and streamed", Case("large, all odd", 8191, 8193, 8191, b=TRANSPOSED)),
     ("fp8, factors of rows, precise", Product("precise", 4096, 4096, 4096, "e4m3", True, "row")),
     ("fp8, factors of rows, fast", Product("fast", 4096, 4096, 4096, "e4m3", True, "row", "fast")),
     ("fp8, blocks of 128", Product("blocks", 4096, 4096, 4096, "e4m3", True, "block")),
