@@ -3,7 +3,10 @@
 Memory is cut into segments, each with an array of the numbers of its granules: as many as have been touched, and as
 fine as what touched them asks for. The bytes of an access are worked out once as parts, one for each segment, in a form
 that arrays are quick to read and write by: a stretch, the rows of a box (of one length, at one distance), a few long
-stretches, or else granule by granule. Checked by: tests/contract/test_shadow_memory.py.
+stretches, or else granule by granule.
+
+Not handled: what the numbers mean, which is for `shadow_memory` and `staged_bytes` to say; granules are never made
+coarser again. Checked by: tests/contract/test_shadow_memory.py.
 """
 
 from __future__ import annotations

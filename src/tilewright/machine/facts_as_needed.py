@@ -1,6 +1,6 @@
 """What instructions read, write and are for, for those who ask of few of a kernel's thousands.
 
-Facts are worked out when they are first asked for, and kept.
+Facts are worked out when they are first asked for, and kept. Not handled: who asks of all is as well off with a tuple.
 Checked by: tests/machine/test_slice.py, test_polls.py; tests/driver/test_address_proof.py.
 """
 
