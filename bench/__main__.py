@@ -14,6 +14,7 @@ _BENCHES = {
     "clusters": "clusters",
     "cliffs": "cliffs",
     "compile": "compile_time",
+    "compile-suites": "compile_suites",
     "computed": "computed",
     "conversions": "conversions",
     "engines": "engines",

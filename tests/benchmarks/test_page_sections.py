@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bench.compile_suites import products, summary
+from bench.gemm_suites import Product
+from bench.moe_shapes import CASES as LAYERS
 from bench.page_sections import choices, compile_time
 
 
@@ -15,7 +18,7 @@ def document(rows: list[dict[str, Any]]) -> str:
 
 def test_without_files_there_are_commands(tmp_path: Path) -> None:
     text = "\n".join([*choices(tmp_path), *compile_time(tmp_path)])
-    for name in ("unmapped", "stream-k", "large-tiles --orders", "compile", "compile --optimum"):
+    for name in ("unmapped", "stream-k", "large-tiles --orders", "compile", "compile-suites", "compile --optimum"):
         assert f"`python -m bench {name}`" in text
 
 
@@ -48,3 +51,23 @@ def test_compile_times_stand_with_ptxas_apart(tmp_path: Path) -> None:
     assert "| ours | a | 1, 2, 3 | 0.100 |  |  |  |  | 0.500 | 0.600 | 0.200 | 0.700 | 3.000 |" in text
     assert "| ours | b | 1, 2, 3 | too / odd |" in text
     assert "| triton | c |  |  |  |  |  |  |  | 0.300 | 0.100 | 0.500 |  |" in text
+
+
+def test_compile_times_of_all_products_in_a_sentence(tmp_path: Path) -> None:
+    rows = [
+        {"suite": "gemm", "case": "a", "shape": [1, 2, 3], "first": 0.9, "apart": 0.4},
+        {"suite": "fp8", "case": "b", "shape": [4, 5, 6], "first": 2.0, "apart": 1.25},
+        {"suite": "fp8", "case": "c", "shape": [7, 8, 9], "refused": "no"},
+    ]
+    (tmp_path / "compile_suites.json").write_text(document(rows))
+    text = "\n".join(compile_time(tmp_path))
+    assert "Of 3 products 1 take no more than 1 s; these take more: 4, 5, 6 of fp8 (1.25); 1 are refused." in text
+    assert "the slowest 0.40 s." in summary(rows[:1])
+
+
+def test_every_product_is_compiled_once() -> None:
+    listed = [each.case for each in products()]
+    assert {each.name for each in LAYERS} <= {each.name for each in listed}
+    shapes = [(case.m, case.n, case.k, case.dtype, case.transposed, case.scaling, case.accumulation, case.wishes)
+              for case in listed if isinstance(case, Product)]  # fmt: skip
+    assert len(shapes) == len(set(shapes))
