@@ -38,9 +38,11 @@ def accesses(draw: st.DrawFn) -> list[tuple[int, bool, Ranges]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
-def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Ranges]], granule: int) -> None:
-    memory = ShadowMemory(granule_bytes=granule)
+@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]), st.booleans())
+def test_conflicts_are_exact_for_every_byte(
+    sequence: list[tuple[int, bool, Ranges]], granule: int, once: bool
+) -> None:  # fmt: skip
+    memory = ShadowMemory(granule_bytes=granule, once=once)
     writes: dict[int, Record] = {}
     reads: dict[int, dict[int, Record]] = {}
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
@@ -79,9 +81,11 @@ def test_two_readers_suffice_where_nothing_is_ordered(sequence: list[tuple[int, 
 
 
 @settings(max_examples=100, deadline=None)
-@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
-def test_what_was_never_written_is_told_byte_by_byte(sequence: list[tuple[int, bool, Ranges]], granule: int) -> None:
-    memory = ShadowMemory(granule_bytes=granule)
+@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]), st.booleans())
+def test_what_was_never_written_is_told_byte_by_byte(
+    sequence: list[tuple[int, bool, Ranges]], granule: int, once: bool
+) -> None:  # fmt: skip
+    memory = ShadowMemory(granule_bytes=granule, once=once)
     written: set[int] = set()
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
         memory.conflicts(Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges))
@@ -117,6 +121,22 @@ def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool,
     everything = ((BASE, BASE + 400),)
     assert later.never_written(everything) == at_once.never_written(everything)
     assert later.touched(everything) == at_once.touched(everything)
+
+
+@settings(max_examples=150, deadline=None)
+@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
+def test_writes_that_are_no_whole_granules_are_found_as_others(
+    sequence: list[tuple[int, bool, Ranges]], granule: int
+) -> None:
+    plain, once = ShadowMemory(granule_bytes=granule), ShadowMemory(granule_bytes=granule, once=True)
+    everything = ((BASE - 8, BASE + 400),)
+    for line, (agent, write, ranges) in enumerate(sequence, start=1):
+        record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges)
+        assert once.conflicts(record) == plain.conflicts(record)
+        assert (once.met_nothing, once.met_unwritten) == (plain.met_nothing, plain.met_unwritten)
+        assert once.put_aside == plain.put_aside
+        assert once.never_written(everything) == plain.never_written(everything)
+    assert once.touched(everything) == plain.touched(everything)
 
 
 @settings(max_examples=100, deadline=None)

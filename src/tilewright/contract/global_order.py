@@ -50,7 +50,7 @@ class GlobalOrder:
     """Accesses of all clusters to global memory, and what clusters learnt from each other."""
 
     def __init__(self) -> None:
-        self._accesses = ShadowMemory(_READERS_KEPT, COARSE_GLOBAL_BYTES)
+        self._accesses = ShadowMemory(_READERS_KEPT, COARSE_GLOBAL_BYTES, once=True)
         self._publications = 0
         self._learnt: dict[int, list[Publication]] = {}
         self._words: dict[int, list[Record]] = {}

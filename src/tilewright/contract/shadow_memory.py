@@ -10,7 +10,9 @@ Reads conflict with writes alone. So one of memory near which nothing has been w
 once somebody writes there; that of an operand never is. Reads so entered later stand in the same order, and no write
 lies between them, so that every history is what it would have been. Likewise a write of which the caller knows that
 nobody has touched its bytes: it is entered once somebody comes near, before whatever shares a byte with it, and its
-history has had its number since it was made, so that what is found is found in the same order.
+history has had its number since it was made, so that what is found is found in the same order. Where memory is mostly
+written once, the same is found out here of writes that are no whole number of granules (`written_bytes`), as long as
+nothing was entered in their segments: no granules are refined then, as long as nobody comes near.
 
 Not handled: whether a conflict is a race, which is the caller's question.
 Checked by: tests/contract/test_shadow_memory.py.
@@ -28,6 +30,7 @@ from numpy.typing import NDArray
 from tilewright.base.span import Span
 from tilewright.contract.byte_ranges import without
 from tilewright.contract.granules import SEGMENT_BYTES, Cells, Footprints, Segment, split
+from tilewright.contract.written_bytes import WrittenBytes
 from tilewright.machine.event import Actor, Places, Ranges, WarpActor
 
 COARSE_BYTES = 16
@@ -177,12 +180,14 @@ class ShadowMemory:
 
     readers_kept: remember no more agents' reads than this, beyond one of each of two clusters (two that are not ordered
     suffice where nobody is: whoever writes conflicts with one of them). Where a read is not remembered, the history
-    holds `FORGOTTEN` in its place. met_unwritten: the access that was entered last touched a byte that nobody had
-    written before; met_nothing: it was a write, and nobody had touched any of its bytes; put_aside: it was a read near
-    which nobody had written.
+    holds `FORGOTTEN` in its place. once: most of what is written is written but once. met_unwritten: the access that
+    was entered last touched a byte that nobody had written before; met_nothing: it was a write, and nobody had touched
+    any of its bytes; put_aside: it was a read near which nobody had written.
     """
 
     __slots__ = (
+        "_fine",
+        "_fine_bytes",
         "_firsts",
         "_footprints",
         "_granule_bytes",
@@ -197,8 +202,9 @@ class ShadowMemory:
     )  # fmt: skip
 
     def __init__(
-        self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES, footprints: Footprints | None = None
-    ) -> None:
+        self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES, footprints: Footprints | None = None,
+        *, once: bool = False,
+    ) -> None:  # fmt: skip
         self.histories = Histories()
         self.met_unwritten = False
         self.met_nothing = False
@@ -212,6 +218,9 @@ class ShadowMemory:
         self._reads = _Aside()
         # Writes of bytes that nobody has touched before, with the numbers of their histories.
         self._firsts = _Aside()
+        # The same of writes that are no whole number of granules, and all bytes of such ones.
+        self._fine = _Aside()
+        self._fine_bytes = WrittenBytes() if once else None
 
     def conflicts(self, record: Record) -> list[Record]:
         """Enter `record` into the history of its bytes; returns the earlier records, each once, that touch a byte of it
@@ -222,7 +231,7 @@ class ShadowMemory:
             return []
         low, high = ranges[0][0], ranges[-1][1]
         if self._firsts.any:
-            self._enter_firsts(low, high)
+            self._enter_put_aside(self._firsts, low, high)
         for begin, end in self._written:
             if begin <= low and high <= end:
                 break
@@ -235,6 +244,12 @@ class ShadowMemory:
                 self._reads.add(record)
                 self.met_unwritten = self.put_aside = True
                 return []
+        if record.write and self._fine_bytes is not None and self._add_fine(self._fine_bytes, ranges):
+            self.met_unwritten = self.met_nothing = True
+            self._fine.add(record, self.histories.add((record, ())))
+            return []
+        if self._fine.any:
+            self._enter_put_aside(self._fine, low, high)
         self.met_nothing = record.write
         found: dict[int, Record] = {}
         for segment, pieces in self._located(ranges):
@@ -252,8 +267,18 @@ class ShadowMemory:
         """Enter a read near which nobody has written, as the caller knows: later, once somebody does."""
         self._reads.add(record)
 
-    def _enter_firsts(self, low: int, high: int) -> None:
-        for _, record, number in self._firsts.take(low, high):
+    def _add_fine(self, written: WrittenBytes, ranges: Ranges) -> bool:
+        """Is a write no whole number of granules (as far as its first piece and the second's begin tell), or near one
+        that was not, and has nobody touched its bytes? Then they are `written` from now on."""
+        begin, end = ranges[0]
+        bits = begin | end if len(ranges) == 1 else begin | end | ranges[1][0]
+        if bits % self._granule_bytes or written.holds_any(begin // SEGMENT_BYTES):
+            return written.add(ranges, self._segments)
+        return False
+
+    def _enter_put_aside(self, aside: _Aside, low: int, high: int) -> None:
+        """Enter the writes put aside whose bytes lie around [low, high)."""
+        for _, record, number in aside.take(low, high):
             for segment, pieces in self._located(record.ranges):
                 for cells in pieces:
                     segment.put(cells, number)
@@ -281,9 +306,11 @@ class ShadowMemory:
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
         found: list[tuple[int, int]] = []
-        if ranges:
-            self._enter_firsts(ranges[0][0], ranges[-1][1])
+        if ranges and self._firsts.any:
+            self._enter_put_aside(self._firsts, ranges[0][0], ranges[-1][1])
         unwritten = np.frombuffer(bytes(self.histories.unwritten), np.bool_)
+        if self._fine_bytes is not None:
+            ranges = tuple(self._fine_bytes.without(ranges))
         for index, part in split(ranges):
             segment = self._segments.get(index)
             for begin, end in part:
@@ -306,7 +333,8 @@ class ShadowMemory:
         """Records in the histories of `ranges`, which stay as they are."""
         if not ranges:
             return []
-        self._enter_firsts(ranges[0][0], ranges[-1][1])
+        for aside in (self._firsts, self._fine):
+            self._enter_put_aside(aside, ranges[0][0], ranges[-1][1])
         self._enter_reads(ranges[0][0], ranges[-1][1])
         found: dict[int, Record] = {}
         for segment, pieces in self._located(ranges):

@@ -1,0 +1,87 @@
+"""Which bytes have been written, by writes of bytes that nobody had touched? A flag for every byte.
+
+A result is mostly written once, by rows that begin anywhere: no granule of some size holds whole pieces of them. A flag
+a byte is asked and set by what is quickest in Python, a search in and a copy to a bytearray, and takes less memory than
+the number of a history for every other byte.
+
+Not handled: who wrote a byte, and reads, which are for `shadow_memory`.
+Checked by: tests/contract/test_shadow_memory.py, tests/contract/test_written_bytes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from tilewright.contract.granules import SEGMENT_BYTES
+from tilewright.machine.event import Ranges
+
+_WRITTEN = 1
+_ALL = bytes([_WRITTEN]) * SEGMENT_BYTES
+
+
+class WrittenBytes:
+    """Flags of the bytes that were added, by segments, as granules are."""
+
+    __slots__ = ("_flags",)
+
+    def __init__(self) -> None:
+        self._flags: dict[int, bytearray] = {}
+
+    def holds_any(self, index: int) -> bool:
+        """Was a byte of this segment added?"""
+        return index in self._flags
+
+    def add(self, ranges: Ranges, but_for: Container[int]) -> bool:
+        """Add `ranges`, if none of their bytes was added before, nor lies in a segment of `but_for`: else add none, and
+        say so."""
+        flags = self._flags
+        pieces: list[tuple[bytearray, int, int]] = []
+        for begin, end in ranges:
+            index = begin // SEGMENT_BYTES
+            at, stop = begin - index * SEGMENT_BYTES, end - index * SEGMENT_BYTES
+            while True:
+                if index in but_for:
+                    return False
+                kept = flags.get(index)
+                if kept is None:
+                    kept = flags[index] = bytearray(SEGMENT_BYTES)
+                elif kept.find(_WRITTEN, at, stop) >= 0:
+                    return False
+                pieces.append((kept, at, stop))
+                if stop <= SEGMENT_BYTES:
+                    break
+                index, at, stop = index + 1, 0, stop - SEGMENT_BYTES
+        for kept, at, stop in pieces:
+            if stop > SEGMENT_BYTES:
+                stop = SEGMENT_BYTES
+            kept[at:stop] = _ALL[: stop - at]
+        return True
+
+    def without(self, ranges: Ranges) -> Iterator[tuple[int, int]]:
+        """The pieces of `ranges` that were not added, ascending, each within one segment."""
+        for begin, end in ranges:
+            while begin < end:
+                index = begin // SEGMENT_BYTES
+                base = index * SEGMENT_BYTES
+                stop = min(end, base + SEGMENT_BYTES)
+                kept = self._flags.get(index)
+                if kept is None:
+                    yield begin, stop
+                else:
+                    for at, edge in _unset(kept, begin - base, stop - base):
+                        yield base + at, base + edge
+                begin = stop
+
+
+def _unset(flags: bytearray, at: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The stretches of [at, stop) that are not set, ascending."""
+    while True:
+        at = flags.find(0, at, stop)
+        if at < 0:
+            return
+        edge = flags.find(_WRITTEN, at, stop)
+        if edge < 0:
+            yield at, stop
+            return
+        yield at, edge
+        at = edge
