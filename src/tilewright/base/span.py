@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilewright.base.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Span:
     """A place in a source: file (or a name such as `<matmul.ptx>`), 1-based line and column, and the line's text."""
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.base.span import Span
+from tilewright.base.value import value
 from tilewright.contract.granules import Footprints
 from tilewright.contract.hearsay import Hearsay
 from tilewright.contract.shadow_memory import COARSE_GLOBAL_BYTES, Completion, Record, ShadowMemory
 from tilewright.contract.tensor_state import TensorState
 from tilewright.contract.vector_clock import Tracks, VectorClock
-from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor, value
+from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor
 
 if TYPE_CHECKING:
     from tilewright.contract.register_budgets import Budget

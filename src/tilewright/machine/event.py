@@ -11,14 +11,15 @@ sorted, merged and disjoint. Spans point into the PTX text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeVar, dataclass_transform
+from dataclasses import field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
+from tilewright.base.value import value
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
@@ -26,19 +27,6 @@ Places = tuple[NDArray[Any], int]
 """Where the bytes of each lane begin, in the order of the lanes that take part, and how many bytes each has."""
 TOGETHER: Places = (np.empty(0, np.int64), 0)
 """The lanes have all bytes together (ldmatrix, stmatrix)."""
-
-_Class = TypeVar("_Class")
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value(cls: type[_Class]) -> type[_Class]:
-    """A class whose objects are never changed, which the type checker sees to.
-
-    Nothing does when a kernel runs: tens of thousands of these are made then, and a frozen one takes three times as
-    long to make.
-    """
-    return dataclass(slots=True, unsafe_hash=True)(cls)
-
 
 class WarpActor(NamedTuple):
     """Warp `warp` (index in its CTA) of CTA `cta` (linear index in the grid).

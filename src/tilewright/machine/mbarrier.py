@@ -17,8 +17,8 @@ Checked by: `tests/machine/test_mbarrier.py`.
 
 from __future__ import annotations
 
+from tilewright.base.value import value
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import value
 from tilewright.targets import target
 
 COUNT_LIMIT = target("sm_90a").limit("mbarrier.count_max")

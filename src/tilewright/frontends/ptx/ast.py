@@ -11,16 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.base.span import Span
+from tilewright.base.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Register:
     """A named register (`%r1`, `%p0`, `acc3`), or a special register (`%tid.x`, `%cluster_ctaid.x`)."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegisterPart(Register):
     """`%r1.b0`, `%r1.h1`, `-%r1.b3`: bytes of the register `name`, as the video instructions take them.
 
@@ -31,14 +32,14 @@ class RegisterPart(Register):
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Immediate:
     """An integer constant as written (sign included), not yet reduced to a width."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FloatImmediate:
     """A float constant. `bits` holds the exact image for `0f........` (32 bits) and `0d........` (64 bits)."""
 
@@ -46,14 +47,14 @@ class FloatImmediate:
     width: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Symbol:
     """A label, a variable or a function used as an operand."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Address:
     """`[base + offset]`; base is a register, a symbol, or None for an absolute address."""
 
@@ -61,12 +62,12 @@ class Address:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SymbolOffset(Address):
     """`name+4` without brackets: an address used as a value (`mov.u32 %r1, smem+16`). Its base is a Symbol."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TensorAddress:
     """`[tensorMap, {c0, c1, ...}]`, a bulk tensor copy's tensor operand; `[texture, sampler, {x, y}]`, a fetch's."""
 
@@ -75,28 +76,28 @@ class TensorAddress:
     sampler: Address | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Vector:
     """`{a, b, c}`."""
 
     items: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResidentVector(Vector):
     """`{a, b, c, d}|p`: texels, and whether they are resident."""
 
     resident: Register
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Negated:
     """`!p` as an operand."""
 
     operand: Register
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PairOfPredicates:
     """`p|q`: two predicate destinations (setp), or `d|p` (shfl.sync, elect.sync)."""
 
@@ -104,7 +105,7 @@ class PairOfPredicates:
     second: Register
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Arguments:
     """`(a, b)`: the results or the arguments of a call."""
 
@@ -125,7 +126,7 @@ Operand = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Guard:
     """`@p` or `@!p`."""
 
@@ -133,7 +134,7 @@ class Guard:
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Instruction:
     """One instruction.
 
@@ -154,7 +155,7 @@ class Instruction:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Label:
     name: str
     span: Span

@@ -145,12 +145,12 @@ class _BodyReader:
 
     def _plain_statements(self) -> None:
         """The statements at the cursor that the lexer gives as one token each."""
-        cursor, read, add = self.cursor, self.statements.read, self.items.append
-        index = cursor.index
-        while cursor.kinds[index] == STATEMENT:
-            add(read(cursor.statements[index], index, cursor.span(index)))
-            index += 1
-        cursor.index = index
+        cursor = self.cursor
+        kinds, end = cursor.kinds, cursor.index + 1
+        while kinds[end] == STATEMENT:
+            end += 1
+        self.statements.read(cursor.index, end, self.items.append)
+        cursor.index = end
 
     def _guarded(self) -> None:
         cursor = self.cursor

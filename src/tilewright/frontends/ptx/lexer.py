@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NoReturn
 
 from tilewright.base.error import TilewrightError
@@ -144,6 +145,15 @@ class Cursor:
     def span(self, index: int | None = None) -> Span:
         """The place of a token; of the current one if no index is given."""
         return self._span_at(self._offsets[self.index if index is None else index])
+
+    def spans_of_lines(self, begin: int, end: int) -> Iterator[Span]:
+        """The places of the tokens from `begin` to before `end`, each a plain statement: it stands behind a tab."""
+        starts, lines, line = self._starts, self._lines, 0
+        for offset in self._offsets[begin:end]:
+            if starts[line] != offset - 1:  # most stand on the line that follows
+                line = bisect_right(starts, offset) - 1
+            yield Span(self.file, line + 1, 2, lines[line])
+            line += 1
 
     def describe(self) -> str:
         """The current token, for a message."""

@@ -12,12 +12,11 @@ Source: as of `operand`. Checked by: tests/frontends/test_ptx_statement.py, agai
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
 from tilewright.frontends.ptx.constant import WARP_SIZE, literal_value
-from tilewright.frontends.ptx.lexer import PlainStatement
 from tilewright.frontends.ptx.operand import ADDRESS, INTEGER, REGISTER, SINK, SINK_SHAPE, SYMBOL, OperandReader
 from tilewright.targets.ptx import OperandShape, check
 
@@ -26,6 +25,12 @@ SCALAR_ROWS = frozenset({"ld", "ldu", "st", "st.async", "atom", "red"})
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^\s,]+")
 _NAME = re.compile(r"[^\s,{}]+")
 _Read = tuple[Operand, OperandShape]
+
+
+def _spellings(written: str) -> list[str]:
+    """The operands of a plain statement, as spelled."""
+    found = written.split(", ")  # faster, where nothing is in braces and a space follows each comma
+    return found if "{" not in written and written.count(",") + 1 == len(found) else _OPERAND.findall(written)
 
 
 class StatementReader:
@@ -38,45 +43,49 @@ class StatementReader:
         self._visible = operands.names.visible
         # By spelling, and by opcode and shapes of the operands.
         self._known: dict[str, _Read] = {}
-        self._rows: dict[tuple[str, tuple[OperandShape, ...]], tuple[str, tuple[str, ...]]] = {}
+        self._rows: dict[tuple[str, tuple[OperandShape, ...]], tuple[str, tuple[str, ...], bool]] = {}
         self._shown = -1
 
-    def read(self, statement: PlainStatement, index: int, span: Span) -> Instruction:
-        """The instruction that a statement spells. index: of its token. Raises TilewrightError, not with the place that
-        is meant, for one that PTX does not allow."""
-        negated, name, opcode, written = statement
-        known = self._known
+    def read(self, begin: int, end: int, add: Callable[[Instruction], None]) -> None:
+        """Hand to `add`, one by one, the instructions that the tokens from `begin` to before `end` spell, each a plain
+        statement. Raises TilewrightError, not with the place that is meant, for one that PTX does not allow."""
+        known, visible, rows, cursor = self._known, self._visible, self._rows, self._operands.cursor
         if self._shown != self._operands.names.changes:
             known.clear()
             known["_"] = SINK, SINK_SHAPE  # whatever is declared
             self._shown = self._operands.names.changes
-        guard: Guard | None = None
-        if name is not None:
-            register, _ = known.get(name) or self._word(name, index)
-            if type(register) is not Register:
-                raise TilewrightError(f"{name} is no guard", span=span)
-            guard = Guard(register, negated == "!")
-        operands: tuple[Operand, ...] = ()
-        shapes: tuple[OperandShape, ...] = ()
-        if written:
-            found: list[_Read] = []
-            for text in _OPERAND.findall(written):
-                each = known.get(text)
-                if each is None:
-                    meaning = self._visible.get(text)
-                    if type(meaning) is Register:  # most are
-                        each = known[text] = (meaning, REGISTER)
-                    else:
-                        each = self._operand(text, index)
-                found.append(each)
-            operands, shapes = zip(*found, strict=True)
-        form = self._rows.get((opcode, shapes))
-        if form is None:
-            row, modifiers = check(opcode, shapes, self._version, self._target, span)
-            form = self._rows[opcode, shapes] = row.key, modifiers
-        if form[0] in SCALAR_ROWS:
-            operands = scalars(operands)
-        return Instruction(opcode, form[0], form[1], operands, guard, span)
+        statements, index = cursor.statements, begin
+        for span in cursor.spans_of_lines(begin, end):
+            negated, name, opcode, written = statements[index]
+            guard: Guard | None = None
+            if name is not None:
+                register, _ = known.get(name) or self._word(name, index)
+                if type(register) is not Register:
+                    raise TilewrightError(f"{name} is no guard", span=span)
+                guard = Guard(register, negated == "!")
+            operands: tuple[Operand, ...] = ()
+            shapes: tuple[OperandShape, ...] = ()
+            if written:
+                found: list[_Read] = []
+                for text in _spellings(written):
+                    each = known.get(text)
+                    if each is None:
+                        meaning = visible.get(text)
+                        if type(meaning) is Register:  # most are
+                            each = known[text] = (meaning, REGISTER)
+                        else:
+                            each = self._operand(text, index)
+                    found.append(each)
+                operands, shapes = zip(*found, strict=True)
+            form = rows.get((opcode, shapes))
+            if form is None:
+                row, modifiers = check(opcode, shapes, self._version, self._target, span)
+                form = rows[opcode, shapes] = row.key, modifiers, row.key in SCALAR_ROWS
+            key, modifiers, scalar = form
+            if scalar:
+                operands = scalars(operands)
+            add(Instruction(opcode, key, modifiers, operands, guard, span))
+            index += 1
 
     def _operand(self, text: str, index: int) -> _Read:
         """What an operand spells that is met for the first time."""
@@ -127,6 +136,8 @@ def scalars(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
 
 def _integer(text: str) -> int:
     """`12`, `-0x1f`. Raises TilewrightError where 64 bits do not hold it."""
+    if len(text) < 18 and text.isdecimal() and (text[0] != "0" or text == "0"):  # most are such
+        return int(text)
     value = -literal_value(text[1:]) if text[0] == "-" else literal_value(text)
     if not -(1 << 63) <= value < 1 << 64:
         raise TilewrightError(f"{value} does not fit 64 bits")
