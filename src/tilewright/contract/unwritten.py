@@ -34,6 +34,10 @@ from tilewright.contract.shadow_memory import Record
 from tilewright.machine.event import Ranges
 from tilewright.machine.memory import GlobalMemory, VirtualBuffer
 
+_BEHIND_ALL = 1 << 64
+_MANY = 8
+_KEPT = 4096
+
 
 @dataclass(frozen=True)
 class FreshBytes:
@@ -44,29 +48,44 @@ class FreshBytes:
     ranges: Ranges
 
     @cached_property
-    def _ends(self) -> list[int]:
-        return [end for _, end in self.ranges]
+    def _bounds(self) -> tuple[list[int], list[int]]:
+        """Where the ranges begin, and one behind all, and where they end."""
+        return [*(begin for begin, _ in self.ranges), _BEHIND_ALL], [end for _, end in self.ranges]
 
     def meet(self, ranges: Ranges) -> bool:
         """Is any byte of `ranges`, which are not empty, among these?"""
-        if ranges[0][0] >= self._ends[-1] or ranges[-1][1] <= self.ranges[0][0]:
+        begins, ends = self._bounds
+        if ranges[0][0] >= ends[-1] or ranges[-1][1] <= begins[0]:
             return False
-        for begin, end in ranges:
-            at = bisect_right(self._ends, begin)
-            if at < len(self.ranges) and self.ranges[at][0] < end:
+        for begin, end in ranges:  # noqa: SIM110 -- a generator would take twice as long
+            if begins[bisect_right(ends, begin)] < end:
                 return True
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contents:
     """What memory holds when a launch begins: shared memory nothing, global memory something but in `fresh`."""
 
     fresh: tuple[FreshBytes, ...] = ()
 
+    @cached_property
+    def _answers(self) -> dict[int, tuple[Ranges, bool]]:
+        """Of `may_lack`, by the identity of many ranges, which are kept, so that their number stays their own: a box
+        that is loaded again is named by the same ones."""
+        return {}
+
     def may_lack(self, ranges: Ranges) -> bool:
         """Did any byte of `ranges`, which are global and not empty, hold nothing when the launch began?"""
-        return any(each.meet(ranges) for each in self.fresh)
+        if len(ranges) < _MANY:
+            return any(each.meet(ranges) for each in self.fresh)
+        answers = self._answers
+        known = answers.get(id(ranges))
+        if known is None:
+            if len(answers) >= _KEPT:
+                answers.clear()
+            known = answers[id(ranges)] = ranges, any(each.meet(ranges) for each in self.fresh)
+        return known[1]
 
 
 @dataclass(slots=True)
