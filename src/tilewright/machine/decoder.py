@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.machine.dropped_values import DroppedValues, MovedValues
 from tilewright.machine.event import Event
-from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE
+from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, zeros_of
 from tilewright.machine.memory import PARAM_WINDOW, RANK_SHIFT
 from tilewright.machine.shared_layout import Frame
 from tilewright.targets import Target
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tilewright.machine.state import Cta
 
 Observer = Callable[[Event], None]
+_Form = TypeVar("_Form")
 
 _BITS: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint8),
@@ -201,6 +202,7 @@ class Decoder:
         self._static_values: dict[int, int] = {}
         self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._destinations: dict[tuple[int, TypeName], tuple[Operand, tuple[int, ...]]] = {}
+        self._forms: dict[tuple[str, tuple[str, ...]], tuple[Any, tuple[str, ...]]] = {}
         self._reads: set[int] = set()
         self._writes: set[int] = set()
         for declaration in kernel.registers:
@@ -224,6 +226,19 @@ class Decoder:
         self._writes.clear()
         self.moved = None
 
+    def form(
+        self, instruction: Instruction, modifiers: Modifiers, read: Callable[[Instruction, Modifiers], _Form]
+    ) -> _Form:
+        """What `read` takes from the modifiers of the instruction now being decoded, which is asked once for all of a
+        row that have the same. read: the handler's, and no other of that row."""
+        key = (instruction.row, instruction.modifiers)
+        known = self._forms.get(key)
+        if known is None:
+            found = read(instruction, modifiers)
+            known = self._forms[key] = (found, tuple(modifiers.left))
+        modifiers.left = list(known[1])
+        return known[0]
+
     def move(self, moved: Sequence[int], address: int, *, loads: bool, strong: bool = False) -> MovedValues:
         """Note that the instruction now being decoded moves values between memory and registers."""
         registers = tuple(slot for slot in moved if SINK_SLOT < slot < self.first_constant)
@@ -241,7 +256,7 @@ class Decoder:
 
     def zeros(self, slot: int) -> npt.NDArray[Any]:
         """A vector of zeros of a register's type."""
-        return np.zeros(WARP_SIZE, self.type_of(slot).raw)
+        return zeros_of(self.type_of(slot).raw)
 
     def interned(self, slots: tuple[int, ...]) -> tuple[int, ...]:
         """These slots, as the same object whenever they are the same, so that comparing them costs nothing."""

@@ -55,10 +55,10 @@ def with_reads_seen(decoder: Decoder, steps: Sequence[Step], positions: Sequence
     if not registers:
         return list(steps)
     unfenced = unfenced_positions(decoder.kernel)
-    found: list[Step] = []
-    for step, position in zip(steps, positions, strict=True):
-        slots = step.reads & registers if position < len(unfenced) and unfenced[position] else frozenset[int]()
-        found.append(noting(step, _noted(slots)) if slots else step)
+    found = list(steps)
+    for index, (step, position) in enumerate(zip(steps, positions, strict=True)):
+        if not registers.isdisjoint(step.reads) and position < len(unfenced) and unfenced[position]:
+            found[index] = noting(step, _noted(step.reads & registers))
     return found
 
 
@@ -80,12 +80,8 @@ def noting(step: Step, touch: Callable[[Registers], None]) -> Step:
             touch(warp.r)
             return act(warp, mask)
 
-        return _with(step, Control(act_and_touch, body.converged))
+        return step.doing(Control(act_and_touch, body.converged))
     touching = Plain(touch, lambda r, _mask: touch(r))
     if step.guard >= 0:
         touching = guarded(touching, step.guard, step.negated)
-    return _with(step, before(touching, body))
-
-
-def _with(step: Step, body: Plain | Control) -> Step:
-    return Step(body, step.span, step.opcode, step.guard, step.negated, step.reads, step.writes)
+    return step.doing(before(touching, body))

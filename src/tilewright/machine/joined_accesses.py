@@ -24,7 +24,7 @@ Checked by: tests/machine/test_joined_accesses.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -41,10 +41,11 @@ from tilewright.machine.step import Plain, Quiet, Step, before, guarded
 JOINABLE_SPACES = ("shared::cta", "global")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class WaitingAccess:
     """A load or store of the text whose events may be told with others. slot: of the address register, offset: is added
-    to it; constant: what every lane stores, if the text says so; tell: yields the event of one run of it by itself."""
+    to it; constant: what every lane stores, if the text says so; tell: yields the event of one run of it by itself.
+    Never changed, yet not frozen, as a step (`machine.step`)."""
 
     span: Span
     space: str
@@ -101,7 +102,7 @@ def _waiting(step: Step, moved: MovedValues | None) -> Step:
     rest = Plain(lambda r: wait(r, FULL), wait)
     if step.guard >= 0:
         rest = guarded(rest, step.guard, step.negated)
-    return replace(step, body=Quiet(step.body.full, step.body.masked, rest, True))
+    return step.doing(Quiet(step.body.full, step.body.masked, rest, True))
 
 
 def _telling(step: Step) -> Step:
@@ -109,7 +110,7 @@ def _telling(step: Step) -> Step:
     telling = Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))
     assert isinstance(step.body, Quiet) and step.body.rest is not None
     both = before(step.body, telling)
-    return replace(step, body=Quiet(both.full, both.masked, before(step.body.rest, telling), True))
+    return step.doing(Quiet(both.full, both.masked, before(step.body.rest, telling), True))
 
 
 _Groups = dict[tuple[object, ...], list[UntoldAccess]]

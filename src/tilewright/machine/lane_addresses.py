@@ -14,7 +14,7 @@ Checked by: tests/driver/test_bank_report.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,11 +152,11 @@ def _with(step: Step, look: Look) -> Step:
                     look(r[0], taking_part)
                 run_masked(r, mask)
 
-            return replace(step, body=Plain(full, masked))
+            return step.doing(Plain(full, masked))
         case Control(run, converged):
 
             def act(warp: Warp, mask: int) -> int | Signal | None:
                 look(warp, mask)
                 return run(warp, mask)
 
-            return replace(step, body=Control(act, converged))
+            return step.doing(Control(act, converged))

@@ -87,6 +87,12 @@ def poison(dtype: np.dtype[Any]) -> Lanes:
     return np.full(WARP_SIZE * dtype.itemsize, 0xCC, np.uint8).view(dtype)
 
 
+@lru_cache(maxsize=64)
+def zeros_of(dtype: np.dtype[Any]) -> Lanes:
+    """A vector of zeros, one for all who ask."""
+    return np.zeros(WARP_SIZE, dtype)
+
+
 def uniform_value(values: Lanes, mask: int) -> int | None:
     """The bits that all lanes of `mask` hold, as a number; None if they differ. Integer registers only."""
     if mask == FULL:

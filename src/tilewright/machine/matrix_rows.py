@@ -20,7 +20,6 @@ Checked by: tests/machine/test_matrix_rows.py, against runs in which each stmatr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def join_matrix_rows(
         if end is None:
             at += 1
             continue
-        found[at] = replace(steps[at], body=Control(_row(steps, at, end, dropped), converged=True))
+        found[at] = steps[at].doing(Control(_row(steps, at, end, dropped), converged=True))
         at = end
     return found
 

@@ -118,17 +118,24 @@ def assemble(decoder: Decoder, steps: list[Step]) -> Program:
     def no_masked(_registers: object, _mask: int) -> None:
         raise AssertionError("a control step has no plain form")
 
-    plain_end = [0] * len(steps)
-    for index in range(len(steps) - 1, -1, -1):
-        if isinstance(steps[index].body, Control):
-            plain_end[index] = index
+    full: list[FullFunction] = []
+    masked: list[MaskedFunction] = []
+    plain_end: list[int] = []
+    for index, step in enumerate(steps):
+        body = step.body
+        if isinstance(body, Control):
+            full.append(no_full)
+            masked.append(no_masked)
+            # Of the plain steps before it, and its own.
+            plain_end += [index] * (index + 1 - len(plain_end))
         else:
-            plain_end[index] = max(index + 1, plain_end[index + 1])
+            full.append(body.full)
+            masked.append(body.masked)
     return Program(
         decoder=decoder,
         steps=tuple(steps),
-        full=tuple(step.body.full if isinstance(step.body, Plain) else no_full for step in steps),
-        masked=tuple(step.body.masked if isinstance(step.body, Plain) else no_masked for step in steps),
+        full=tuple(full),
+        masked=tuple(masked),
         plain_end=tuple(plain_end),
-        touched=tuple(step.reads | step.writes for step in steps),
+        touched=tuple([step.reads | step.writes for step in steps]),
     )

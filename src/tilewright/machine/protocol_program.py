@@ -13,7 +13,7 @@ Checked by: tests/machine/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -243,7 +243,7 @@ def _closing(step: Step, position: int, on_back_edge: OnBackEdge) -> Step:
             on_back_edge(warp, position)
         return result
 
-    return replace(step, body=Control(observed, converged))
+    return step.doing(Control(observed, converged))
 
 
 def _fill_registers(decoder: Decoder, sliced: Slice, slots: Mapping[str, int]) -> None:

@@ -41,15 +41,16 @@ LaneFunction = (
 ActFunction = Callable[["Warp", int], "int | Signal | None"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Plain:
-    """An instruction that always falls through."""
+    """An instruction that always falls through. Never changed, yet not frozen, as a step: thousands are made for a
+    launch, and a frozen one takes three times as long to make."""
 
     full: FullFunction
     masked: MaskedFunction
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Quiet(Plain):
     """One of which nothing is left but `rest` (or nothing at all) where what it reads has been written: what it gives
     its registers decides nothing, but that they have been written. accesses: what is left is an access to memory."""
@@ -66,7 +67,7 @@ class Control:
     converged: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Step:
     """A decoded instruction at its place. `guard` is a register slot, or -1; `reads` and `writes` are slots."""
 
@@ -77,6 +78,10 @@ class Step:
     negated: bool
     reads: frozenset[int] = field(default_factory=frozenset[int])
     writes: frozenset[int] = field(default_factory=frozenset[int])
+
+    def doing(self, body: Plain | Control) -> Step:
+        """The same step with another body."""
+        return Step(body, self.span, self.opcode, self.guard, self.negated, self.reads, self.writes)
 
 
 def guarded(body: Plain, guard: int, negated: bool, targets: tuple[tuple[int, Lanes], ...] = ()) -> Plain:

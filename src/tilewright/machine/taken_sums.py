@@ -24,10 +24,10 @@ def with_sums_taken(decoder: Decoder, steps: Sequence[Step]) -> list[Step]:
     """The steps of an observed run, of which those that read accumulators note it."""
     if decoder.observe is None or not decoder.accumulators:
         return list(steps)
-    found: list[Step] = []
-    for step in steps:
-        slots = step.reads & decoder.accumulators
-        found.append(noting(step, _noted(frozenset(slots))) if slots else step)
+    found = list(steps)
+    for index, step in enumerate(steps):
+        if not decoder.accumulators.isdisjoint(step.reads):
+            found[index] = noting(step, _noted(step.reads & decoder.accumulators))
     return found
 
 

@@ -17,7 +17,6 @@ tests/machine/test_value_slice.py, which compares the events with those of full 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from tilewright.frontends.ptx.ast import Instruction, Vector
 from tilewright.machine.dropped_values import MovedValues
@@ -115,4 +114,4 @@ def _undone(step: Step, zeros: Callable[[int], Lanes]) -> Step:
     body = Plain(full, masked)
     if step.guard >= 0:
         body = guarded(body, step.guard, step.negated, tuple((slot, poison(each.dtype)) for slot, each in targets))
-    return replace(step, body=Quiet(body.full, body.masked))
+    return step.doing(Quiet(body.full, body.masked))

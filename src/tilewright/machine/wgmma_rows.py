@@ -22,7 +22,7 @@ Checked by: tests/machine/test_wgmma_rows.py, against runs in which each wgmma i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.machine.engine_fault import EngineFault
@@ -80,7 +80,7 @@ def join_rows(steps: Sequence[Step], remembered: RememberedRuns, accumulators: f
         if end is None:
             at += 1
             continue
-        found[at] = replace(steps[at], body=Control(_row(steps, at, end, remembered), converged=True))
+        found[at] = steps[at].doing(Control(_row(steps, at, end, remembered), converged=True))
         at = end
     return found
 

@@ -18,7 +18,8 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine import arithmetic
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, unsupported
 from tilewright.machine.event import MemoryOrder
-from tilewright.machine.instruction.memory_access import ORDERS, SCOPES, Place, Strength, report_access, space_of
+from tilewright.machine.instruction.access_form import CACHE_WORDS, ORDERS, SCOPES, Strength, space_of
+from tilewright.machine.instruction.memory_access import Place, report_access
 from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, of_lanes, poison
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain
@@ -106,7 +107,7 @@ def _atomic(returns: bool) -> Callable[[Decoder, Instruction, Modifiers], Plain]
     def handler(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
         strength = _strength(modifiers)
         space = space_of(instruction, modifiers)
-        modifiers.take(*_CACHE)
+        modifiers.take(*CACHE_WORDS)
         hint = modifiers.flag("L2::cache_hint")
         count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
         operation = modifiers.take(*_OPERATIONS)

@@ -14,8 +14,7 @@ test_memory_access.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,8 @@ from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.dropped_values import MovedValues
-from tilewright.machine.event import Access, MemoryOrder
+from tilewright.machine.event import Access
+from tilewright.machine.instruction.access_form import AccessForm, Space, Strength, load_form, store_form
 from tilewright.machine.joined_accesses import JOINABLE_SPACES, WaitingAccess
 from tilewright.machine.lanes import (
     FULL,
@@ -36,78 +36,14 @@ from tilewright.machine.lanes import (
     of_lanes,
     poison,
     to_bits,
+    zeros_of,
 )
 from tilewright.machine.memory import PARAM_WINDOW, Region, locate, merge_ranges
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain
 
-_SPACES = (
-    "shared", "shared::cta", "shared::cluster", "global", "const", "local", "param", "param::entry", "param::func",
-)  # fmt: skip
-ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
-SCOPES = ("cta", "cluster", "gpu", "sys")
-_CACHE = (
-    "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc",
-    "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
-    "L2::evict_last", "L2::evict_normal", "L2::evict_first",
-    "L2::64B", "L2::128B", "L2::256B", "unified",
-)  # fmt: skip
-Space = Literal["shared::cta", "shared::cluster", "global", "const", "param", "local", "generic"]
-
-
-_STRONG: dict[str, MemoryOrder] = {
-    "relaxed": "relaxed",
-    "acquire": "acquire",
-    "release": "release",
-    "acq_rel": "acq_rel",
-    "volatile": "volatile",
-    "mmio": "relaxed",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Strength:
-    """Memory order of an access and, unless it is weak or volatile, its scope. read_only: by the non-coherent path."""
-
-    order: MemoryOrder = "weak"
-    scope: str = ""
-    read_only: bool = False
-
-
-WEAK = Strength()
-
 Words = Sequence[tuple[int, int, int]]
 """Offset, contents before and after, of words that a strong access touched."""
-
-
-def space_of(instruction: Instruction, modifiers: Modifiers) -> Space:
-    """Take the state-space modifier; none means generic addresses."""
-    match modifiers.take(*_SPACES):
-        case None:
-            return "generic"
-        case "shared" | "shared::cta":
-            return "shared::cta"
-        case "param" | "param::entry" | "param::func":
-            return "param"
-        case "shared::cluster" | "global" | "const" | "local" as space:
-            return space
-        case space:
-            raise unsupported(instruction, f"state space .{space}")
-
-
-def _strength(modifiers: Modifiers) -> Strength:
-    """Take the memory-order, scope and cache modifiers, wherever they stand. `.mmio` is a relaxed access here."""
-    order: MemoryOrder = "weak"
-    scope = ""
-    read_only = False
-    while (word := modifiers.take(*ORDERS, *SCOPES, *_CACHE)) is not None:
-        if word in SCOPES:
-            scope = word
-        elif word == "nc":
-            read_only = True
-        elif word in _STRONG and (word != "mmio" or order == "weak"):
-            order = _STRONG[word]
-    return Strength(order, scope, read_only)
 
 
 def _wide_addresses(base: Any, offset: int, mask: int) -> Lanes:
@@ -220,21 +156,20 @@ def _event_alone(
 
     read_only = place.strength.read_only
     slot = place.slot
-    access = WaitingAccess(
-        place.span, place.space, write, place.size_bytes, read_only, constant, slot, place.offset, tell
-    )  # fmt: skip
     if (
         dropped is not None
         and dropped.joins
         and place.space in JOINABLE_SPACES
         and place.strength.order == "weak"
-        and place.span not in polls
+        and not (polls and place.span in polls)
     ):
-        moved.access = access
+        moved.access = WaitingAccess(
+            place.span, place.space, write, place.size_bytes, read_only, constant, slot, place.offset, tell
+        )
 
     def event_alone(r: Registers, mask: int) -> None:
-        if moved.waits:
-            access.wait(r, mask)
+        if moved.waits and moved.access is not None:
+            moved.access.wait(r, mask)
             return
         addresses = r[slot]
         if addresses is UNINITIALISED:
@@ -255,29 +190,24 @@ def _extended(value: Lanes, element: TypeName, target: TypeName) -> Lanes:
     return value.astype(target.raw)
 
 
-def _load_parts(
-    decoder: Decoder, instruction: Instruction, modifiers: Modifiers
-) -> tuple[TypeName, tuple[int, ...], tuple[TypeName, ...]]:
-    count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
-    element = modifiers.take_type()
-    if element.name == "pred":
-        raise unsupported(instruction, f".{element.name} elements")
+def _targets(
+    decoder: Decoder, instruction: Instruction, form: AccessForm
+) -> tuple[tuple[int, ...], tuple[TypeName, ...]]:
+    """The slots that a load writes, and their types."""
+    element = form.element
     targets = decoder.vector(instruction.operands[0])
-    if len(targets) != count:
-        raise unsupported(instruction, f"{len(targets)} registers for {count} elements")
-    slots = tuple(decoder.destination(instruction, target, element, wider=True) for target in targets)
-    types = tuple(decoder.type_of(slot) if slot > 1 else element for slot in slots)
-    return element, slots, types
+    if len(targets) != form.count:
+        raise unsupported(instruction, f"{len(targets)} registers for {form.count} elements")
+    slots = tuple([decoder.destination(instruction, target, element, wider=True) for target in targets])
+    return slots, tuple([decoder.type_of(slot) if slot > 1 else element for slot in slots])
 
 
 def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    strength = _strength(modifiers)
-    if instruction.row == "ldu":
-        strength = replace(strength, read_only=True)
-    space = space_of(instruction, modifiers)
-    expect_operands(instruction, 3 if modifiers.take("L2::cache_hint") else 2)
-    element, slots, types = _load_parts(decoder, instruction, modifiers)
-    slot, offset = decoder.address(instruction, instruction.operands[1])
+    form = decoder.form(instruction, modifiers, load_form)
+    operands = expect_operands(instruction, form.operands)
+    element, strength, space = form.element, form.strength, form.space
+    slots, types = _targets(decoder, instruction, form)
+    slot, offset = decoder.address(instruction, operands[1])
     if space == "param":
         folded = _parameter(decoder, instruction, slot, offset, element, slots, types)
         if folded is not None:
@@ -285,7 +215,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
     place = Place(decoder, instruction, space, slot, offset, element, len(slots), strength)
     moved = decoder.move(slots, slot, loads=True, strong=strength.order != "weak")
     event_alone = _event_alone(decoder, place, moved)
-    nothing = tuple((target, np.zeros(WARP_SIZE, declared.raw)) for target, declared in zip(slots, types, strict=True))
+    nothing = tuple([(target, zeros_of(declared.raw)) for target, declared in zip(slots, types, strict=True)])
     single = slots[0] if len(slots) == 1 and types[0].width_bits == element.width_bits else -1
     pairs = tuple(zip(slots, types, strict=True))
 
@@ -365,28 +295,20 @@ def _parameter(
 
 
 def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
-    strength = _strength(modifiers)
-    space = space_of(instruction, modifiers)
-    if space == "const":
-        raise unsupported(instruction, f"stores to .{space}")
-    if space == "param":
-        space = "generic"  # the parameters of a call lie in the caller's local memory
-    count = {None: 1, "v2": 2, "v4": 4, "v8": 8}[modifiers.take("v2", "v4", "v8")]
-    operands = expect_operands(instruction, 3 if modifiers.take("L2::cache_hint") else 2)
-    element = modifiers.take_type()
-    if element.name == "pred":
-        raise unsupported(instruction, f".{element.name} elements")
-    sources = tuple(decoder.source(instruction, item, element, wider=True) for item in decoder.vector(operands[1]))
+    form = decoder.form(instruction, modifiers, store_form)
+    operands = expect_operands(instruction, form.operands)
+    element, strength, space, count = form.element, form.strength, form.space, form.count
+    sources = tuple([decoder.source(instruction, item, element, wider=True) for item in decoder.vector(operands[1])])
     if len(sources) != count:
         raise unsupported(instruction, f"{len(sources)} registers for {count} elements")
     slot, offset = decoder.address(instruction, operands[0])
     place = Place(decoder, instruction, space, slot, offset, element, count, strength)
     moved = decoder.move(sources, slot, loads=False, strong=strength.order != "weak")
     dtype = element.raw
-    narrow = tuple(decoder.type_of(source).width_bits > element.width_bits for source in sources)
+    narrow = tuple([decoder.type_of(source).width_bits > element.width_bits for source in sources])
     pairs = tuple(zip(sources, narrow, strict=True))
     values = [decoder.static_value(source) for source in sources]
-    constant = tuple(value for value in values if value is not None)
+    constant = tuple([value for value in values if value is not None])
     if len(constant) != len(sources):
         constant = ()
     event_alone = _event_alone(decoder, place, moved, constant)
