@@ -44,7 +44,7 @@ def _beside(large: Module, large_lines: list[str], lines: list[str], file: str) 
     if len(set(starts)) != len(starts) or not differing <= set(starts):
         return None
     common = set(starts) - differing
-    rest = "\n".join(line for at, line in enumerate(lines, start=1) if at not in common)
+    rest = "\n".join([line for at, line in enumerate(lines, start=1) if at not in common])
     try:
         others = read(rest, file)
     except TilewrightError:
@@ -63,14 +63,11 @@ def _spliced(
 ) -> tuple[Instruction | Label, ...] | None:
     """The kernel's body with the instructions of `other` on the lines that differ."""
     fresh = iter(other.body)
-    body: list[Instruction | Label] = []
-    for item in kernel.body:
-        if item.span.line not in differing:
-            body.append(item)
-            continue
-        instead = next(fresh, None)
+    body = list(kernel.body)
+    for at in [at for at, item in enumerate(body) if item.span.line in differing]:
+        item, instead = body[at], next(fresh, None)
         if not isinstance(instead, Instruction) or not isinstance(item, Instruction):
             return None
         span = Span(file, item.span.line, instead.span.column, lines[item.span.line - 1].rstrip("\r"))
-        body.append(replace(instead, span=span))
+        body[at] = replace(instead, span=span)
     return tuple(body) if next(fresh, None) is None else None

@@ -42,6 +42,8 @@ class _Scope:
     opened: Span
     declared: set[str] = field(default_factory=set[str])
     shadowed: list[tuple[str, Meaning | None]] = field(default_factory=list[tuple[str, Meaning | None]])
+    # Names that nothing had before, thousands at a time.
+    fresh: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
     labels: dict[str, str] = field(default_factory=dict[str, str])
     pending: dict[str, list[_Use]] = field(default_factory=dict[str, "list[_Use]"])
 
@@ -90,6 +92,9 @@ class Names:
                 del self.visible[name]
             else:
                 self.visible[name] = hidden
+        for names in scope.fresh:
+            for name in names:
+                del self.visible[name]
         pending = scope.pending
         for name, unique in scope.labels.items():
             uses = pending.pop(name, ())
@@ -123,11 +128,12 @@ class Names:
         taken = (scope.declared, self._used, self._parameters.keys(), self._symbols.keys())
         if len(fresh) < len(names) or not all(fresh.isdisjoint(each) for each in taken):
             return [self._declare_register(name, span) for name in names]
-        # All at once, since kernels have thousands: each name is its own flat name.
+        # All at once, since kernels have thousands: each name is its own flat name, and hides none, since what has been
+        # visible has been used.
         scope.declared |= fresh
         self._used |= fresh
-        scope.shadowed += [(name, self.visible.get(name)) for name in names]
-        self.visible.update({name: Register(name) for name in names})
+        scope.fresh.append(names)
+        self.visible.update(zip(names, map(Register, names), strict=True))
         self.changes += 1
         return names
 
