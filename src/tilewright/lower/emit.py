@@ -50,13 +50,17 @@ class Text:
         the instruction table does not have."""
         _require_row(opcode)
         prefix = f"@{guard} " if guard else ""
-        tail = f" {', '.join(map(str, operands))}" if operands else ""
+        tail = f" {', '.join([*map(str, operands)])}" if operands else ""
         self.lines.append(f"\t{prefix}{opcode}{tail};")
 
     def into(self, kind: str, opcode: str, *operands: str | int) -> str:
         """One instruction with a fresh destination of type `kind`, which is returned."""
+        _require_row(opcode)
         destination = self.register(kind)
-        self.emit(opcode, destination, *operands)
+        if len(operands) == 2:  # most have two, and are spelled in half the time so
+            self.lines.append(f"\t{opcode} {destination}, {operands[0]}, {operands[1]};")
+        else:
+            self.lines.append(f"\t{opcode} {', '.join([destination, *map(str, operands)])};")
         return destination
 
     def declarations(self) -> list[str]:

@@ -42,7 +42,13 @@ def lower_map(places: Places, op: ac.MapOp) -> MappedFragmentPlace:
     accumulator = places[op.accumulator]
     assert isinstance(accumulator, AccumulatorPlace) and isinstance(op.result.type, ac.FragmentType)
     first, *others = parts_of(accumulator, op.result.type.n.data)
-    return MappedFragmentPlace(op, first, op.result.type.element.data, tuple(others))
+    block = op.body.block
+    *body, end = block.ops
+    assert isinstance(end, ac.YieldOp), "a map's region yields its result"
+    return MappedFragmentPlace(
+        first, op.result.type.element.data, tuple(others), tuple(op.fragments), tuple(block.args), tuple(body),
+        end.values[0],
+    )  # fmt: skip
 
 
 def parts_of(accumulator: AccumulatorPlace, columns: int) -> list[AccumulatorPlace]:
@@ -146,22 +152,21 @@ def load_vector(text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int
 
 def mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
     """Evaluate the map's region for one accumulator element."""
-    operation, body = fragment.operation, fragment.operation.body.block
     parts = (fragment.accumulator, *fragment.others)
     scalars: Places = {
-        argument: ScalarPlace(part.blocks[block][value]) for argument, part in zip(body.args, parts, strict=False)
+        argument: ScalarPlace(part.blocks[block][value])
+        for argument, part in zip(fragment.arguments, parts, strict=False)
     }
-    for number, (argument, operand) in enumerate(zip(body.args[len(parts) :], operation.fragments, strict=True)):
+    rest = fragment.arguments[len(parts) :]
+    for number, (argument, operand) in enumerate(zip(rest, fragment.fragments, strict=True)):
         loaded = places[operand]
         assert isinstance(loaded, LoadedFragmentPlace)
         register = _load_element(lanes, loaded, number, _row_of(value, block), _column_of(value))
         scalars[argument] = ScalarPlace(register)
-    for op in body.ops:
-        if isinstance(op, ac.YieldOp):
-            return scalar_register(scalars, op.values[0])
+    for op in fragment.body:
         if not lower_scalar_op(lanes.text, scalars, op):
             raise AssertionError(f"{op.name} cannot stand in a map's region")
-    raise AssertionError("a map's region yields its result")
+    return scalar_register(scalars, fragment.result)
 
 
 def lower_stage_write(

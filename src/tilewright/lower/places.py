@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
-
-from tilewright.ir import ac
+from xdsl.ir import Operation, SSAValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +94,16 @@ class LoadedFragmentPlace:
 @dataclass(frozen=True, slots=True)
 class MappedFragmentPlace:
     """An elementwise function of an accumulator, computed where it is used, so that few values live at a time. others:
-    further accumulators that it takes an element of."""
+    further accumulators that it takes an element of; fragments: what else it takes one of. arguments, body, result: of
+    its region, which is asked for each element."""
 
-    operation: ac.MapOp
     accumulator: AccumulatorPlace
     element: str
-    others: tuple[AccumulatorPlace, ...] = ()
+    others: tuple[AccumulatorPlace, ...]
+    fragments: tuple[SSAValue, ...]
+    arguments: tuple[SSAValue, ...]
+    body: tuple[Operation, ...]
+    result: SSAValue
 
 
 @dataclass(frozen=True, slots=True)
