@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from tilewright.frontends.ptx.ast import (
     Symbol,
     Vector,
 )
+from tilewright.machine.computed_form import ComputedForms
 from tilewright.machine.dropped_values import DroppedValues, MovedValues
 from tilewright.machine.event import Event
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, zeros_of
@@ -40,6 +42,7 @@ from tilewright.targets import Target
 if TYPE_CHECKING:
     from tilewright.machine.polls import Poll
     from tilewright.machine.state import Cta
+    from tilewright.machine.step import Plain
 
 Observer = Callable[[Event], None]
 _Form = TypeVar("_Form")
@@ -198,11 +201,11 @@ class Decoder:
         self.static: list[tuple[int, npt.NDArray[Any]]] = []
         self.dynamic: list[tuple[int, WarpConstant]] = []
         self.first_constant = 0
-        self._constants: dict[tuple[np.dtype[Any], int], int] = {}
         self._static_values: dict[int, int] = {}
         self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._destinations: dict[tuple[int, TypeName], tuple[Operand, tuple[int, ...]]] = {}
         self._forms: dict[tuple[str, tuple[str, ...]], tuple[Any, tuple[str, ...]]] = {}
+        self.alike = ComputedForms()
         self._reads: set[int] = set()
         self._writes: set[int] = set()
         for declaration in kernel.registers:
@@ -211,9 +214,14 @@ class Decoder:
                 raise TilewrightError(
                     f"the machine has no registers of type .{declaration.type}", span=declaration.span
                 )
-            for name in declaration.names:
-                self.slots[name] = self._new_slot(name, declared)
-        self.first_constant = len(self.names)
+            self.slots.update(zip(declaration.names, count(len(self.names))))
+            self.names += declaration.names
+            self.types += [declared] * len(declaration.names)
+        self.first_constant = self.alike.first_constant = len(self.names)
+        for name, slot in self.slots.items():
+            declared = self.types[slot]
+            if declared is not None and name != "_":
+                self.alike.registers.setdefault(declared.width_bits, {})[name] = slot
 
     def _new_slot(self, name: str, declared: TypeName) -> int:
         self.names.append(name)
@@ -238,6 +246,13 @@ class Decoder:
             known = self._forms[key] = (found, tuple(modifiers.left))
         modifiers.left = list(known[1])
         return known[0]
+
+    def remember(
+        self, instruction: Instruction, types: tuple[TypeName, ...], make: Callable[[int, tuple[int, ...]], Plain]
+    ) -> None:
+        """Steps of others that differ from the instruction in the registers alone are what `make` says
+        (`computed_form`). types: of the result and of the sources, in the order of the operands."""
+        self.alike.remember(instruction, tuple([each.width_bits for each in types]), make)
 
     def move(self, moved: Sequence[int], address: int, *, loads: bool, strong: bool = False) -> MovedValues:
         """Note that the instruction now being decoded moves values between memory and registers."""
@@ -266,19 +281,17 @@ class Decoder:
 
     def constant(self, value: int, declared: TypeName) -> int:
         """A slot that holds `value` (bits, reduced to the type's width) in every lane."""
-        dtype = declared.raw
+        integers = self.alike.integers.setdefault(declared.width_bits, {})
+        slot = integers.get(value)
+        if slot is not None:
+            return slot
         bits = int(bool(value)) if declared.name == "pred" else value & ((1 << declared.width_bits) - 1)
-        key = (dtype, bits)
-        slot = self._constants.get(key)
+        slot = integers.get(bits)
         if slot is None:
             slot = self._new_slot(str(value), declared)
-            self._constants[key] = slot
-            if declared.width_bits == 128:
-                values = np.frombuffer(bits.to_bytes(16, "little") * WARP_SIZE, dtype)
-            else:
-                values = np.full(WARP_SIZE, bits, dtype)
-            self.static.append((slot, values))
-            self._static_values[slot] = int(values[0]) if declared.width_bits < 128 else bits
+            self._static_values[slot] = bits
+            self.static.append((slot, _of_all_lanes(bits, declared)))
+        integers[value] = integers[bits] = slot
         return slot
 
     def static_value(self, slot: int) -> int | None:
@@ -467,6 +480,12 @@ class Decoder:
             span=instruction.span,
             remedy="declare the register with the instruction's width",
         )
+
+
+def _of_all_lanes(bits: int, declared: TypeName) -> npt.NDArray[Any]:
+    if declared.width_bits == 128:
+        return np.frombuffer(bits.to_bytes(16, "little") * WARP_SIZE, declared.raw)
+    return np.full(WARP_SIZE, bits, declared.raw)
 
 
 PREDICATE = TypeName("pred", 1)

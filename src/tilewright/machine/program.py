@@ -90,10 +90,13 @@ def end_of(kernel: Kernel) -> Step:
 
 def decode_one(decoder: Decoder, instruction: Instruction) -> Step:
     """One instruction as a step. Raises TilewrightError for a form that the machine cannot run."""
+    decoder.begin()
+    alike = decoder.alike.step(instruction)
+    if alike is not None:
+        return alike
     handler = HANDLERS.get(instruction.row)
     if handler is None:
         raise unsupported(instruction, "the machine does not know this instruction")
-    decoder.begin()
     guard = instruction.guard
     slot = -1 if guard is None else decoder.predicate(instruction, guard.register)[0]
     negated = guard is not None and guard.negated
@@ -101,7 +104,7 @@ def decode_one(decoder: Decoder, instruction: Instruction) -> Step:
     body = handler(decoder, instruction, modifiers)
     modifiers.end()
     reads, writes = decoder.touched()
-    if slot < 0 and decoder.polls is not None and isinstance(body, Plain) and is_strong_load(instruction):
+    if slot < 0 and decoder.polls is not None and is_strong_load(instruction) and isinstance(body, Plain):
         body = polling(decoder, instruction, body, decoder.polls.get(instruction.span), sorted(writes))
     if slot >= 0 and isinstance(body, Plain):
         targets = tuple((target, poison(decoder.type_of(target).raw)) for target in sorted(writes))

@@ -7,6 +7,7 @@ Checked by: tests/machine/test_instructions.py, test_instructions_floating.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ def _setp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     sources = [decoder.source(instruction, operand, declared) for operand in operands[1:3]]
     function = comparison_of(instruction, comparison, declared, ftz)
     if combination is None and not pair:
+        decoder.remember(instruction, (PREDICATE, declared, declared), partial(compute, function))
         return compute(function, targets[0], tuple(sources))
     negated = False
     if combination is not None:
@@ -67,7 +69,9 @@ def _setp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     join = _COMBINATIONS.get(combination or "")
 
     if join is not None and not pair:
-        return compute(_joined(function, join, negated=negated), targets[0], tuple(sources))
+        joined = _joined(function, join, negated=negated)
+        decoder.remember(instruction, (PREDICATE, declared, declared, PREDICATE), partial(compute, joined))
+        return compute(joined, targets[0], tuple(sources))
 
     def together(a: Lanes, b: Lanes, *rest: Lanes) -> tuple[Lanes, Lanes]:
         holds = function(a, b)

@@ -9,6 +9,7 @@ Checked by: tests/machine/test_instructions.py, test_narrow_float.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,8 @@ def _bind(
     to_operand, from_operand = expect_operands(instruction, 2)
     at = decoder.source(instruction, from_operand, source, wider=True)
     to = decoder.destination(instruction, to_operand, target, wider=True)
-    if decoder.type_of(at).width_bits != source.width_bits:
+    exactly = decoder.type_of(at).width_bits == source.width_bits
+    if not exactly:
         inner: Callable[..., Any] = function
 
         def from_wider(a: Lanes) -> Lanes:
@@ -114,6 +116,9 @@ def _bind(
         function = from_wider
     if to > 1:
         function = _widened(function, target, decoder.type_of(to))
+        exactly = exactly and decoder.type_of(to).width_bits == target.width_bits
+    if exactly:
+        decoder.remember(instruction, (target, source), partial(compute, function))
     return compute(function, to, (at,))
 
 
@@ -172,6 +177,7 @@ def _pair(
     sources = (decoder.source(instruction, high, _F32), decoder.source(instruction, low, _F32))
     to = decoder.destination(instruction, target, TypeName("b32", 32))
     if kind == "bf16" and rounding == "rn" and not relu and not satfinite:
+        decoder.remember(instruction, (TypeName("b32", 32), _F32, _F32), partial(compute, _bf16_pair_from_f32))
         return compute(_bf16_pair_from_f32, to, sources)
 
     def convert(a: Lanes, b: Lanes) -> Lanes:

@@ -11,6 +11,7 @@ handled: `fma.oob`. Checked by: tests/machine/test_instructions.py, test_instruc
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,13 @@ def _packed(declared: TypeName, lane_function: LaneFunction) -> LaneFunction:
 
 
 def _bind(decoder: Decoder, instruction: Instruction, declared: TypeName, function: LaneFunction, count: int) -> Plain:
+    """`function` depends on nothing but the modifiers and the operands' kinds (see `computed_form`)."""
     target, *operands = expect_operands(instruction, count + 1)
     to = decoder.destination(instruction, target, declared)
     sources = tuple(decoder.source(instruction, operand, declared) for operand in operands)
-    return compute(_packed(declared, function), to, sources)
+    packed = _packed(declared, function)
+    decoder.remember(instruction, (declared,) * (count + 1), partial(compute, packed))
+    return compute(packed, to, sources)
 
 
 def _mixed(modifiers: Modifiers) -> TypeName | None:

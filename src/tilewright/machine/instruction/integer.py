@@ -8,6 +8,7 @@ Checked by: tests/machine/test_instructions.py, test_instructions_integer.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ def operation(
     last: TypeName | None = None,
     result: TypeName | None = None,
 ) -> Plain:
-    """Bind `lane_function` to `count` sources. view: it gets and yields signed lanes where the type is signed."""
+    """Bind `lane_function` to `count` sources. It depends on nothing but the modifiers and the operands' kinds (see
+    `computed_form`). view: it gets and yields signed lanes where the type is signed."""
     function: Operation = lane_function
     target, *operands = expect_operands(instruction, count + 1)
     to = decoder.destination(instruction, target, result or declared)
@@ -47,6 +49,8 @@ def operation(
             return inner(*[item.view(signed) for item in lanes]).view(raw)
 
         function = through
+    types = (result or declared, *[declared] * (count - 1), last or declared)
+    decoder.remember(instruction, types, partial(compute, function))
     return compute(function, to, sources)
 
 

@@ -7,6 +7,7 @@ Checked by: tests/machine/test_instructions.py.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ def _mov(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pl
         return _clock(decoder, instruction, declared, target, value.name)
     to = decoder.destination(instruction, target, declared)
     at = decoder.source(instruction, value, declared)
+    decoder.remember(instruction, (declared, declared), _move)
+    return _move(to, (at,))
+
+
+def _move(to: int, sources: tuple[int, ...]) -> Plain:
+    (at,) = sources
 
     def full(r: Registers) -> None:
         r[to] = r[at]
@@ -209,6 +216,7 @@ def _selp(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
         decoder.source(instruction, second, declared),
         decoder.source(instruction, condition, PREDICATE),
     )
+    decoder.remember(instruction, (declared, declared, declared, PREDICATE), partial(compute, select))
     return compute(select, to, sources)
 
 
