@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
@@ -104,6 +105,23 @@ def test_what_is_no_matrix_is_told() -> None:
     assert boxes.parts(ev.SharedMatrix(right, 128, 16, 2, "k")) == ()
     boxes.forget(((2048, 2064),))
     assert boxes.parts(ev.SharedMatrix(right, 64, 16, 2, "k")) == ()
+
+
+def test_boxes_are_there_until_something_else_comes() -> None:
+    random, boxes = Random(0), LoadedBoxes(KnownDistances())
+    maps = [a_map(256, 64, (64, rows), "128B") for rows in (8, 16, 24)]
+    there: dict[int, tuple[int, ev.BoxPlace]] = {}
+    for _ in range(400):
+        tensor_map, begin = random.choice(maps), 1024 * random.randrange(12)
+        end = begin + (128 * tensor_map.box[1] if random.random() < 0.7 else random.choice((16, 1040, 4096)))
+        there = {at: other for at, other in there.items() if other[0] <= begin or end <= at}
+        if end - begin == 128 * tensor_map.box[1]:
+            box = ev.BoxPlace(tensor_map, "a", (0, 0), begin)
+            boxes.load(box)
+            there[begin] = end, box
+        else:
+            boxes.forget(((begin, end),))
+        assert list(boxes.boxes.items()) == sorted(there.items())
 
 
 # ---------------------------------------------------------------- rules

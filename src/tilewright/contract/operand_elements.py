@@ -13,6 +13,7 @@ Source: PTX ISA 5.5, 9.7.15.5. Checked by: tests/contract/test_product_trace.py.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import add
@@ -111,10 +112,12 @@ class KnownDistances:
 
 @dataclass(slots=True)
 class LoadedBoxes:
-    """The boxes that tensor copies have brought into the shared memory of one CTA, the newest at each place."""
+    """The boxes that tensor copies have brought into the shared memory of one CTA, the newest at each place: where each
+    ends, and the box, by where it begins, ascending. No two share a byte."""
 
     known: KnownDistances
     boxes: dict[int, tuple[int, BoxPlace]] = field(default_factory=dict[int, tuple[int, BoxPlace]])
+    _starts: list[int] = field(default_factory=list[int])
     _reaches: dict[int, Reach] = field(default_factory=dict[int, Reach])
 
     def load(self, box: BoxPlace) -> None:
@@ -124,19 +127,34 @@ class LoadedBoxes:
             self.boxes[box.address] = before[0], box
             return
         end = box.address + box_of(box.tensor_map).footprint_bytes
-        apart = {at: other for at, other in self.boxes.items() if other[0] <= box.address or end <= at}
-        if len(apart) < len(self.boxes):
-            self._reaches.clear()
-        else:
+        if not self._remove(box.address, end) and self._reaches:
             # Operands that were all there do not meet what is new.
             self._reaches = {name: reach for name, reach in self._reaches.items() if reach.apart is not None}
-        self.boxes = dict(sorted({**apart, box.address: (end, box)}.items()))
+        last = not self._starts or self._starts[-1] < box.address
+        self.boxes[box.address] = end, box
+        if not last:
+            self.boxes = dict(sorted(self.boxes.items()))
+        self._starts = list(self.boxes)
 
     def forget(self, ranges: Ranges) -> None:
         """Something else is brought to these bytes."""
         for begin, end in ranges:
-            self.boxes = {at: other for at, other in self.boxes.items() if other[0] <= begin or end <= at}
+            self._remove(begin, end)
+
+    def _remove(self, begin: int, end: int) -> bool:
+        """Boxes that have bytes of [begin, end) are there no longer. Were there any?"""
+        starts = self._starts
+        first, last = bisect_right(starts, begin), bisect_left(starts, end)
+        # The one that begins at or before these bytes may reach into them; all that begin within them do.
+        if first and self.boxes[starts[first - 1]][0] > begin:
+            first -= 1
+        if first >= last:
+            return False
+        for start in starts[first:last]:
+            del self.boxes[start]
+        del starts[first:last]
         self._reaches.clear()
+        return True
 
     def parts(self, matrix: SharedMatrix) -> tuple[MatrixPart, ...] | NoMatrix:
         """Where an operand's elements come from, in the order of its rows; nothing if that is not known. The same
