@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -131,8 +132,9 @@ def test_operations_of_a_slot_are_one_access(monkeypatch: pytest.MonkeyPatch) ->
     assert 4 in counts
 
 
-def in_rows(by_rows: int, *, committed: int = 4, unfenced: bool = False) -> list[ev.Event]:
-    """Two wgmmas that four warps issue, so many of them as a row; a copy brings what they read."""
+def in_rows(by_rows: int, *, committed: int = 4, unfenced: bool = False, whole: bool = False) -> list[ev.Event]:
+    """Two wgmmas that four warps issue, so many of them as a row; a copy brings what they read. whole: the row's event
+    stands for the fence and the commit, too."""
     four = [ev.WarpActor(0, warp) for warp in range(4)]
     operations = tuple(ev.TensorCoreActor(number) for number in range(2))
     forms = tuple(
@@ -141,15 +143,18 @@ def in_rows(by_rows: int, *, committed: int = 4, unfenced: bool = False) -> list
     )
     events: list[ev.Event] = [
         ev.Access(four[0], "shared", 0, ((0, 1024),), True, "generic", at(1)),
-        *(ev.WgmmaFence(warp, at(9)) for warp in four),
+        *(ev.WgmmaFence(warp, at(9)) for warp in four[by_rows if whole else 0 :]),
     ]
     for warp in four:
         row = ev.WgmmaRow(warp, operations, forms, (False, False))
-        if warp.warp < by_rows:
+        if warp.warp < by_rows and whole:
+            commit = (at(13), 0) if warp.warp < committed else (None, -1)
+            events.append(ev.WgmmaRow(warp, operations, forms, (False, False), at(9), *commit))
+        elif warp.warp < by_rows:
             events.append(row)
         else:
             events += [row.issue(number) for number in range(2)]
-    events += [ev.WgmmaCommit(warp, 0, operations, at(13)) for warp in four[:committed]]
+    events += [ev.WgmmaCommit(warp, 0, operations, at(13)) for warp in four[by_rows if whole else 0 : committed]]
     if unfenced:
         events.append(ev.RegisterHazard(four[1], operations[1], "%f1", True, at(14)))
     events += [ev.WgmmaWait(warp, 0, at(15)) for warp in four[:committed]]
@@ -159,11 +164,14 @@ def in_rows(by_rows: int, *, committed: int = 4, unfenced: bool = False) -> list
 @pytest.mark.parametrize("committed", [0, 3, 4])
 def test_a_row_that_some_warps_issue_one_by_one_is_judged_alike(committed: int) -> None:
     said: list[list[tuple[str, str, object, object]]] = []
-    for by_rows in range(5):
+    epochs: list[list[int]] = []
+    for by_rows, whole in product(range(5), (False, True)):
         judge = HappensBefore(ONE)
-        for event in in_rows(by_rows, committed=committed, unfenced=True):
+        for event in in_rows(by_rows, committed=committed, unfenced=True, whole=whole):
             judge.feed(event)
+        epochs.append([warp.epoch for cluster in judge.state.clusters.values() for warp in cluster.warps.values()])
         said.append([(each.code, each.message, each.primary, each.conflicts_with) for each in judge.finish()])
         assert judge.doubts == ()
     assert all(each == said[0] for each in said[1:])
+    assert all(sorted(each) == sorted(epochs[0]) for each in epochs)
     assert {code for code, *_ in said[0]} >= {"TM101", "WG104"} | ({"WG102"} if not committed else set())

@@ -25,7 +25,7 @@ from tilewright.machine.event import Event, WarpActor, WgmmaIssue, WgmmaRow
 from tilewright.machine.run import run_launch
 from tilewright.machine.state import Counts
 from tilewright.machine.step import Step
-from tilewright.machine.warpgroup import MatrixInstruction, RowForm, Warpgroup, WarpMatrixState
+from tilewright.machine.warpgroup import MatrixInstruction, Operation, Warpgroup, WarpMatrixState, row_form
 
 NAME = "one-group"
 
@@ -176,7 +176,7 @@ def test_a_row_that_a_warp_issues_one_by_one_is_none() -> None:
     text, other = (MatrixInstruction(
         8, 16, "f32", "bf16", "bf16", (2, 3, 4, 5), (), "k", "k", False, False, False, Span("k.ptx", line),
     ) for line in (1, 2))  # fmt: skip
-    form = RowForm(((text, False, 0, 0), (text, True, 2, 2)), ())
+    form = row_form(((text, False, 0, 0), (text, True, 2, 2)))
 
     def started() -> tuple[Warpgroup, list[Any]]:
         cluster = SimpleNamespace(counts=Counts(), pending=[])
@@ -187,23 +187,27 @@ def test_a_row_that_a_warp_issues_one_by_one_is_none() -> None:
     group, warps = started()
     rows = [group.issue_row(warp, form) for warp in warps]
     assert rows[0] is not None and all(row is rows[0] for row in rows)
-    assert [each.actor.operation for each in group.queue] == [0, 1] and not group.rows and not group.begun
+    assert list(group.queue) == [rows[0]] and not group.rows and not group.begun
+    assert rows[0] is not None and [each.operation for each in rows[0].actors] == [0, 1]
 
     group, warps = started()
     first = group.issue_row(warps[0], form)
     assert first is not None and group.issue_row(warps[1], form) is first
     alone = group.issue(warps[2], text, False, 0, 0, None, [])
-    assert alone is first.operations[0] and alone.row is None and not group.queue
+    assert alone.actor is first.actors[0] and sorted(alone.inputs) == [0, 1, 2] and not group.queue
     group.issue(warps[2], text, True, 2, 2, None, [])
     assert group.issue_row(warps[3], form) is None and warps[3].wgmma.issued == 0
     group.issue(warps[3], text, False, 0, 0, None, [])
     group.issue(warps[3], text, True, 2, 2, None, [])
-    assert list(group.queue) == list(first.operations) and not group.begun
+    assert [each.actors for each in group.queue] == [(actor,) for actor in first.actors] and not group.begun
+    # Those that have issued it as one find it done when its last operation is.
+    last = group.queue[-1]
+    assert isinstance(last, Operation) and last.row is first and first.result is None
     # The next row is one again.
-    assert all(group.issue_row(warp, form) is not None for warp in warps) and len(group.queue) == 4
+    assert all(group.issue_row(warp, form) is not None for warp in warps) and len(group.queue) == 3
 
     group, warps = started()
     group.issue_row(warps[0], form)
     with pytest.raises(TilewrightError, match="different wgmmas"):
         group.issue(warps[1], other, False, 0, 0, None, [])
-    assert group.issue_row(warps[2], RowForm(form.wgmmas, ())) is None
+    assert group.issue_row(warps[2], row_form(form.wgmmas)) is None

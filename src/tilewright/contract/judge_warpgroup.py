@@ -67,21 +67,32 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
 
 
 def issue_row(state: LaunchState, event: WgmmaRow) -> None:
-    """Several of them, one right after the other: as `issue` of each."""
-    cluster, warp, view = _view(state, event.actor, len(event.forms))
-    group = _warpgroup(cluster, event.actor)
+    """Several of them, one right after the other: as `issue` of each, after the `fence` and before the `commit` that
+    belong to them."""
+    actor = event.actor
+    if event.fence is not None:
+        _, warp = state.step(actor)
+        warp.wgmma_fenced = True
+    cluster, warp, view = _view(state, actor, len(event.forms))
+    group = _warpgroup(cluster, actor)
     row = _row(state, group, warp, event)
     if row is not None:
-        row.issuers.add(event.actor)
-        row.views[event.actor.warp % WARPGROUP_WARPS] = view
+        row.issuers.add(actor)
+        row.views[actor.warp % WARPGROUP_WARPS] = view
         if len(row.issuers) == WARPGROUP_WARPS:
             add_row_to_batch(state, cluster, batch_of(cluster, group, row), row, event)
             row.views = {}
+        if event.commit is not None:
+            warp.tick()
+            group.committed[actor] = event.group + 1
+            _committed(group, row, event.group)
         return
     for number, form in enumerate(event.forms):
         operation = _operation(state, group, warp, view, event.operations[number], form.span, form.own_rows)
         if len(operation.issuers) == WARPGROUP_WARPS:
             _begin(state, cluster, group, operation, event.issue(number))
+    if event.commit is not None:
+        commit(state, WgmmaCommit(actor, event.group, event.operations, event.commit))
 
 
 def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterState, WarpState, IssueView]:
@@ -220,9 +231,14 @@ def commit(state: LaunchState, event: WgmmaCommit) -> None:
         if operation is before:
             continue
         before = operation
-        operation.done.track = group.track
-        operation.done.value = max(operation.done.value, event.group + 1)
-        group.last[event.group] = operation
+        _committed(group, operation, event.group)
+
+
+def _committed(group: WarpgroupState, operation: OperationState, number: int) -> None:
+    done = operation.done
+    done.track = group.track
+    done.value = max(done.value, number + 1)
+    group.last[number] = operation
 
 
 def wait(state: LaunchState, event: WgmmaWait) -> None:

@@ -302,12 +302,19 @@ class WgmmaForm:
 @value
 class WgmmaRow:
     """wgmmas that one warp issues, one right after the other: stands for a `WgmmaIssue` of each, in order. There are
-    none but in runs whose events may be joined (`DroppedValues.joins`). taken: of each, as there."""
+    none but in runs whose events may be joined (`DroppedValues.joins`). taken: of each, as there.
+
+    fence: where the wgmma.fence stands right before them, whose `WgmmaFence` it is, too; None where that is told by
+    itself, or there is none. commit, group: where the commit_group stands right behind them, whose `WgmmaCommit` of
+    just these operations it is, too, and the group's number; None, and -1, likewise."""
 
     actor: WarpActor
     operations: tuple[TensorCoreActor, ...]
     forms: tuple[WgmmaForm, ...]
     taken: tuple[bool, ...]
+    fence: Span | None = None
+    commit: Span | None = None
+    group: int = -1
 
     def issue(self, number: int) -> WgmmaIssue:
         """One of them by itself."""

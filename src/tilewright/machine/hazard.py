@@ -83,7 +83,8 @@ def settle(warp: Warp) -> None:
 
 def _wgmma_slots(warp: Warp) -> frozenset[int]:
     held: set[int] = set()
-    for operation in warp.wgmma.in_flight:
-        held.update(operation.instruction.accumulator)
-        held.update(operation.instruction.a_registers)
+    for issued in warp.wgmma.in_flight:
+        for text in issued.ends:
+            held.update(text.accumulator)
+            held.update(text.a_registers)
     return frozenset(held)

@@ -76,7 +76,7 @@ class MatrixInstruction:
 @dataclass(slots=True, eq=False)
 class Operation:
     """One wgmma in flight. actor: it, in events; inputs: per warp, accumulator vectors (None if chained) and A
-    vectors; row: that of which it is part, as long as all warps issue it so, whose inputs are not kept."""
+    vectors; row: the one that is done when it is."""
 
     actor: TensorCoreActor
     instruction: MatrixInstruction
@@ -87,41 +87,103 @@ class Operation:
     result: npt.NDArray[Any] | None = None
     row: IssuedRow | None = None
 
+    @property
+    def actors(self) -> tuple[TensorCoreActor, ...]:
+        """It alone (`IssuedRow.actors`)."""
+        return (self.actor,)
+
+    @property
+    def ends(self) -> tuple[MatrixInstruction, ...]:
+        """It alone (`RowForm.ends`)."""
+        return (self.instruction,)
+
+    def holder(self, slot: int) -> TensorCoreActor | None:
+        """It, if it holds a register."""
+        text = self.instruction
+        return self.actor if slot in text.accumulator or slot in text.a_registers else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowForm:
     """wgmmas one right after the other, on certain operands: instruction, whether it adds, and descriptors of each. All
-    operands are in shared memory. begun: each accumulator with its first wgmma's shape, in order.
+    operands are in shared memory. begun: each accumulator, by its identity, with its first wgmma's shape, in order;
+    ends: the last wgmma on each accumulator; end_bytes: where the last byte ends that they read.
     """
 
     wgmmas: tuple[tuple[MatrixInstruction, bool, int, int], ...]
     begun: tuple[tuple[int, int], ...]
+    ends: tuple[MatrixInstruction, ...]
+    end_bytes: int
+
+
+def row_form(wgmmas: Sequence[tuple[MatrixInstruction, bool, int, int]]) -> RowForm:
+    """wgmmas one right after the other. Raises EngineFault for a descriptor that is none."""
+    read = [footprint(text, a_descriptor, b_descriptor).whole for text, _, a_descriptor, b_descriptor in wgmmas]
+    # By identity, of which there is one for each accumulator (`Decoder.interned`).
+    begun = dict.fromkeys((id(text.accumulator), text.n) for text, *_ in wgmmas)
+    ends = {id(text.accumulator): text for text, *_ in wgmmas}
+    last = max((ranges[-1][1] for ranges in read if ranges), default=0)
+    return RowForm(tuple(wgmmas), tuple(begun), tuple(ends.values()), last)
 
 
 @dataclass(slots=True, eq=False)
 class IssuedRow:
-    """A row that some warps have issued, those at `places` in their warpgroup. actors: its operations, in events."""
+    """A row that some warps have issued, those at `places` in their warpgroup: in flight as one. actors: its
+    operations, in events; result: of all, once they are done. Should others issue them one by one, it stays one for
+    those that did not."""
 
     form: RowForm
-    operations: tuple[Operation, ...]
     actors: tuple[TensorCoreActor, ...]
     places: list[int] = field(default_factory=list[int])
+    result: npt.NDArray[Any] | None = None
+
+    @property
+    def ends(self) -> tuple[MatrixInstruction, ...]:
+        """The last wgmma on each accumulator."""
+        return self.form.ends
+
+    def alone(self) -> list[Operation]:
+        """Each of its operations, as far as it has been issued."""
+        found = [
+            Operation(actor, *wgmma, inputs=dict.fromkeys(self.places, _PASSED_ON))
+            for actor, wgmma in zip(self.actors, self.form.wgmmas, strict=True)
+        ]
+        found[-1].row = self
+        return found
+
+    def passes_on(self, older: Issued) -> bool:
+        """Is it on the same accumulators as an older row, so that none of these is to be written back?"""
+        return isinstance(older, IssuedRow) and (older.form is self.form or older.form.begun == self.form.begun)
+
+    def holder(self, slot: int) -> TensorCoreActor | None:
+        """The last one that holds a register."""
+        for actor, (text, *_) in zip(reversed(self.actors), reversed(self.form.wgmmas), strict=True):
+            if slot in text.accumulator:
+                return actor
+        return None
+
+
+Issued = Operation | IssuedRow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Issuing(Control):
     """The step of a wgmma. operands: whether it adds to its accumulator, and its descriptors, in a warp; enter: it is
-    issued on these, and all is done but for the event; form: what is told of it, by the warp's place in its group."""
+    issued on these, and all is done but for the event; form: what is told of it on these, by the warp's place in its
+    group."""
 
     text: MatrixInstruction = field(kw_only=True)
     operands: Callable[[Warp, int], tuple[bool, int, int]] = field(kw_only=True)
     enter: Callable[[Warp, bool, int, int], Operation] = field(kw_only=True)
-    form: Callable[[Operation, int], WgmmaForm] = field(kw_only=True)
+    form: Callable[[bool, int, int, int], WgmmaForm] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fencing(Control):
-    """The step of a wgmma.fence."""
+    """The step of a wgmma.fence. fence: all but its event; tell: that."""
+
+    fence: Callable[[Warp], None] = field(kw_only=True)
+    tell: Callable[[Warp], None] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,10 +196,10 @@ class WarpMatrixState:
 
     def __init__(self) -> None:
         self.issued = 0
-        self.open: list[Operation] = []
-        self.groups: list[list[Operation]] = []
+        self.open: list[Issued] = []
+        self.groups: list[list[Issued]] = []
         self.committed = 0
-        self.in_flight: list[Operation] = []
+        self.in_flight: list[Issued] = []
         self.fenced: Registers | None = None
         self.fresh_fence = False
         self.reads: set[int] = set()  # of these operations' registers, since the last fence
@@ -145,17 +207,30 @@ class WarpMatrixState:
         self.waiters: list[tuple[Warp, Strand]] = []
         self.keeps: list[int] = []  # of each waiter, how many groups may be left
 
-    def older_than(self, keep: int) -> list[Operation]:
-        """The operations of all groups but the newest `keep`: the oldest of those in flight."""
-        count = len(self.groups) - keep
-        if count == 1:
-            return self.groups[0]
-        return [operation for group in self.groups[: max(count, 0)] for operation in group]
+    def commit(self, members: list[Issued]) -> None:
+        """They are a group."""
+        self.groups.append(members)
+        self.committed += 1
 
     def are_done(self, keep: int) -> bool:
         """Are the operations of all groups but the newest `keep`? They are executed in the order of their issue."""
-        older = self.older_than(keep)
-        return not older or older[-1].result is not None
+        groups = self.groups
+        for at in range(len(groups) - keep - 1, -1, -1):
+            if groups[at]:
+                return groups[at][-1].result is not None
+        return True
+
+    def retire(self, keep: int) -> list[Issued]:
+        """The groups but the newest `keep` are no longer in flight: their operations, the oldest of those that are."""
+        count = len(self.groups) - keep
+        if count <= 0:
+            return []
+        finished = self.groups[0]
+        if count > 1:
+            finished = [each for group in self.groups[:count] for each in group]
+        del self.groups[:count]
+        del self.in_flight[: len(finished)]
+        return finished
 
     def may_go_on(self) -> bool:
         """Would one that waits for groups find them done? Asked of each anew, since groups come and go."""
@@ -170,17 +245,19 @@ class WarpMatrixState:
 
     def operation_of(self, slot: int) -> int:
         """The number of the latest operation in flight that holds a register."""
-        for operation in reversed(self.in_flight):
-            if slot in operation.instruction.accumulator or slot in operation.instruction.a_registers:
-                return operation.actor.operation
+        for issued in reversed(self.in_flight):
+            holder = issued.holder(slot)
+            if holder is not None:
+                return holder.operation
         raise KeyError(slot)
 
-    def chained(self, accumulator: tuple[int, ...]) -> Operation | None:
-        """The latest operation in flight on exactly this accumulator."""
-        for operation in reversed(self.in_flight):
-            mine = operation.instruction.accumulator
-            if mine is accumulator or mine == accumulator:
-                return operation
+    def chained(self, accumulator: tuple[int, ...]) -> MatrixInstruction | None:
+        """The latest wgmma in flight on exactly this accumulator."""
+        for issued in reversed(self.in_flight):
+            for text in issued.ends:
+                mine = text.accumulator
+                if mine is accumulator or mine == accumulator:
+                    return text
         return None
 
 
@@ -193,7 +270,7 @@ class Warpgroup:
         # What some of the four have issued, by the number of its first operation among those of a warp.
         self.begun: dict[int, Operation] = {}
         self.rows: dict[int, IssuedRow] = {}
-        self.queue: deque[Operation] = deque()
+        self.queue: deque[Issued] = deque()
         self.accumulators: dict[tuple[int, ...], npt.NDArray[Any]] = {}
 
     def issue(
@@ -227,7 +304,7 @@ class Warpgroup:
         operation.inputs[warp.index % WARPS] = accumulator, a_values
         if len(operation.inputs) == WARPS:
             del self.begun[index]
-            self._enqueue((operation,))
+            self._enqueue(operation)
         return operation
 
     def issue_row(self, warp: Warp, form: RowForm) -> IssuedRow | None:
@@ -242,52 +319,49 @@ class Warpgroup:
                 return None
             counts = self.cta.cluster.counts
             first, counts.wgmmas = counts.wgmmas, counts.wgmmas + len(form.wgmmas)
-            actors = tuple([TensorCoreActor(number) for number in range(first, counts.wgmmas)])
-            operations = tuple([Operation(actor, *each) for actor, each in zip(actors, form.wgmmas, strict=True)])
-            row = self.rows[index] = IssuedRow(form, operations, actors)
-            for operation in operations:
-                operation.row = row
+            row = IssuedRow(form, tuple(map(TensorCoreActor, range(first, counts.wgmmas))))
+            self.rows[index] = row
         elif row.form is not form:
             return None
-        state.issued = index + len(row.operations)
+        state.issued = index + len(row.actors)
         row.places.append(warp.index % WARPS)
         if len(row.places) == WARPS:
             del self.rows[index]
-            self._enqueue(row.operations)
+            self._enqueue(row)
         return row
 
     def _split_row(self, index: int) -> None:
-        """A warp issues this operation by itself: if others have issued it in a row, that is none from now on."""
+        """A warp issues this operation by itself: if others have issued it in a row, each is one from now on."""
         for first, row in self.rows.items():
-            if first <= index < first + len(row.operations):
-                for number, operation in enumerate(row.operations, first):
-                    operation.row = None
-                    operation.inputs = dict.fromkeys(row.places, _PASSED_ON)
-                    self.begun[number] = operation
+            if first <= index < first + len(row.actors):
+                self.begun.update(enumerate(row.alone(), first))
                 del self.rows[first]
                 return
 
-    def _enqueue(self, operations: Sequence[Operation]) -> None:
-        """All four warps have issued them."""
+    def _enqueue(self, issued: Issued) -> None:
+        """All four warps have issued it."""
         if not self.queue:
             self.cta.cluster.pending.append(self._execute_next)
-        self.queue.extend(operations)
+        self.queue.append(issued)
 
     def _execute_next(self) -> None:
         cluster, joins = self.cta.cluster, self._joins()
-        operation = self.queue[0]
-        try:
-            if joins:
-                # All that may be executed is, at once: that is one of the orders there are. Of which bytes it reads the
-                # events of its issue have told, and it was issued by all four warps.
-                for operation in self.queue:
-                    self._read_nothing(operation)
-                self.queue.clear()
-            else:
-                self._execute(operation)
-                self.queue.popleft()
-        except EngineFault as fault:
-            raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
+        if joins:
+            # All that may be executed is, at once: that is one of the orders there are. Of which bytes it reads the
+            # events of its issue have told, and it was issued by all four warps.
+            for issued in self.queue:
+                issued.result = NO_RESULT
+                if isinstance(issued, Operation):
+                    _at_its_place(self._read_nothing, issued)
+                elif issued.form.end_bytes > self.cta.shared.size_bytes:
+                    for operation in issued.alone():
+                        _at_its_place(self._read_nothing, operation)
+            self.queue.clear()
+        else:
+            operation = self.queue[0]
+            assert isinstance(operation, Operation), "there are rows only where what may be executed is so at once"
+            _at_its_place(self._execute, operation)
+            self.queue.popleft()
         if self.queue:
             cluster.pending.append(self._execute_next)
         for warp in self.warps:
@@ -305,6 +379,8 @@ class Warpgroup:
     def _read_nothing(self, operation: Operation) -> None:
         """It is executed where nobody asks for values. Raises EngineFault if what it reads is not there."""
         operation.result = NO_RESULT
+        if operation.row is not None:
+            operation.row.result = NO_RESULT
         whole, size = operand_bytes(operation).whole, self.cta.shared.size_bytes
         if whole and whole[-1][1] > size and self.cta.cluster.program.decoder.dropped is not None:
             raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
@@ -372,6 +448,13 @@ class Warpgroup:
             lanes = slice(32 * index, 32 * index + 32)
             bits[rows[lanes], depths[lanes]] = np.ascontiguousarray(values).view(dtype)
         return tensor_core.exact(bits, text.a_type)
+
+
+def _at_its_place(act: Callable[[Operation], None], operation: Operation) -> None:
+    try:
+        act(operation)
+    except EngineFault as fault:
+        raise MachineFault(fault.code, fault.name, fault.message, operation.instruction.span) from fault
 
 
 def operand_bytes(operation: Operation) -> OperandBytes:

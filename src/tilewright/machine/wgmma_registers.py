@@ -27,7 +27,6 @@ from tilewright.machine.warpgroup import (
     NO_RESULT,
     WARPS,
     MatrixInstruction,
-    Operation,
     WarpMatrixState,
     fragment_of_warp,
 )
@@ -101,7 +100,7 @@ def check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction,
     reads: set[int] = set()
     for slot in held & a_registers:
         # Two operations may read the same A registers; an accumulator in flight may not be an operand.
-        if any(slot in other.instruction.accumulator for other in state.in_flight):
+        if any(slot in text.accumulator for other in state.in_flight for text in other.ends):
             reads.add(slot)
     writes = held & accumulator
     if reads or writes:
@@ -119,12 +118,11 @@ def check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction,
         report_register_hazard(warp, text.span, read, set(), after_fence=True)
 
 
-def write_back(warp: Warp, operation: Operation) -> None:
+def write_back(warp: Warp, text: MatrixInstruction, result: npt.NDArray[Any] | None) -> None:
     """Put a finished operation's accumulator into the warp's registers."""
-    text = operation.instruction
-    assert operation.result is not None, "only a finished operation is written back"
+    assert result is not None, "only a finished operation is written back"
     fenced = warp.wgmma.fenced
-    if operation.result is NO_RESULT:
+    if result is NO_RESULT:
         for slot in text.accumulator:
             # A vector of its own, so that a write between wgmma.fence and the next wgmma is seen.
             warp.r[slot] = vector = _NO_BITS[:]
@@ -132,7 +130,7 @@ def write_back(warp: Warp, operation: Operation) -> None:
                 fenced[slot] = vector
         return
     rows, columns = fragment_of_warp(text.n, warp.index % WARPS)
-    values = operation.result[rows, columns]
+    values = result[rows, columns]
     if text.accumulator_type == "f16":
         pairs = values.reshape(len(text.accumulator), 2, 32).transpose(0, 2, 1)
         vectors = np.ascontiguousarray(pairs).view(np.uint32)[:, :, 0]
@@ -147,12 +145,11 @@ def write_back(warp: Warp, operation: Operation) -> None:
 def settle(warp: Warp) -> None:
     """Recompute which registers are in flight."""
     state: WarpMatrixState = warp.wgmma
-    # Each instruction's once: there are few, and many operations.
-    texts = {id(operation.instruction): operation.instruction for operation in state.in_flight}
     parts: dict[int, tuple[int, ...]] = {}
-    for text in texts.values():
-        parts[id(text.accumulator)] = text.accumulator
-        parts[id(text.a_registers)] = text.a_registers
+    for issued in state.in_flight:
+        for text in issued.ends:
+            parts[id(text.accumulator)] = text.accumulator
+            parts[id(text.a_registers)] = text.a_registers
     warp.in_flight = _registers_of(tuple(parts.values()))
 
 

@@ -25,8 +25,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.base.span import Span
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import WgmmaForm, WgmmaRow
+from tilewright.machine.event import TensorCoreActor, WgmmaForm, WgmmaRow
 from tilewright.machine.lanes import FULL, Registers
 from tilewright.machine.remembered_runs import RememberedRuns, Writes, look_at
 from tilewright.machine.state import Warp
@@ -35,12 +36,12 @@ from tilewright.machine.warpgroup import (
     WARPS,
     Committing,
     Fencing,
+    IssuedRow,
     Issuing,
-    Operation,
     RowForm,
     Warpgroup,
     WarpMatrixState,
-    footprint,
+    row_form,
 )
 from tilewright.machine.wgmma_registers import are_left_alone, settle
 
@@ -61,6 +62,16 @@ class _Row:
     looks: tuple[Callable[[Registers], tuple[Any, ...]], ...]
     none_taken: tuple[bool, ...]
     forms: dict[int, tuple[WgmmaForm, ...]] = field(default_factory=dict[int, "tuple[WgmmaForm, ...]"])
+
+    def told(self, place: int) -> tuple[WgmmaForm, ...]:
+        """What is told of its wgmmas, by the warp at this place."""
+        found = self.forms.get(place)
+        if found is None:
+            found = self.forms[place] = tuple([
+                each.form(scale, a_descriptor, b_descriptor, place)
+                for each, (_, scale, a_descriptor, b_descriptor) in zip(self.issuings, self.form.wgmmas, strict=True)
+            ])  # fmt: skip
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,24 +125,28 @@ def _row(
     first, last = steps[begin].body, steps[end - 1].body
     assert isinstance(first, Fencing | Issuing), "a row begins with a fence or a wgmma"
     run_first = first.act
-    fence = first.act if isinstance(first, Fencing) else None
-    commit = last.act if isinstance(last, Committing) else None
-    first_issue = next(place for place in range(begin, end) if isinstance(steps[place].body, Issuing))
+    places = _Places(
+        next(place for place in range(begin, end) if isinstance(steps[place].body, Issuing)),
+        first if isinstance(first, Fencing) else None, steps[begin].span,
+        last if isinstance(last, Committing) else None, steps[end - 1].span,
+    )  # fmt: skip
+    fence = places.fence.fence if places.fence is not None else None
     reads, writes = remembered.reads_and_writes(begin, end, steps)
     look = look_at(reads)
     table: dict[tuple[int, ...], _Known] = {}
     rows: dict[tuple[tuple[bool, int, int], ...], _Row] = {}
 
     def issue_alone(
-        warp: Warp, places: Sequence[int], issuings: Sequence[Issuing], operands: Sequence[tuple[bool, int, int]]
+        warp: Warp, at: Sequence[int], issuings: Sequence[Issuing], operands: Sequence[tuple[bool, int, int]]
     ) -> None:
-        for place, each, of_each in zip(places, issuings, operands, strict=True):
+        places.tell_fence(warp)
+        for place, each, of_each in zip(at, issuings, operands, strict=True):
             warp.current.pc = place
             _issue_alone(warp, each, *of_each)
 
     def learn(warp: Warp, group: Warpgroup, mask: int, seen: tuple[int, ...] | None) -> None:
         r, strand = warp.r, warp.current
-        places: list[int] = []
+        at: list[int] = []
         issuings: list[Issuing] = []
         operands: list[tuple[bool, int, int]] = []
         try:
@@ -145,19 +160,20 @@ def _row(
                     continue  # its fence and its commit
                 operands.append(body.operands(warp, mask))
                 issuings.append(body)
-                places.append(pc)
+                at.append(pc)
         except Exception:
             failed = strand.pc
-            issue_alone(warp, places, issuings, operands)  # what comes before it has been issued
+            issue_alone(warp, at, issuings, operands)  # what comes before it has been issued
             strand.pc = failed
             raise
         try:
             row = rows.get(tuple(operands)) or _row_of(issuings, operands)
         except EngineFault:
-            issue_alone(warp, places, issuings, operands)  # it fails where it is issued, or executed
+            issue_alone(warp, at, issuings, operands)  # it fails where it is issued, or executed
+            places.end(warp, mask)
             return
-        strand.pc = places[-1]
-        _issue(warp, group, row)
+        strand.pc = at[-1]
+        _issue(warp, mask, group, row, places)
         if seen is not None:
             rows[tuple(operands)] = row
             table[seen] = _Known(remembered.written(writes, r), row)
@@ -167,7 +183,7 @@ def _row(
         if mask != FULL or len(warp.strands) > 1 or group is None:
             return run_first(warp, mask)
         if fence is not None:
-            fence(warp, mask)
+            fence(warp)
         r: Registers = warp.r
         known = table.get(tuple(map(id, look(r))))
         if known is None:
@@ -175,62 +191,83 @@ def _row(
             known = table.get(seen)
             if known is None:
                 learn(warp, group, mask, seen if len(table) < _LOOKED_UP_MOST else None)
-        if known is not None:
-            for slot, value in known.writes:
-                r[slot] = value
-            # A wgmma that is refused is told of at its own place, not at the fence.
-            warp.current.pc = first_issue
-            _issue(warp, group, known.row)
-        if commit is not None:
-            commit(warp, mask)
+                return end
+        for slot, value in known.writes:
+            r[slot] = value
+        # A wgmma that is refused is told of at its own place, not at the fence.
+        warp.current.pc = places.first
+        _issue(warp, mask, group, known.row, places)
         return end
 
     return act
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Places:
+    """What stands around the wgmmas of a row. first: the place of the first one; fence, commit: the steps before and
+    behind them, if they are of the row; begin, close: where the row begins and ends in the text."""
+
+    first: int
+    fence: Fencing | None
+    begin: Span
+    commit: Committing | None
+    close: Span
+
+    def tell_fence(self, warp: Warp) -> None:
+        """The fence's event, by itself."""
+        if self.fence is not None:
+            self.fence.tell(warp)
+
+    def end(self, warp: Warp, mask: int) -> None:
+        """The commit, by itself."""
+        if self.commit is not None:
+            self.commit.act(warp, mask)
+
+
 def _row_of(issuings: Sequence[Issuing], operands: Sequence[tuple[bool, int, int]]) -> _Row:
     """Raises EngineFault for a descriptor that is none."""
-    for each, (_, a_descriptor, b_descriptor) in zip(issuings, operands, strict=True):
-        footprint(each.text, a_descriptor, b_descriptor)
-    # By identity, of which there is one for each accumulator (`Decoder.interned`).
-    begun: dict[tuple[int, int], Issuing] = {}
-    for each in issuings:
-        begun.setdefault((id(each.text.accumulator), each.text.n), each)
-    slots = [slot for each in begun.values() for slot in each.text.accumulator]
-    wgmmas = tuple((each.text, *of_each) for each, of_each in zip(issuings, operands, strict=True))
+    form = row_form([(each.text, *of_each) for each, of_each in zip(issuings, operands, strict=True)])
+    # By identity, of which there is one for each accumulator (`Decoder.interned`), as in `RowForm.begun`.
+    begun = {(id(each.text.accumulator), each.text.n): each.text.accumulator for each in issuings}
+    slots = [slot for accumulator in begun.values() for slot in accumulator]
     registers = frozenset(slots)
     return _Row(
-        tuple(issuings), RowForm(wgmmas, tuple(begun)), registers, len(registers) == len(slots),
-        tuple(look_at(each.text.accumulator) for each in begun.values()), (False,) * len(issuings),
+        tuple(issuings), form, registers, len(registers) == len(slots), tuple(map(look_at, begun.values())),
+        (False,) * len(issuings),
     )  # fmt: skip
 
 
-def _issue(warp: Warp, group: Warpgroup, row: _Row) -> None:
+def _issue(warp: Warp, mask: int, group: Warpgroup, row: _Row, places: _Places) -> None:
+    """Issue a row, with all that belongs to it."""
     state: WarpMatrixState = warp.wgmma
     passed_on = row.apart and _are_passed_on(state, row.form)
     issued = group.issue_row(warp, row.form) if passed_on or _are_ready(warp, state, row) else None
     if issued is None:
-        operations, taken = _issue_each(warp, state, row)
-        actors = tuple([operation.actor for operation in operations])
-    else:
-        operations, actors = issued.operations, issued.actors
-        state.in_flight.extend(operations)
-        state.open.extend(operations)
-        if not passed_on:
-            settle(warp)
-        taken = row.none_taken
-        if not state.taken.isdisjoint(row.registers):
-            taken = tuple([state.is_taken(each.text.accumulator) for each in row.issuings])
-    observe = warp.cta.cluster.observe
-    if observe is None:
+        places.tell_fence(warp)
+        _issue_each(warp, state, row)
+        places.end(warp, mask)
         return
-    place = warp.index % WARPS
-    forms = row.forms.get(place)
-    if forms is None:
-        forms = row.forms[place] = tuple(
-            each.form(operation, place) for each, operation in zip(row.issuings, operations, strict=True)
-        )
-    observe(WgmmaRow(warp.actor, actors, forms, taken))
+    state.in_flight.append(issued)
+    if not passed_on:
+        settle(warp)
+    whole = places.commit is not None and not state.open
+    if whole:
+        state.commit([issued])
+    else:
+        state.open.append(issued)
+    taken = row.none_taken
+    if not state.taken.isdisjoint(row.registers):
+        taken = tuple([state.is_taken(each.text.accumulator) for each in row.issuings])
+    observe = warp.cta.cluster.observe
+    if observe is not None:
+        told = row.told(warp.index % WARPS)
+        fence = places.begin if places.fence is not None else None
+        if whole:
+            observe(WgmmaRow(warp.actor, issued.actors, told, taken, fence, places.close, state.committed - 1))
+        else:
+            observe(WgmmaRow(warp.actor, issued.actors, told, taken, fence))
+    if not whole:
+        places.end(warp, mask)
 
 
 def _issue_alone(warp: Warp, issuing: Issuing, scale: bool, a_descriptor: int, b_descriptor: int) -> None:
@@ -238,13 +275,14 @@ def _issue_alone(warp: Warp, issuing: Issuing, scale: bool, a_descriptor: int, b
     observe = warp.cta.cluster.observe
     if observe is not None:
         taken = warp.wgmma.is_taken(issuing.text.accumulator)
-        observe(WgmmaRow(warp.actor, (operation.actor,), (issuing.form(operation, warp.index % WARPS),), (taken,)))
+        form = issuing.form(scale, a_descriptor, b_descriptor, warp.index % WARPS)
+        observe(WgmmaRow(warp.actor, operation.actors, (form,), (taken,)))
 
 
 def _are_passed_on(state: WarpMatrixState, form: RowForm) -> bool:
-    """Are the newest operations in flight a row on the same accumulators, of the same shapes?"""
-    last = state.in_flight[-1].row if state.in_flight else None
-    return last is not None and (last.form is form or last.form.begun == form.begun)
+    """Is what is newest in flight a row on the same accumulators, of the same shapes?"""
+    newest = state.in_flight[-1] if state.in_flight else None
+    return isinstance(newest, IssuedRow) and (newest.form is form or newest.form.begun == form.begun)
 
 
 def _are_ready(warp: Warp, state: WarpMatrixState, row: _Row) -> bool:
@@ -252,8 +290,8 @@ def _are_ready(warp: Warp, state: WarpMatrixState, row: _Row) -> bool:
     if not row.apart:
         return False
     begun = set[int]()
-    for each, (_, scale, _, _) in zip(row.issuings, row.form.wgmmas, strict=True):
-        accumulator = each.text.accumulator
+    for text, scale, _, _ in row.form.wgmmas:
+        accumulator = text.accumulator
         if id(accumulator) in begun:
             continue
         look = row.looks[len(begun)]
@@ -262,15 +300,17 @@ def _are_ready(warp: Warp, state: WarpMatrixState, row: _Row) -> bool:
         if chained is None:
             if not are_left_alone(warp, state, accumulator, look, added=scale):
                 return False
-        elif chained.instruction.n != each.text.n:
+        elif chained.n != text.n:
             return False
     return True
 
 
-def _issue_each(warp: Warp, state: WarpMatrixState, row: _Row) -> tuple[list[Operation], tuple[bool, ...]]:
-    operations: list[Operation] = []
+def _issue_each(warp: Warp, state: WarpMatrixState, row: _Row) -> None:
+    actors: list[TensorCoreActor] = []
     taken: list[bool] = []
     for each, (text, scale, a_descriptor, b_descriptor) in zip(row.issuings, row.form.wgmmas, strict=True):
-        operations.append(each.enter(warp, scale, a_descriptor, b_descriptor))
+        actors.append(each.enter(warp, scale, a_descriptor, b_descriptor).actor)
         taken.append(state.is_taken(text.accumulator))
-    return operations, tuple(taken)
+    observe = warp.cta.cluster.observe
+    if observe is not None:
+        observe(WgmmaRow(warp.actor, tuple(actors), row.told(warp.index % WARPS), tuple(taken)))

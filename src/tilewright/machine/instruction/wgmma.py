@@ -21,11 +21,14 @@ from tilewright.machine.warpgroup import (
     WARPS,
     Committing,
     Fencing,
+    Issued,
+    IssuedRow,
     Issuing,
     MatrixInstruction,
     Operation,
     Warpgroup,
     WarpMatrixState,
+    footprint,
     operand_bytes,
 )
 from tilewright.machine.wgmma_registers import check_registers, define, fencing, settle, write_back
@@ -49,14 +52,17 @@ def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
     expect_operands(instruction, 0)
     fence = fencing(decoder)
 
-    def act(warp: Warp, _mask: int) -> None:
-        _group(warp, instruction)
-        fence(warp)
+    def tell(warp: Warp) -> None:
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(WgmmaFence(warp.actor, instruction.span))
 
-    return Fencing(act, converged=True)
+    def act(warp: Warp, _mask: int) -> None:
+        _group(warp, instruction)
+        fence(warp)
+        tell(warp)
+
+    return Fencing(act, converged=True, fence=fence, tell=tell)
 
 
 def _take_sync(modifiers: Modifiers) -> None:
@@ -72,13 +78,10 @@ def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
         _group(warp, instruction)
         state: WarpMatrixState = warp.wgmma
         members, state.open = state.open, []
-        state.groups.append(members)
-        state.committed += 1
+        state.commit(members)
         observe = warp.cta.cluster.observe
         if observe is not None:
-            row = members[0].row if members else None
-            whole = row is not None and len(row.actors) == len(members)
-            actors = row.actors if row is not None and whole else tuple([each.actor for each in members])
+            actors = members[0].actors if len(members) == 1 else tuple([one for each in members for one in each.actors])
             observe(WgmmaCommit(warp.actor, state.committed - 1, actors, instruction.span))
 
     return Committing(act, converged=True)
@@ -102,9 +105,7 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             state.waiters.append((warp, strand))
             state.keeps.append(keep)
             return Signal.BLOCK
-        finished = state.older_than(keep)
-        del state.groups[: max(len(state.groups) - keep, 0)]
-        _retire(warp, state, finished)
+        _write_back(warp, state, state.retire(keep))
         state.fresh_fence = False
         observe = warp.cta.cluster.observe
         if observe is not None:
@@ -114,19 +115,21 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     return Control(act, converged=True)
 
 
-def _retire(warp: Warp, state: WarpMatrixState, finished: list[Operation]) -> None:
-    """finished: the oldest of those in flight."""
+def _write_back(warp: Warp, state: WarpMatrixState, finished: list[Issued]) -> None:
+    """finished: what was in flight until now; accumulators are written back that no newer operation has taken on."""
     if not finished:
         return
-    del state.in_flight[: len(finished)]
+    newest = state.in_flight[-1] if state.in_flight else None
+    if isinstance(newest, IssuedRow) and all([newest.passes_on(each) for each in finished]):
+        return
     # By identity, of which there is one for each accumulator (`Decoder.interned`).
-    latest = {id(operation.instruction.accumulator): operation for operation in finished}
+    latest = {id(text.accumulator): (text, each.result) for each in finished for text in each.ends}
     frees = False
-    for operation in latest.values():
-        if state.chained(operation.instruction.accumulator) is None:
-            write_back(warp, operation)
+    for text, result in latest.values():
+        if state.chained(text.accumulator) is None:
+            write_back(warp, text, result)
             frees = True
-    if frees or any([operation.instruction.a_registers for operation in finished]):
+    if frees or any([text.a_registers for each in finished for text in each.ends]):
         settle(warp)
 
 
@@ -211,7 +214,7 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             )  # fmt: skip
         if not scale and chained is None:
             define(warp, state, accumulator)
-        same_shape = chained is not None and chained.instruction.n == n
+        same_shape = chained is not None and chained.n == n
         operation = group.issue(warp, text, scale, a_descriptor, b_descriptor, vectors, a_values)
         state.in_flight.append(operation)
         state.open.append(operation)
@@ -220,12 +223,11 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             settle(warp)
         return operation
 
-    def form(operation: Operation, place: int) -> WgmmaForm:
-        read = operand_bytes(operation)
+    def form(scale: bool, a_descriptor: int, b_descriptor: int, place: int) -> WgmmaForm:
+        read = footprint(text, a_descriptor, b_descriptor)
         return WgmmaForm(
-            accumulator_names, a_names, read.whole, instruction.span, read.own_rows[place], read.matrices,
-            operation.scale,
-        )  # fmt: skip
+            accumulator_names, a_names, read.whole, instruction.span, read.own_rows[place], read.matrices, scale
+        )
 
     def act(warp: Warp, mask: int) -> None:
         _group(warp, instruction)
