@@ -134,6 +134,10 @@ def _row(
     reads, writes = remembered.reads_and_writes(begin, end, steps)
     look = look_at(reads)
     table: dict[tuple[int, ...], _Known] = {}
+    # The same from the first wgmma on: a slot has the same descriptors in each CTA of a cluster, whose addresses differ.
+    rest_reads, rest_writes = remembered.reads_and_writes(places.first, end, steps)
+    look_at_rest = look_at(rest_reads)
+    rests: dict[tuple[int, ...], _Known] = {}
     rows: dict[tuple[tuple[bool, int, int], ...], _Row] = {}
 
     def issue_alone(
@@ -149,9 +153,16 @@ def _row(
         at: list[int] = []
         issuings: list[Issuing] = []
         operands: list[tuple[bool, int, int]] = []
+        known: _Known | None = None
+        rest: tuple[int, ...] = ()
         try:
             for pc in range(begin, end):
                 strand.pc = pc
+                if pc == places.first:
+                    rest = remembered.unified(rest_reads, look_at_rest, r)
+                    known = rests.get(rest)
+                    if known is not None:
+                        break
                 body = steps[pc].body
                 if isinstance(body, Plain):
                     body.full(r)
@@ -166,17 +177,25 @@ def _row(
             issue_alone(warp, at, issuings, operands)  # what comes before it has been issued
             strand.pc = failed
             raise
-        try:
-            row = rows.get(tuple(operands)) or _row_of(issuings, operands)
-        except EngineFault:
-            issue_alone(warp, at, issuings, operands)  # it fails where it is issued, or executed
-            places.end(warp, mask)
-            return
-        strand.pc = at[-1]
+        if known is not None:
+            for slot, value in known.writes:
+                r[slot] = value
+            row = known.row
+        else:
+            try:
+                row = rows.get(tuple(operands)) or _row_of(issuings, operands)
+            except EngineFault:
+                issue_alone(warp, at, issuings, operands)  # it fails where it is issued, or executed
+                places.end(warp, mask)
+                return
+            strand.pc = at[-1]
         _issue(warp, mask, group, row, places)
-        if seen is not None:
+        if seen is None:
+            return
+        if known is None:
             rows[tuple(operands)] = row
-            table[seen] = _Known(remembered.written(writes, r), row)
+            rests[rest] = _Known(remembered.written(rest_writes, r), row)
+        table[seen] = _Known(remembered.written(writes, r), row)
 
     def act(warp: Warp, mask: int) -> int | Signal | None:
         group = warp.group
