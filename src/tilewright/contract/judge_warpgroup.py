@@ -43,11 +43,14 @@ from tilewright.machine.event import (
 WARPGROUP_WARPS = 4
 
 
-def _warpgroup(cluster: ClusterState, actor: WarpActor) -> WarpgroupState:
-    key = (actor.cta, actor.warp // WARPGROUP_WARPS)
-    group = cluster.warpgroups.get(key)
+def _warpgroup(cluster: ClusterState, warp: WarpState) -> WarpgroupState:
+    group = warp.warpgroup
     if group is None:
-        group = cluster.warpgroups[key] = WarpgroupState(cluster.tracks.of(("wgmma", *key)))
+        key = (warp.actor.cta, warp.actor.warp // WARPGROUP_WARPS)
+        group = cluster.warpgroups.get(key)
+        if group is None:
+            group = cluster.warpgroups[key] = WarpgroupState(cluster.tracks.of(("wgmma", *key)))
+        warp.warpgroup = group
     return group
 
 
@@ -60,7 +63,7 @@ def fence(state: LaunchState, event: WgmmaFence) -> None:
 def issue(state: LaunchState, event: WgmmaIssue) -> None:
     """wgmma.mma_async, by one of its four warps."""
     cluster, warp, view = _view(state, event.actor, 1)
-    group = _warpgroup(cluster, event.actor)
+    group = _warpgroup(cluster, warp)
     operation = _operation(state, group, warp, view, event.operation, event.span, event.own_rows)
     if len(operation.issuers) == WARPGROUP_WARPS:
         _begin(state, cluster, group, operation, event)
@@ -74,7 +77,7 @@ def issue_row(state: LaunchState, event: WgmmaRow) -> None:
         _, warp = state.step(actor)
         warp.wgmma_fenced = True
     cluster, warp, view = _view(state, actor, len(event.forms))
-    group = _warpgroup(cluster, actor)
+    group = _warpgroup(cluster, warp)
     row = _row(state, group, warp, event)
     if row is not None:
         row.issuers.add(actor)
@@ -101,9 +104,10 @@ def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterStat
     warp = cluster.warps.get(actor) or cluster.warp(actor)
     view = warp.view
     if view is None or view.epoch != warp.epoch:
+        if view is None:
+            state.roles.note(actor, "wgmma")
         warp.tick()
         view = warp.view = IssueView(warp.clock.copy(), warp.order.copy(), warp.epoch)
-        state.roles.note(actor, "wgmma")
         count -= 1
     # Right after another one: it knows what that one knew.
     warp.epoch = view.epoch = warp.epoch + count
@@ -220,7 +224,7 @@ def _look_at_rows(
 def commit(state: LaunchState, event: WgmmaCommit) -> None:
     """wgmma.commit_group."""
     cluster, warp = state.step(event.actor)
-    group = _warpgroup(cluster, event.actor)
+    group = _warpgroup(cluster, warp)
     group.committed[warp.actor] = event.group + 1
     before: OperationState | None = None
     for actor in event.operations:
@@ -244,7 +248,7 @@ def _committed(group: WarpgroupState, operation: OperationState, number: int) ->
 def wait(state: LaunchState, event: WgmmaWait) -> None:
     """wgmma.wait_group."""
     cluster, warp = state.step(event.actor)
-    group = _warpgroup(cluster, event.actor)
+    group = _warpgroup(cluster, warp)
     done = group.committed.get(warp.actor, 0) - event.pending
     if done <= 0:
         return

@@ -85,7 +85,7 @@ def _enter(
 ) -> None:
     batch.entered = True
     parts = tuple(batch.parts)
-    ranges = _joined(state, tuple(part for *_, part in parts))
+    ranges = _joined(state, tuple([part[3] for part in parts]))
     if not ranges:
         return
     record = Record(

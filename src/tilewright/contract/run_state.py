@@ -89,7 +89,7 @@ class WarpState:
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
     its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
-    arriving instruction. view: of its last wgmmas. waited: at which event it last waited for an mbarrier; followed: of
+    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. waited: at which event it last waited for an mbarrier; followed: of
     its waits, those right after which it waited again. repeated: at which event it issued a store at a place last, and
     what names that store.
     """
@@ -121,6 +121,7 @@ class WarpState:
     tensor_maps: dict[int, VectorClock] = field(default_factory=dict[int, VectorClock])
     arrivals: Arrivals | None = None
     view: IssueView | None = None
+    warpgroup: WarpgroupState | None = None
     waited: int = -1
     followed: set[int] = field(default_factory=set[int])
     repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=dict[Span, "tuple[int, tuple[int, ...]]"])
@@ -462,6 +463,8 @@ class ClusterState:
         self.tensor.operations.clear()
         for group in self.warpgroups.values():
             group.operations.clear()
+        for warp in self.warps.values():
+            warp.warpgroup = None  # which names its operations, and they their warps
         self.warps.clear()
 
     def warp(self, actor: WarpActor) -> WarpState:
