@@ -29,41 +29,57 @@ def issue(state: LaunchState, event: CopyIssue) -> None:
     cluster, warp = state.step(event.actor)
     copy = CopyState(
         event.copy, warp, cluster, event.direction, warp.clock.copy(), warp.order.copy(), event.span,
-        event.barrier_address, 1 << event.lane,
+        event.barrier_address, 1 << event.lane, {}, event.barrier_ctas,
     )  # fmt: skip
     state.copies[event.copy.copy] = copy
     state.roles.note(event.actor, event.direction)
     cluster.copies.append(copy)
     if event.direction == "store":
-        copy.constant = _name_of_store(warp, event)
-        thread = _bulk_thread(cluster, warp, event.lane)
-        thread.uncommitted.append(copy)
-        thread.last_span = event.span
-        record = copy.record(("bulk", warp.track, event.lane), False, event.shared, copy.reads)
-        for cta in event.destinations:
-            state.enter(cluster.shared_memory(cta), cluster, record, copy.clock, "shared")
-        _use_tensor_map(state, cluster, warp, event, copy, copy.reads)
+        _issue_store(state, cluster, warp, event, copy)
         return
-    address = -1 if event.barrier_address is None else event.barrier_address
     for cta, owner in zip(event.destinations, event.barrier_ctas or event.destinations, strict=True):
-        done = copy.writes[cta] = Completion()
-        copy.signals.setdefault(owner, []).append(done)
-        if cta != event.actor.cta:  # how long the copy reaches into the peer is judged by its completion
-            state.check_started(cluster, warp, cta, event.span)
-        barrier = cluster.barriers.get(owner, {}).get(address)
-        if barrier is None:
-            state.findings.report(
-                "MB101",
-                f"a bulk copy into CTA {cta} signals no live mbarrier (+{address:#x} of CTA {owner})",
-                event.span,
-            )
-        else:
-            engine = Level.ERROR if state.readings.fenced_init == "always" else Level.REVIEW
-            phase_ledger.check_init(cluster, barrier, copy.clock, warp, event.span, state.findings, engine)
-            barrier.users[warp.track] = warp.mark(event.span)
-        state.check_barrier_bytes(cluster, cta, event.shared, event.span)
-        record = copy.record(("copy", copy.actor, cta), True, event.shared, done)
+        _issue_load(state, cluster, warp, event, copy, cta, owner)
+
+
+def _issue_store(
+    state: LaunchState, cluster: ClusterState, warp: WarpState, event: CopyIssue, copy: CopyState
+) -> None:  # fmt: skip
+    copy.constant = _name_of_store(warp, event)
+    copy.reads, copy.written = Completion(), Completion()
+    thread = _bulk_thread(cluster, warp, event.lane)
+    thread.uncommitted.append(copy)
+    thread.last_span = event.span
+    record = copy.record(("bulk", warp.track, event.lane), False, event.shared, copy.reads)
+    for cta in event.destinations:
         state.enter(cluster.shared_memory(cta), cluster, record, copy.clock, "shared")
+    _use_tensor_map(state, cluster, warp, event, copy, copy.reads)
+
+
+def _issue_load(
+    state: LaunchState, cluster: ClusterState, warp: WarpState, event: CopyIssue, copy: CopyState, cta: int, owner: int
+) -> None:
+    """A load into one CTA, which tells a barrier of CTA `owner`."""
+    span, clock = event.span, copy.clock
+    done = copy.writes[cta] = Completion()
+    if cta != event.actor.cta:  # how long the copy reaches into the peer is judged by its completion
+        state.check_started(cluster, warp, cta, span)
+    address = -1 if event.barrier_address is None else event.barrier_address
+    live = cluster.barriers.get(owner)
+    barrier = None if live is None else live.get(address)
+    if barrier is None:
+        state.findings.report(
+            "MB101",
+            f"a bulk copy into CTA {cta} signals no live mbarrier (+{address:#x} of CTA {owner})",
+            span,
+        )
+    else:
+        engine = Level.ERROR if state.readings.fenced_init == "always" else Level.REVIEW
+        phase_ledger.check_init(cluster, barrier, clock, warp, span, state.findings, engine)
+        barrier.users[warp.track] = warp.mark(span)
+    state.check_barrier_bytes(cluster, cta, event.shared, span)
+    record = copy.record(("copy", copy.actor, cta), True, event.shared, done)
+    state.enter(cluster.shared_memory(cta), cluster, record, clock, "shared")
+    if event.tensor_map is not None:
         _use_tensor_map(state, cluster, warp, event, copy, done)
 
 

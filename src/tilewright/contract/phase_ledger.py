@@ -263,8 +263,8 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
     phase.last_copy = event.span
     phase.order.join(copy.order)
     phase.last_span = event.span
-    told = copy.signals.get(event.cta)
-    if told is None:
+    told = copy.told_by(event.cta)
+    if not told:
         findings.doubt(f"{event.span}: bulk copy {event.actor.copy} completes in CTA {event.cta}, no destination of it")
         return
     for done in told:  # a copy into several CTAs that tells one barrier has completed when the last has

@@ -156,19 +156,18 @@ class WarpState:
         return Mark(self.actor, self.track, self.epoch, span)
 
 
-_OPERATIONS = {
-    ("load", False): "reads (load)",
-    ("load", True): "writes (load)",
-    ("store", False): "reads (store)",
-    ("store", True): "writes (store)",
-}
+_OPERATIONS = ("reads (store)", "writes (store)"), ("reads (load)", "writes (load)")
+"""Of a store and of a load: what it does where it reads, and where it writes."""
+_NOT_A_STORE = Completion()
+"""Never changed."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CopyState:
     """One bulk copy. clock, order: what its issuer knew; lanes: the one that issued it. writes: completion in each
-    destination CTA of a load; signals: the same by the CTA whose barrier is told; reads and written: completions of a
-    store's source and destination; constant: names what a store writes, if lanes of a warp issue it several times."""
+    destination CTA of a load; owners: the CTAs whose barriers are told, one for each of these, empty where each is the
+    destination's own; constant: names what a store writes, if lanes of a warp issue it several times; reads and
+    written: completions of a store's source and destination."""
 
     actor: CopyActor
     issuer: WarpState
@@ -177,35 +176,32 @@ class CopyState:
     clock: VectorClock
     order: VectorClock
     span: Span
-    barrier_address: int | None = None
-    lanes: int = ALL_LANES
-    writes: dict[int, Completion] = field(default_factory=dict[int, Completion])
-    signals: dict[int, list[Completion]] = field(default_factory=dict[int, "list[Completion]"])
+    barrier_address: int | None
+    lanes: int
+    writes: dict[int, Completion]
+    owners: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
-    reads: Completion = field(default_factory=Completion)
-    written: Completion = field(default_factory=Completion)
+    reads: Completion = field(default=_NOT_A_STORE)
+    written: Completion = field(default=_NOT_A_STORE)
+
+    def told_by(self, owner: int) -> tuple[Completion, ...]:
+        """The completions that a barrier of CTA `owner` reports."""
+        if not self.owners:
+            done = self.writes.get(owner)
+            return () if done is None else (done,)
+        return tuple(done for told, done in zip(self.owners, self.writes.values(), strict=True) if told == owner)
 
     def record(
         self, agent: tuple[Any, ...], write: bool, ranges: Ranges, done: Completion, *, uncertain: bool = False,
         atomic: bool = False, cluster: int = -1,
     ) -> Record:  # fmt: skip
         """An access of the copy, done when `done` says. cluster: of one of global memory."""
+        loads = self.direction == "load"
+        operation = _OPERATIONS[loads][write]
         return Record(
-            self.actor,
-            agent,
-            write,
-            atomic,
-            self.span,
-            ranges,
-            completion=done,
-            issuer=self.issuer.actor,
-            operation=_OPERATIONS[self.direction, write],
-            by_engine=True,
-            lanes=self.lanes,
-            uncertain=uncertain,
-            constant=self.constant,
-            cluster=cluster,
-        )
+            self.actor, agent, write, atomic, self.span, ranges, -1, 0, self.lanes, done, self.issuer.actor, operation,
+            True, uncertain, constant=self.constant, cluster=cluster,
+        )  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)

@@ -41,7 +41,7 @@ _NEAR_BYTES = 1 << 16
 _NUMBER_BYTES = np.dtype(np.int32).itemsize
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Completion:
     """When an asynchronous access is done: once `value` is known along `track`. Track -1: nothing reports it yet."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -52,11 +51,16 @@ def issue(warp: Warp, lane: int, span: Span, tensor_map: int | None = None) -> I
     return Issue(warp, lane, CopyActor(counts.copies - 1), span, tensor_map, cluster)
 
 
-def _next(issued: Issue, action: Callable[[], None]) -> None:
-    """Queue what follows an action of the engine; where events may be joined and nothing is moved, it follows at once,
-    which is one of the orders there are."""
+def _follow_at_once(issued: Issue) -> bool:
+    """Does what follows an action of the engine follow at once? That is one of the orders there are, taken where events
+    may be joined and nothing is moved."""
     decoder = issued.cluster.program.decoder
-    if decoder.dropped is not None and decoder.dropped.joins and not decoder.mathematics:
+    return decoder.dropped is not None and decoder.dropped.joins and not decoder.mathematics
+
+
+def _next(issued: Issue, action: Callable[[], None]) -> None:
+    """Queue what follows an action of the engine, or do it."""
+    if _follow_at_once(issued):
         action()
     else:
         _later(issued, action)
@@ -138,10 +142,16 @@ def _load(
     told = tuple([target.barrier_cta.linear for target in targets])
     _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told, box)
 
+    at_once = _follow_at_once(issued)
+
     def act() -> None:
         delivery = read()
         for target in targets:
-            _deliver(issued, target, delivery, ranges, byte_count)
+            if at_once:
+                _write(issued, target, delivery)  # its bytes were told at its issue
+                signals.complete(issued.copy, target.barrier_cta, target.barrier, byte_count, issued.span)
+            else:
+                _deliver(issued, target, delivery, ranges, byte_count)
 
     _later(issued, act)
 
@@ -208,26 +218,29 @@ def load_bytes(
 
 
 def load_values(
-    issued: Issue, values: npt.NDArray[np.uint8], target: Destination, offsets: Sequence[int],
+    issued: Issue, values: npt.NDArray[np.uint8], target: Destination, offsets: Sequence[int], ranges: Ranges,
     combine: Combine | None = None,
 ) -> None:  # fmt: skip
     """Bytes that the instruction itself carries (st.async, red.async, clusterlaunchcontrol) to shared memory.
 
-    values: a row for each of `offsets`, which ascend, and lie apart by a row's bytes at the least.
+    values: a row for each of `offsets`, which ascend, and lie apart by a row's bytes at the least; ranges: their bytes.
     """
     row_bytes = values.shape[1]
     at = np.add.outer(np.array(offsets, np.int64), np.arange(row_bytes, dtype=np.int64)).reshape(-1)
-    _load(issued, [target], merged(at), values.size, lambda: Delivery(at, values.ravel(), combine))
+    _load(issued, [target], ranges, values.size, lambda: Delivery(at, values.ravel(), combine))
 
 
-def load_no_values(issued: Issue, row_bytes: int, target: Destination, offsets: tuple[int, ...]) -> None:
-    """The same in a run that does without their values. offsets: of rows of `row_bytes`, which ascend."""
-    _load(issued, [target], _rows_at(offsets, row_bytes), row_bytes * len(offsets), lambda: None)
+def load_no_values(issued: Issue, byte_count: int, target: Destination, ranges: Ranges) -> None:
+    """The same in a run that does without their values."""
+    _load(issued, [target], ranges, byte_count, _read_nothing)
 
 
-@lru_cache(maxsize=1024)
-def _rows_at(offsets: tuple[int, ...], row_bytes: int) -> Ranges:
-    """Rows that begin at `offsets`, which ascend: mostly the same for the same instruction."""
+def _read_nothing() -> None:
+    return None
+
+
+def rows_at(offsets: Sequence[int], row_bytes: int) -> Ranges:
+    """The bytes of rows that begin at `offsets`, which ascend."""
     ranges: list[tuple[int, int]] = []
     for offset in offsets:
         if ranges and ranges[-1][1] == offset:
@@ -268,27 +281,33 @@ def _note_dropped(issued: Issue, where: Region) -> None:
     dropped.drop(where)
 
 
+def _write(issued: Issue, target: Destination, delivery: Delivery | None) -> None:
+    """Put what was read in its place."""
+    shared = target.cta.shared
+    if delivery is None:
+        _note_dropped(issued, shared)
+        return
+    values = delivery.values
+    if delivery.combine is not None:
+        values = delivery.combine(shared.data[delivery.at], values)
+    shared.data[delivery.at] = values
+
+
 def _deliver(
     issued: Issue, target: Destination, delivery: Delivery | None, ranges: Ranges, byte_count: int
 ) -> None:  # fmt: skip
     """Queue the write to one destination, and after it the completion on its barrier."""
 
     def write() -> None:
-        shared = target.cta.shared
-        if delivery is None:
-            _note_dropped(issued, shared)
-        else:
-            values = delivery.values
-            if delivery.combine is not None:
-                values = delivery.combine(shared.data[delivery.at], values)
-            shared.data[delivery.at] = values
-        _access(issued, shared, ranges, True, atomic=delivery is not None and delivery.combine is not None)
-        _next(
+        _write(issued, target, delivery)
+        atomic = delivery is not None and delivery.combine is not None
+        _access(issued, target.cta.shared, ranges, True, atomic=atomic)
+        _later(
             issued,
             lambda: signals.complete(issued.copy, target.barrier_cta, target.barrier, byte_count, issued.span),
         )
 
-    _next(issued, write)
+    _later(issued, write)
 
 
 def _join_group(issued: Issue) -> BulkCopyState:

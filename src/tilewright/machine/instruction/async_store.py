@@ -14,6 +14,7 @@ Not handled: `st.async` and `red.async` with `.mmio` to global memory. Checked b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from tilewright.machine.decoder import (
     expect_operands,
     unsupported,
 )
-from tilewright.machine.event import Access
+from tilewright.machine.event import Access, Ranges
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.instruction.bulk_operands import At, barrier_place, shared_place
 from tilewright.machine.lanes import WARP_SIZE, Lanes, indices, to_bits
@@ -44,11 +45,21 @@ from tilewright.machine.step import Control, Plain, compute, compute_many
 WORD128 = TypeName("b128", 128)
 RESPONSE_BYTES = 16
 _SENT_KEPT = 1024
-_Store = tuple[int, int]
-"""Where in shared memory a lane writes, and the lane."""
-_Copied = tuple[tuple[_Store, ...], ...]
-"""The stores of each copy."""
-_Sent = tuple[tuple[int, int, int], _Copied]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copied:
+    """The stores of one copy: where each writes, ascending, the lane of each, and all their bytes. issuer: the lane
+    whose copy it is."""
+
+    offsets: tuple[int, ...]
+    lanes: tuple[int, ...]
+    ranges: Ranges
+
+    @property
+    def issuer(self) -> int:
+        return self.lanes[0]
+
+
+_Sent = tuple[tuple[int, int, int], tuple[_Copied, ...]]
 """The CTA that is written, that of the barrier that is told, and its offset; and the copies."""
 
 
@@ -75,21 +86,19 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     to, barrier = At(decoder, instruction, target), At(decoder, instruction, barrier_operand)
     size = element.bytes * count
     moved = decoder.move(sources, to.slot, loads=False) if combine is None else None
-    known: dict[tuple[int, int, int, int], tuple[Lanes, Lanes, _Sent]] = {}
+    known: dict[tuple[bytes, bytes, int, int], _Sent] = {}
 
     def sent_together(warp: Warp, mask: int) -> _Sent | None:
         """What is sent where all lanes write one CTA and tell one barrier, rightly placed. None: lane by lane, then."""
         addresses, barriers = warp.r[to.slot], warp.r[barrier.slot]
-        # By identity: the same places are written again and again. The vectors are kept, and never change.
-        key = id(addresses), id(barriers), mask, warp.cta.rank
-        found = known.get(key)
-        if found is not None:
-            return found[2]
-        sent = place_together(warp, mask, addresses, barriers)
-        if sent is not None:
-            if len(known) >= _SENT_KEPT:
-                known.clear()
-            known[key] = addresses, barriers, sent
+        key = addresses.tobytes(), barriers.tobytes(), mask, warp.cta.rank
+        sent = known.get(key)
+        if sent is None:
+            sent = place_together(warp, mask, addresses, barriers)
+            if sent is not None:
+                if len(known) >= _SENT_KEPT:
+                    known.clear()
+                known[key] = sent
         return sent
 
     def place_together(warp: Warp, mask: int, everywhere: Lanes, every_barrier: Lanes) -> _Sent | None:
@@ -102,7 +111,7 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
         cta, _ = shared_place(warp, first, instruction, own=False)
         told, at = barrier_place(warp, told_at + barrier.offset, first, cta, False, instruction)
         offsets = (addresses & OFFSET_MASK).tolist()
-        return (cta.rank, told.rank, at), _copied(list(zip(offsets, lanes.tolist(), strict=True)), combine)
+        return (cta.rank, told.rank, at), _copied(list(zip(offsets, lanes.tolist(), strict=True)), size, combine)
 
     def act(warp: Warp, mask: int) -> None:
         sent: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
@@ -123,25 +132,30 @@ def _send(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             values = np.stack([warp.r[source] for source in sources], axis=1).astype(element.raw).view(np.uint8)
         else:
             moved.require_written(warp.r)
-        each = [(key, _copied(stores, combine)) for key, stores in sent.items()] if together is None else (together,)
+        each = [together] if together is not None else []
+        each += [(key, _copied(stores, size, combine)) for key, stores in sent.items()]
         for (cta_rank, told_rank, at), copied_together in each:
             destination = Destination(ctas[cta_rank], ctas[told_rank], at)
             for copied in copied_together:
-                issued = copies.issue(warp, copied[0][1], instruction.span)
-                offsets = tuple([offset for offset, _ in copied])
+                issued = copies.issue(warp, copied.issuer, instruction.span)
                 if values is None:
-                    copies.load_no_values(issued, size, destination, offsets)
+                    copies.load_no_values(issued, size * len(copied.lanes), destination, copied.ranges)
                 else:
-                    copies.load_values(issued, values[[lane for _, lane in copied]], destination, offsets, combine)
+                    sent_values = values[list(copied.lanes)]
+                    copies.load_values(issued, sent_values, destination, copied.offsets, copied.ranges, combine)
 
     return Control(act)
 
 
-def _copied(stores: list[_Store], combine: Combine | None) -> _Copied:
-    """The stores of each copy: one of them all, by place, unless they combine or two of them have one place."""
-    if combine is None and len({offset for offset, _ in stores}) == len(stores):
-        return (tuple(sorted(stores)),)
-    return tuple((store,) for store in stores)
+def _copied(stores: list[tuple[int, int]], size: int, combine: Combine | None) -> tuple[_Copied, ...]:
+    """Each copy of stores of `size` bytes, given by where they write and their lanes: one of them all, by place, unless
+    they combine or two of them have one place."""
+    apart = combine is None and len({offset for offset, _ in stores}) == len(stores)
+    found: list[_Copied] = []
+    for group in (sorted(stores),) if apart else [(store,) for store in stores]:
+        offsets, lanes = zip(*group, strict=True)
+        found.append(_Copied(offsets, lanes, copies.rows_at(offsets, size)))
+    return tuple(found)
 
 
 def _fill(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -204,7 +218,8 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
             for cta in cluster.ctas if everyone else (own,):
                 issued = copies.issue(warp, lane, instruction.span)
                 response = np.array(answer, np.uint32).view(np.uint8)
-                copies.load_values(issued, response[None, :], Destination(cta, cta, at), (offset,))
+                ranges = ((offset, offset + RESPONSE_BYTES),)
+                copies.load_values(issued, response[None, :], Destination(cta, cta, at), (offset,), ranges)
 
     return Control(act)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tilewright.frontends.ptx.ast import Instruction, Operand, Vector
 from tilewright.machine import copies
-from tilewright.machine.copies import Combine
+from tilewright.machine.copies import Combine, Destination
 from tilewright.machine.copy_engine import CopyMode
 from tilewright.machine.decoder import WORD16, WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.event import BulkCommit, BulkWait
@@ -36,6 +36,7 @@ _ROWS4 = ("tile::gather4", "tile::scatter4")
 _WIDE = ("im2col::w", "im2col::w::128")
 _IM2COL = ("im2col", "im2col_no_offs", *_WIDE)
 _CACHE_HINT = "L2::cache_hint"
+_TARGETS_KEPT = 1024
 _ELEMENTS = ("f16", "bf16", "f32", "f64", "b32", "b64", "u32", "s32", "u64", "s64")
 
 
@@ -92,14 +93,28 @@ def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifier
     pixel_slots = _pixel_offsets(decoder, instruction, operands[3], rank) if mode == "im2col" and offsets else ()
     mask_slot = decoder.source(instruction, operands[-1], WORD16) if multicast else -1
 
+    known: dict[tuple[int, int, int | None, int], tuple[int, int, tuple[tuple[int, int], ...]]] = {}
+
+    def targets_of(warp: Warp, target: int, told_at: int, chosen: int | None) -> tuple[int, list[Destination]]:
+        """The offset that is written, and in which CTAs: the same ones again and again, as are their ranks."""
+        key = target, told_at, chosen, warp.cta.rank
+        found = known.get(key)
+        if found is not None:
+            offset, at, ranks = found
+            ctas = warp.cta.cluster.ctas
+            return offset, [Destination(ctas[written], ctas[told], at) for written, told in ranks]
+        own, offset = shared_place(warp, target, instruction, own=False)
+        told = barrier_place(warp, told_at, target, own, pair, instruction)
+        targets = destinations(warp, own, chosen, told, pair, instruction)
+        if len(known) < _TARGETS_KEPT:
+            known[key] = offset, told[1], tuple((each.cta.rank, each.barrier_cta.rank) for each in targets)
+        return offset, targets
+
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
             place = tensor.read(warp, lane)
-            target = to.read(warp, lane)
-            own, offset = shared_place(warp, target, instruction, own=False)
-            told = barrier_place(warp, barrier.read(warp, lane), target, own, pair, instruction)
             chosen = int(warp.r[mask_slot][lane]) if multicast else None
-            targets = destinations(warp, own, chosen, told, pair, instruction)
+            offset, targets = targets_of(warp, to.read(warp, lane), barrier.read(warp, lane), chosen)
             issued = copies.issue(warp, lane, instruction.span, place.in_memory)
             if place.tensor_map is None or place.buffer is None:
                 box_bytes = place.fields.box_bytes if place.fields.box_bytes >= 0 else None
@@ -107,7 +122,8 @@ def _tensor_copy(decoder: Decoder, instruction: Instruction, modifiers: Modifier
                 continue
             copies.load_tensor(
                 issued, place.tensor_map, place.buffer, place.coordinates, targets, offset,
-                _copy_mode(mode, instruction), tuple(int(warp.r[slot][lane]) & 0xFFFF for slot in pixel_slots),
+                _copy_mode(mode, instruction),
+                tuple(int(warp.r[slot][lane]) & 0xFFFF for slot in pixel_slots) if pixel_slots else (),
             )  # fmt: skip
 
     return Control(act)

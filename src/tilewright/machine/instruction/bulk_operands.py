@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.base.plan import TensorMap
 from tilewright.frontends.ptx.ast import Instruction, Operand, TensorAddress
@@ -139,11 +140,12 @@ class Tensor:
         self.address = At(decoder, instruction, operand.base)
         self.coordinates = tuple(decoder.source(instruction, each, WORD32) for each in operand.coordinates)
         self._known: dict[bytes | None, tuple[MapFields, TensorMap, Region]] = {}
+        self._found: dict[int, npt.NDArray[np.uint8]] = {}
 
     def read(self, warp: Warp, lane: int) -> TensorPlace:
         """Raises MachineFault where no map of the right rank stands at the address."""
         address = self.address.read(warp, lane)
-        content = _map_at(warp, address, self.instruction)
+        content = self._content(warp, address)
         r = warp.r
         at = tuple([r[slot].view(np.int32).item(lane) for slot in self.coordinates])
         in_memory = address if address < CONST_WINDOW else None
@@ -172,6 +174,19 @@ class Tensor:
         if len(self._known) < _MAPS_KEPT:
             self._known[content] = fields, tensor_map, buffer
         return TensorPlace(fields, tensor_map, buffer, at, in_memory)
+
+
+    def _content(self, warp: Warp, address: int) -> bytes | None:
+        """What stands at the map's address: read each time, since it may have been written, but found once."""
+        memory = warp.cta.cluster.memory
+        found = None if memory.virtual_maps else self._found.get(address)
+        if found is None:
+            content = _map_at(warp, address, self.instruction)
+            where = memory.find(address)
+            if content is not None and where is not None and not where.virtual and len(self._found) < _MAPS_KEPT:
+                self._found[address] = where.data[address - where.base :][:SIZE_BYTES]
+            return content
+        return found.tobytes()
 
 
 def _map_at(warp: Warp, address: int, instruction: Instruction) -> bytes | None:
