@@ -189,15 +189,20 @@ class LaunchState:
         self, cluster: ClusterState, conflicts: list[Record], record: Record, clock: VectorClock, space: Space,
         views: Sequence[VectorClock],
     ) -> list[Record]:  # fmt: skip
-        """Those of `conflicts`, with an engine's access, but ordinary ones of other warps that are in order before it
-        and fenced, of which there is nothing to say. Mostly these are many of few warps, and a warp's accesses are so
-        up to one of its events: that one is found once."""
+        """Those of `conflicts`, with an engine's access, of which there may be something to say: not of accesses that
+        are in order before it and not of the same warp's lanes, if they are an engine's, or ordinary and fenced. Of the
+        latter there are mostly many of few warps, and a warp's accesses are so up to one of its events: that one is
+        found once."""
         reach: dict[int, int] = {}
         issuer = record.issuer or record.actor
         left: list[Record] = []
         for earlier in conflicts:
             track = earlier.warp_track
-            if track >= 0 and earlier.completion is None and earlier.actor != issuer:
+            if earlier.by_engine:
+                other = earlier.parts or (earlier.issuer or earlier.actor) != issuer
+                if other and is_ordered(earlier, clock):
+                    continue
+            elif track >= 0 and earlier.completion is None and earlier.actor != issuer:
                 known = reach.get(track)
                 if known is None:
                     fences = cluster.fence_track(space, track)

@@ -2,8 +2,10 @@
 
 A load reads global memory at some time after its issue, writes each destination at some later time, and then tells that
 destination's mbarrier; a store reads shared memory, then writes global memory, and its thread's bulk groups see both
-steps. Nothing orders one copy against another. Source: PTX ISA, `cp.async.bulk`, `cp.async.bulk.tensor`, completion
-mechanisms. Checked by: tests/machine/test_copies.py.
+steps. Nothing orders one copy against another. In a run whose events may be joined (`DroppedValues.joins`), what
+follows an action follows at once, and no event tells of a load's write, whose bytes its issue has named.
+Source: PTX ISA, `cp.async.bulk`, `cp.async.bulk.tensor`, completion mechanisms. Checked by:
+tests/machine/test_copies.py.
 """
 
 from __future__ import annotations
@@ -148,7 +150,7 @@ def _load(
         delivery = read()
         for target in targets:
             if at_once:
-                _write(issued, target, delivery)  # its bytes were told at its issue
+                _write(issued, target, delivery)
                 signals.complete(issued.copy, target.barrier_cta, target.barrier, byte_count, issued.span)
             else:
                 _deliver(issued, target, delivery, ranges, byte_count)
