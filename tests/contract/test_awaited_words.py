@@ -68,7 +68,8 @@ def test_a_word_overwritten_before_it_was_seen() -> None:
 
 
 def test_lanes_that_wait_know_of_one_another_by_synchronization_alone() -> None:
-    wait = replace(look(PEER[0], 1), lanes=0b11, places=(np.array([ADDRESS, ADDRESS]), 4))
+    places = ev.Places((ev.LaneRows(0b11, np.array([ADDRESS, ADDRESS]), 4),))
+    wait = replace(look(PEER[0], 1), lanes=0b11, places=places)
     back = replace(write(PEER[0], 1, 0, 21), lanes=0b1)
     one = replace(wait, lanes=0b1, places=None)
     together = ev.MemoryFence(PEER[0], "fence", "warp", at(20))

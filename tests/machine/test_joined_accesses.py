@@ -185,9 +185,9 @@ def verdict_of(body: str, *, joins: bool, threads: int = 32) -> Verdict:
 def test_two_stores_are_told_as_one() -> None:
     (both,) = told(STORE + "add.u32 %r5, %r1, 1;" + NEXT)
     assert both.write and sum(end - begin for begin, end in both.ranges) == 256
-    assert both.places is not None and both.places[0].shape == (2, 32)
+    assert both.places is not None and both.places.rows[0].begins.shape == (2, 32)
     (loads,) = told(FETCH + "ld.shared.u32 %r9, [%r4+128];")
-    assert not loads.write and loads.places is not None and loads.places[0].shape == (2, 32)
+    assert not loads.write and loads.places is not None and loads.places.rows[0].begins.shape == (2, 32)
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,7 @@ def test_kinds_are_told_apart() -> None:
     masked = "setp.lt.u32 %p1, %r1, 8; @%p1 st.global.u32 [%rd1+256], %r20; @%p1 st.global.u32 [%rd1+384], %r20;"
     found = told(STORE + KEEP + masked + NEXT + "st.shared.u32 [%r3+256], %r20;")
     assert [(each.space, each.lanes, sum(end - begin for begin, end in each.ranges)) for each in found] == [
-        ("global", 0xFFFF_FFFF, 256),
-        ("global", 0xFF, 64),
+        ("global", 0xFFFF_FFFF, 320),
         ("shared", 0xFFFF_FFFF, 256),
     ]
     # Values that are known anyhow are stored, each by itself.

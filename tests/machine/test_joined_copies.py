@@ -192,8 +192,8 @@ def issues(body: str, words: int = 256) -> list[AsyncCopyIssue]:
 def test_two_copies_in_a_row_are_one() -> None:
     (both,) = issues(FIRST + SECOND)
     assert both.shared == ((0, 256),)
-    assert both.places is not None and both.places[0].ravel().tolist() == [4 * lane for lane in range(64)]
-    assert both.places[0].shape == (2, 32)
+    assert both.places is not None and both.places.rows[0].begins.ravel().tolist() == [4 * lane for lane in range(64)]
+    assert both.places.rows[0].begins.shape == (2, 32)
     assert len(issues(FIRST + "add.u32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0;" + SECOND)) == 1
 
 

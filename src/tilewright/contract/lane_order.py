@@ -42,7 +42,7 @@ def agent_of(warp: WarpState, event: Access) -> Hashable:
     """Whose accesses a warp's access may stand for: those by which the same lanes touch the same bytes."""
     if event.write or event.places is None or event.places is TOGETHER or event.space == "global":
         return warp.track, event.lanes
-    return warp.track, event.lanes, event.places[0].tobytes()
+    return warp.track, event.lanes, event.places.begins
 
 
 def synchronize(warp: WarpState, lanes: int = ALL_LANES) -> None:
@@ -109,16 +109,23 @@ def _footprint(record: Record) -> _Footprint | None:
     lanes = [lane for lane in range(_WARP_LANES) if record.lanes >> lane & 1]
     if len(lanes) == 1 or record.places is TOGETHER:
         bounds = np.array(record.ranges, np.int64)
-        who = lanes[0] if len(lanes) == 1 else _TOGETHER
-        return np.full(len(bounds), who, np.int64), bounds[:, 0], bounds[:, 1]
+        agent = lanes[0] if len(lanes) == 1 else _TOGETHER
+        return np.full(len(bounds), agent, np.int64), bounds[:, 0], bounds[:, 1]
     if record.places is None:
         return None
-    # Of several instructions that are told as one there is a row for each.
-    rows = len(record.places[0]) if record.places[0].ndim == 2 else 1
-    begins = record.places[0].astype(np.int64).ravel()
-    if begins.size != rows * len(lanes):
-        return None
-    return np.tile(np.array(lanes, np.int64), rows), begins, begins + record.places[1]
+    who: list[NDArray[np.int64]] = []
+    begins: list[NDArray[np.int64]] = []
+    sizes: list[NDArray[np.int64]] = []
+    for each in record.places.rows:
+        of_row = [lane for lane in range(_WARP_LANES) if each.lanes >> lane & 1]
+        if each.begins.shape[-1] != len(of_row):
+            return None
+        count = each.begins.size
+        who.append(np.tile(np.array(of_row, np.int64), count // len(of_row)))
+        begins.append(each.begins.astype(np.int64).ravel() + record.places.at)
+        sizes.append(np.full(count, each.size_bytes, np.int64))
+    first = np.concatenate(begins)
+    return np.concatenate(who), first, first + np.concatenate(sizes)
 
 
 def _meet(first: _Footprint, second: _Footprint, together: list[int]) -> bool:

@@ -22,7 +22,15 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine import mbarrier
 from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, AsyncCopyArrive, AsyncCopyArriveIssue, AsyncCopyIssue, CopyActor
+from tilewright.machine.event import (
+    Access,
+    AsyncCopyArrive,
+    AsyncCopyArriveIssue,
+    AsyncCopyIssue,
+    CopyActor,
+    LaneRows,
+    Places,
+)
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import indices, selector, to_bits
 from tilewright.machine.memory import Region, merge_ranges
@@ -101,10 +109,10 @@ def issue(warp: Warp, mask: int, pieces: list[LanePiece], size_bytes: int, span:
         every = pieces[0].shared_offsets
         if len(pieces) > 1:
             every = np.concatenate([piece.shared_offsets for piece in pieces])
-            lanes = np.concatenate([indices(piece.lanes) for piece in pieces])
-            every = every[np.argsort(lanes)]
-        places = every, size_bytes
-        observe(AsyncCopyIssue(warp.actor, to_bits(mask), actor, merge_ranges(every, size_bytes), span, places))
+            every = every[np.argsort(np.concatenate([indices(piece.lanes) for piece in pieces]))]
+        lanes = to_bits(mask)
+        places = Places((LaneRows(lanes, every, size_bytes),))
+        observe(AsyncCopyIssue(warp.actor, lanes, actor, merge_ranges(every, size_bytes), span, places))
 
     def land() -> None:
         for piece in pieces:

@@ -11,8 +11,8 @@ sorted, merged and disjoint. Spans point into the PTX text.
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,35 @@ from tilewright.base.value import value
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
-Places = tuple[NDArray[Any], int]
-"""Where the bytes of each lane begin, in the order of the lanes that take part, and how many bytes each has."""
-TOGETHER: Places = (np.empty(0, np.int64), 0)
+
+
+@dataclass(slots=True, eq=False)
+class LaneRows:
+    """Accesses by the same lanes (bit i = lane i), of one size. begins: where each one's bytes begin, by access and
+    lane, in the order of the lanes."""
+
+    lanes: int
+    begins: NDArray[np.int64]
+    size_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class Places:
+    """Which bytes are which lane's: those of `rows`, moved by `at`. Never changed."""
+
+    rows: tuple[LaneRows, ...]
+    at: int = 0
+    _begins: bytes | None = field(default=None, init=False)
+
+    @property
+    def begins(self) -> bytes:
+        """Where the bytes begin, in order: the same for the same places."""
+        if self._begins is None:
+            self._begins = b"".join([(each.begins + self.at).tobytes() for each in self.rows])
+        return self._begins
+
+
+TOGETHER = Places(())
 """The lanes have all bytes together (ldmatrix, stmatrix)."""
 
 class WarpActor(NamedTuple):
@@ -76,8 +102,9 @@ class Access:
     constant: the elements that every lane stores, where the text gives them as constants. words: of a strong access to
     single words of 32 bits of global memory, each word's address, what it held before and what it held afterwards, in
     the order in which lanes took effect. read_only: a load that takes the bytes for constant (`.nc`, `ldu`). places:
-    which bytes are which lane's, with a row for each of several accesses that are told as one (`joined_accesses`); None
-    where one lane has them all, or that is not told.
+    which bytes are which lane's, with a row for each of several accesses that are told as one (`joined_accesses`), of
+    which stores may be by different lanes, `lanes` being those of any; None where one lane has them all, or that is not
+    told.
     """
 
     actor: Actor

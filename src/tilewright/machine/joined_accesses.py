@@ -1,8 +1,8 @@
 """Which loads and stores of a warp may be told as one, where a run is made for its events alone?
 
 A warp that stores its results issues hundreds of loads and stores with nothing between them but arithmetic. Told one by
-one, each is an event that is judged. Here the weak ones of such a stretch are told when it ends: those of one kind, by
-the same lanes, as one access to the bytes of all.
+one, each is an event that is judged. Here the weak ones of such a stretch are told when it ends: loads of one kind by
+the same lanes, and stores by any, as one access to the bytes of all.
 
 Why a judgement that finds nothing wrong with the joined access would find nothing wrong with its parts. In a stretch
 the warp does nothing that orders it with anybody, nor its lanes with one another, so that whoever is ordered with one
@@ -10,9 +10,11 @@ part is ordered with all, and what a part is ordered with all are. Another's acc
 it conflicts with a part, as the bytes are the same, and lane by lane, since the places of every part are told. Among
 the parts: loads do not conflict; stores told together meet nowhere; and of one space the loads are told before a store
 that follows them in the stretch, and stores before a load, so that what lanes of the warp exchange there is judged in
-the order of the text. Shared and global memory have no byte in common. What differs is which instruction a finding
-names. So whoever joins accesses must make the run again, one by one, unless nothing was found to be wrong
-(`driver.reproof`).
+the order of the text. Shared and global memory have no byte in common. Stores by different lanes are told as by all of
+these: whoever knows of them by the signals of single lanes must have heard from each, which asks for more; and no later
+store is taken for one of them, as a load by the same lanes is, nor do they store the same as others, which stores of
+constants may (these are told by size and lanes). What differs is which instruction a finding names. So whoever joins
+accesses must make the run again, one by one, unless nothing was found to be wrong (`driver.reproof`).
 
 Not joined are strong accesses, loads that wait for a word of global memory, those by generic addresses or of another
 CTA's memory, and loads and stores of values that decide something: these end a stretch. Those whose addresses lie in
@@ -25,16 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from functools import reduce
 
 from tilewright.base.span import Span
+from tilewright.machine.access_shapes import AccessShapes, look_at
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access
-from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, indices, to_bits
-from tilewright.machine.memory import locate, merge_ranges
+from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, to_bits
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Plain, Quiet, Step, before, guarded
 
@@ -107,51 +106,112 @@ def _waiting(step: Step, moved: MovedValues | None) -> Step:
 
 def _telling(step: Step) -> Step:
     """The step, after which all that its warp has left untold is told, whether or not its guard holds."""
+    tell = _Telling().tell
     telling = Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))
     assert isinstance(step.body, Quiet) and step.body.rest is not None
     both = before(step.body, telling)
     return step.doing(Quiet(both.full, both.masked, before(step.body.rest, telling), True))
 
 
-_Groups = dict[tuple[object, ...], list[UntoldAccess]]
-"""Accesses by what those have in common that may be told as one."""
+_Kind = tuple[object, ...]
+_Form = tuple[tuple[WaitingAccess, ...], tuple[int, ...]]
+"""Accesses that a warp makes one after the other, and the lanes of each."""
 
 
-def tell(warp: Warp) -> None:
-    """Yield the events of the accesses that are untold."""
-    untold = warp.untold
-    if not untold:
-        return
-    warp.untold = []
-    batches: dict[str, tuple[bool, _Groups]] = {}
-    for each in untold:
-        access = each[0]
+class _Telling:
+    """What is told at the end of one stretch. Which accesses are told together depends on its way through the stretch
+    alone, and is worked out once for each; where they lead is known by shapes (`access_shapes`)."""
+
+    def __init__(self) -> None:
+        self._groups: dict[_Form, tuple[_Group, ...]] = {}
+        self._made: dict[_Form, _Group] = {}
+
+    def tell(self, warp: Warp) -> None:
+        """Yield the events of the accesses that are untold."""
+        untold = warp.untold
+        if not untold:
+            return
+        warp.untold = []
+        accesses, vectors, masks = zip(*untold, strict=True)
+        groups = self._groups.get((accesses, masks))
+        if groups is None:
+            batches = _batches(accesses, masks)
+            groups = self._groups[accesses, masks] = tuple(_group(accesses, masks, batch) for batch in batches)
+        for group in groups:
+            held = group.look(vectors)
+            if not _tell_joined(warp, group, held):
+                self._tell_apart(warp, group, held, (_array_of, _lanes_of))
+
+    def _tell_apart(
+        self, warp: Warp, group: _Group, vectors: tuple[Lanes, ...],
+        splits: Sequence[Callable[[Warp, UntoldAccess], object]],
+    ) -> None:  # fmt: skip
+        """Of accesses that cannot be told as one those that can be: split by the first of `splits`, then by others."""
+        if not splits or len(group.accesses) == 1:
+            for access, vector, mask in zip(group.accesses, vectors, group.masks, strict=True):
+                access.tell(warp, vector, mask)
+            return
+        split, *others = splits
+        parts: dict[object, list[int]] = {}
+        for at, each in enumerate(zip(group.accesses, vectors, group.masks, strict=True)):
+            parts.setdefault(split(warp, each), []).append(at)
+        if len(parts) == 1:
+            self._tell_apart(warp, group, vectors, others)
+            return
+        for places in parts.values():
+            part = _group(group.accesses, group.masks, places)
+            part = self._made.setdefault((part.accesses, part.masks), part)
+            held = part.look(vectors)
+            if not _tell_joined(warp, part, held):
+                self._tell_apart(warp, part, held, others)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Accesses of one stretch that may be told as one. look: their vectors, among those of all; lanes: of any of them,
+    as a member mask; shapes: where they lead."""
+
+    accesses: tuple[WaitingAccess, ...]
+    masks: tuple[int, ...]
+    look: Callable[[tuple[Lanes, ...]], tuple[Lanes, ...]]
+    lanes: int
+    shapes: AccessShapes
+
+
+def _batches(accesses: Sequence[WaitingAccess], masks: Sequence[int]) -> list[list[int]]:
+    """Places of those that may be told together, in the order in which they are told: loads, or stores, of one space,
+    between which there is none of the other kind."""
+    found: list[list[int]] = []
+    batches: dict[str, tuple[bool, dict[_Kind, list[int]]]] = {}
+    for place, (access, mask) in enumerate(zip(accesses, masks, strict=True)):
         batch = batches.get(access.space)
         if batch is None or batch[0] != access.write:
             if batch is not None:
-                _tell_groups(warp, batch[1])
+                found.extend(batch[1].values())
             batch = batches[access.space] = (access.write, {})
-        key = (access.size_bytes, access.read_only, access.constant, each[2])
-        batch[1].setdefault(key, []).append(each)
-    for _, groups in batches.values():
-        _tell_groups(warp, groups)
+        batch[1].setdefault(_kind_of(access, mask), []).append(place)
+    for _, kinds in batches.values():
+        found.extend(kinds.values())
+    return found
 
 
-def _tell_groups(warp: Warp, groups: _Groups) -> None:
-    """Loads, or stores, of one space."""
-    for group in groups.values():
-        if len(group) > 1 and _tell_joined(warp, group):
-            continue
-        apart: dict[int, list[UntoldAccess]] = {}
-        for each in group:
-            apart.setdefault(_array_of(warp, each), []).append(each)
-        for part in apart.values():
-            if len(part) in (1, len(group)) or not _tell_joined(warp, part):
-                for each in part:
-                    each[0].tell(warp, each[1], each[2])
+def _kind_of(access: WaitingAccess, mask: int) -> _Kind:
+    """What those have in common that may be told as one: stores of values that the text does not give, whatever their
+    lanes."""
+    if access.write and not access.constant:
+        return ()
+    return access.size_bytes, access.read_only, access.constant, mask
 
 
-def _array_of(warp: Warp, untold: UntoldAccess) -> int:
+def _group(accesses: Sequence[WaitingAccess], masks: Sequence[int], places: Sequence[int]) -> _Group:
+    look = look_at(places)
+    mine, of_mine = look(accesses), look(masks)
+    first = mine[0]
+    shapes = AccessShapes(mine, of_mine, first.space, apart=first.write)
+    return _Group(mine, of_mine, look, reduce(int.__or__, map(to_bits, of_mine)), shapes)
+
+
+def _array_of(warp: Warp, untold: UntoldAccess) -> object:
     """Tells apart the arrays in which the first lanes' addresses lie."""
     access, addresses, mask = untold
     if access.space != "global":
@@ -160,45 +220,32 @@ def _array_of(warp: Warp, untold: UntoldAccess) -> int:
     return id(warp.cta.cluster.memory.find(int(addresses[lane]) + access.offset))
 
 
-def _tell_joined(warp: Warp, group: Sequence[UntoldAccess]) -> bool:
+def _lanes_of(_warp: Warp, untold: UntoldAccess) -> object:
+    access, _, mask = untold
+    return access.size_bytes, mask
+
+
+def _tell_joined(warp: Warp, group: _Group, vectors: tuple[Lanes, ...]) -> bool:
     """Yield one event for all; False, and nothing has happened, if they cannot be told as one."""
-    form, _, mask = group[0]
-    size_bytes = form.size_bytes
-    cluster = warp.cta.cluster
+    form = group.accesses[0]
+    cta = warp.cta
+    cluster = cta.cluster
     observe, dropped = cluster.observe, cluster.program.decoder.dropped
     if observe is None or dropped is None or cluster.memory.forgiving:
         return False
-    addresses = _addresses(group)
-    try:
-        found = locate(warp.cta, form.space, addresses.ravel(), size_bytes, form.span)
-    except MachineFault:
-        return False  # the one of them that is at fault says so
-    where = found[0].region
-    if len(found) > 1 or (where is not warp.cta.shared if form.space == "shared::cta" else where.space != "global"):
+    found = group.shapes.find(cta, vectors)
+    if found is None:
         return False
-    base = 0 if where.cta >= 0 else where.base
-    places = (found[0].offsets + base).reshape(addresses.shape)
-    ranges = merge_ranges(places, size_bytes)
+    where, ranges, places = found
     if form.write:
-        if sum(end - begin for begin, end in ranges) != places.size * size_bytes:
-            return False
         dropped.drop(where)
-    dropped.joined = True
+    if len(vectors) > 1:
+        dropped.joined = True
     observe(
         Access(
             warp.actor, "shared" if where.cta >= 0 else "global", where.cta, ranges, form.write, "generic",
-            form.span, lanes=to_bits(mask), constant=form.constant, read_only=form.read_only,
-            places=(places, size_bytes),
+            form.span, lanes=group.lanes, constant=form.constant, read_only=form.read_only,
+            places=places if len(vectors) > 1 or group.lanes & (group.lanes - 1) else None,
         )
     )  # fmt: skip
     return True
-
-
-def _addresses(group: Sequence[UntoldAccess]) -> npt.NDArray[np.uint64]:
-    """By access and lane that takes part."""
-    mask = group[0][2]
-    found = np.stack([addresses for _, addresses, _ in group])
-    if mask != FULL:
-        found = found[:, indices(mask)]
-    offsets = [access.offset & 0xFFFF_FFFF_FFFF_FFFF for access, _, _ in group]
-    return found.astype(np.uint64) + np.array(offsets, np.uint64)[:, None]

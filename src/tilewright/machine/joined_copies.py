@@ -32,7 +32,7 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine import async_copies
 from tilewright.machine.decoder import Decoder
-from tilewright.machine.event import Access, AsyncCopyIssue, CopyActor
+from tilewright.machine.event import Access, AsyncCopyIssue, CopyActor, LaneRows, Places
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import FULL, WARP_SIZE, Lanes, indices, of_lanes, to_bits
 from tilewright.machine.memory import Located, Region, locate, merge_ranges
@@ -102,8 +102,8 @@ def _issue_joined(warp: Warp, copies: Sequence[LaneCopies]) -> bool:
     actor, span = CopyActor(cluster.counts.copies), copies[0].span
     cluster.counts.copies += len(copies)
     dropped.joined = True
-    places = offsets.reshape(len(copies), WARP_SIZE)
-    observe(AsyncCopyIssue(warp.actor, _ALL_BITS, actor, written, span, (places, size_bytes)))
+    places = Places((LaneRows(_ALL_BITS, offsets.reshape(len(copies), WARP_SIZE), size_bytes),))
+    observe(AsyncCopyIssue(warp.actor, _ALL_BITS, actor, written, span, places))
 
     def land() -> None:
         for lanes, ranges in _read(sources, reading, size_bytes):

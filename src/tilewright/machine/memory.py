@@ -201,7 +201,7 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
             "PTX ISA, Addresses as Operands: naturally aligned",
         )
     if addresses.size:
-        where, base = _region_of(cta, space, int(addresses[0]), span)
+        where, base = region_of(cta, space, int(addresses[0]), span)
         offsets = (addresses - np.uint64(base)).view(np.int64)
         if int(offsets.min()) >= where.reserved_bytes and int(offsets.max()) <= where.size_bytes - size_bytes:
             return [Located(where, offsets, _first(addresses.size))]
@@ -209,7 +209,7 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
     remaining = np.arange(addresses.size)
     while remaining.size:
         address = int(addresses[remaining[0]])
-        where, base = _region_of(cta, space, address, span)
+        where, base = region_of(cta, space, address, span)
         offsets = (addresses[remaining] - np.uint64(base)).view(np.int64)
         inside = (offsets >= where.reserved_bytes) & (offsets <= where.size_bytes - size_bytes)
         if not inside[0]:
@@ -245,17 +245,18 @@ def out_of_bounds(where: Region, address: int, offset: int, size_bytes: int, spa
     )
 
 
-def _region_of(cta: Cta, space: str, address: int, span: Span) -> tuple[Region, int]:
-    """The region `address` should lie in, and the address of that region's first byte in this space."""
+def region_of(cta: Cta, space: str, address: int, span: Span | None = None) -> tuple[Region, int]:
+    """The region `address` should lie in, and the address of that region's first byte in this space. Raises
+    MachineFault where there is none."""
     in_window = SHARED_WINDOW <= address < SHARED_WINDOW + (1 << 32)
     if in_window and space in ("generic", "shared::cta", "shared::cluster"):
         # An instruction of a shared space takes the low 32 bits of a 64-bit register: a generic address does as well.
         narrow = "shared::cluster" if space == "generic" else space
-        where, base = _region_of(cta, narrow, address - SHARED_WINDOW, span)
+        where, base = region_of(cta, narrow, address - SHARED_WINDOW, span)
         return where, base + SHARED_WINDOW
     if space == "param" and address < 1 << 32:
         # The text's own address of a parameter, which cvta.param has not made generic.
-        where, base = _region_of(cta, "generic", address + PARAM_WINDOW, span)
+        where, base = region_of(cta, "generic", address + PARAM_WINDOW, span)
         return where, base - PARAM_WINDOW
     if space == "param":
         space = "generic"  # parameters of a call lie in the caller's local memory
@@ -301,6 +302,16 @@ def merge_ranges(starts: npt.NDArray[Any], size_bytes: int) -> Ranges:
     """The bytes [s, s + size) for every start, as sorted, merged, disjoint half-open ranges; for the same starts again,
     mostly the same object."""
     return _merge_ranges(np.ascontiguousarray(starts, np.int64).tobytes(), size_bytes)
+
+
+def merge_spans(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Ranges:
+    """The bytes of all [begin, end), which are some, as sorted, merged, disjoint half-open ranges."""
+    order = np.argsort(begins)
+    begins, reached = begins[order], np.maximum.accumulate(ends[order])
+    breaks = np.flatnonzero(begins[1:] > reached[:-1])
+    firsts = begins[np.concatenate(([0], breaks + 1))].tolist()
+    lasts = reached[np.concatenate((breaks, [-1]))].tolist()
+    return tuple(zip(firsts, lasts, strict=True))
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.dropped_values import MovedValues
-from tilewright.machine.event import Access
+from tilewright.machine.event import Access, LaneRows, Places
 from tilewright.machine.instruction.access_form import AccessForm, Space, Strength, load_form, store_form
 from tilewright.machine.joined_accesses import JOINABLE_SPACES, WaitingAccess
 from tilewright.machine.lanes import (
@@ -64,13 +64,14 @@ def report_access(
     if observe is None or found.space in ("local", "param", "const"):
         return
     space, base = ("shared", 0) if found.cta >= 0 else ("global", found.base)
-    order, scope = strength.order, strength.scope
+    order, scope, lanes = strength.order, strength.scope, to_bits(mask)
     observe(
         Access(
             warp.actor, space, found.cta, merge_ranges(offsets + base, size), write, "generic", span,
-            order != "weak", to_bits(mask), order, scope, modifies=modifies, constant=constant,
+            order != "weak", lanes, order, scope, modifies=modifies, constant=constant,
             words=tuple((address + base, before, after) for address, before, after in words) if base else (),
-            read_only=strength.read_only, places=None if offsets.size == 1 else (offsets + base, size),
+            read_only=strength.read_only,
+            places=None if offsets.size == 1 else Places((LaneRows(lanes, offsets, size),), base),
         )
     )  # fmt: skip
 
