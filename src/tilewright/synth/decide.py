@@ -68,7 +68,7 @@ from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_sha
 from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
 from tilewright.synth.turned_copy import turned_copy
 from tilewright.synth.turned_store import is_turnable, turned_boxes, turned_store
-from tilewright.synth.turns import EVERY_STAGE, LargeTile, choose_turns, require_turns, unit_shape, with_turns
+from tilewright.synth.turns import EVERY_STAGE, Compared, LargeTile, choose_turns, require_turns, unit_shape, with_turns
 from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -93,7 +93,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         refuse_spill_slots(wanted)
         decisions = _decide_elementwise(program, target, wanted)
     else:
-        again = partial(_decide_pipeline, program, products, target)
+        again = partial(_decide_pipeline, program, products, target, Compared())
         decisions = choose_unmapped(program, again(wanted), again, target, wanted)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
@@ -124,8 +124,9 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted)
 
 
 def _decide_pipeline(
-    program: tile.ProgramOp, products: SharedProducts, target: Target, wanted: Wanted
+    program: tile.ProgramOp, products: SharedProducts, target: Target, compared: Compared, wanted: Wanted
 ) -> PipelineDecisions:
+    """compared: the tiles of this program that were compared before, with other wishes."""
     dot = products.products[0]
     left, right = value_type(dot.left), value_type(dot.right)
     rows, contracted = left.axis_names[-2:]
@@ -173,7 +174,7 @@ def _decide_pipeline(
     else:
         scaled = choose_scaled_shape(rates, question, target, wanted, reasons)
         shape = scaled or choose_tile_shape(rates, question, target, wanted, reasons)
-    large = choose_turns(rates, question, shape, target, wanted, reasons)
+    large = choose_turns(rates, question, shape, target, wanted, reasons, compared)
     summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     if is_few_rows(question, target, wanted):
         summed = few_rows_shape(question, summed, target, reasons)
@@ -201,7 +202,7 @@ def _decide_pipeline(
         _, _, consumer = register_budget(consumers, target, shape.resident)
         raw = raw_operand(site, sides[0], contracted, shape, tile_m // cluster[1], consumer, wanted)
         if raw is None:
-            other = _decide_pipeline(program, products, target, replace(given, computed="workspace"))
+            other = _decide_pipeline(program, products, target, compared, replace(given, computed="workspace"))
             return replace(other, reasons=(reasons[-1], *other.reasons))
     a = raw or decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)

@@ -88,13 +88,24 @@ class LargeTile:
     turns: bool
 
 
+Compared = dict[tuple[Rates, TileQuestion, TileShape, bool], tuple[LargeTile, float]]
+"""The quickest tile and its cycles, by what was asked of one target; the last: whether it may be streamed."""
+
+
 def choose_turns(
-    rates: Rates, question: TileQuestion, shape: TileShape, target: Target, wanted: Wanted, reasons: list[str]
+    rates: Rates,
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
+    compared: Compared,
 ) -> LargeTile:
     """Large tiles shared or in turn, whichever takes fewer cycles by schedules of the loop over tiles, in which only
     shared tiles pay for their epilogues; `shape`, the best of all shared tiles by `synth.model`, where none is better.
 
-    A wish for turns is for tiles of `shape`.
+    A wish for turns is for tiles of `shape`. compared: what was found before, where one program is decided several
+    times.
     """
     if question.extents[2] <= shape.depth:
         # A turn is passed on by one thread; what says that all warps have taken it is the product of an earlier slot.
@@ -111,7 +122,11 @@ def choose_turns(
     small = question.products * shape.rows * shape.columns < UNIT_ROWS * UNIT_ROWS
     if shape.resident > 1 or (few and small) or shape.swapped != question.orientations[0]:
         return given
-    best, expected = _best(rates, question, shape, target, streams=wanted.stream_k is not False)
+    streams = wanted.stream_k is not False
+    asked = (rates, question, shape, streams)
+    if asked not in compared:
+        compared[asked] = _best(rates, question, shape, target, streams=streams)
+    best, expected = compared[asked]
     before = expected_cycles(rates, question, shape, target, turns=given.turns)
     if expected > (1 - _LEAST_GAIN) * before:
         return given

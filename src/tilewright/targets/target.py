@@ -48,7 +48,7 @@ class Target:
     def limit(self, key: str) -> int:
         """The number at `key`, in the row's unit. Raises TilewrightError where there is none or it is no integer."""
         value = self.fact(key).value
-        if isinstance(value, bool) or not isinstance(value, int):
+        if type(value) is not int:  # nor true or false
             raise TilewrightError(f"{self.name}: {key!r} is not one number: {value!r}")
         return value
 
