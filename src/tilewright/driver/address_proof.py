@@ -150,12 +150,12 @@ def staged_stores(
 
 
 def _of_kernel(module: Module, kernel: Kernel, launch: Launch, turned: frozenset[str]) -> list[StagedStore]:
+    if not any(isinstance(item, Instruction) and _is_bulk_store(item) for item in kernel.body):
+        return []
     shared = {each.name: each.align for each in (*module.variables, *kernel.variables) if each.space == "shared"}
     forms = ThreadForms(kernel, launch.block[0], shared)
     items = forms.text.flow.instructions
     stores = [at for at, item in enumerate(items) if _is_bulk_store(item)]
-    if not stores:
-        return []
     found: list[StagedStore] = []
     reading = _reading(forms)
     begin = 0

@@ -106,9 +106,15 @@ class _Reader:
 
     def __post_init__(self) -> None:
         self.numbers = np.arange(self.tiles, dtype=np.uint64)
+        written = self.written
         for item in self.kernel.body:
-            if isinstance(item, Instruction) and item.operands and type(item.operands[0]) is Register:
-                self.written.setdefault(item.operands[0].name, []).append(item)
+            if isinstance(item, Instruction) and item.operands:
+                target = item.operands[0]
+                if type(target) is Register:
+                    if target.name in written:
+                        written[target.name].append(item)
+                    else:
+                        written[target.name] = [item]
 
     def read(self, operand: Operand) -> _Value | None:
         """The value of an operand."""
