@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
+from tilewright.base.value import value
 from tilewright.machine import tensor_core
 from tilewright.machine.box import box_of, shared_addresses
 from tilewright.machine.event import BoxPlace, Ranges, SharedMatrix
@@ -32,7 +33,7 @@ _PERIOD_BYTES = 1024
 """Every swizzle's pattern repeats after so many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MatrixPart:
     """Rows [begin, end) of an operand, which boxes of one map have brought, `box` the first of them.
 

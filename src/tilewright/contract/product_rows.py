@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
+from tilewright.base.value import value
 from tilewright.contract.operand_elements import LoadedBoxes, MatrixPart, NoMatrix, Placed, parts_of
 from tilewright.machine.event import BoxPlace, SharedMatrix, WgmmaForm
 
@@ -25,7 +26,7 @@ _VARIANTS_MOST = 64
 Operand = tuple[MatrixPart, ...] | NoMatrix
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value
 class Product:
     """One wgmma. left: A, right: B; empty where nothing is known of its elements. accumulator: the first register."""
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ from numpy.typing import NDArray
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
+from tilewright.base.value import value
 from tilewright.contract.operand_elements import MatrixPart, NoMatrix
 from tilewright.contract.product_rows import Operand, Product, ProductRow
 from tilewright.contract.product_trace import GroupSteps, ProductTrace, Write
@@ -50,7 +52,7 @@ _Tile = tuple[tuple[str, Interval], ...]
 """Places by axis, in an order that products of one kind have in common."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value
 class _Term:
     """Part of a product: operand number `right` times operand 0, or one of them alone. tile: its places along the axes
     that are known, but for the contracted one; depth: along that."""
@@ -60,7 +62,7 @@ class _Term:
     depth: Interval | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value
 class _Side:
     """Part of one operand, whose number it is; axes: of the tile. pitch: rows from one group's first to the next's,
     where groups stand in one line of rows; else 0."""
@@ -175,12 +177,14 @@ class _Array:
 
 @dataclass(slots=True)
 class _Reader:
-    """Parts of operands. arrays: by what a part is told by but for where it is; tiles: of parts by box and first row,
-    since steps along the contracted axis have them in common; known: by operand."""
+    """Parts of operands. arrays: by what a part is told by but for where it is; tiles: of parts by array, rows and
+    place but for that along the contracted axis, so that all steps along it have one; known: by operand."""
 
     sums: ProgramSums
     arrays: dict[tuple[str, int, int, int], _Array] = field(default_factory=dict[tuple[str, int, int, int], _Array])
-    tiles: dict[tuple[int, int, int], _Side] = field(default_factory=dict[tuple[int, int, int], _Side])
+    tiles: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], _Side] = field(
+        default_factory=dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], "_Side"]
+    )
     known: dict[int, list[_Side]] = field(default_factory=dict[int, list[_Side]])
 
     def read(self, operand: Operand) -> list[_Side]:
@@ -200,11 +204,12 @@ class _Reader:
             if contracted is None or contracted.dimension != part.inner:
                 found.append(self._side(array.axes, array.number, part))
                 continue
-            of_tile = id(part.box), part.first[part.outer], part.end - part.begin
+            first, inner = part.first, part.inner
+            of_tile = id(array), part.end - part.begin, first[:inner], first[inner + 1 :]
             side = self.tiles.get(of_tile)
             if side is None:
                 side = self.tiles[of_tile] = self._side(array.axes, array.number, part)
-            begin = part.first[part.inner] - contracted.offset
+            begin = first[inner] - contracted.offset
             found.append(_Side(side.number, side.tile, (begin, begin + part.depth), side.axes, side.pitch))
         return found
 
@@ -523,8 +528,7 @@ def _stored(writes: Sequence[Write], sums: ProgramSums, bases: _Bases) -> Iterab
             places = result.of_box(box.tensor_map, box.coordinates, box.tensor_map.box) if result is not None else None
             if places is not None:
                 yield write.span, places
-        for part in write.ranges:
-            flat.extend(part)
+        flat.extend(chain.from_iterable(write.ranges))
     if not flat:
         return
     ranges = np.array(flat, np.int64).reshape(-1, 2)
