@@ -96,14 +96,17 @@ def _stretch(warp: Warp, program: Program, stretch: Stretch) -> None:
             if r[slot] is UNINITIALISED:
                 r[slot] = zeros
     for part in stretch.parts:
-        table = part.tables.get(mask)
-        found = None if table is None else table.known.get(tuple(map(id, table.look(r))))
-        if table is None or found is None:
-            _compute(warp, program, stretch, part)
-            continue
-        table.hits += 1
-        for slot, value in found:
-            r[slot] = value
+        memo = part.memo
+        table = None if memo is None else memo.tables.get(mask)
+        if table is not None:
+            look = part.look_full if mask == FULL else part.look_masked
+            found = table.known.get(tuple(map(id, look(r))))
+            if found is not None:
+                table.hits += 1
+                for slot, value in zip(part.writes, found):  # noqa: B905
+                    r[slot] = value
+                continue
+        _compute(warp, program, stretch, part)
     if stretch.left_full:
         _placed(warp.current, r, stretch.left_full, stretch.left_masked)
 
@@ -127,14 +130,15 @@ def _compute(warp: Warp, program: Program, stretch: Stretch, part: Part) -> None
     """A part of a stretch that may not have been run on the same registers before."""
     remembered, strand, r = program.remembered, warp.current, warp.r
     assert remembered is not None, "stretches have parts where they are remembered"
-    mask, table, seen = strand.mask, None, ()
-    if part.looked_up:
-        table = part.table(mask)
-        seen = remembered.seen(part, table, r)
+    memo, mask, table, seen = part.memo, strand.mask, None, None
+    if memo is not None and memo.looked_up:
+        seen = remembered.seen(part, memo, mask, r)
+    if memo is not None and seen is not None:
+        table = memo.table(mask)
         found = table.known.get(seen)
         if found is not None:
             table.hits += 1
-            for slot, value in found:
+            for slot, value in zip(part.writes, found, strict=True):
                 r[slot] = value
             return
     try:
@@ -145,7 +149,7 @@ def _compute(warp: Warp, program: Program, stretch: Stretch, part: Part) -> None
             # again changes nothing about that.
             _steps(warp, program, stretch.begin, stretch.end)
         raise
-    if table is not None:
+    if table is not None and seen is not None:
         remembered.learn(part, table, seen, r)
 
 

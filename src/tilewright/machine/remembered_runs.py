@@ -10,16 +10,16 @@ whose vectors' identity says when it was written (`machine.warpgroup`), are run 
 register is in flight. A stretch ends where a label stands: who jumps there reads what was written before it, and has
 not gone through that. A stretch that raises is not remembered and raises again.
 
-A stretch is remembered in parts that have nothing to do with one another: the coordinates of a tile are new each time,
-while the addresses of a ring's slot come again. They may be done one after the other, in any order, but for what is
-computed from registers of 64 bits (addresses of global memory, mostly), which comes after the rest of which it needs
-something. What is left of quiet steps (accesses whose events are told with others) comes last, if none of the registers
-that it reads is written over in the stretch.
+A stretch is remembered in parts, since the coordinates of a tile are new each time, while the addresses of a ring's
+slot come again (`arithmetic_parts`). They are done one after the other, and what a part needs of others is done before.
+What is left of quiet steps (accesses whose events are told with others) comes last, if none of the registers that it
+reads is written over in the stretch. Parts that do the same arithmetic on other registers, of the same types, are
+remembered as one (`Memo`): what they write is a function of what they read, wherever they stand.
 
 Registers are compared by identity, for speed: a vector is never changed in place, and all that is remembered stands in
 terms of one vector for each content (`_Vectors`), which are kept, so that an identity stays its own. A register with
 another vector of the same content is given that one; nobody can tell but by identity, which counts for registers of
-wgmma alone. A part whose inputs seldom come again is no longer looked up.
+wgmma alone. Parts whose inputs seldom come again are no longer looked up.
 
 Not handled (such steps are run one by one): operands that are no registers or integers, rows not in `_ROWS`.
 Checked by: tests/machine/test_remembered_runs.py, which compares events and registers with those of runs without.
@@ -27,9 +27,10 @@ Checked by: tests/machine/test_remembered_runs.py, which compares events and reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, cast
 
@@ -37,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Register
+from tilewright.machine.arithmetic_parts import Arithmetic, flow, gives_few, likeness, parts_of
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.lanes import FULL, SINK_SLOT, Registers
 from tilewright.machine.special import CLOCKS
@@ -74,38 +76,42 @@ class _Vectors:
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """What steps wrote, by the identities of what they read, for one set of lanes. look: what that is; hits: how often
-    it was known."""
+    """What the arithmetic of a part, or of parts that are alike, wrote, by the identities of what it read, for one set
+    of lanes. hits: how often it was known."""
 
-    reads: tuple[int, ...]
-    look: Look
-    known: dict[tuple[int, ...], Writes] = field(default_factory=dict[tuple[int, ...], Writes])
+    known: dict[tuple[int, ...], tuple[Any, ...]] = field(default_factory=dict[tuple[int, ...], tuple[Any, ...]])
     hits: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Memo:
+    """What is remembered of parts that are alike. looked_up: whether what they read may come again; tables: by the set
+    of lanes."""
+
+    looked_up: bool = True
+    tables: dict[int, Table] = field(default_factory=dict[int, Table])
+
+    def table(self, mask: int) -> Table:
+        """Of the lanes of `mask`."""
+        return self.tables.setdefault(mask, Table())
 
 
 @dataclass(slots=True, eq=False)
 class Part:
     """Arithmetic of a stretch that is remembered together. writes: slots that it writes and others read; looked_at:
     those of them that may be compared by identity; full, masked: what it reads, where all lanes run and where only
-    some do; run_full, run_masked: its steps; looked_up: whether what it reads may come again; tables: by the set of
-    lanes."""
+    some do, with how to look at it; run_full, run_masked: its steps; memo: what is remembered of it, None if it is as
+    soon run as looked up."""
 
     writes: tuple[int, ...]
-    looked_at: frozenset[int]
+    looked_at: tuple[int, ...]
     full: tuple[int, ...]
     masked: tuple[int, ...]
+    look_full: Look
+    look_masked: Look
     run_full: PlacedFull
     run_masked: PlacedMasked
-    looked_up: bool
-    tables: dict[int, Table] = field(default_factory=dict[int, Table])
-
-    def table(self, mask: int) -> Table:
-        """Of the lanes of `mask`."""
-        found = self.tables.get(mask)
-        if found is None:
-            reads = self.full if mask == FULL else self.masked
-            found = self.tables[mask] = Table(reads, look_at(reads))
-        return found
+    memo: Memo | None
 
 
 @dataclass(slots=True, eq=False)
@@ -128,37 +134,34 @@ class Stretch:
     left_masked: PlacedMasked = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Arithmetic:
-    """One step that only computes. reads: slots, special registers and the guard among them; partly: it may leave what
-    it writes as it was."""
-
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    partly: bool
-
-
 class RememberedRuns:
     """The stretches of a decoded kernel that are remembered, and what they wrote. stretches: by the places between
     which plain steps are to be run (`between`); entered: places at which a label stands."""
 
     def __init__(self, decoder: Decoder, steps: Sequence[Step], instructions: Sequence[Instruction]) -> None:
         self._steps = tuple(steps)
-        self._arithmetic = [_arithmetic(decoder, step, each) for step, each in zip(steps, instructions, strict=False)]
-        self._quiet = {
-            place: step.body
-            for place, step in enumerate(steps)
-            if isinstance(step.body, Quiet) and decoder.wgmma_registers.isdisjoint(step.writes)
-        }
+        self._instructions = tuple(instructions)
+        self._decoder = decoder
+        self._memos: dict[tuple[object, ...], Memo] = {}
+        self._arithmetic: dict[int, Arithmetic] = {}
+        self._quiet: dict[int, Quiet] = {}
         self._zeros = cache(decoder.zeros)
         self._wide = frozenset(
             slot for slot in range(2, decoder.first_constant) if decoder.type_of(slot).width_bits == 64
         )
         self.entered = frozenset(decoder.labels.values())
         self._readers: dict[int, list[int]] = {}
-        for place, step in enumerate(steps):
-            for slot in (*step.reads, step.guard):
-                self._readers.setdefault(slot, []).append(place)
+        readers = self._readers
+        for place, (step, instruction) in enumerate(zip(steps, instructions, strict=True)):
+            arithmetic = _arithmetic(decoder, step, instruction)
+            if arithmetic is not None:
+                self._arithmetic[place] = arithmetic
+            if isinstance(step.body, Quiet) and decoder.wgmma_registers.isdisjoint(step.writes):
+                self._quiet[place] = step.body
+            for slot in step.reads:
+                readers.setdefault(slot, []).append(place)
+            if step.guard >= 0:
+                readers.setdefault(step.guard, []).append(place)
         self.stretches: dict[tuple[int, int], tuple[Stretch, ...]] = {}
         self._ends = self._ends_of_stretches()
         self._made: dict[tuple[int, int], Stretch] = {}
@@ -171,20 +174,24 @@ class RememberedRuns:
             found = self.stretches[begin, end] = tuple(self._cut(begin, end))
         return found
 
-    def seen(self, part: Part, table: Table, r: Registers) -> tuple[int, ...]:
-        """What a part is about to read, as its table names it. The registers then hold the same, as vectors of which
-        there is one for each content."""
+    def seen(self, part: Part, memo: Memo, mask: int, r: Registers) -> tuple[int, ...] | None:
+        """What a part is about to read, as its memo names it; None if that is not worth while. The registers then hold
+        the same, as vectors of which there is one for each content."""
+        table = memo.table(mask)
         if len(table.known) >= _LOOKED_UP_MOST > table.hits:
-            part.looked_up = False
-            part.tables.clear()
-        return self.unified(table.reads, table.look, r)
+            memo.looked_up = False
+            memo.tables.clear()
+            return None
+        if mask == FULL:
+            return self.unified(part.full, part.look_full, r)
+        return self.unified(part.masked, part.look_masked, r)
 
     def learn(self, part: Part, table: Table, seen: tuple[int, ...], r: Registers) -> None:
         """The part has been run, step by step, on what `seen` names."""
         one = self._vectors.one
         for slot in part.looked_at:
             r[slot] = one(r[slot])
-        table.known[seen] = tuple([(slot, r[slot]) for slot in part.writes])
+        table.known[seen] = tuple([r[slot] for slot in part.writes])
 
     def _cut(self, begin: int, end: int) -> Iterator[Stretch]:
         first = begin
@@ -201,24 +208,23 @@ class RememberedRuns:
 
     def _ends_of_stretches(self) -> list[int]:
         """By place, where the stretch ends that begins there: steps that are run as ever stand apart from others."""
-        count = len(self._arithmetic)
-        ends, other = [count] * count, [each is None for each in self._arithmetic]
-        for place in self._quiet:
-            other[place] = False
+        count = len(self._instructions)
+        ends = [count] * count
+        other = [place not in self._arithmetic and place not in self._quiet for place in range(count)]
         for place in range(count - 2, -1, -1):
             follows = place + 1 not in self.entered and other[place + 1] == other[place]
             ends[place] = ends[place + 1] if follows else place + 1
         return ends
 
     def _stretch(self, begin: int, end: int) -> Stretch:
-        arithmetic = [place for place in range(begin, end) if self._arithmetic[place] is not None]
+        arithmetic = [place for place in range(begin, end) if place in self._arithmetic]
         quiet = [(place, self._quiet[place]) for place in range(begin, end) if place in self._quiet]
         if not quiet and len(arithmetic) < _STEPS_LEAST:
             return Stretch(begin, end)
         left = [(place, body.rest) for place, body in quiet if body.rest is not None]
         parts: list[Part] = []
         if not left or self._may_come_last([place for place, _ in left], arithmetic):
-            parts += [self._part(places) for places in self._apart(arithmetic)]
+            parts += self._parts(arithmetic)
         else:
             left = sorted([*left, *((place, self._body(place)) for place in arithmetic)], key=lambda each: each[0])
         steps = self._steps[begin:end]
@@ -226,21 +232,25 @@ class RememberedRuns:
         return Stretch(
             begin, end, True, not any(body.accesses for _, body in quiet),
             look_at(needs) if needs else None, look_at(gives) if gives else None,
-            tuple((slot, self._zeros(slot)) for slot in gives),
-            frozenset(slot for step in steps for slot in (*step.reads, *step.writes, step.guard)), tuple(parts),
-            tuple((place, rest.full) for place, rest in left), tuple((place, rest.masked) for place, rest in left),
+            tuple([(slot, self._zeros(slot)) for slot in gives]),
+            frozenset({step.guard for step in steps}.union(*[step.reads | step.writes for step in steps])),
+            tuple(parts),
+            tuple([(place, rest.full) for place, rest in left]), tuple([(place, rest.masked) for place, rest in left]),
         )  # fmt: skip
 
     def _needs_and_gives(self, begin: int, end: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What must have been written for the quiet steps between two places to do nothing, and what they write."""
         needs, gives, written = dict[int, None](), dict[int, None](), set[int]()
         for place in range(begin, end):
-            step, arithmetic = self._steps[place], self._arithmetic[place]
-            guard = (step.guard,) if step.guard >= 0 else ()
-            reads = (*step.reads, *guard) if arithmetic is None else arithmetic.reads
-            needs.update(dict.fromkeys(slot for slot in reads if slot not in written))
+            step, arithmetic = self._steps[place], self._arithmetic.get(place)
+            for slot in step.reads if arithmetic is None else arithmetic.reads:
+                if slot not in written:
+                    needs[slot] = None
+            if arithmetic is None:
+                if step.guard >= 0 and step.guard not in written:
+                    needs[step.guard] = None
+                gives.update(dict.fromkeys(step.writes))
             written.update(step.writes)
-            gives.update(dict.fromkeys(step.writes if arithmetic is None else ()))
         return tuple(needs), tuple(gives)
 
     def _body(self, place: int) -> Plain:
@@ -248,15 +258,25 @@ class RememberedRuns:
         assert isinstance(body, Plain), "a stretch has plain steps"
         return body
 
-    def _part(self, places: Sequence[int]) -> Part:
-        reads, writes = self._flow(frozenset(places), [self._computed(place) for place in places])
+    def _part(self, places: Sequence[int], reads: list[int], writes: list[int]) -> Part:
+        memo = None
+        if len(places) >= _STEPS_LEAST:
+            undone = [place in self._quiet for place in places]
+            form, names = likeness([self._instructions[place] for place in places], undone)
+            order = {self._decoder.slots[name]: number for number, name in enumerate(names)}
+            # In the order in which those of others that are alike stand, too.
+            reads.sort(key=order.__getitem__)
+            writes.sort(key=order.__getitem__)
+            types = tuple([self._decoder.types[slot] for slot in order])
+            memo = self._memos.setdefault((form, types, *map(order.get, reads), -1, *map(order.get, writes)), Memo())
+        # Lanes that do not run keep what they held.
+        masked = (*reads, *(slot for slot in writes if slot not in reads))
         bodies = [(place, self._body(place)) for place in places]
         return Part(
-            tuple(writes), frozenset(slot for slot in writes if self._is_looked_at(slot)), tuple(reads),
-            # Lanes that do not run keep what they held.
-            tuple(dict.fromkeys((*reads, *writes))),
-            tuple((place, body.full) for place, body in bodies), tuple((place, body.masked) for place, body in bodies),
-            len(places) >= _STEPS_LEAST,
+            tuple(writes), tuple([slot for slot in writes if self._is_looked_at(slot)]),
+            tuple(reads), masked, look_at(tuple(reads)), look_at(masked),
+            tuple([(place, body.full) for place, body in bodies]),
+            tuple([(place, body.masked) for place, body in bodies]), memo,
         )  # fmt: skip
 
     def _may_come_last(self, left: Sequence[int], arithmetic: Sequence[int]) -> bool:
@@ -266,80 +286,42 @@ class RememberedRuns:
             step = self._steps[place]
             for slot in (*step.reads, step.guard):
                 first.setdefault(slot, place)
-        return all(place < first.get(slot, place + 1) for place in arithmetic for slot in self._computed(place).writes)
+        return all(
+            place < first[slot] for place in arithmetic for slot in self._arithmetic[place].writes if slot in first
+        )
 
-    def _apart(self, places: Sequence[int]) -> list[list[int]]:
+    def _parts(self, places: Sequence[int]) -> list[Part]:
         """Arithmetic in parts that may be done one after the other, each of which has inputs of its own."""
-        narrow, wide = self._by_width(places)
         by_reads: dict[tuple[int, ...], list[int]] = {}
-        for each in [*self._connected(narrow), wide]:
-            reads, _ = self._flow(frozenset(each), [self._computed(place) for place in each])
-            # A step by itself is as soon run as looked up.
-            key = tuple(sorted(reads)) if each is not wide and len(each) >= _STEPS_LEAST else (-1, each is wide)
-            by_reads.setdefault(key, []).extend(each)
-        # What is computed of 64 bits may need the rest.
-        last = by_reads.pop((-1, True), [])
-        return [*map(sorted, by_reads.values()), *([last] if last else [])]
+        for each in parts_of(places, self._arithmetic, self._wide):
+            reads, _ = flow([self._arithmetic[place] for place in each])
+            # What is computed from the same as others before needs nothing of what lies between.
+            by_reads.setdefault(tuple(sorted(reads)), []).extend(each)
+        found: list[Part] = []
+        for alone, some in groupby(by_reads.values(), lambda each: len(each) < _STEPS_LEAST):
+            for each in [list(chain.from_iterable(some))] if alone else some:
+                part = sorted(each)
+                reads, written = flow([self._arithmetic[place] for place in part])
+                found.append(self._part(part, reads, self._needed(written, reads, frozenset(part))))
+        return found
 
-    def _by_width(self, places: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Apart from the others, steps that read a register of 64 bits which comes from before, or what is computed
-        from one: addresses of global memory are new with each tile, while other registers come again."""
-        wide: list[int] = []
-        slots, reads = set(self._wide), set[int]()
-        for place in places:
-            step = self._computed(place)
-            if not slots.isdisjoint(step.reads):
-                wide.append(place)
-                slots.update(step.writes)
-                reads.update(step.reads, step.writes if step.partly else ())
-            elif not reads.isdisjoint(step.writes) or not slots.isdisjoint(step.writes):
-                return list(places), []
-        narrow = [place for place in places if place not in set(wide)]
-        written = {slot for place in wide for slot in self._computed(place).writes}
-        touched = {slot for place in narrow for slot in (*self._computed(place).reads, *self._computed(place).writes)}
-        return (narrow, wide) if written.isdisjoint(touched) else (list(places), [])
-
-    def _connected(self, places: Sequence[int]) -> list[list[int]]:
-        """The steps by what they have to do with one another: those that touch a register which one of them writes."""
-        written = {slot for place in places for slot in self._computed(place).writes}
-        groups: list[tuple[set[int], list[int]]] = []
-        for place in places:
-            step = self._computed(place)
-            slots, members = written.intersection((*step.reads, *step.writes)), [place]
-            for group in [each for each in groups if not each[0].isdisjoint(slots)]:
-                groups.remove(group)
-                slots |= group[0]
-                members = [*group[1], *members]
-            groups.append((slots, members))
-        return [sorted(members) for _, members in groups]
-
-    def _computed(self, place: int) -> _Arithmetic:
-        step = self._arithmetic[place]
-        assert step is not None, "parts are of arithmetic"
-        return step
-
-    def _flow(self, places: Container[int], steps: Iterable[_Arithmetic]) -> tuple[list[int], list[int]]:
-        """What the steps at some places read that they have not written, and what they write that matters later."""
-        reads: dict[int, None] = {}
-        written: dict[int, None] = {}
-        for step in steps:
-            needed = (*step.reads, *step.writes) if step.partly else step.reads
-            reads.update(dict.fromkeys(slot for slot in needed if slot not in written))
-            written.update(dict.fromkeys(step.writes))
-        # What nobody reads but these steps, after they have written it, need not be there when they have not been run.
-        writes = [slot for slot in written if slot in reads or self._is_read_outside(slot, places)]
-        return list(reads), writes
+    def _needed(self, written: Sequence[int], reads: Sequence[int], places: frozenset[int]) -> list[int]:
+        """Of what the steps at some places write, what matters later. What nobody reads but these steps, after they
+        have written it, need not be there when they have not been run."""
+        readers = self._readers
+        return [slot for slot in written if slot in reads or not places.issuperset(readers.get(slot, ()))]
 
     def is_arithmetic(self, place: int) -> bool:
         """Does the step only compute registers?"""
-        return self._arithmetic[place] is not None
+        return place in self._arithmetic
 
     def reads_and_writes(self, begin: int, end: int, steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What steps that only compute, and others that write no register, read and write, run by all lanes."""
-        others = (_Arithmetic(tuple(sorted(each.reads)), (), False) for each in steps[begin:end])
-        pairs = zip(self._arithmetic[begin:end], others, strict=True)
-        reads, writes = self._flow(range(begin, end), [known or other for known, other in pairs])
-        return tuple(reads), tuple(writes)
+        reads, written = flow([
+            self._arithmetic.get(place) or Arithmetic(tuple(sorted(steps[place].reads)), (), False)
+            for place in range(begin, end)
+        ])  # fmt: skip
+        return tuple(reads), tuple(self._needed(written, reads, frozenset(range(begin, end))))
 
     def unified(self, reads: tuple[int, ...], look: Look, r: Registers) -> tuple[int, ...]:
         """Names what registers hold, which then is one vector for each content."""
@@ -356,16 +338,13 @@ class RememberedRuns:
             r[slot] = value
         return found
 
-    def _is_read_outside(self, slot: int, places: Container[int]) -> bool:
-        return any(place not in places for place in self._readers.get(slot, ()))
-
     def _is_looked_at(self, slot: int) -> bool:
         """Does a step read it that may be given from what is remembered?"""
-        return any(
-            self._arithmetic[place] is not None or isinstance(self._steps[place].body, Control)
-            for place in self._readers.get(slot, ())
-            if place < len(self._arithmetic) and slot in self._steps[place].reads
-        )
+        for place in self._readers.get(slot, ()):
+            step = self._steps[place]
+            if slot in step.reads and (place in self._arithmetic or isinstance(step.body, Control)):
+                return True
+        return False
 
 
 def look_at(reads: tuple[int, ...]) -> Look:
@@ -376,21 +355,26 @@ def look_at(reads: tuple[int, ...]) -> Look:
     return itemgetter(*reads) if len(reads) > 1 else itemgetter(*reads, *reads)
 
 
-def _arithmetic(decoder: Decoder, step: Step, instruction: Instruction) -> _Arithmetic | None:
+def _arithmetic(decoder: Decoder, step: Step, instruction: Instruction) -> Arithmetic | None:
     """What a step reads and writes that only computes; None for any other."""
-    if not isinstance(step.body, Plain) or instruction.row not in _ROWS or "cc" in instruction.modifiers:
+    if instruction.row not in _ROWS or not isinstance(step.body, Plain) or len(step.writes) != 1:
         return None
-    if not all(isinstance(each, Register | Immediate) for each in instruction.operands):
+    reads, writes, guard = step.reads, step.writes, step.guard
+    if "cc" in instruction.modifiers:
         return None
-    names = [each.name for each in instruction.operands if isinstance(each, Register)]
-    if not CLOCKS.keys().isdisjoint(names) or any(name not in decoder.slots for name in names):
+    specials: list[int] = []
+    for each in instruction.operands:
+        if type(each) is Register:
+            slot = decoder.slots.get(each.name)
+            if slot in reads or slot in writes or slot in (SINK_SLOT, guard):
+                continue
+            # Special registers have slots, too, which are not among those that a step is known to read.
+            if slot is None or slot < decoder.first_constant or each.name in CLOCKS:
+                return None
+            specials.append(slot)
+        elif not isinstance(each, Immediate):
+            return None
+    if not (decoder.wgmma_registers.isdisjoint(reads) and decoder.wgmma_registers.isdisjoint(writes)):
         return None
-    slots = {decoder.slots[name] for name in names}
-    # Special registers have slots, too, which are not among those that a step is known to read.
-    specials = {slot for slot in slots if slot >= decoder.first_constant}
-    reads = {*step.reads, *specials, *((step.guard,) if step.guard >= 0 else ())}
-    known = step.reads | step.writes | specials | {step.guard, SINK_SLOT}
-    touches_wgmma = not decoder.wgmma_registers.isdisjoint(step.reads | step.writes)
-    if touches_wgmma or not slots <= known or len(step.writes) != 1:
-        return None
-    return _Arithmetic(tuple(sorted(reads)), tuple(sorted(step.writes)), step.guard >= 0)
+    slots = {*reads, *specials, guard} if guard >= 0 else {*reads, *specials} if specials else reads
+    return Arithmetic(tuple(sorted(slots)), tuple(writes), guard >= 0, gives_few(instruction))
