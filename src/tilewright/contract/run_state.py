@@ -8,6 +8,9 @@ certain, visible or not, and so knows more: that a phase has ended means that th
 a wgmma is done means that four warps came to it, though neither publishes what those warps had written. Waits have
 returned and phases have ended, once that is so: the second clock judges them. A store, an arrival or an expect_tx that
 was executed may still be on its way until an acquire sees it: the first clock judges those.
+
+Many of these records are made: their containers begin as `{}` and `[]`, since to call `dict[int, Mark]` takes six times
+as long.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from tilewright.contract.strong_words import Holding
 
 ALL_LANES = 0xFFFF_FFFF
+NO_TRACK = 1 << 40
+"""Stands for the track of what was never said: no clock knows anything along it."""
 Space = Literal["shared", "global"]
 
 
@@ -69,13 +74,13 @@ class BulkThread:
 
     read_track: int
     write_track: int
-    uncommitted: list[CopyState] = field(default_factory=list["CopyState"])
+    uncommitted: list[CopyState] = field(default_factory=lambda: [])
     groups: int = 0
     read_waited: int = 0
     last_span: Span | None = None
     waits: int = 0
     waited_after: bool = False
-    told: list[tuple[int, int, bool]] = field(default_factory=list[tuple[int, int, bool]])
+    told: list[tuple[int, int, bool]] = field(default_factory=lambda: [])
 
 
 @dataclass(slots=True)
@@ -83,7 +88,7 @@ class WarpState:
     """One warp: its clock (own epoch included) and what it has under way.
 
     budgets: its setmaxnreg. access_track and access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once
-    a lane has signalled alone, and whole_track: of what would be known if its signal spoke for the warp;
+    a lane has signalled alone (`NO_TRACK` of those that have not), and whole_track: of what would be known if its signal spoke for the warp;
     synchronized_epoch: up to which its lanes know each other's accesses;
     partly_synchronized: later events at which some lanes did, and which. fences: at which
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
@@ -99,32 +104,30 @@ class WarpState:
     clock: VectorClock
     order: VectorClock
     epoch: int = 0
-    bulk: dict[int, BulkThread] = field(default_factory=dict[int, BulkThread])
+    bulk: dict[int, BulkThread] = field(default_factory=lambda: {})
     wgmma_fenced: bool = False
     cluster_generation: int = -1
-    budgets: list[Budget] = field(default_factory=list["Budget"])
+    budgets: list[Budget] = field(default_factory=lambda: [])
     exit_span: Span | None = None
     access_track: int = -1
-    lane_tracks: list[int] = field(default_factory=list[int])
+    lane_tracks: list[int] = field(default_factory=lambda: [])
     whole_track: int = -1
     access_epoch: int = 0
     synchronized_epoch: int = 0
-    partly_synchronized: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    fences: dict[Space, list[tuple[int, VectorClock]]] = field(
-        default_factory=dict[Space, "list[tuple[int, VectorClock]]"]
-    )
+    partly_synchronized: list[tuple[int, int]] = field(default_factory=lambda: [])
+    fences: dict[Space, list[tuple[int, VectorClock]]] = field(default_factory=lambda: {})
     tensor_order: VectorClock = field(default_factory=VectorClock)
     release: VectorClock | None = None
     release_scope: str = "cta"
-    to_acquire: list[Holding] = field(default_factory=list["Holding"])
+    to_acquire: list[Holding] = field(default_factory=lambda: [])
     async_copies: AsyncCopyThread | None = None
-    tensor_maps: dict[int, VectorClock] = field(default_factory=dict[int, VectorClock])
+    tensor_maps: dict[int, VectorClock] = field(default_factory=lambda: {})
     arrivals: Arrivals | None = None
     view: IssueView | None = None
     warpgroup: WarpgroupState | None = None
     waited: int = -1
     followed: set[int] = field(default_factory=set[int])
-    repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=dict[Span, "tuple[int, tuple[int, ...]]"])
+    repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=lambda: {})
 
     def tick(self) -> int:
         """Begin the warp's next event."""
@@ -227,8 +230,8 @@ class OperationState:
     issuer: WarpState
     done: Completion
     issuers: set[WarpActor] = field(default_factory=set[WarpActor])
-    views: dict[int, IssueView] = field(default_factory=dict[int, IssueView])
-    own_rows: dict[int, Ranges] = field(default_factory=dict[int, Ranges])
+    views: dict[int, IssueView] = field(default_factory=lambda: {})
+    own_rows: dict[int, Ranges] = field(default_factory=lambda: {})
     order: VectorClock = field(default_factory=VectorClock)
 
     def alone(self) -> list[OperationState]:
@@ -254,7 +257,7 @@ class OperationBatch:
     clock: VectorClock
     order: VectorClock
     done: Completion
-    parts: list[tuple[Actor, Actor, Span, Ranges]] = field(default_factory=list["tuple[Actor, Actor, Span, Ranges]"])
+    parts: list[tuple[Actor, Actor, Span, Ranges]] = field(default_factory=lambda: [])
     entered: bool = False
 
 
@@ -264,9 +267,9 @@ class WarpgroupState:
     group that has one; batch: the newest."""
 
     track: int
-    committed: dict[WarpActor, int] = field(default_factory=dict[WarpActor, int])
-    last: dict[int, OperationState] = field(default_factory=dict[int, OperationState])
-    operations: list[OperationState] = field(default_factory=list[OperationState])
+    committed: dict[WarpActor, int] = field(default_factory=lambda: {})
+    last: dict[int, OperationState] = field(default_factory=lambda: {})
+    operations: list[OperationState] = field(default_factory=lambda: [])
     batch: OperationBatch | None = None
 
 
@@ -278,7 +281,7 @@ class NamedState:
     clock: VectorClock = field(default_factory=VectorClock)
     order: VectorClock = field(default_factory=VectorClock)
     generation: int = 0
-    arrivals: dict[WarpActor, Span] = field(default_factory=dict[WarpActor, Span])
+    arrivals: dict[WarpActor, Span] = field(default_factory=lambda: {})
     previous: Span | None = None
 
 
@@ -300,8 +303,8 @@ class PhaseState:
     arrivals: int = 0
     expected_bytes: int = 0
     completed_bytes: int = 0
-    expects: list[Mark] = field(default_factory=list[Mark])
-    contributors: dict[int, Mark] = field(default_factory=dict[int, Mark])
+    expects: list[Mark] = field(default_factory=lambda: [])
+    contributors: dict[int, Mark] = field(default_factory=lambda: {})
     last_span: Span | None = None
     last_expect: Span | None = None
     last_copy: Span | None = None
@@ -341,11 +344,11 @@ class BarrierState:
     phase: int = 0
     current: PhaseState = field(default_factory=PhaseState)
     before: PhaseState | None = None
-    waits: dict[int, Mark] = field(default_factory=dict[int, Mark])
-    users: dict[int, Mark] = field(default_factory=dict[int, Mark])
-    signals: dict[int, Signal] = field(default_factory=dict[int, Signal])
-    remote: dict[int, Signal] = field(default_factory=dict[int, Signal])
-    late: list[LateWait] = field(default_factory=list[LateWait])
+    waits: dict[int, Mark] = field(default_factory=lambda: {})
+    users: dict[int, Mark] = field(default_factory=lambda: {})
+    signals: dict[int, Signal] = field(default_factory=lambda: {})
+    remote: dict[int, Signal] = field(default_factory=lambda: {})
+    late: list[LateWait] = field(default_factory=lambda: [])
     release_track: int = -1
 
     def __str__(self) -> str:
@@ -364,9 +367,7 @@ class Arrivals:
 
     span: Span
     epoch: int = 0
-    phases: list[tuple[PhaseState, VectorClock | None, int]] = field(
-        default_factory=list["tuple[PhaseState, VectorClock | None, int]"]
-    )
+    phases: list[tuple[PhaseState, VectorClock | None, int]] = field(default_factory=lambda: [])
 
 
 @dataclass(slots=True)
@@ -381,7 +382,7 @@ class AsyncCopyState:
     done: Completion
     clock: VectorClock
     span: Span
-    groups: dict[int, int] = field(default_factory=dict[int, int])
+    groups: dict[int, int] = field(default_factory=lambda: {})
 
 
 @dataclass(slots=True)
@@ -392,16 +393,14 @@ class AsyncCopyThread:
     knew."""
 
     track: int
-    committed: dict[int, int] = field(default_factory=dict[int, int])
-    waited: dict[int, int] = field(default_factory=dict[int, int])
-    everything: dict[int, int] = field(default_factory=dict[int, int])
-    open: list[AsyncCopyState] = field(default_factory=list["AsyncCopyState"])
+    committed: dict[int, int] = field(default_factory=lambda: {})
+    waited: dict[int, int] = field(default_factory=lambda: {})
+    everything: dict[int, int] = field(default_factory=lambda: {})
+    open: list[AsyncCopyState] = field(default_factory=lambda: [])
     issued: int = 0
     covered: int = 0
-    waits: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    arrivals: dict[int, tuple[VectorClock, VectorClock, int]] = field(
-        default_factory=dict[int, "tuple[VectorClock, VectorClock, int]"]
-    )
+    waits: list[tuple[int, int]] = field(default_factory=lambda: [])
+    arrivals: dict[int, tuple[VectorClock, VectorClock, int]] = field(default_factory=lambda: {})
 
 
 @dataclass(slots=True)
@@ -544,15 +543,17 @@ def published_by(cluster: ClusterState, warp: WarpState, lanes: int) -> VectorCl
     if lanes == ALL_LANES or warp.access_epoch <= warp.synchronized_epoch:
         return warp.clock
     if not warp.lane_tracks:
-        warp.lane_tracks.extend(cluster.tracks.of(("lane", warp.actor, lane)) for lane in range(32))
+        warp.lane_tracks.extend([NO_TRACK] * 32)
         warp.whole_track = cluster.tracks.of(("whole", warp.access_track))
     published = warp.clock.copy()
     published.lower(warp.access_track, warp.synchronized_epoch)
-    if lanes & lanes - 1:
-        for lane, track in enumerate(warp.lane_tracks):
-            if lanes >> lane & 1:
-                published.advance(track, warp.epoch)
-    elif lanes:  # mostly one that was elected
-        published.advance(warp.lane_tracks[lanes.bit_length() - 1], warp.epoch)
+    left = lanes
+    while left:  # mostly it is one that was elected
+        lane = left.bit_length() - 1
+        left ^= 1 << lane
+        track = warp.lane_tracks[lane]
+        if track == NO_TRACK:
+            track = warp.lane_tracks[lane] = cluster.tracks.of(("lane", warp.actor, lane))
+        published.advance(track, warp.epoch)
     published.advance(warp.whole_track, warp.epoch)
     return published
