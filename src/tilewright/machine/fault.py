@@ -12,6 +12,7 @@ from typing import Literal
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.machine.event import value
 
 
 class MachineFault(TilewrightError):
@@ -33,7 +34,7 @@ AwaitedKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Awaited:
     """What a warp waits for: an mbarrier (owner `cta`, `address`, `parity`; -1: by state), a named barrier (`address`:
     its number; `threads`: how many it takes, -1: all), the cluster's barrier, registers, columns of tensor memory,

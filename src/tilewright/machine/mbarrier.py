@@ -80,17 +80,17 @@ def expect(barrier: Mbarrier | None, byte_count: int) -> Mbarrier:
 
 def complete(barrier: Mbarrier | None, byte_count: int) -> Mbarrier:
     """`mbarrier.complete_tx`, or an asynchronous copy's completion: lowers the transaction count by `byte_count`."""
-    before = _valid(barrier, "complete_tx")
+    before = barrier if barrier is not None else _valid(barrier, "complete_tx")
     return _after(before, before.pending, _transaction(before, -byte_count, "complete_tx"))
 
 
-def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, no_complete: bool = False) -> Mbarrier:
+def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, no_complete: bool = False) -> Mbarrier:
     """`mbarrier.arrive[.expect_tx][.noComplete]`: first adds `expect_bytes`, then takes `count` arrivals.
 
     Raises MB209 if fewer than `count` arrivals are pending: they would count in a phase that has not begun. A warp
     whose lanes arrive in one instruction, each with count c, may end several phases: call once a lane.
     """
-    before = _valid(barrier, "mbarrier.arrive")
+    before = barrier if barrier is not None else _valid(barrier, "mbarrier.arrive")
     if not 1 <= count <= COUNT_LIMIT:
         raise ProtocolFault("MB201", f"mbarrier.arrive with count {count}, outside 1..{COUNT_LIMIT}")
     transaction_bytes = before.transaction_bytes
@@ -108,15 +108,13 @@ def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, n
     return after
 
 
-def arrive_drop(
-    barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, *, no_complete: bool = False
-) -> Mbarrier:
+def arrive_drop(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, no_complete: bool = False) -> Mbarrier:
     """`mbarrier.arrive_drop`: as `arrive`, and every later phase expects `count` arrivals fewer."""
     before = _valid(barrier, "mbarrier.arrive_drop")
     if count >= before.expected:
         raise ProtocolFault("MB217", f"mbarrier.arrive_drop of {count} leaves none of {before.expected} expected")
     fewer = Mbarrier(before.expected - count, before.pending, before.transaction_bytes, before.phase)
-    return arrive(fewer, count, expect_bytes, no_complete=no_complete)
+    return arrive(fewer, count, expect_bytes, no_complete)
 
 
 def parity_complete(barrier: Mbarrier | None, parity: int) -> bool:
@@ -124,7 +122,7 @@ def parity_complete(barrier: Mbarrier | None, parity: int) -> bool:
 
     A fresh object answers true to parity 1: the phase before the first counts as complete.
     """
-    current = _valid(barrier, "mbarrier.test_wait")
+    current = barrier if barrier is not None else _valid(barrier, "mbarrier.test_wait")
     if parity not in (0, 1):
         raise ProtocolFault("MB212", f"phase parity {parity} is neither 0 nor 1")
     return current.phase & 1 != parity
@@ -132,7 +130,7 @@ def parity_complete(barrier: Mbarrier | None, parity: int) -> bool:
 
 def complete_phase(barrier: Mbarrier | None) -> int:
     """Absolute index of the last completed phase: what a wait that returned true saw; -1 on a fresh object."""
-    return _valid(barrier, "mbarrier.test_wait").phase - 1
+    return (barrier if barrier is not None else _valid(barrier, "mbarrier.test_wait")).phase - 1
 
 
 def token(barrier: Mbarrier | None) -> int:

@@ -34,6 +34,8 @@ def arrive_named(
 ) -> Signal | None:
     """`bar.sync` (waits) or `bar.arrive` on named barrier `barrier` of `threads` threads (None: all of the CTA).
 
+    Not for a warp that runs the instruction again since it was woken (`passes_again`).
+
     votes: of `bar.red`, how many of the warp's threads have a predicate that holds, and how many threads vote; the sums
     are in the warp's `barrier_votes` once it has passed.
     """
@@ -56,10 +58,6 @@ def arrive_named(
             _NAMED_SOURCE,
         )
     state = cta.named[barrier]
-    if warp.released_barrier == (barrier, strand.pc):
-        # Woken: the instruction runs again and finds its barrier complete.
-        warp.released_barrier = None
-        return None
     if state.active and state.expected != threads:
         raise MachineFault(
             "NB202",
@@ -87,12 +85,22 @@ def arrive_named(
         state.synchronizing.append((warp, strand))
     else:
         state.arrived.append(warp)
-    done = _try_complete_named(cta, barrier, span)
-    if done or not waits:
+    lacks = threads is not None and state.arrived_threads < threads
+    if (not lacks and _try_complete_named(cta, barrier, span)) or not waits:
         return None
     awaited = Awaited("named barrier", cta.linear, barrier, threads=-1 if threads is None else threads)
     strand.block = Block(lambda: _describe_named(cta, barrier), span, awaited)
     return Signal.BLOCK
+
+
+def passes_again(warp: Warp) -> bool:
+    """Does the warp run a barrier's instruction again, woken since that is complete? All its live lanes came to it
+    (`Control.converged`) and have stood there since, so that what they name is what it was."""
+    released = warp.released_barrier
+    if released is None or released[1] != warp.current.pc:
+        return False
+    warp.released_barrier = None
+    return True
 
 
 def _count(threads: int | None) -> str:
@@ -186,7 +194,9 @@ def _describe_cluster(cluster: Cluster) -> str:
 
 def _try_complete_cluster(cluster: Cluster, span: Span) -> None:
     arrivals = cluster.cluster_arrivals
-    if not arrivals or any(not warp.done and warp not in arrivals for cta in cluster.ctas for warp in cta.warps):
+    if not arrivals or len(arrivals) < cluster.live_warps:
+        return
+    if any(not warp.done and warp not in arrivals for cta in cluster.ctas for warp in cta.warps):
         return
     if cluster.observe is not None:
         actors = tuple(warp.actor for warp in arrivals)

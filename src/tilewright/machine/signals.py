@@ -6,6 +6,8 @@ offset: the bytes under a live object are not modelled. Checked by: tests/machin
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.base.span import Span
 from tilewright.machine import mbarrier
 from tilewright.machine.event import BarrierArrive, BarrierComplete, BarrierExpect, CopyActor, PhaseEnd
@@ -42,6 +44,17 @@ def owner(cta: Cta, address: int, span: Span, *, cluster: bool) -> tuple[Cta, in
     return found, offset
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What kind of arrival an instruction makes: mbarrier.arrive or arrive_drop, its semantics and scope."""
+
+    drop: bool
+    no_complete: bool
+    relaxed: bool
+    scope: str
+    span: Span
+
+
 def store_barrier(cta: Cta, offset: int, before: Mbarrier, after: Mbarrier) -> None:
     """Put the new state in place; at a phase's end, say so and wake who waits."""
     cta.barriers[offset] = after
@@ -58,25 +71,26 @@ def store_barrier(cta: Cta, offset: int, before: Mbarrier, after: Mbarrier) -> N
 
 
 def arrive(
-    warp: Warp, cta: Cta, offset: int, times: int, each: int, expect_bytes: int, *,
-    drop: bool, no_complete: bool, relaxed: bool, scope: str, span: Span, lanes: int,
-) -> None:  # fmt: skip
+    warp: Warp, cta: Cta, offset: int, times: int, each: int, expect_bytes: int, form: Arrival, lanes: int
+) -> None:
     """`times` lanes (bit i of `lanes` = lane i) arrive, each with `each` arrivals and `expect_bytes` more expected
     bytes."""
     observe = cta.cluster.observe
-    function = mbarrier.arrive_drop if drop else mbarrier.arrive
+    function = mbarrier.arrive_drop if form.drop else mbarrier.arrive
     while times:
         before = cta.barriers.get(offset)
-        # As many lanes as the current phase still takes, so that one event names one phase.
-        here = min(times, max(1, before.pending // each)) if before is not None and each > 0 else 1
-        after = function(before, here * each, here * expect_bytes, no_complete=no_complete)
+        here = 1
+        if times > 1 and before is not None and each > 0:
+            # As many lanes as the current phase still takes, so that one event names one phase.
+            here = min(times, max(1, before.pending // each))
+        arrivals, byte_count = here * each, here * expect_bytes
+        after = function(before, arrivals, byte_count, form.no_complete)
         assert before is not None, "mbarrier.arrive refuses a missing object"
         if observe is not None:
-            arrivals, byte_count = here * each, here * expect_bytes
             observe(
                 BarrierArrive(
-                    warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, span, drop, relaxed, lanes,
-                    scope,
+                    warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, form.span, form.drop,
+                    form.relaxed, lanes, form.scope,
                 )
             )  # fmt: skip
         store_barrier(cta, offset, before, after)

@@ -15,9 +15,12 @@ from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operan
 from tilewright.machine.event import MemoryFence
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import FULL, WARP_SIZE, from_bits, indices, merge, to_bits, uniform_value
-from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, set_registers
+from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, passes_again, set_registers
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Signal
+
+ALL_MEMBERS = 0xFFFF_FFFF
+"""The member mask of all lanes."""
 
 
 def uniform(warp: Warp, slot: int, mask: int, what: str, instruction: Instruction) -> int:
@@ -37,12 +40,20 @@ def _named(waits: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
         operands = instruction.operands
         if not 1 <= len(operands) <= 2 or (not waits and len(operands) != 2):
             raise unsupported(instruction, f"it has {len(operands)} operands")
-        slots = tuple(decoder.source(instruction, operand, WORD32) for operand in operands)
+        which = decoder.source(instruction, operands[0], WORD32)
+        many = decoder.source(instruction, operands[1], WORD32) if len(operands) == 2 else -1
+        number, count = decoder.static_value(which), decoder.static_value(many)
+        span = instruction.span
 
         def act(warp: Warp, mask: int) -> Signal | None:
-            barrier = uniform(warp, slots[0], mask, "the barrier number", instruction)
-            threads = None if len(slots) == 1 else uniform(warp, slots[1], mask, "the thread count", instruction)
-            return arrive_named(warp, barrier, threads, waits, instruction.span)
+            if passes_again(warp):
+                return None
+            barrier, threads = number, count
+            if barrier is None:
+                barrier = uniform(warp, which, mask, "the barrier number", instruction)
+            if threads is None and many >= 0:
+                threads = uniform(warp, many, mask, "the thread count", instruction)
+            return arrive_named(warp, barrier, threads, waits, span)
 
         return Control(act, converged=True)
 
@@ -63,12 +74,13 @@ def _reduce(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
     to = decoder.destination(instruction, operands[0], declared)
 
     def act(warp: Warp, mask: int) -> Signal | None:
-        barrier = uniform(warp, slots[0], mask, "the barrier number", instruction)
-        threads = None if len(slots) == 1 else uniform(warp, slots[1], mask, "the thread count", instruction)
-        here = (warp.r[predicate] != negated)[indices(mask)]
-        signal = arrive_named(warp, barrier, threads, True, instruction.span, (int(here.sum()), here.size))
-        if signal is not None:
-            return signal
+        if not passes_again(warp):
+            barrier = uniform(warp, slots[0], mask, "the barrier number", instruction)
+            threads = None if len(slots) == 1 else uniform(warp, slots[1], mask, "the thread count", instruction)
+            here = (warp.r[predicate] != negated)[indices(mask)]
+            signal = arrive_named(warp, barrier, threads, True, instruction.span, (int(here.sum()), here.size))
+            if signal is not None:
+                return signal
         holds, voters = warp.barrier_votes
         result = holds if operation == "popc" else holds == voters if operation == "and" else holds > 0
         warp.r[to] = merge(warp.r[to], np.full(WARP_SIZE, result, declared.raw), mask)
@@ -80,15 +92,17 @@ def _reduce(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) ->
 def _warp_sync(decoder: Decoder, instruction: Instruction, _modifiers: Modifiers) -> Control:
     (members,) = expect_operands(instruction, 1)
     slot = decoder.source(instruction, members, WORD32)
+    everybody = decoder.static_value(slot) == ALL_MEMBERS
+    span = instruction.span
 
     def act(warp: Warp, mask: int) -> Signal | None:
-        wanted = member_lanes(warp, slot, mask, instruction)
-        if wanted & warp.live & ~mask:
+        wanted = FULL if everybody else member_lanes(warp, slot, mask, instruction)
+        if mask != FULL and wanted & warp.live & ~mask:
             return Signal.CONVERGE
         observe = warp.cta.cluster.observe
         if observe is not None:
-            lanes = to_bits(wanted | (FULL & ~warp.live))
-            observe(MemoryFence(warp.actor, "fence", "warp", instruction.span, lanes=lanes))
+            lanes = ALL_MEMBERS if wanted == FULL else to_bits(wanted | (FULL & ~warp.live))
+            observe(MemoryFence(warp.actor, "fence", "warp", span, lanes=lanes))
         return None
 
     return Control(act)

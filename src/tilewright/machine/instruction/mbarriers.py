@@ -46,6 +46,7 @@ _DEFAULT_SCOPE = "cta"
 """Of an arrival's release and a wait's acquire (PTX ISA, mbarrier.arrive and mbarrier.try_wait)."""
 _OUTCOMES = (np.zeros(WARP_SIZE, np.bool_), np.ones(WARP_SIZE, np.bool_))
 """A predicate in all lanes: one vector for each outcome, by whose identity runs are remembered (`remembered_runs`)."""
+_NO_TOKENS = np.zeros(0, np.uint64)
 _VECTORS_KEPT = 256
 
 
@@ -58,41 +59,85 @@ class BarrierOperand:
         self.generic = space is None
         self.slot, self.offset = decoder.address(instruction, operand)
         self.span = instruction.span
-        self._named: dict[tuple[int, int, int], tuple[Any, tuple[int, int]]] = {}
+        # What an address names is the same in all clusters of a launch. What vectors of many lanes name is known by
+        # their identity: they are kept here, and never change.
+        self._owners: dict[tuple[int, int], tuple[int, int]] = {}
+        self._one: dict[tuple[int, int, int], tuple[Any, tuple[int, int]]] = {}
+        self._with: dict[tuple[int, int, int, int], tuple[Any, Any, tuple[int, int, int]]] = {}
+        self._of: dict[tuple[int, int, int], tuple[Any, dict[tuple[int, int], list[int]]]] = {}
 
     def one(self, warp: Warp, mask: int) -> tuple[int, int] | None:
-        """The (CTA rank, offset) of the object that all lanes name; None where they do not name one.
-
-        Known by the identity of the vector that names it, which is kept and never changes; what it names is the same
-        in all clusters of a launch.
-        """
+        """The (CTA rank, offset) of the object that all lanes name; None where they do not name one."""
         addresses = warp.r[self.slot]
+        if mask.bit_count() == 1:
+            return self._owner(warp, addresses.item(mask.bit_length() >> 3))
         key = id(addresses), mask, warp.cta.rank
-        named = self._named.get(key)
+        named = self._one.get(key)
         if named is not None:
             return named[1]
         same = uniform_value(addresses, mask)
         if same is None:
             return None
-        if len(self._named) >= _VECTORS_KEPT:
-            self._named.clear()
+        if len(self._one) >= _VECTORS_KEPT:
+            self._one.clear()
         found = self._owner(warp, same)
-        self._named[key] = addresses, found
+        self._one[key] = addresses, found
+        return found
+
+    def one_with(self, warp: Warp, mask: int, slot: int) -> tuple[int, int, int] | None:
+        """The same, with the number that all lanes hold in `slot`; None where they do not hold one, either."""
+        r = warp.r
+        addresses, numbers = r[self.slot], r[slot]
+        if mask.bit_count() == 1:
+            lane = mask.bit_length() >> 3
+            return *self._owner(warp, addresses.item(lane)), numbers.item(lane)
+        key = id(addresses), id(numbers), mask, warp.cta.rank
+        named = self._with.get(key)
+        if named is not None:
+            return named[2]
+        one = self.one(warp, mask)
+        number = None if one is None else uniform_value(numbers, mask)
+        if one is None or number is None:
+            return None
+        if len(self._with) >= _VECTORS_KEPT:
+            self._with.clear()
+        found = *one, number
+        self._with[key] = addresses, numbers, found
         return found
 
     def of(self, warp: Warp, mask: int) -> dict[tuple[int, int], list[int]]:
         """Lanes by the (CTA rank, offset) of the object that they name."""
+        addresses = warp.r[self.slot]
+        if mask.bit_count() == 1:
+            lane = mask.bit_length() >> 3
+            return {self._owner(warp, addresses.item(lane)): [lane]}
+        key = id(addresses), mask, warp.cta.rank
+        named = self._of.get(key)
+        if named is not None:
+            return named[1]
         lanes = indices(mask)
         same = self.one(warp, mask)
-        if same is not None:
-            return {same: lanes.tolist()}
-        addresses = warp.r[self.slot][lanes]
         found: dict[tuple[int, int], list[int]] = {}
-        for address, lane in zip(addresses, lanes, strict=True):
-            found.setdefault(self._owner(warp, int(address)), []).append(int(lane))
+        if same is not None:
+            found[same] = lanes.tolist()
+        else:
+            for address, lane in zip(addresses[lanes], lanes, strict=True):
+                found.setdefault(self._owner(warp, int(address)), []).append(int(lane))
+        if len(self._of) >= _VECTORS_KEPT:
+            self._of.clear()
+        self._of[key] = addresses, found
         return found
 
     def _owner(self, warp: Warp, address: int) -> tuple[int, int]:
+        key = warp.cta.rank, address
+        found = self._owners.get(key)
+        if found is None:
+            if len(self._owners) >= _VECTORS_KEPT:
+                self._owners.clear()
+            found = self._owners[key] = self._owner_of(warp, address)
+        return found
+
+    def _owner_of(self, warp: Warp, address: int) -> tuple[int, int]:
         address += self.offset
         if self.generic:
             address -= SHARED_WINDOW
@@ -103,7 +148,8 @@ class BarrierOperand:
 
 
 def _object(warp: Warp, key: tuple[int, int]) -> tuple[Cta, int]:
-    return warp.cta.cluster.ctas[key[0]], key[1]
+    cta = warp.cta
+    return cta if key[0] == cta.rank else cta.cluster.ctas[key[0]], key[1]
 
 
 def _own(warp: Warp, key: tuple[int, int], instruction: Instruction) -> tuple[Cta, int]:
@@ -167,23 +213,28 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
         if len(operands) > 1 or (expecting and not operands):
             raise unsupported(instruction, f"it has {len(instruction.operands)} operands")
         value = decoder.source(instruction, operands[0], WORD32) if operands else -1
+        form = signals.Arrival(drop, no_complete, relaxed, scope, instruction.span)
 
         def act(warp: Warp, mask: int) -> None:
-            one = operand.one(warp, mask) if state == SINK_SLOT else None
-            amount = 1 if value < 0 else None if one is None else uniform_value(warp.r[value], mask)
-            if one is None or amount is None:
+            if state != SINK_SLOT:
+                act_apart(warp, mask)
+                return
+            amount = 1
+            if value < 0:
+                one = operand.one(warp, mask)
+            else:
+                counted = operand.one_with(warp, mask, value)
+                one, amount = (None, 1) if counted is None else (counted[:2], counted[2])
+            if one is None:
                 act_apart(warp, mask)
                 return
             cta, offset = _object(warp, one)
-            signals.arrive(
-                warp, cta, offset, mask.bit_count(), 1 if expecting else amount, amount if expecting else 0,
-                drop=drop, relaxed=relaxed, scope=scope, no_complete=no_complete, span=instruction.span,
-                lanes=to_bits(mask),
-            )  # fmt: skip
+            each, expected = (1, amount) if expecting else (amount, 0)
+            signals.arrive(warp, cta, offset, mask.bit_count(), each, expected, form, to_bits(mask))
 
         def act_apart(warp: Warp, mask: int) -> None:
             """Where lanes do not all do the same, or want to know the state that they found."""
-            tokens = np.zeros(WARP_SIZE, np.uint64)
+            tokens = np.zeros(WARP_SIZE, np.uint64) if state != SINK_SLOT else _NO_TOKENS
             for key, lanes in operand.of(warp, mask).items():
                 cta, offset = _object(warp, key)
                 if state != SINK_SLOT and key[0] != warp.cta.rank:
@@ -192,27 +243,18 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
                     )
                 amounts = [1] * len(lanes) if value < 0 else [int(warp.r[value][lane]) for lane in lanes]
                 # Lanes that do the same and ask for no state arrive together; others one by one.
-                together = len(set(amounts)) == 1 and state == SINK_SLOT
+                together = state == SINK_SLOT and (value < 0 or len(set(amounts)) == 1)
                 arrivals = (
                     [(amounts[0], lanes)] if together else [(a, [at]) for a, at in zip(amounts, lanes, strict=True)]
                 )
                 for amount, members in arrivals:
                     if state != SINK_SLOT:
                         tokens[members] = mbarrier.token(cta.barriers.get(offset))
-                    signals.arrive(
-                        warp,
-                        cta,
-                        offset,
-                        len(members),
-                        1 if expecting else amount,
-                        amount if expecting else 0,
-                        drop=drop,
-                        relaxed=relaxed,
-                        scope=scope,
-                        no_complete=no_complete,
-                        span=instruction.span,
-                        lanes=sum(1 << lane for lane in members),
-                    )
+                    each, expected = (1, amount) if expecting else (amount, 0)
+                    bits = 0
+                    for lane in members:
+                        bits |= 1 << lane
+                    signals.arrive(warp, cta, offset, len(members), each, expected, form, bits)
             if state != SINK_SLOT:
                 warp.r[state] = merge(warp.r[state], tokens, mask)
 
@@ -273,42 +315,45 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
         if len(operands) == 4:
             decoder.source(instruction, operands[3], WORD32)
 
-        peek = instruction.span in decoder.peeks
+        span = instruction.span
+        peek = span in decoder.peeks
+        is_complete = mbarrier.parity_complete if by_parity else mbarrier.token_complete
 
-        def test(warp: Warp, cta: Cta, offset: int, value: int) -> bool:
-            state = cta.barriers.get(offset)
-            if peek and decoder.peeks_fail:
-                return False
-            return mbarrier.parity_complete(state, value) if by_parity else mbarrier.token_complete(state, value)
+        def test(cta: Cta, offset: int, value: int) -> bool:
+            return not (peek and decoder.peeks_fail) and is_complete(cta.barriers.get(offset), value)
 
         def act(warp: Warp, mask: int) -> Signal | None:
-            one = operand.one(warp, mask)
-            value = None if one is None else uniform_value(warp.r[phase], mask)
-            if one is None or value is None:
+            named = operand.one_with(warp, mask, phase)
+            if named is None:
                 return act_apart(warp, mask)
-            cta, offset = _own(warp, one, instruction)
-            holds = test(warp, cta, offset, value)
-            if not holds and blocking and not peek and not _fails_once(warp, (cta, offset, value)):
-                return _park(warp, (cta, offset, value), by_parity, instruction)
+            rank, offset, value = named
+            cta = warp.cta
+            if rank != cta.rank:
+                _own(warp, (rank, offset), instruction)
+            holds = test(cta, offset, value)
             if holds:
                 warp.false_wait = None
                 passes(warp, cta, offset, value)
-            old = warp.r[to]
+            elif blocking and not peek and not _fails_once(warp, (cta, offset, value)):
+                return _park(warp, (cta, offset, value), by_parity, instruction)
+            r = warp.r
             if to == SINK_SLOT or mask == FULL:
-                warp.r[to] = _OUTCOMES[holds]
-            elif old is UNINITIALISED or predicate_mask(old) & mask != (mask if holds else 0):
-                warp.r[to] = merge(old, _OUTCOMES[holds], mask)
+                r[to] = _OUTCOMES[holds]
+            else:
+                old = r[to]
+                if old is UNINITIALISED or predicate_mask(old) & mask != (mask if holds else 0):
+                    r[to] = merge(old, _OUTCOMES[holds], mask)
             if holds or peek:
                 return None
             warp.cta.cluster.failed_polls += 1
             return Signal.YIELD
 
         def passes(warp: Warp, cta: Cta, offset: int, value: int) -> None:
-            observe = warp.cta.cluster.observe
+            observe = cta.cluster.observe
             if observe is not None:
                 complete = mbarrier.complete_phase(cta.barriers.get(offset))
                 parity = value if by_parity else complete & 1
-                observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, instruction.span, relaxed, scope))
+                observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope))
 
         def act_apart(warp: Warp, mask: int) -> Signal | None:
             """Where lanes do not all wait for the same."""
@@ -320,7 +365,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                 cta, offset = _own(warp, key, instruction)
                 same = uniform_value(values, mask)
                 for value in {int(values[lane]) for lane in lanes} if same is None else (same,):
-                    holds = test(warp, cta, offset, value)
+                    holds = test(cta, offset, value)
                     chosen = lanes if same is not None else [lane for lane in lanes if int(values[lane]) == value]
                     result[slice(None) if len(chosen) == WARP_SIZE else chosen] = holds
                     if holds:

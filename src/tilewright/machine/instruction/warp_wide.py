@@ -17,23 +17,27 @@ from tilewright.frontends.ptx.ast import Instruction, PairOfPredicates
 from tilewright.machine import arithmetic
 from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.fault import MachineFault
-from tilewright.machine.instruction.barriers import member_lanes
-from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Lanes, indices, merge, selector, to_bits
+from tilewright.machine.instruction.barriers import ALL_MEMBERS, member_lanes
+from tilewright.machine.lanes import FULL, SINK_SLOT, WARP_SIZE, Lanes, indices, merge, selector, to_bits
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Plain, Signal
 
 
 def _collective(
-    instruction: Instruction, members: int, targets: tuple[int, ...], function: Callable[[Warp, int], tuple[Lanes, ...]]
-) -> Control:
-    """A control step that runs `function` once all member lanes are there, and writes its results to those lanes."""
+    decoder: Decoder, instruction: Instruction, members: int, targets: tuple[int, ...],
+    function: Callable[[Warp, int], tuple[Lanes, ...]],
+) -> Control:  # fmt: skip
+    """A control step that runs `function` once all member lanes are there, and writes its results to those lanes.
+    members: the slot of the member mask."""
+    everybody = decoder.static_value(members) == ALL_MEMBERS
 
     def act(warp: Warp, mask: int) -> Signal | None:
-        wanted = member_lanes(warp, members, mask, instruction) & warp.live
-        if wanted & ~mask:
+        wanted = FULL if everybody else member_lanes(warp, members, mask, instruction)
+        if wanted & warp.live & ~mask:
             return Signal.CONVERGE
         for target, value in zip(targets, function(warp, mask), strict=True):
-            warp.r[target] = value if target == SINK_SLOT else merge(warp.r[target], value, mask)
+            whole = target == SINK_SLOT or mask == FULL
+            warp.r[target] = value if whole else merge(warp.r[target], value, mask)
         return None
 
     return Control(act)
@@ -54,7 +58,7 @@ def _elect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
         chosen[lane] = True
         return np.full(WARP_SIZE, lane, np.uint32), chosen
 
-    return _collective(instruction, members, (leader, elected), choose)
+    return _collective(decoder, instruction, members, (leader, elected), choose)
 
 
 def _shfl(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -76,7 +80,20 @@ def _shfl(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     if mode is None or declared.width_bits != 32:
         raise unsupported(instruction, "shfl.sync needs a mode and .b32")
 
+    steady = decoder.static_value(selector_slot) is not None and decoder.static_value(clamp_slot) is not None
+    places: dict[int, tuple[Lanes, Lanes]] = {}
+
     def shuffle(warp: Warp, mask: int) -> tuple[Lanes, ...]:
+        known = places.get(mask)
+        if known is None:
+            known = places_of(warp, mask)
+            if steady:  # which lane each reads is the same each time
+                places[mask] = known
+        at, inside = known
+        return warp.r[source][at], inside
+
+    def places_of(warp: Warp, mask: int) -> tuple[Lanes, Lanes]:
+        """Which lane each lane reads, and whether that is one of those it may read."""
         lane = np.arange(WARP_SIZE, dtype=np.int64)
         b = (warp.r[selector_slot] & np.uint32(31)).astype(np.int64)
         c = warp.r[clamp_slot].astype(np.int64)
@@ -101,9 +118,9 @@ def _shfl(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             raise MachineFault(
                 "MF005", "shuffle-from-inactive", "shfl.sync reads a lane that does not execute it", instruction.span
             )
-        return warp.r[source][at], inside
+        return at, inside
 
-    return _collective(instruction, members, (to, valid), shuffle)
+    return _collective(decoder, instruction, members, (to, valid), shuffle)
 
 
 def _vote(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -132,7 +149,7 @@ def _vote(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
                 return (np.full(WARP_SIZE, bits, np.uint32),)
         return (np.full(WARP_SIZE, result, np.bool_),)
 
-    return _collective(instruction, members, (to,), vote)
+    return _collective(decoder, instruction, members, (to,), vote)
 
 
 def _activemask(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
@@ -174,7 +191,7 @@ def _match(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
             found = np.full(WARP_SIZE, to_bits(mask) if agree else 0, np.uint32)
         return found, np.full(WARP_SIZE, agree, np.bool_)
 
-    return _collective(instruction, members, (to, same), match_lanes)
+    return _collective(decoder, instruction, members, (to, same), match_lanes)
 
 
 def _redux(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -207,7 +224,7 @@ def _redux(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
         values = [int(value) for value in warp.r[source].view(view.view)[indices(mask)]]
         return (np.full(WARP_SIZE, reduce(function, values) & 0xFFFF_FFFF, np.uint32),)
 
-    return _collective(instruction, members, (to,), fold)
+    return _collective(decoder, instruction, members, (to,), fold)
 
 
 def _redux_float(decoder: Decoder, instruction: Instruction, operation: str, magnitudes: bool, nan: bool) -> Control:
@@ -231,7 +248,7 @@ def _redux_float(decoder: Decoder, instruction: Instruction, operation: str, mag
         # A lone NaN is canonical, too.
         return (np.full(WARP_SIZE, function("f32", found, found, nan=nan)[0], np.uint32),)
 
-    return _collective(instruction, members, (to,), fold)
+    return _collective(decoder, instruction, members, (to,), fold)
 
 
 HANDLERS: dict[str, Callable[[Decoder, Instruction, Modifiers], Plain | Control]] = {
