@@ -56,9 +56,10 @@ def synchronize(warp: WarpState, lanes: int = ALL_LANES) -> None:
 
 def learn(warp: WarpState, published: VectorClock) -> None:
     """A warp acquires what was published: what its own lanes have published in it, all of them know then."""
-    known = published.at(warp.access_track)
-    if known > warp.synchronized_epoch:
-        warp.synchronized_epoch = known
+    if warp.access_epoch > warp.synchronized_epoch:  # else there is nothing to learn
+        known = published.at(warp.access_track)
+        if known > warp.synchronized_epoch:
+            warp.synchronized_epoch = known
 
 
 def lanes_conflict(cluster: ClusterState, earlier: Record, later: Record) -> bool:

@@ -105,21 +105,22 @@ def arrive(
         return
     if event.phase != barrier.phase:
         _doubt_phase(barrier, event.phase, findings)
-    _check_arrival(cluster, barrier, warp, event.span, findings)
-    phase = barrier.current
+    if barrier.before is not None and warp.order.at(barrier.track) < barrier.phase:
+        _report_arrival(cluster, barrier, barrier.before, warp, event.span, findings)
+    phase, track, span = barrier.current, warp.track, event.span
     phase.arrivals += event.count
-    phase.expected_bytes += event.expect_bytes
-    phase.contributors[warp.track] = barrier.users[warp.track]
+    phase.contributors[track] = barrier.users[track]
     to = None if event.relaxed else _published_to(phase, warp.actor.cta == event.cta, event.scope)
     if to is None and not event.relaxed:
-        _arrive_together(warp, phase, event.span, phase.published, cluster.hearsay.track_of(warp.track))
+        _arrive_together(warp, phase, span, phase.published, cluster.hearsay.track_of(track))
     else:
-        _arrive_together(warp, phase, event.span, to, warp.track)
-    phase.last_span = event.span
+        _arrive_together(warp, phase, span, to, track)
+    phase.last_span = span
     if event.expect_bytes:
-        phase.last_expect = event.span
-    phase.order.join(warp.order)
-    if phase.expects:  # nobody who arrived before the first of them knew of any
+        phase.expected_bytes += event.expect_bytes
+        phase.last_expect = span
+    phase.take_over(warp.order, track, warp.epoch)
+    if phase.arrived is not None:
         phase.arrived.join(warp.clock)
     if to is not None:
         to.join(published)
@@ -143,16 +144,19 @@ def _published_to(phase: PhaseState, own: bool, scope: str) -> VectorClock | Non
 def _arrive_together(warp: WarpState, phase: PhaseState, span: Span, to: VectorClock | None, along: int) -> None:
     """Lanes of one instruction arrive at once, on whichever barriers: who learns of one arrival learns of all. to,
     along: the clock that it publishes to, and the warp's track there."""
-    last = warp.arrivals
-    if last is None or last.epoch + 1 != warp.epoch or last.span != span:
+    last, epoch = warp.arrivals, warp.epoch
+    if last is None:
         last = warp.arrivals = Arrivals(span)
-    for other, published, track in last.phases:
-        other.order.advance(warp.track, warp.epoch)
-        if other.expects:
-            other.arrived.advance(warp.track, warp.epoch)
-        if published is not None:
-            published.advance(track, warp.epoch)
-    last.epoch = warp.epoch
+    elif last.epoch + 1 != epoch or last.span != span:
+        last.span, last.phases = span, []
+    else:
+        for other, published, track in last.phases:
+            other.order.advance(warp.track, epoch)
+            if other.arrived is not None:
+                other.arrived.advance(warp.track, epoch)
+            if published is not None:
+                published.advance(track, epoch)
+    last.epoch = epoch
     last.phases.append((phase, to, along))
 
 
@@ -204,7 +208,8 @@ def _engine_arrives(
     """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope."""
     if phase_index != barrier.phase:
         _doubt_phase(barrier, phase_index, findings)
-    _check_arrival(cluster, barrier, issuer, span, findings, order)
+    if barrier.before is not None and order.at(barrier.track) < barrier.phase:
+        _report_arrival(cluster, barrier, barrier.before, issuer, span, findings)
     phase = barrier.current
     phase.arrivals += count
     mark = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
@@ -212,7 +217,7 @@ def _engine_arrives(
     barrier.signals.setdefault(issuer.track, Signal(mark, phase_index))
     phase.last_span = span
     phase.order.join(order)
-    if phase.expects:
+    if phase.arrived is not None:
         phase.arrived.join(clock)
     to = _published_to(phase, issuer.actor.cta == barrier.cta, "cluster")
     if to is not None:
@@ -226,21 +231,27 @@ def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, finding
         return
     if event.phase != barrier.phase:
         _doubt_phase(barrier, event.phase, findings)
-    _check_arrival(cluster, barrier, warp, event.span, findings)
-    barrier.current.expected_bytes += event.expect_bytes
-    barrier.current.expects.append(barrier.users[warp.track])
-    barrier.current.last_span = barrier.current.last_expect = event.span
+    if barrier.before is not None and warp.order.at(barrier.track) < barrier.phase:
+        _report_arrival(cluster, barrier, barrier.before, warp, event.span, findings)
+    phase = barrier.current
+    phase.expected_bytes += event.expect_bytes
+    phase.expects.append(barrier.users[warp.track])
+    if phase.arrived is None:
+        phase.arrived = VectorClock()
+    phase.last_span = phase.last_expect = event.span
 
 
 def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, findings: RunFindings) -> None:
     """A copy's bytes are counted: the copy is done, for whoever knows that this phase has ended."""
-    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    barrier = cluster.barrier_at(event.cta, event.address)
     if barrier is None:
         findings.report(
             "MB101", f"bulk copy {event.actor.copy} signals +{event.address:#x}, no live mbarrier", event.span
         )
         return
-    check_init(cluster, barrier, copy.clock, copy.issuer, event.span, findings)
+    issuer = copy.issuer
+    if not barrier.is_released_to(copy.clock):
+        check_init(cluster, barrier, copy.clock, issuer, event.span, findings)
     if event.phase != barrier.phase:
         _doubt_phase(barrier, event.phase, findings)
     if copy.order.at(barrier.track) < barrier.phase:
@@ -261,7 +272,7 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
     phase = barrier.current
     phase.completed_bytes += event.bytes
     phase.last_copy = event.span
-    phase.order.join(copy.order)
+    phase.take_over(copy.order, issuer.track, copy.order.at(issuer.track))
     phase.last_span = event.span
     told = copy.told_by(event.cta)
     if not told:
@@ -273,7 +284,7 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
 
 def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> None:
     """A phase has ended: its books are closed."""
-    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    barrier = cluster.barrier_at(event.cta, event.address)
     if barrier is None:
         findings.report("MB101", f"a phase ends at +{event.address:#x} of CTA {event.cta}, no live mbarrier", None)
         return
@@ -290,7 +301,7 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
     if phase.expected_bytes != phase.completed_bytes:
         _report_bytes(barrier, phase, "ends with", findings)
     for mark in phase.expects:
-        if not mark.known_to(phase.arrived):
+        if phase.arrived is None or not mark.known_to(phase.arrived):
             findings.report(
                 "TX103",
                 f"phase {barrier.phase} of {barrier} may end before {name_of(mark.actor)} performs expect_tx",
@@ -307,7 +318,9 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
             barrier.late.append(LateWait(mark, barrier.phase, phase.last_span))
     barrier.before = phase
     barrier.current = PhaseState()
-    barrier.phase += 1
+    barrier.phase = ended = barrier.phase + 1
+    phase.order.advance(barrier.track, ended)  # whoever waits for it learns that it has ended
+    phase.published.advance(barrier.track, ended)
     barrier.count = barrier.next_count
     barrier.waits = {}
 
@@ -374,7 +387,6 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
     if before is None:
         return
     warp.order.join(before.order)
-    warp.order.advance(barrier.track, barrier.phase)
     if not event.relaxed:
         lane_order.learn(warp, before.published)
         warp.clock.join(before.published)
@@ -382,7 +394,6 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
         if peers is not None:
             lane_order.learn(warp, peers)
             warp.clock.join(peers if event.scope != "cta" else cluster.hearsay.of(peers))
-        warp.clock.advance(barrier.track, barrier.phase)
 
 
 def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings) -> None:
@@ -440,11 +451,10 @@ def check_init(
     Within the CTA a fence.proxy.async by who initialised does as well.
     """
     init = barrier.init
-    track = barrier.release_track
-    if track < 0:
+    if barrier.release_track < 0:
         known = cluster.tracks.known(("init", init.track))
-        track = barrier.release_track = -1 if known is None else known
-    if track >= 0 and clock.at(track) >= init.epoch:
+        barrier.release_track = -1 if known is None else known
+    if barrier.is_released_to(clock):
         return
     remote = user.actor.cta != barrier.cta
     who = name_of(user.actor)
@@ -505,7 +515,7 @@ def _used(
     findings: RunFindings,
 ) -> BarrierState | None:
     """The barrier that a warp uses now, its newest user; None if there is none."""
-    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    barrier = cluster.barrier_at(event.cta, event.address)
     if barrier is None:
         findings.report(
             "MB101",
@@ -513,8 +523,12 @@ def _used(
             event.span,
         )
         return None
-    check_init(cluster, barrier, warp.clock, warp, event.span, findings)
-    barrier.users[warp.track] = warp.mark(event.span)
+    track = warp.track
+    if track not in barrier.informed:
+        check_init(cluster, barrier, warp.clock, warp, event.span, findings)
+        if barrier.is_released_to(warp.clock):
+            barrier.informed.add(track)
+    barrier.users[track] = Mark(warp.actor, track, warp.epoch, event.span)
     return barrier
 
 
@@ -534,14 +548,11 @@ def _doubt_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> No
     findings.doubt(f"{barrier}: an event names phase {phase}, the events before it make phase {barrier.phase} current")
 
 
-def _check_arrival(
-    cluster: ClusterState, barrier: BarrierState, warp: WarpState, span: Span, findings: RunFindings,
-    known: VectorClock | None = None,
-) -> None:  # fmt: skip
-    """Does the warp know (or did it, when it knew `known`) that the phase before the current one has ended?"""
-    order, before = warp.order if known is None else known, barrier.before
-    if before is None or order.at(barrier.track) >= barrier.phase:
-        return
+def _report_arrival(
+    cluster: ClusterState, barrier: BarrierState, before: PhaseState, warp: WarpState, span: Span, findings: RunFindings
+) -> None:
+    """The warp does not know (or did not, when it caused the arrival) that the phase before the current one has
+    ended."""
     if not before.completed_bytes and all(mark.known_to(warp.clock) for mark in before.contributors.values()):
         findings.report(
             "MB109",

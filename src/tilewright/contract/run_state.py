@@ -88,8 +88,8 @@ class WarpState:
     """One warp: its clock (own epoch included) and what it has under way.
 
     budgets: its setmaxnreg. access_track and access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once
-    a lane has signalled alone (`NO_TRACK` of those that have not), and whole_track: of what would be known if its signal spoke for the warp;
-    synchronized_epoch: up to which its lanes know each other's accesses;
+    a lane has signalled alone (`NO_TRACK` of those that have not), and whole_track: of what would be known if its
+    signal spoke for the warp; synchronized_epoch: up to which its lanes know each other's accesses;
     partly_synchronized: later events at which some lanes did, and which. fences: at which
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
@@ -291,15 +291,17 @@ class PhaseState:
 
     published: what is visible to releasing arrivals, by warps of the barrier's own CTA; published_by_peers: the same of
     other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies
-    included; expects: bare expect_tx that an arrival must follow; arrived: what is visible to any arrival since the
-    first of these; contributors: the newest arrival of each warp; last_expect, last_copy: where
-    bytes were expected, and a copy issued that brought bytes, last.
+    included; taken_over: by the track of a warp, up to which of its events `order` knows what the warp knew;
+    expects: bare expect_tx that an arrival must follow; arrived: what is visible to any arrival since the
+    first of these (nobody who arrived before it knew of any), None while there is none; contributors: the newest
+    arrival of each warp; last_expect, last_copy: where bytes were expected, and a copy issued that brought bytes, last.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
     published_by_peers: VectorClock | None = None
     order: VectorClock = field(default_factory=VectorClock)
-    arrived: VectorClock = field(default_factory=VectorClock)
+    taken_over: dict[int, int] = field(default_factory=lambda: {})
+    arrived: VectorClock | None = None
     arrivals: int = 0
     expected_bytes: int = 0
     completed_bytes: int = 0
@@ -308,6 +310,13 @@ class PhaseState:
     last_span: Span | None = None
     last_expect: Span | None = None
     last_copy: Span | None = None
+
+    def take_over(self, order: VectorClock, track: int, epoch: int) -> None:
+        """What a warp knew to have happened at one of its events comes before a contribution. A warp forgets nothing,
+        so what it knew at an earlier event than one taken over is no news."""
+        if self.taken_over.get(track, 0) < epoch:
+            self.taken_over[track] = epoch
+            self.order.join(order)
 
 
 @value
@@ -332,7 +341,7 @@ class BarrierState:
     """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; late: those that the
     phases did not wait for; users: the newest use of each warp; signals: the newest arrival or expect_tx of each;
     remote: those of warps of other CTAs; release_track: the track along which a fence.mbarrier_init by who initialised
-    it is known, -1 while there has been none.
+    it is known, -1 while there has been none; informed: the tracks of warps that know such a fence after its init.
     """
 
     cta: int
@@ -350,9 +359,14 @@ class BarrierState:
     remote: dict[int, Signal] = field(default_factory=lambda: {})
     late: list[LateWait] = field(default_factory=lambda: [])
     release_track: int = -1
+    informed: set[int] = field(default_factory=set[int])
 
     def __str__(self) -> str:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
+
+    def is_released_to(self, clock: VectorClock) -> bool:
+        """Does `clock` know that a fence.mbarrier_init has published the init?"""
+        return self.release_track >= 0 and clock.at(self.release_track) >= self.init.epoch
 
     def has_counted(self, signal: Signal, clock: VectorClock) -> bool:
         """Does `clock` know that a signal has been performed? A phase that has ended has counted its own, whatever
@@ -480,6 +494,11 @@ class ClusterState:
         if track is None:
             track = tracks[access_track] = self.tracks.of(("fence", space, access_track))
         return track
+
+    def barrier_at(self, cta: int, address: int) -> BarrierState | None:
+        """The live mbarrier at an address of a CTA's shared memory."""
+        live = self.barriers.get(cta)
+        return None if live is None else live.get(address)
 
     def shared_memory(self, cta: int) -> ShadowMemory:
         """The history of a CTA's shared memory, in which all accesses so far are entered."""

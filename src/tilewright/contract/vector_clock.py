@@ -77,6 +77,8 @@ class VectorClock:
                 return
             theirs, mine = mine, grown[: mine.size]
         elif theirs.size < mine.size:
+            if not theirs.size:
+                return
             mine = mine[: theirs.size]
         np.maximum(mine, theirs, out=mine)
 
