@@ -9,7 +9,6 @@ divide evenly. Checked by: tests/contract/test_replay.py.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,16 +36,17 @@ _WARP_THREADS = 32
 
 @dataclass(slots=True)
 class BarrierTally:
-    """One mbarrier. arrivals and bytes: how many in each phase that ended; ranges: bytes that its copies wrote, in any
-    phase; by_threads: those of them that threads copied, by the phase in which their deferred arrivals counted."""
+    """One mbarrier. arrivals and bytes: how many in each phase, but for those with none; ranges: bytes that its copies
+    wrote, in any phase; by_threads: those of them that threads copied, by the phase in which their deferred arrivals
+    counted."""
 
     count: int = 0
     phases: int = 0
-    arrivals: Counter[int] = field(default_factory=Counter[int])
-    expected_bytes: Counter[int] = field(default_factory=Counter[int])
-    completed_bytes: Counter[int] = field(default_factory=Counter[int])
+    arrivals: dict[int, int] = field(default_factory=lambda: {})
+    expected_bytes: dict[int, int] = field(default_factory=lambda: {})
+    completed_bytes: dict[int, int] = field(default_factory=lambda: {})
     ranges: set[Range] = field(default_factory=set[Range])
-    by_threads: dict[int, set[Range]] = field(default_factory=dict[int, set[Range]])
+    by_threads: dict[int, set[Range]] = field(default_factory=lambda: {})
 
 
 @dataclass(slots=True)
@@ -69,6 +69,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.ctas: dict[int, CtaTally] = {}
+        self._barriers: dict[tuple[int, int], BarrierTally] = {}
         self._copied: dict[WarpActor, set[Range]] = {}
         self._deferred: dict[tuple[WarpActor, int], set[Range]] = {}
         self.handlers: dict[type, Callable[[Any], None]] = {
@@ -96,29 +97,36 @@ class Tally:
             found = self.ctas[cta] = CtaTally()
         return found
 
+    def _barrier(self, cta: int, address: int) -> BarrierTally:
+        found = self._barriers.get((cta, address))
+        if found is None:
+            found = self._barriers[cta, address] = self.cta(cta).barrier(address)
+        return found
+
     def _init(self, event: BarrierInit) -> None:
-        self.cta(event.cta).barrier(event.address).count = event.count
+        self._barrier(event.cta, event.address).count = event.count
 
     def _arrive(self, event: BarrierArrive) -> None:
-        barrier = self.cta(event.cta).barrier(event.address)
-        barrier.arrivals[event.phase] += event.count
-        barrier.expected_bytes[event.phase] += event.expect_bytes
+        barrier = self._barrier(event.cta, event.address)
+        _add(barrier.arrivals, event.phase, event.count)
+        if event.expect_bytes:
+            _add(barrier.expected_bytes, event.phase, event.expect_bytes)
 
     def _expect(self, event: BarrierExpect) -> None:
-        self.cta(event.cta).barrier(event.address).expected_bytes[event.phase] += event.expect_bytes
+        _add(self._barrier(event.cta, event.address).expected_bytes, event.phase, event.expect_bytes)
 
     def _complete(self, event: BarrierComplete) -> None:
-        self.cta(event.cta).barrier(event.address).completed_bytes[event.phase] += event.bytes
+        _add(self._barrier(event.cta, event.address).completed_bytes, event.phase, event.bytes)
 
     def _phase_end(self, event: PhaseEnd) -> None:
-        self.cta(event.cta).barrier(event.address).phases += 1
+        self._barrier(event.cta, event.address).phases += 1
 
     def _copy(self, event: CopyIssue) -> None:
         if event.direction == "store":
             self.cta(event.actor.cta).stores.setdefault(event.actor.warp, []).append(event.bytes)
         elif event.barrier_address is not None:
             for cta in event.destinations:
-                self.cta(cta).barrier(event.barrier_address).ranges.update(event.shared)
+                self._barrier(cta, event.barrier_address).ranges.update(event.shared)
 
     def _thread_copy(self, event: AsyncCopyIssue) -> None:
         self._copied.setdefault(event.actor, set()).update(event.shared)
@@ -128,8 +136,9 @@ class Tally:
         self._deferred[event.actor, event.arrival] = self._copied.pop(event.actor, set())
 
     def _deferred_arrive(self, event: AsyncCopyArrive) -> None:
-        barrier = self.cta(event.cta).barrier(event.address)
-        barrier.arrivals[event.phase] += event.count if event.no_increment else 0
+        barrier = self._barrier(event.cta, event.address)
+        if event.no_increment:
+            _add(barrier.arrivals, event.phase, event.count)
         copied = self._deferred.get((event.actor, event.arrival), set())
         barrier.ranges.update(copied)
         barrier.by_threads.setdefault(event.phase, set()).update(copied)
@@ -137,6 +146,10 @@ class Tally:
     def _registers(self, event: RegisterBudget) -> None:
         actor: WarpActor = event.actor
         self.cta(actor.cta).registers[actor.warp] = event.registers
+
+
+def _add(counts: dict[int, int], phase: int, number: int) -> None:
+    counts[phase] = counts.get(phase, 0) + number
 
 
 def merged(ranges: set[Range]) -> tuple[Range, ...]:
@@ -217,11 +230,11 @@ def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int]
                 found.append(f"{side} barrier {stage} is initialised with {barrier.count}, claimed is {arrivals}")
             if barrier.phases != phases:
                 found.append(f"{side} barrier {stage} completes {barrier.phases} phases, claimed are {phases}")
-            counts = {barrier.arrivals[phase] for phase in range(phases)}
+            counts = {barrier.arrivals.get(phase, 0) for phase in range(phases)}
             if counts - {arrivals}:
                 found.append(f"{side} barrier {stage} takes {sorted(counts)} arrivals a phase, claimed are {arrivals}")
         for what, counter in (("expects", full.expected_bytes), ("receives", full.completed_bytes)):
-            amounts = {counter[phase] for phase in range(phases)}
+            amounts = {counter.get(phase, 0) for phase in range(phases)}
             if amounts - {ring.transaction_bytes}:
                 found.append(
                     f"full barrier {stage} {what} {sorted(amounts)} bytes a phase, claimed are {ring.transaction_bytes}"
@@ -245,7 +258,7 @@ def _turns(cta: CtaTally, turns: TurnClaim, shift: int, symbols: Mapping[str, in
             found.append(f"unit {unit}'s barrier of turns is initialised with {barrier.count}, claimed is 1")
         if barrier.phases != phases:
             found.append(f"unit {unit}'s barrier of turns completes {barrier.phases} phases, claimed are {phases}")
-        if any(barrier.expected_bytes[phase] for phase in range(phases)):
+        if any(barrier.expected_bytes.get(phase, 0) for phase in range(phases)):
             found.append(f"unit {unit}'s barrier of turns expects bytes")
     return found
 

@@ -148,14 +148,13 @@ def _judge_run(
     tally = Tally()
     for watcher in watchers:
         watcher.begin()
-    takers: dict[type, list[Callable[[Any], None]]] = {kind: [handler] for kind, handler in judge.handlers.items()}
-    for each in (tally, *watchers):
+    takers: dict[type, Callable[[Any], None]] = judge.handlers
+    for each in watchers if claims is None else (tally, *watchers):  # nobody asks for a tally without claims
         for kind, handler in each.handlers.items():
-            takers[kind].append(handler)
+            takers[kind] = _both(takers[kind], handler)
 
     def observe(event: Event) -> None:
-        for take in takers[type(event)]:
-            take(event)
+        takers[type(event)](event)
 
     try:
         report = run_launch(
@@ -187,6 +186,16 @@ def _judge_run(
         return Unknown(judge.doubts)
     reviews = tuple(f"{finding.code} {finding.message} ({finding.primary})" for finding in findings)
     return Proven("this launch", (*judge.assumptions, *reviews), _facts(launch, report, claims))
+
+
+def _both(first: Callable[[Any], None], second: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Takes an event to one after the other."""
+
+    def take(event: Any) -> None:
+        first(event)
+        second(event)
+
+    return take
 
 
 def _unlike_before(name: str, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Diagnostic | None:
