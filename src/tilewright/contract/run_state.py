@@ -94,9 +94,9 @@ class WarpState:
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
     its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
-    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. waited: at which event it last waited for an mbarrier; followed: of
-    its waits, those right after which it waited again. repeated: at which event it issued a store at a place last, and
-    what names that store.
+    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. waited: at which event it last
+    waited for an mbarrier; followed: of its waits, those right after which it waited again. repeated: at which event it
+    issued a store at a place last, and what names that store.
     """
 
     actor: WarpActor
