@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from tilewright.contract.granules import SEGMENT_BYTES
+from tilewright.contract.granules import SEGMENT_BYTES, split
 from tilewright.machine.event import Ranges
 
 _WRITTEN = 1
@@ -34,43 +34,33 @@ class WrittenBytes:
     def add(self, ranges: Ranges, but_for: Container[int]) -> bool:
         """Add `ranges`, if none of their bytes was added before, nor lies in a segment of `but_for`: else add none, and
         say so."""
-        flags = self._flags
-        pieces: list[tuple[bytearray, int, int]] = []
-        for begin, end in ranges:
-            index = begin // SEGMENT_BYTES
-            at, stop = begin - index * SEGMENT_BYTES, end - index * SEGMENT_BYTES
-            while True:
-                if index in but_for:
-                    return False
-                kept = flags.get(index)
-                if kept is None:
-                    kept = flags[index] = bytearray(SEGMENT_BYTES)
-                elif kept.find(_WRITTEN, at, stop) >= 0:
-                    return False
-                pieces.append((kept, at, stop))
-                if stop <= SEGMENT_BYTES:
-                    break
-                index, at, stop = index + 1, 0, stop - SEGMENT_BYTES
-        for kept, at, stop in pieces:
-            if stop > SEGMENT_BYTES:
-                stop = SEGMENT_BYTES
-            kept[at:stop] = _ALL[: stop - at]
+        parts: list[tuple[bytearray, int, Ranges]] = []
+        for index, part in split(ranges):
+            if index in but_for:
+                return False
+            flags, base = self._flags.get(index), index * SEGMENT_BYTES
+            if flags is None:
+                flags = self._flags[index] = bytearray(SEGMENT_BYTES)
+            else:
+                for begin, end in part:
+                    if flags.find(_WRITTEN, begin - base, end - base) >= 0:
+                        return False
+            parts.append((flags, base, part))
+        for flags, base, part in parts:
+            for begin, end in part:
+                flags[begin - base : end - base] = _ALL[: end - begin]
         return True
 
     def without(self, ranges: Ranges) -> Iterator[tuple[int, int]]:
         """The pieces of `ranges` that were not added, ascending, each within one segment."""
-        for begin, end in ranges:
-            while begin < end:
-                index = begin // SEGMENT_BYTES
-                base = index * SEGMENT_BYTES
-                stop = min(end, base + SEGMENT_BYTES)
-                kept = self._flags.get(index)
-                if kept is None:
-                    yield begin, stop
-                else:
-                    for at, edge in _unset(kept, begin - base, stop - base):
-                        yield base + at, base + edge
-                begin = stop
+        for index, part in split(ranges):
+            flags, base = self._flags.get(index), index * SEGMENT_BYTES
+            if flags is None:
+                yield from part
+                continue
+            for begin, end in part:
+                for at, edge in _unset(flags, begin - base, end - base):
+                    yield base + at, base + edge
 
 
 def _unset(flags: bytearray, at: int, stop: int) -> Iterator[tuple[int, int]]:
