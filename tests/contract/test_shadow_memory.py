@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.base.span import Span
+from tilewright.contract.atom_memory import AtomMemory
+from tilewright.contract.atoms import Atoms
 from tilewright.contract.granules import SEGMENT_BYTES
 from tilewright.contract.race import overlap
 from tilewright.contract.shadow_memory import COARSE_BYTES, COARSE_GLOBAL_BYTES, Record, ShadowMemory
 from tilewright.machine.event import Ranges, WarpActor
 
 BASE = SEGMENT_BYTES - 96
+Kind = Callable[[], ShadowMemory]
+KINDS: tuple[Kind, ...] = (
+    ShadowMemory,
+    partial(ShadowMemory, granule_bytes=COARSE_GLOBAL_BYTES),
+    partial(ShadowMemory, once=True),
+    partial(ShadowMemory, granule_bytes=COARSE_GLOBAL_BYTES, once=True),
+    AtomMemory,
+)
 
 
 @st.composite
@@ -38,11 +50,9 @@ def accesses(draw: st.DrawFn) -> list[tuple[int, bool, Ranges]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]), st.booleans())
-def test_conflicts_are_exact_for_every_byte(
-    sequence: list[tuple[int, bool, Ranges]], granule: int, once: bool
-) -> None:  # fmt: skip
-    memory = ShadowMemory(granule_bytes=granule, once=once)
+@given(accesses(), st.sampled_from(KINDS))
+def test_conflicts_are_exact_for_every_byte(sequence: list[tuple[int, bool, Ranges]], kind: Kind) -> None:
+    memory = kind()
     writes: dict[int, Record] = {}
     reads: dict[int, dict[int, Record]] = {}
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
@@ -81,11 +91,9 @@ def test_two_readers_suffice_where_nothing_is_ordered(sequence: list[tuple[int, 
 
 
 @settings(max_examples=100, deadline=None)
-@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]), st.booleans())
-def test_what_was_never_written_is_told_byte_by_byte(
-    sequence: list[tuple[int, bool, Ranges]], granule: int, once: bool
-) -> None:  # fmt: skip
-    memory = ShadowMemory(granule_bytes=granule, once=once)
+@given(accesses(), st.sampled_from(KINDS))
+def test_what_was_never_written_is_told_byte_by_byte(sequence: list[tuple[int, bool, Ranges]], kind: Kind) -> None:
+    memory = kind()
     written: set[int] = set()
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
         memory.conflicts(Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges))
@@ -103,9 +111,9 @@ def test_what_was_never_written_is_told_byte_by_byte(
 
 
 @settings(max_examples=150, deadline=None)
-@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
-def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool, Ranges]], granule: int) -> None:
-    at_once, later = ShadowMemory(granule_bytes=granule), ShadowMemory(granule_bytes=granule)
+@given(accesses(), st.sampled_from(KINDS))
+def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool, Ranges]], kind: Kind) -> None:
+    at_once, later = kind(), kind()
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
         record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges)
         conflicts = at_once.conflicts(record)
@@ -123,28 +131,45 @@ def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool,
     assert later.touched(everything) == at_once.touched(everything)
 
 
-@settings(max_examples=150, deadline=None)
-@given(accesses(), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
-def test_writes_that_are_no_whole_granules_are_found_as_others(
-    sequence: list[tuple[int, bool, Ranges]], granule: int
-) -> None:
-    plain, once = ShadowMemory(granule_bytes=granule), ShadowMemory(granule_bytes=granule, once=True)
-    everything = ((BASE - 8, BASE + 400),)
+@settings(max_examples=200, deadline=None)
+@given(accesses(), st.sampled_from(KINDS[1:]), st.booleans())
+def test_however_histories_are_kept_the_same_is_found(
+    sequence: list[tuple[int, bool, Ranges]], kind: Kind, across: bool
+) -> None:  # fmt: skip
+    plain, other = ShadowMemory(), kind()
+    move = 0 if across else SEGMENT_BYTES // 2  # within one segment what is found comes in the same order, too
+    everything = ((move + BASE - 8, move + BASE + 400),)
     for line, (agent, write, ranges) in enumerate(sequence, start=1):
-        record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges)
-        assert once.conflicts(record) == plain.conflicts(record)
-        assert (once.met_nothing, once.met_unwritten) == (plain.met_nothing, plain.met_unwritten)
-        assert once.put_aside == plain.put_aside
-        assert once.never_written(everything) == plain.never_written(everything)
-    assert once.touched(everything) == plain.touched(everything)
+        moved = tuple((begin + move, end + move) for begin, end in ranges)
+        record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), moved)
+        found, expected = other.conflicts(record), plain.conflicts(record)
+        assert sorted(map(id, found)) == sorted(map(id, expected))
+        assert across or found == expected
+        assert (other.met_nothing, other.met_unwritten) == (plain.met_nothing, plain.met_unwritten)
+        assert other.put_aside == plain.put_aside
+        assert other.never_written(everything) == plain.never_written(everything)
+    assert set(map(id, other.touched(everything))) == set(map(id, plain.touched(everything)))
 
 
 @settings(max_examples=100, deadline=None)
-@given(accesses(), st.integers(0, 95), st.sampled_from([1, 2, 4]), st.sampled_from([COARSE_BYTES, COARSE_GLOBAL_BYTES]))
+@given(st.lists(st.tuples(st.booleans(), accesses()), max_size=4))
+def test_memories_share_atoms_and_no_histories(sequences: list[tuple[bool, list[tuple[int, bool, Ranges]]]]) -> None:
+    atoms = Atoms(COARSE_BYTES)
+    shared = {False: AtomMemory(atoms), True: AtomMemory(atoms)}
+    alone = {False: ShadowMemory(), True: ShadowMemory()}
+    for which, sequence in sequences:
+        for line, (agent, write, ranges) in enumerate(sequence, start=1):
+            record = Record(WarpActor(0, agent), agent, write, False, Span("s", line), ranges)
+            expected = {id(each) for each in alone[which].conflicts(record)}
+            assert {id(each) for each in shared[which].conflicts(record)} == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(accesses(), st.integers(0, 95), st.sampled_from([1, 2, 4]), st.sampled_from(KINDS))
 def test_bytes_finer_than_any_access_before_are_asked_about(
-    sequence: list[tuple[int, bool, Ranges]], place: int, unit: int, granule: int
+    sequence: list[tuple[int, bool, Ranges]], place: int, unit: int, kind: Kind
 ) -> None:
-    memory = ShadowMemory(granule_bytes=granule)
+    memory = kind()
     asked = range(BASE + unit * place, BASE + unit * (place + 1))
     held: dict[int, list[int]] = {byte: [] for byte in asked}  # lines of the last write and of the reads since
     for line, (agent, write, ranges) in enumerate(sequence, start=1):

@@ -219,3 +219,18 @@ def split(ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
         part.append((start, stop))
     if part:
         yield index, tuple(part)
+
+def renewed(numbers: NDArray[np.int32], new: dict[int, int]) -> NDArray[np.int32]:
+    """What `new` has for each of `numbers`."""
+    least = min(new)
+    table = np.zeros(max(new) - least + 1, np.int32)
+    for number, successor in new.items():
+        table[number - least] = successor
+    return table[numbers - least]
+
+
+def different(numbers: NDArray[np.int32]) -> list[int]:
+    """The numbers that occur, ascending. Neighbours mostly have the same one."""
+    flat = numbers.ravel()
+    changed = (flat[1:] != flat[:-1]).nonzero()[0]
+    return sorted({flat.item(0), *flat[changed + 1].tolist()})

@@ -14,11 +14,11 @@ from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract import lane_order
+from tilewright.contract.atoms import Atoms
 from tilewright.contract.awaited_words import AwaitedWords, Told
 from tilewright.contract.below_shared import BelowShared
 from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.global_order import GlobalOrder, report_stale_read
-from tilewright.contract.granules import Footprints
 from tilewright.contract.grid_dependency import GridUse
 from tilewright.contract.phase_ledger import BARRIER_BYTES
 from tilewright.contract.race import ALLOCATES, describe_lanes, describe_race, describe_unfenced
@@ -37,7 +37,7 @@ from tilewright.contract.run_state import (
     is_ordered_but_for_lanes,
     name_of,
 )
-from tilewright.contract.shadow_memory import Record, ShadowMemory
+from tilewright.contract.shadow_memory import COARSE_BYTES, Record, ShadowMemory
 from tilewright.contract.strong_words import Holding
 from tilewright.contract.tensor_state import TensorOperation
 from tilewright.contract.unwritten import Contents, UnwrittenReads, takes_value
@@ -83,7 +83,7 @@ class LaunchState:
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
         self._of_cta: dict[int, ClusterState] = {}
         self._acting: dict[WarpActor, tuple[ClusterState, WarpState]] = {}
-        self._footprints = Footprints()  # CTAs of one kernel touch the same bytes of their shared memory
+        self._atoms = Atoms(COARSE_BYTES)  # CTAs of one kernel touch the same bytes of their shared memory
         self._retired: set[int] = set()
         self._warps_in_cluster = prod(launch.cluster) * -(-prod(launch.block) // _WARP_THREADS)
 
@@ -100,7 +100,7 @@ class LaunchState:
             self._retire()
             if index in self._retired:
                 self.findings.doubt(f"cluster {index} goes on after all of its warps have exited")
-            found = self.clusters[index] = ClusterState(index, self._footprints)
+            found = self.clusters[index] = ClusterState(index, self._atoms)
         self._of_cta[cta] = found
         return found
 

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.base.span import Span
 from tilewright.base.value import value
-from tilewright.contract.granules import Footprints
+from tilewright.contract.atom_memory import AtomMemory
+from tilewright.contract.atoms import Atoms
 from tilewright.contract.hearsay import Hearsay
-from tilewright.contract.shadow_memory import COARSE_GLOBAL_BYTES, Completion, Record, ShadowMemory
+from tilewright.contract.shadow_memory import COARSE_BYTES, COARSE_GLOBAL_BYTES, Completion, Record, ShadowMemory
 from tilewright.contract.tensor_state import TensorState
 from tilewright.contract.vector_clock import Tracks, VectorClock
 from tilewright.machine.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor
@@ -434,9 +435,9 @@ class CommitState:
 class ClusterState:
     """The CTAs that may synchronize with each other."""
 
-    def __init__(self, index: int, footprints: Footprints | None = None) -> None:
+    def __init__(self, index: int, atoms: Atoms | None = None) -> None:
         self.index = index
-        self._footprints = footprints or Footprints()
+        self._atoms = Atoms(COARSE_BYTES) if atoms is None else atoms
         self.tracks = Tracks()
         self.hearsay = Hearsay(self.tracks)
         self.warps: dict[WarpActor, WarpState] = {}
@@ -507,7 +508,7 @@ class ClusterState:
                 enter()
         memory = self.shared.get(cta)
         if memory is None:
-            memory = self.shared[cta] = ShadowMemory(footprints=self._footprints)
+            memory = self.shared[cta] = AtomMemory(self._atoms)
         return memory
 
     def enter_all(self) -> None:

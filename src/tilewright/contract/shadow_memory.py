@@ -4,7 +4,8 @@ Each byte remembers its last write and the reads since then, the newest of each 
 among themselves, so its newest read stands for its older ones). Bytes with equal histories share one, by number; arrays
 hold the numbers of granules of 16 bytes, of global memory 128. An access that is no whole number of granules refines
 the memory it falls in to the granularity at which it is one, so that the answer is exact for every byte. The rows of a
-box, which are of one length and lie at one distance, are a view of such an array.
+box, which are of one length and lie at one distance, are a view of such an array. (Of memory where few sets of bytes
+come again and again, `atom_memory` keeps one for each atom instead.)
 
 Reads conflict with writes alone. So one of memory near which nothing has been written is only put aside, and entered
 once somebody writes there; that of an operand never is. Reads so entered later stand in the same order, and no write
@@ -20,16 +21,15 @@ Checked by: tests/contract/test_shadow_memory.py.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.base.span import Span
 from tilewright.contract.byte_ranges import without
-from tilewright.contract.granules import SEGMENT_BYTES, Cells, Footprints, Segment, split
+from tilewright.contract.granules import SEGMENT_BYTES, Cells, Footprints, Segment, different, renewed, split
 from tilewright.contract.written_bytes import WrittenBytes
 from tilewright.machine.event import Actor, Places, Ranges, WarpActor
 
@@ -176,7 +176,7 @@ class _Aside:
 
 
 class ShadowMemory:
-    """Histories of one address space (a CTA's shared memory, or global memory as one cluster sees it).
+    """Histories of one address space (a CTA's tensor memory, or global memory as one cluster sees it).
 
     readers_kept: remember no more agents' reads than this, beyond one of each of two clusters (two that are not ordered
     suffice where nobody is: whoever writes conflicts with one of them). Where a read is not remembered, the history
@@ -202,15 +202,14 @@ class ShadowMemory:
     )  # fmt: skip
 
     def __init__(
-        self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES, footprints: Footprints | None = None,
-        *, once: bool = False,
-    ) -> None:  # fmt: skip
+        self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES, *, once: bool = False
+    ) -> None:
         self.histories = Histories()
         self.met_unwritten = False
         self.met_nothing = False
         self.put_aside = False
         self._granule_bytes = granule_bytes
-        self._footprints = Footprints() if footprints is None else footprints
+        self._footprints = Footprints()
         self._segments: dict[int, Segment] = {}
         self._readers_kept = readers_kept
         # Stretches in which there may have been writes, disjoint and ascending; reads outside of them.
@@ -252,8 +251,7 @@ class ShadowMemory:
             self._enter_put_aside(self._fine, low, high)
         self.met_nothing = record.write
         found: dict[int, Record] = {}
-        for segment, pieces in self._located(ranges):
-            self._enter(segment, pieces, record, found)
+        self._enter(record, found)
         return list(found.values())
 
     def put_first(self, record: Record) -> None:
@@ -279,9 +277,7 @@ class ShadowMemory:
     def _enter_put_aside(self, aside: _Aside, low: int, high: int) -> None:
         """Enter the writes put aside whose bytes lie around [low, high)."""
         for _, record, number in aside.take(low, high):
-            for segment, pieces in self._located(record.ranges):
-                for cells in pieces:
-                    segment.put(cells, number)
+            self._put(record.ranges, number)
 
     def _note_write(self, low: int, high: int) -> None:
         """Bytes of [low, high), not all of them among `_written`, are about to be: enter the reads put aside there."""
@@ -300,34 +296,21 @@ class ShadowMemory:
         if not self._reads.any:
             return
         for _, record, _ in self._reads.take(low, high):
-            for segment, pieces in self._located(record.ranges):
-                self._enter(segment, pieces, record, {})
+            self._enter(record, {})
 
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
         found: list[tuple[int, int]] = []
         if ranges and self._firsts.any:
             self._enter_put_aside(self._firsts, ranges[0][0], ranges[-1][1])
-        unwritten = np.frombuffer(bytes(self.histories.unwritten), np.bool_)
         if self._fine_bytes is not None:
             ranges = tuple(self._fine_bytes.without(ranges))
-        for index, part in split(ranges):
-            segment = self._segments.get(index)
-            for begin, end in part:
-                pieces = [(begin, end)] if segment is None else self._fresh(segment, begin, end, unwritten)
-                for low, high in pieces:
-                    if found and found[-1][1] == low:
-                        low = found.pop()[0]
-                    found.append((low, high))
+        for begin, end in ranges:
+            for low, high in self._unwritten(begin, end):
+                if found and found[-1][1] == low:
+                    low = found.pop()[0]
+                found.append((low, high))
         return tuple(found)
-
-    def _fresh(self, segment: Segment, begin: int, end: int, unwritten: NDArray[np.bool_]) -> list[tuple[int, int]]:
-        """The pieces of [begin, end), which lies in `segment`, whose histories are `unwritten`, ascending."""
-        fresh = unwritten[segment.held(segment.stretch(begin, end))]
-        edges = (np.flatnonzero(fresh[1:] != fresh[:-1]) + 1).tolist()
-        step = segment.granule_bytes
-        bounds = pairwise([0, *edges, fresh.size])
-        return [(begin + low * step, begin + high * step) for low, high in bounds if fresh[low]]
 
     def touched(self, ranges: Ranges) -> list[Record]:
         """Records in the histories of `ranges`, which stay as they are."""
@@ -337,55 +320,30 @@ class ShadowMemory:
             self._enter_put_aside(aside, ranges[0][0], ranges[-1][1])
         self._enter_reads(ranges[0][0], ranges[-1][1])
         found: dict[int, Record] = {}
-        for segment, pieces in self._located(ranges):
-            for number in sorted({number for cells in pieces for number in _different(segment.held(cells))}):
+        for kinds in self._kinds(ranges):
+            for number in kinds:
                 write, reads = self.histories.table[number]
                 for record in reads if write is None else (write, *reads):
                     found[id(record)] = record
         return list(found.values())
 
-    def _enter(
-        self, segment: Segment, pieces: tuple[Cells, ...], record: Record, found: dict[int, Record]
-    ) -> None:
-        kinds: list[int] = []
-        mixed: list[bool] = []
-        for cells in pieces:
-            numbers = segment.held(cells)
-            raw = numbers.tobytes()
-            # Faster than a comparison of few numbers by NumPy, and no slower of many.
-            several = raw != raw[:_NUMBER_BYTES] * numbers.size
-            mixed.append(several)
-            if several:
-                kinds.extend(_different(numbers))
+    def _entered(self, kinds: list[int], record: Record, found: dict[int, Record]) -> list[int]:
+        """What becomes of histories that an access meets, each once and ascending; of a write, the one that they all
+        become. found: gets the records with which it conflicts."""
+        if not record.write:
+            return [self._with_read(number, record, found) for number in kinds]
+        table = self.histories.table
+        for number in kinds:
+            write, reads = table[number]
+            if number:
+                self.met_nothing = False
+            if write is None:
+                self.met_unwritten = True
             else:
-                kinds.append(numbers.item(0))
-        if len(kinds) > 1:
-            kinds = sorted(set(kinds))
-        if record.write:
-            table = self.histories.table
-            for number in kinds:
-                write, reads = table[number]
-                if number:
-                    self.met_nothing = False
-                if write is None:
-                    self.met_unwritten = True
-                else:
-                    found[id(write)] = write
-                for read in reads:
-                    found[id(read)] = read
-            added = self.histories.add((record, ()))
-            for cells in pieces:
-                segment.put(cells, added)
-            return
-        if len(kinds) == 1:
-            added = self._with_read(kinds[0], record, found)
-            for cells in pieces:
-                segment.put(cells, added)
-            return
-        new = {number: self._with_read(number, record, found) for number in kinds}
-        for cells, several in zip(pieces, mixed, strict=True):
-            numbers = segment.held(cells)
-            segment.put(cells, _renewed(numbers, new) if several else new[numbers.item(0)])
+                found[id(write)] = write
+            for read in reads:
+                found[id(read)] = read
+        return [self.histories.add((record, ()))]
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]
@@ -404,6 +362,61 @@ class ShadowMemory:
                 return number if FORGOTTEN in reads else self.histories.add((write, (*reads, FORGOTTEN)))
         return self.histories.add((write, (*kept, record)))
 
+    # How the numbers of histories are kept: here, by granules.
+
+    def _enter(self, record: Record, found: dict[int, Record]) -> None:
+        """Enter an access into the histories of its bytes. found: gets the records with which it conflicts."""
+        for segment, pieces in self._located(record.ranges):
+            kinds: list[int] = []
+            mixed: list[bool] = []
+            for cells in pieces:
+                numbers = segment.held(cells)
+                raw = numbers.tobytes()
+                # Faster than a comparison of few numbers by NumPy, and no slower of many.
+                several = raw != raw[:_NUMBER_BYTES] * numbers.size
+                mixed.append(several)
+                if several:
+                    kinds.extend(different(numbers))
+                else:
+                    kinds.append(numbers.item(0))
+            if len(kinds) > 1:
+                kinds = sorted(set(kinds))
+            added = self._entered(kinds, record, found)
+            if len(added) == 1:
+                for cells in pieces:
+                    segment.put(cells, added[0])
+                continue
+            new = dict(zip(kinds, added, strict=True))
+            for cells, several in zip(pieces, mixed, strict=True):
+                numbers = segment.held(cells)
+                segment.put(cells, renewed(numbers, new) if several else new[numbers.item(0)])
+
+    def _put(self, ranges: Ranges, number: int) -> None:
+        """Have this history for `ranges`."""
+        for segment, pieces in self._located(ranges):
+            for cells in pieces:
+                segment.put(cells, number)
+
+    def _kinds(self, ranges: Ranges) -> Iterator[list[int]]:
+        """The histories of `ranges`, ascending in each segment."""
+        for segment, pieces in self._located(ranges):
+            yield sorted({number for cells in pieces for number in different(segment.held(cells))})
+
+    def _unwritten(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """The pieces of [begin, end) whose histories have no write, ascending."""
+        for index, ((low, high),) in split(((begin, end),)):
+            segment = self._segments.get(index)
+            if segment is None:
+                yield low, high
+                continue
+            unwritten = np.frombuffer(bytes(self.histories.unwritten), np.bool_)
+            fresh = unwritten[segment.held(segment.stretch(low, high))]
+            edges = (np.flatnonzero(fresh[1:] != fresh[:-1]) + 1).tolist()
+            step = segment.granule_bytes
+            for at, stop in pairwise([0, *edges, fresh.size]):
+                if fresh[at]:
+                    yield low + at * step, low + stop * step
+
     def _located(self, ranges: Ranges) -> list[tuple[Segment, tuple[Cells, ...]]]:
         """Where the granules of `ranges`, which are not empty, stand: each segment once, ascending."""
         if len(ranges) == 1:
@@ -420,19 +433,3 @@ class ShadowMemory:
         if segment is None:
             segment = self._segments[index] = Segment(index * SEGMENT_BYTES, self._granule_bytes)
         return segment
-
-
-def _renewed(numbers: NDArray[np.int32], new: dict[int, int]) -> NDArray[np.int32]:
-    """What `new` has for each of `numbers`."""
-    least = min(new)
-    table = np.zeros(max(new) - least + 1, np.int32)
-    for number, successor in new.items():
-        table[number - least] = successor
-    return table[numbers - least]
-
-
-def _different(numbers: NDArray[np.int32]) -> list[int]:
-    """The numbers that occur, ascending. Neighbours mostly have the same one."""
-    flat = numbers.ravel()
-    changed = (flat[1:] != flat[:-1]).nonzero()[0]
-    return sorted({flat.item(0), *flat[changed + 1].tolist()})
