@@ -404,7 +404,11 @@ class LaunchState:
 
     def check_started(self, cluster: ClusterState, warp: WarpState, cta: int, span: Span) -> None:
         """Does the warp know that a peer CTA has started?"""
-        if not cluster.at(warp.order, ("start", cta)):
+        if cta in warp.peers_started:
+            return
+        if cluster.at(warp.order, ("start", cta)):
+            warp.peers_started.add(cta)  # it stays known
+        else:
             self.findings.report(
                 "CL102",
                 f"{name_of(warp.actor)} reaches into CTA {cta}, which may not have started",

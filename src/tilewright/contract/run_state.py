@@ -97,7 +97,8 @@ class WarpState:
     its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
     arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. waited: at which event it last
     waited for an mbarrier; followed: of its waits, those right after which it waited again. repeated: at which event it
-    issued a store at a place last, and what names that store.
+    issued a store at a place last, and what names that store. peers_started: CTAs of which it was found to know that
+    they have started.
     """
 
     actor: WarpActor
@@ -129,6 +130,7 @@ class WarpState:
     waited: int = -1
     followed: set[int] = field(default_factory=set[int])
     repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=lambda: {})
+    peers_started: set[int] = field(default_factory=set[int])
 
     def tick(self) -> int:
         """Begin the warp's next event."""

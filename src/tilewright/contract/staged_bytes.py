@@ -75,7 +75,11 @@ class StagedBytes:
 
     def _write(self, cta: int, ranges: Ranges) -> None:
         sent = self.sent.get(cta)
-        if sent is not None and ranges:
+        if sent is None:
+            return
+        if len(ranges) == 1:
+            sent.put(sent.stretch(*ranges[0]), 0)
+        elif ranges:
             for part in self.footprints.parts(ranges):  # shared memory is one segment
                 for cells in sent.fitted(part):
                     sent.put(cells, 0)
