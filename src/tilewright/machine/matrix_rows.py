@@ -8,8 +8,9 @@ bytes together anyhow; and those that meet are told one by one. What differs is 
 of a row that faults what it had stored before. So whoever joins them must make the run again, one by one, unless
 nothing was found to be wrong (`driver.reproof`).
 
-The arithmetic is run step by step, as ever. Which bytes a row stores to is a function of the vectors of its addresses,
-and is remembered by these, which are never changed and are kept, so that an identity stays its own.
+What a row computes is remembered by what it reads, as that of any stretch is (`remembered_runs`, whose argument this
+is), and with it which bytes it stores to. What packs accumulators decides nothing and is left out where all that it
+reads has been written, but for what is left of it.
 A row runs without a turn of others in between, which is one of the orders that there may be.
 
 Not handled (stored one by one): stores under a guard, and of values that decide something; rows into which a label
@@ -20,36 +21,37 @@ Checked by: tests/machine/test_matrix_rows.py, against runs in which each stmatr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-import numpy as np
+from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.dropped_values import DroppedValues
+from tilewright.machine.access_shapes import AccessShapes
+from tilewright.machine.decoder import Decoder
 from tilewright.machine.event import TOGETHER, Access, Ranges
 from tilewright.machine.instruction.matrix import MatrixStore
 from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers
-from tilewright.machine.memory import Located, merge_ranges
+from tilewright.machine.memory import Located
+from tilewright.machine.remembered_runs import Look, RememberedRuns, Writes, look_at
 from tilewright.machine.slice_operands import kind_of
 from tilewright.machine.state import Warp
-from tilewright.machine.step import Control, FullFunction, Plain, Signal, Step
+from tilewright.machine.step import Control, FullFunction, Plain, Quiet, Signal, Step
 
 _ROW_LEAST = 2
-_LINE_BYTES = 16
 _KNOWN_MOST = 1024
+_UNWRITTEN = id(UNINITIALISED)
 
 
 def join_matrix_rows(
-    steps: Sequence[Step], instructions: Sequence[Instruction], entered: frozenset[int], dropped: DroppedValues
+    steps: Sequence[Step], instructions: Sequence[Instruction], remembered: RememberedRuns, decoder: Decoder
 ) -> list[Step]:
-    """The steps, of which the first of each row runs all of it. entered: places at which a label stands."""
+    """The steps, of which the first of each row runs all of it."""
     found = list(steps)
     at = 0
     while at < len(instructions):
-        end = _end_of_row(steps, instructions, at, entered)
+        end = _end_of_row(steps, instructions, at, remembered.entered)
         if end is None:
             at += 1
             continue
-        found[at] = steps[at].doing(Control(_row(steps, at, end, dropped), converged=True))
+        found[at] = steps[at].doing(Control(_row(steps, at, end, remembered, decoder), converged=True))
         at = end
     return found
 
@@ -69,80 +71,111 @@ def _end_of_row(
     return end if count >= _ROW_LEAST else None
 
 
-def _row(
-    steps: Sequence[Step], begin: int, end: int, dropped: DroppedValues
-) -> Callable[[Warp, int], int | Signal | None]:
-    first = steps[begin].body
-    assert isinstance(first, MatrixStore), "a row begins with an stmatrix"
-    run_first, span = first.act, first.span
-    parts: list[tuple[int, FullFunction | None, MatrixStore | None]] = []
-    for place, step in enumerate(steps[begin:end], begin):
-        if isinstance(step.body, MatrixStore):
-            parts.append((place, None, step.body))
-        else:
-            assert isinstance(step.body, Plain), "a row has no other control steps"
-            parts.append((place, step.body.full, None))
-    stores = [(place, store) for place, _, store in parts if store is not None]
-    # By the addresses' vectors: these, what CTA's memory they were looked up in, and the bytes.
-    known: dict[tuple[int, ...], tuple[list[Lanes], tuple[int, int], Ranges]] = {}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Arithmetic:
+    """What a row does but for its stores. look: at what it computes from; writes: slots that others read; needs: at
+    what must have been written for the rest to do nothing but `left`; gives: what that gives registers that nobody has
+    written."""
 
-    def compute(warp: Warp) -> list[Lanes]:
+    reads: tuple[int, ...]
+    look: Look
+    writes: tuple[int, ...]
+    needs: Look
+    gives: Writes
+    left: tuple[FullFunction, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """What a row does on certain registers. bounds: of the shared memory in which its addresses were looked up."""
+
+    writes: Writes
+    ranges: Ranges
+    bounds: tuple[int, int]
+
+
+def _row(
+    steps: Sequence[Step], begin: int, end: int, remembered: RememberedRuns, decoder: Decoder
+) -> Callable[[Warp, int], int | Signal | None]:
+    dropped = decoder.dropped
+    assert dropped is not None, "rows are joined where values are dropped"
+    bodies = [(place, step.body) for place, step in enumerate(steps[begin:end], begin)]
+    stores = [(place, body) for place, body in bodies if isinstance(body, MatrixStore)]
+    first = stores[0][1]
+    run_first, span = first.act, first.span
+    arithmetic = _arithmetic(steps, begin, end, remembered, decoder)
+    accesses = [store for _, store in stores]
+    shapes = AccessShapes(accesses, [store.mask for store in accesses], first.space, apart=True)
+    known: dict[tuple[int, ...], _Known] = {}
+
+    def compute(warp: Warp) -> tuple[Lanes, ...]:
         """Run the row but for what it stores; the vectors of its addresses."""
         r: Registers = warp.r
         strand = warp.current
         vectors: list[Lanes] = []
-        for place, run, store in parts:
-            strand.pc = place
-            if run is not None:
-                run(r)
-                continue
-            assert store is not None
-            vector = r[store.slot]
-            store.moved.require_written(r)
-            if vector is UNINITIALISED:
-                raise TypeError("uninitialised register")
-            vectors.append(vector)
-        return vectors
+        for strand.pc, body in bodies:
+            if isinstance(body, Plain):
+                body.full(r)
+            elif isinstance(body, MatrixStore):
+                vector = r[body.slot]
+                body.moved.require_written(r)
+                if vector is UNINITIALISED:
+                    raise TypeError("uninitialised register")
+                vectors.append(vector)
+        return tuple(vectors)
 
-    def tell(warp: Warp, vectors: list[Lanes]) -> Ranges | None:
-        """Look up where the row stores to. Gives its bytes; None where its stores were told one by one."""
+    def tell_each(warp: Warp, vectors: tuple[Lanes, ...]) -> None:
+        """Store one by one, but not before each address has been looked up."""
         found: list[list[Located]] = []
         for (place, store), vector in zip(stores, vectors, strict=True):
             warp.current.pc = place
             found.append(store.lines(warp, vector))
-        shared = warp.cta.shared
-        if all(len(each) == 1 and each[0].region is shared for each in found):
-            offsets = np.concatenate([each[0].offsets for each in found])
-            ranges = merge_ranges(offsets, _LINE_BYTES)
-            if sum(stop - start for start, stop in ranges) == offsets.size * _LINE_BYTES:
-                return ranges
-        for (_, store), each in zip(stores, found, strict=True):
+        for store, each in zip(accesses, found, strict=True):
             for part in each:
                 dropped.drop(part.region)
             store.tell(warp, each)
-        return None
+
+    def learn(warp: Warp, seen: tuple[int, ...] | None) -> Ranges | None:
+        """Run the row, whose bytes are given; None where its stores were told one by one. seen: what it reads."""
+        vectors, shared = compute(warp), warp.cta.shared
+        found = shapes.find(warp.cta, vectors)
+        if found is None or found[0] is not shared:
+            tell_each(warp, vectors)
+            return None
+        # An address with a rank lies in the memory of one CTA alone.
+        if arithmetic is not None and seen is not None and _are_anywhere(accesses, vectors, shared.size_bytes):
+            writes = remembered.written(arithmetic.writes, warp.r)
+            known[seen] = _Known(writes, found[1], (shared.size_bytes, shared.reserved_bytes))
+        return found[1]
+
+    def remember(warp: Warp, known_as: _Arithmetic, met: _Known) -> None:
+        r = warp.r
+        for slot, zeros in known_as.gives:
+            if r[slot] is UNINITIALISED:
+                r[slot] = zeros
+        for run in known_as.left:
+            run(r)
+        for slot, value in met.writes:
+            r[slot] = value
 
     def act(warp: Warp, mask: int) -> int | Signal | None:
         if mask != FULL or len(warp.strands) > 1 or warp.in_flight:
             return run_first(warp, mask)
         dropped.joined = True
-        vectors = compute(warp)
-        shared = warp.cta.shared
-        bounds = (shared.size_bytes, shared.reserved_bytes)
-        key = tuple(map(id, vectors))
-        met = known.get(key)
-        if met is not None and met[1] == bounds:
-            ranges = met[2]
+        r, shared = warp.r, warp.cta.shared
+        met = seen = None
+        if arithmetic is not None and _UNWRITTEN not in map(id, arithmetic.needs(r)):
+            met = known.get(tuple(map(id, arithmetic.look(r))))
+            if met is None and len(known) < _KNOWN_MOST:
+                seen = remembered.unified(arithmetic.reads, arithmetic.look, r)
+                met = known.get(seen)
+        if arithmetic is not None and met is not None and met.bounds == (shared.size_bytes, shared.reserved_bytes):
+            remember(warp, arithmetic, met)
+            ranges = met.ranges
         else:
-            ranges = tell(warp, vectors)
+            ranges = learn(warp, seen)
             if ranges is None:
                 return end
-            # An address with a rank lies in the memory of one CTA alone.
-            pairs = zip(stores, vectors, strict=True)
-            if len(known) < _KNOWN_MOST and all(
-                int(each.max()) + store.offset < shared.size_bytes for (_, store), each in pairs
-            ):
-                known[key] = vectors, bounds, ranges
         dropped.drop(shared)
         observe = warp.cta.cluster.observe
         if observe is not None:
@@ -150,3 +183,32 @@ def _row(
         return end
 
     return act
+
+
+def _arithmetic(
+    steps: Sequence[Step], begin: int, end: int, remembered: RememberedRuns, decoder: Decoder
+) -> _Arithmetic | None:
+    """None where a row is run step by step: it computes what is not a function of registers, or from what it packs."""
+    computing, needs, written, given = list(steps), dict[int, None](), set[int](), set[int]()
+    left: list[FullFunction] = []
+    for place in range(begin, end):
+        step = steps[place]
+        if isinstance(step.body, Control | Quiet):
+            if step.guard >= 0 or not decoder.wgmma_registers.isdisjoint(step.writes):
+                return None
+            if isinstance(step.body, Quiet) and step.body.rest is not None:
+                left.append(step.body.rest.full)
+            needs.update(dict.fromkeys(slot for slot in step.reads if slot not in written))
+            given |= step.writes
+            computing[place] = Step(step.body, step.span, step.opcode, -1, False)  # what it reads decides nothing
+        elif not remembered.is_arithmetic(place) or not given.isdisjoint((*step.reads, *step.writes, step.guard)):
+            return None
+        written |= step.writes
+    reads, writes = remembered.reads_and_writes(begin, end, computing)
+    gives = tuple((slot, decoder.zeros(slot)) for slot in sorted(given))
+    return _Arithmetic(reads, look_at(reads), writes, look_at(tuple(needs)), gives, tuple(left))
+
+
+def _are_anywhere(stores: Sequence[MatrixStore], vectors: Sequence[Lanes], size_bytes: int) -> bool:
+    """Do addresses name no CTA, so that they lie in the memory of any?"""
+    return all(int(each.max()) + store.offset < size_bytes for store, each in zip(stores, vectors, strict=True))

@@ -20,7 +20,7 @@ from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operan
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import TOGETHER, Access
 from tilewright.machine.fragment import MatrixFragment, MatrixShape, matrix_fragment
-from tilewright.machine.lanes import WARP_SIZE, Lanes
+from tilewright.machine.lanes import WARP_SIZE, Lanes, from_bits
 from tilewright.machine.memory import Located, locate, merge_ranges
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control
@@ -39,11 +39,14 @@ _SHAPES: dict[tuple[str, str, str], MatrixShape] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixStore(Control):
-    """The step of an stmatrix. slot, offset: of its address; lines: where the memory is that a warp stores to; tell:
-    yields the event of a store there."""
+    """The step of an stmatrix. space, slot, offset: of its address; mask: the lanes whose addresses count; lines: where
+    the memory is that a warp stores to; tell: yields the event of a store there."""
 
+    size_bytes = _LINE_BYTES
+    space: str = field(kw_only=True)
     slot: int = field(kw_only=True)
     offset: int = field(kw_only=True)
+    mask: int = field(kw_only=True)
     span: Span = field(kw_only=True)
     moved: MovedValues = field(kw_only=True)
     lines: Callable[[Warp, Lanes], list[Located]] = field(kw_only=True)
@@ -153,8 +156,9 @@ def _stmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
         matrices.report(warp, found, True)
 
     return MatrixStore(
-        act, converged=True, slot=matrices.slot, offset=matrices.offset, span=instruction.span, moved=moved,
-        lines=matrices.lines, tell=tell,
+        act, converged=True, space=matrices.space, slot=matrices.slot, offset=matrices.offset,
+        mask=from_bits((1 << matrices.fragment.lines) - 1), span=instruction.span, moved=moved, lines=matrices.lines,
+        tell=tell,
     )  # fmt: skip
 
 
