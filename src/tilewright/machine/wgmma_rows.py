@@ -134,7 +134,7 @@ def _row(
     reads, writes = remembered.reads_and_writes(begin, end, steps)
     look = look_at(reads)
     table: dict[tuple[int, ...], _Known] = {}
-    # The same from the first wgmma on: a slot has the same descriptors in each CTA of a cluster, whose addresses differ.
+    # The same from the first wgmma on: the CTAs of a cluster have the same descriptors, not the same addresses.
     rest_reads, rest_writes = remembered.reads_and_writes(places.first, end, steps)
     look_at_rest = look_at(rest_reads)
     rests: dict[tuple[int, ...], _Known] = {}
