@@ -11,19 +11,26 @@ Not handled: division, max and min. Checked by: tests/contract/test_typestate_po
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from tilewright.base.value import value
 
 Monomial = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Polynomial:
     """terms: (monomial, coefficient) pairs, monomials as sorted tuples of variable names, coefficients never 0."""
 
     terms: tuple[tuple[Monomial, int], ...] = ()
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
-        added = as_polynomial(other)
+        if isinstance(other, int):
+            # Most are counted on by a number, which stands first among the terms: they stay sorted.
+            begin = 1 if self.terms and not self.terms[0][0] else 0
+            constant = self.terms[0][1] + other if begin else other
+            rest = self.terms[begin:]
+            return Polynomial(((_ONE, constant), *rest) if constant else rest)
+        added = other
         if not added.terms:
             return self
         if not self.terms:
@@ -34,15 +41,17 @@ class Polynomial:
         return _normal(sums)
 
     def __neg__(self) -> Polynomial:
-        return Polynomial(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
+        return Polynomial(tuple([(monomial, -coefficient) for monomial, coefficient in self.terms]))
 
     def __sub__(self, other: Polynomial | int) -> Polynomial:
-        return self + (-as_polynomial(other))
+        return self + -other
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
+        if isinstance(other, int):
+            return Polynomial(tuple([(monomial, each * other) for monomial, each in self.terms])) if other else _ZERO
         products: dict[Monomial, int] = {}
         for left, left_coefficient in self.terms:
-            for right, right_coefficient in as_polynomial(other).terms:
+            for right, right_coefficient in other.terms:
                 monomial = tuple(sorted(left + right))
                 products[monomial] = products.get(monomial, 0) + left_coefficient * right_coefficient
         return _normal(products)
@@ -93,13 +102,17 @@ class Polynomial:
 
 
 def _normal(sums: Mapping[Monomial, int]) -> Polynomial:
-    return Polynomial(tuple(sorted((monomial, value) for monomial, value in sums.items() if value)))
+    return Polynomial(tuple(sorted([term for term in sums.items() if term[1]])))
 
 
-def as_polynomial(value: Polynomial | int) -> Polynomial:
-    if isinstance(value, Polynomial):
-        return value
-    return Polynomial((((), value),)) if value else Polynomial()
+def as_polynomial(number: Polynomial | int) -> Polynomial:
+    if isinstance(number, Polynomial):
+        return number
+    return Polynomial(((_ONE, number),)) if number else _ZERO
+
+
+_ONE: Monomial = ()
+_ZERO = Polynomial()
 
 
 def variable(name: str) -> Polynomial:

@@ -283,7 +283,10 @@ class UnitState:
         self.counts[event] = self.count(event) + times
 
     def copy(self) -> UnitState:
-        return replace(self, counts=dict(self.counts))
+        return UnitState(
+            dict(self.counts), self.uncommitted, self.fenced, self.groups_in_flight, self.bulk_issuer, self.bulk_unit,
+            self.open_stores, self.staged,
+        )  # fmt: skip
 
     def joined(self, other: UnitState) -> UnitState:
         """What may hold in either; counts and uncommitted wgmma are taken from self."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.driver.small_cursors import ODD_ROUNDS, Happening, Kind, of_cta
 from tilewright.ir.decisions import PipelineDecisions
@@ -42,25 +43,31 @@ class SmallStream:
 
 def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
     """The instance of decisions that stream. tiles, slices: of the program, in all and of each tile."""
-    streamed = min(_STREAMED, d.streamed)
-    helpers = min(_HELPERS, d.helpers)
-    ctas, whole = streamed + helpers, tiles - d.streamed
-    rounds = min(2 if d.turns else 1, (whole - 1) // d.ctas)
+    large = SmallStream(d.ctas, d.streamed, tiles, slices, d.head_slices)
+    return _instance_of(large, d.stages, _units(d))
+
+
+@lru_cache(maxsize=16)  # extents and decisions of each instance of a program are made of the same one
+def _instance_of(large: SmallStream, stages: int, units: int) -> SmallStream:
+    streamed = min(_STREAMED, large.streamed)
+    helpers = min(_HELPERS, large.ctas - large.streamed)
+    ctas, whole = streamed + helpers, large.tiles - large.streamed
+    rounds = min(units, (whole - 1) // large.ctas)
     taken = streamed + min(rounds * ctas + 1 if rounds > 0 else _WHOLE, whole)
-    wanted = happenings(SmallStream(d.ctas, d.streamed, tiles, slices, d.head_slices), d)
+    wanted = _happenings(large, stages, units)
     others = {streamed, helpers, ctas, taken}
 
     def price(stream: SmallStream) -> tuple[int, int, int]:
         head, tail = stream.head_slices, stream.slices - stream.head_slices
-        hidden = wanted - happenings(stream, d)
+        hidden = wanted - _happenings(stream, stages, units)
         less = sum(1 for each in hidden if each[-1] == ODD_ROUNDS)
         confused = head == tail or bool({head, tail} & others)
         return len(hidden) - less, stream.slices + _CONFUSED * (less + confused), head
 
     # A head has a loop, where it has one in the program; a tail goes past the ring's end, and a CTA's parts and its
     # whole tile together fill a ring's slots twice.
-    most, stages = slices - d.head_slices, d.stages
-    heads = range(min(d.head_slices, 2), min(d.head_slices, 2 * stages) + 1)
+    most = large.slices - large.head_slices
+    heads = range(min(large.head_slices, 2), min(large.head_slices, 2 * stages) + 1)
     tails = range(min(most, stages + 1), min(most, 3 * stages) + 1)
     found = [SmallStream(ctas, streamed, taken, head + tail, head) for head in heads for tail in tails]
     found.sort(key=lambda stream: (stream.slices, stream.head_slices))
@@ -90,10 +97,19 @@ def _parts_of_ctas(stream: SmallStream) -> Iterator[list[tuple[Kind, int]]]:
 
 def happenings(stream: SmallStream, d: PipelineDecisions) -> set[Happening]:
     """What the cursors of a stream's CTAs do that a text must have right."""
+    return _happenings(stream, d.stages, _units(d))
+
+
+def _happenings(stream: SmallStream, stages: int, units: int) -> set[Happening]:
     found: set[Happening] = set()
     for parts in _parts_of_ctas(stream):
-        found.update(of_cta(parts, d.stages, 2 if d.turns else 1))
+        found.update(of_cta(parts, stages, units))
     return found
+
+
+def _units(d: PipelineDecisions) -> int:
+    """Consumers that take whole tiles in turn, each with a cursor of its own."""
+    return 2 if d.turns else 1
 
 
 def stream_quantities(d: PipelineDecisions, slices: int) -> list[int]:

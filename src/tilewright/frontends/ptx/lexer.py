@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NoReturn
 
 from tilewright.base.error import TilewrightError
@@ -72,14 +73,12 @@ class Cursor:
         lines = text.split("\n")
         self._names = 0
         self._initial_bytes = 0
-        self._starts = [0]
-        for line in lines:
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._starts = [0, *accumulate([len(line) + 1 for line in lines])]
         self._lines = [line.rstrip("\r") for line in lines] if "\r" in text else lines
         self._scan(text, _STATEMENT_OR_TOKEN if statements else _TOKEN)
 
     def _scan(self, text: str, pattern: re.Pattern[str]) -> None:
-        kinds, texts, offsets = self.kinds, self.texts, self._offsets
+        kinds, texts, offsets, statements = self.kinds, self.texts, self._offsets, self.statements
         position = 0
         for match in pattern.finditer(text):
             kind = match.lastgroup
@@ -87,10 +86,13 @@ class Cursor:
             if match.start() != position or kind == END:
                 break
             position = match.end()
-            word = match[kind]
             if kind == STATEMENT:
-                spelled = match["negated"], match["guard"], match["opcode"], match["operands"]
-                self.statements[len(kinds)] = spelled
+                statements[len(kinds)] = match["negated"], match["guard"], match["opcode"], match["operands"]
+                kinds.append(kind)
+                texts.append("")  # nobody asks: where it would be shown, the text is read again token by token
+                offsets.append(match.start(kind))
+                continue
+            word = match[kind]
             kinds.append(word if kind == "punctuation" else kind)
             texts.append(word)
             offsets.append(position - len(word))
