@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright.base.span import Span
-from tilewright.machine.access_shapes import AccessShapes
+from tilewright.machine.access_shapes import AccessShapes, Forms
 from tilewright.machine.event import Places, Ranges
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.lanes import Lanes, indices, to_bits
@@ -90,10 +90,11 @@ def a_mask(random: Random) -> int:
 
 @pytest.mark.parametrize("space", ["shared::cta", "global"])
 def test_where_accesses_lead(space: str) -> None:
-    assert sum(compared(space, Random(seed)) for seed in range(12)) > 30
+    forms: Forms = {}
+    assert sum(compared(space, Random(seed), forms) for seed in range(12)) > 30
 
 
-def compared(space: str, random: Random) -> int:
+def compared(space: str, random: Random, forms: Forms) -> int:
     """How many accesses led somewhere, of some that were told by one object."""
     cta, dtype = a_cta(), np.dtype(np.uint32 if space == "shared::cta" else np.uint64)
     arrays: list[int] = [each.base for each in cta.cluster.memory.regions]
@@ -107,7 +108,7 @@ def compared(space: str, random: Random) -> int:
     ]
     mask = a_mask(random)
     masks = [mask if random.random() < 0.7 else a_mask(random) for _ in range(count)]
-    shapes = AccessShapes(accesses, masks, space, apart=apart)
+    shapes = AccessShapes(accesses, masks, space, forms, apart=apart)
     steps = [random.choice([0, 2, 4, 16, width - 4]) for _ in range(2)]
     told = 0
     for _ in range(40):
@@ -134,7 +135,7 @@ def compared(space: str, random: Random) -> int:
 
 def test_a_shape_is_worked_out_once() -> None:
     both = [OneAccess(0, 0, 4), OneAccess(0, 128, 4)]
-    shapes = AccessShapes(both, [a_mask(Random(0))] * 2, "shared::cta", apart=True)
+    shapes = AccessShapes(both, [a_mask(Random(0))] * 2, "shared::cta", {}, apart=True)
     vector = np.arange(256, 384, 4, dtype=np.uint32)
     first, again, moved = (
         shapes.find(a_cta(), (each, each)) for each in (vector, vector.copy(), vector + np.uint32(1024))

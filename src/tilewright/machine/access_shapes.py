@@ -3,7 +3,8 @@
 A warp comes to the same loads and stores again and again, in other tiles and slots of a ring: its addresses are other
 ones, yet mostly as far from one another as before. How they lie to one another decides all but where they begin: the
 ranges of bytes, whose are which, whether two of them meet. That is worked out once for each shape, which is how far all
-lanes' registers lie from one of them, and is then moved to where that one points.
+lanes' registers lie from one of them, and is then moved to where that one points. Accesses of other stretches of a text
+that are the same but for where they stand have the same shapes (`Forms`).
 
 What is told by a shape are accesses without fault, all of one array or of the CTA's own shared memory. Whoever finds
 none makes the accesses one by one, of which the one at fault says so. Alignment is decided by the shape and by the
@@ -44,8 +45,9 @@ class LaneAccess(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Shape:
-    """All counted from one lane's register. lowest, highest: between which the registers lie; ranges: the bytes; rows:
-    whose are which; moved: both, where they have been told before, by how far they were moved."""
+    """Registers counted from one lane's, bytes from those that it leads to. lowest, highest: between which the
+    registers lie; ranges: the bytes; rows: whose are which; moved: both, where they have been told before, by how far
+    they were moved."""
 
     lowest: int
     highest: int
@@ -54,23 +56,37 @@ class _Shape:
     moved: dict[int, tuple[Ranges, Places]] = field(default_factory=dict[int, tuple[Ranges, Places]])
 
 
+_Shapes = dict[tuple[int, int, bytes], _Shape | None]
+"""By the lowest bits of the address from which all is counted, and the registers' size and distances."""
+Forms = dict[tuple[object, ...], _Shapes]
+"""Shapes of accesses that differ in their registers alone, and in how far all of them lie from these."""
+
+
 class AccessShapes:
     """The shapes of accesses of the text that a warp makes one after the other, by certain lanes each. apart: no two
-    may meet."""
+    may meet; forms: the shapes of others."""
 
-    def __init__(self, accesses: Sequence[LaneAccess], masks: Sequence[int], space: str, *, apart: bool) -> None:
-        self._accesses = tuple(zip(accesses, masks, strict=True))
+    def __init__(
+        self, accesses: Sequence[LaneAccess], masks: Sequence[int], space: str, forms: Forms, *, apart: bool
+    ) -> None:
+        self._origin = _signed(accesses[0].offset)
+        self._accesses = [
+            (mask, _signed(each.offset - self._origin), each.size_bytes)
+            for each, mask in zip(accesses, masks, strict=True)
+        ]
         self._space = space
         self._apart = apart
         self._first_lane = (masks[0] & -masks[0]).bit_length() >> 3
-        self._alignment = max(each.size_bytes for each in accesses)
-        slots = [each.slot for each in accesses]
-        firsts = [slots.index(slot) for slot in dict.fromkeys(slots)]
+        self._alignment = max([each.size_bytes for each in accesses])
         # Mostly a register has not been written between two accesses by it, and one vector stands for both.
+        first_of: dict[int, int] = {}
+        by_slot = [first_of.setdefault(each.slot, place) for place, each in enumerate(accesses)]
+        firsts = list(first_of.values())
+        numbers = {place: number for number, place in enumerate(firsts)}
         self._of_slots = look_at(firsts)
-        self._by_slot = look_at([slots.index(slot) for slot in slots])
-        self._places_of_slots = [firsts.index(slots.index(slot)) for slot in slots]
-        self._shapes: dict[tuple[int, bytes], _Shape | None] = {}
+        self._by_slot = look_at(by_slot)
+        self._places_of_slots = [numbers[place] for place in by_slot]
+        self._shapes = forms.setdefault((apart, *by_slot, *self._accesses), {})
 
     def find(self, cta: Cta, vectors: tuple[Lanes, ...]) -> tuple[Region, Ranges, Places] | None:
         """Where the accesses go if their address registers hold `vectors`. None where no one array holds them, where
@@ -81,18 +97,19 @@ class AccessShapes:
         first = vectors[0].item(self._first_lane)
         flat = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)
         apart = flat - flat.dtype.type(first)
-        key = first % self._alignment, apart.tobytes()
+        begin = first + self._origin
+        key = begin % self._alignment, flat.itemsize, apart.tobytes()
         try:
             shape = self._shapes[key]
         except KeyError:
-            shape = self._shape(first, apart, places)
+            shape = self._shape(begin, apart, places)
             if len(self._shapes) < _KNOWN_MOST:
                 self._shapes[key] = shape
         # Registers as far apart by way of what none can hold are others.
         if shape is None or first + shape.lowest < 0 or (first + shape.highest) >> 8 * flat.itemsize:
             return None
         ranges = shape.ranges
-        low, high = first + ranges[0][0], first + ranges[-1][1]
+        low, high = begin + ranges[0][0], begin + ranges[-1][1]
         try:
             where, base = region_of(cta, self._space, low)
         except MachineFault:
@@ -102,28 +119,29 @@ class AccessShapes:
         if self._space == "global":
             if where.space != "global":
                 return None
-            return where, _moved(ranges, first), Places(shape.rows, first)
+            return where, _moved(ranges, begin), Places(shape.rows, begin)
         if where is not cta.shared:
             return None
-        found = shape.moved.get(first - base)
+        found = shape.moved.get(begin - base)
         if found is None:
-            found = _moved(ranges, first - base), Places(shape.rows, first - base)
+            found = _moved(ranges, begin - base), Places(shape.rows, begin - base)
             if len(shape.moved) < _KNOWN_MOST:
-                shape.moved[first - base] = found
+                shape.moved[begin - base] = found
         return where, *found
 
-    def _shape(self, first: int, apart: NDArray[Any], places: Sequence[int]) -> _Shape | None:
-        """Of registers that are `apart` from one that holds `first`. places: of the accesses' registers among them."""
+    def _shape(self, begin: int, apart: NDArray[Any], places: Sequence[int]) -> _Shape | None:
+        """Of registers that are `apart` from one by which the first access goes to `begin`. places: of the accesses'
+        registers among them."""
         vectors = apart.view(f"i{apart.itemsize}").astype(np.int64).reshape(-1, WARP_SIZE)
         registers: list[NDArray[np.int64]] = []
         rows: dict[tuple[int, int], list[NDArray[np.int64]]] = {}
-        for (access, mask), place in zip(self._accesses, places, strict=True):
+        for (mask, offset, size_bytes), place in zip(self._accesses, places, strict=True):
             held = vectors[place][indices(mask)]
-            begins = held + np.int64(_signed(access.offset))
-            if ((begins + first % self._alignment) % access.size_bytes).any():
+            begins = held + np.int64(offset)
+            if ((begins + begin % self._alignment) % size_bytes).any():
                 return None
             registers.append(held)
-            rows.setdefault((mask, access.size_bytes), []).append(begins)
+            rows.setdefault((mask, size_bytes), []).append(begins)
         found = tuple(LaneRows(to_bits(mask), np.stack(begins), size) for (mask, size), begins in rows.items())
         begins = np.concatenate([each.begins.ravel() for each in found])
         ends = np.concatenate([each.begins.ravel() + each.size_bytes for each in found])

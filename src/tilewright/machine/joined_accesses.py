@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tilewright.base.span import Span
-from tilewright.machine.access_shapes import AccessShapes, look_at
+from tilewright.machine.access_shapes import AccessShapes, Forms, look_at
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access
 from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, to_bits
@@ -75,6 +75,7 @@ def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Seque
     may wait. Of several in a stretch it is noted that they do.
     """
     found = list(steps)
+    forms: Forms = {}
     stretch: list[int] = []
     for index in range(len(steps) + 1):
         if index < len(steps):
@@ -87,7 +88,7 @@ def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Seque
         if len(stretch) > 1:
             for at in stretch:
                 found[at] = _waiting(steps[at], moves[at])
-            found[stretch[-1]] = _telling(found[stretch[-1]])
+            found[stretch[-1]] = _telling(found[stretch[-1]], forms)
         stretch = []
     return found
 
@@ -104,9 +105,9 @@ def _waiting(step: Step, moved: MovedValues | None) -> Step:
     return step.doing(Quiet(step.body.full, step.body.masked, rest, True))
 
 
-def _telling(step: Step) -> Step:
+def _telling(step: Step, forms: Forms) -> Step:
     """The step, after which all that its warp has left untold is told, whether or not its guard holds."""
-    tell = _Telling().tell
+    tell = _Telling(forms).tell
     telling = Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))
     assert isinstance(step.body, Quiet) and step.body.rest is not None
     both = before(step.body, telling)
@@ -122,7 +123,8 @@ class _Telling:
     """What is told at the end of one stretch. Which accesses are told together depends on its way through the stretch
     alone, and is worked out once for each; where they lead is known by shapes (`access_shapes`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
         self._groups: dict[_Form, tuple[_Group, ...]] = {}
         self._made: dict[_Form, _Group] = {}
 
@@ -135,8 +137,9 @@ class _Telling:
         accesses, vectors, masks = zip(*untold, strict=True)
         groups = self._groups.get((accesses, masks))
         if groups is None:
-            batches = _batches(accesses, masks)
-            groups = self._groups[accesses, masks] = tuple(_group(accesses, masks, batch) for batch in batches)
+            parts = _batches(accesses, masks)
+            groups = tuple(_group(accesses, masks, part, self._forms) for part in parts)
+            self._groups[accesses, masks] = groups
         for group in groups:
             held = group.look(vectors)
             if not _tell_joined(warp, group, held):
@@ -159,7 +162,7 @@ class _Telling:
             self._tell_apart(warp, group, vectors, others)
             return
         for places in parts.values():
-            part = _group(group.accesses, group.masks, places)
+            part = _group(group.accesses, group.masks, places, self._forms)
             part = self._made.setdefault((part.accesses, part.masks), part)
             held = part.look(vectors)
             if not _tell_joined(warp, part, held):
@@ -203,11 +206,13 @@ def _kind_of(access: WaitingAccess, mask: int) -> _Kind:
     return access.size_bytes, access.read_only, access.constant, mask
 
 
-def _group(accesses: Sequence[WaitingAccess], masks: Sequence[int], places: Sequence[int]) -> _Group:
+def _group(
+    accesses: Sequence[WaitingAccess], masks: Sequence[int], places: Sequence[int], forms: Forms
+) -> _Group:
     look = look_at(places)
     mine, of_mine = look(accesses), look(masks)
     first = mine[0]
-    shapes = AccessShapes(mine, of_mine, first.space, apart=first.write)
+    shapes = AccessShapes(mine, of_mine, first.space, forms, apart=first.write)
     return _Group(mine, of_mine, look, reduce(int.__or__, map(to_bits, of_mine)), shapes)
 
 

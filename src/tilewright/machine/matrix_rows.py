@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.access_shapes import AccessShapes
+from tilewright.machine.access_shapes import AccessShapes, Forms
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.event import TOGETHER, Access, Ranges
 from tilewright.machine.instruction.matrix import MatrixStore
@@ -45,13 +45,14 @@ def join_matrix_rows(
 ) -> list[Step]:
     """The steps, of which the first of each row runs all of it."""
     found = list(steps)
+    forms: Forms = {}
     at = 0
     while at < len(instructions):
         end = _end_of_row(steps, instructions, at, remembered.entered)
         if end is None:
             at += 1
             continue
-        found[at] = steps[at].doing(Control(_row(steps, at, end, remembered, decoder), converged=True))
+        found[at] = steps[at].doing(Control(_row(steps, at, end, remembered, decoder, forms), converged=True))
         at = end
     return found
 
@@ -95,7 +96,7 @@ class _Known:
 
 
 def _row(
-    steps: Sequence[Step], begin: int, end: int, remembered: RememberedRuns, decoder: Decoder
+    steps: Sequence[Step], begin: int, end: int, remembered: RememberedRuns, decoder: Decoder, forms: Forms
 ) -> Callable[[Warp, int], int | Signal | None]:
     dropped = decoder.dropped
     assert dropped is not None, "rows are joined where values are dropped"
@@ -105,7 +106,7 @@ def _row(
     run_first, span = first.act, first.span
     arithmetic = _arithmetic(steps, begin, end, remembered, decoder)
     accesses = [store for _, store in stores]
-    shapes = AccessShapes(accesses, [store.mask for store in accesses], first.space, apart=True)
+    shapes = AccessShapes(accesses, [store.mask for store in accesses], first.space, forms, apart=True)
     known: dict[tuple[int, ...], _Known] = {}
 
     def compute(warp: Warp) -> tuple[Lanes, ...]:
