@@ -19,11 +19,12 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 from tilewright.base.span import Span
+from tilewright.contract.granules import Footprints
 from tilewright.contract.race import overlap
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import ClusterState, is_ordered, name_of
 from tilewright.contract.shadow_memory import COARSE_GLOBAL_BYTES, FORGOTTEN, Record, ShadowMemory
-from tilewright.contract.vector_clock import Tracks, VectorClock
+from tilewright.contract.vector_clock import VectorClock
 from tilewright.machine.event import Ranges
 
 WORD_BYTES = 4
@@ -33,12 +34,11 @@ _WORDS_KEPT = 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publication:
-    """What a release at gpu scope published: the clock of a warp of cluster `cluster`, along its tracks."""
+    """What a release at gpu scope published: the clock of a warp of cluster `cluster`."""
 
     number: int
     cluster: int
     clock: VectorClock
-    tracks: Tracks
 
     @property
     def key(self) -> tuple[str, int]:
@@ -47,12 +47,14 @@ class Publication:
 
 
 class GlobalOrder:
-    """Accesses of all clusters to global memory, and what clusters learnt from each other."""
+    """Accesses of all clusters to global memory, and what clusters learnt from each other. footprints: of accesses of
+    global memory; accesses: of this launch, whichever cluster's."""
 
-    def __init__(self) -> None:
-        self._accesses = ShadowMemory(_READERS_KEPT, COARSE_GLOBAL_BYTES, once=True)
+    def __init__(self, footprints: Footprints | None = None) -> None:
+        self.accesses = ShadowMemory(_READERS_KEPT, COARSE_GLOBAL_BYTES, footprints, once=True)
         self._publications = 0
-        self._learnt: dict[int, list[Publication]] = {}
+        # Of each cluster, by their numbers: what it has learnt, with the tracks along which its warps know so.
+        self._learnt: dict[int, dict[int, tuple[Publication, int]]] = {}
         self._words: dict[int, list[Record]] = {}
         self._addresses: list[int] = []
         self._overflowed = False
@@ -62,14 +64,15 @@ class GlobalOrder:
     def publish(self, cluster: ClusterState, clock: VectorClock) -> Publication:
         """A release at gpu scope by a warp of `cluster`."""
         self._publications += 1
-        return Publication(self._publications, cluster.index, clock.copy(), cluster.tracks)
+        return Publication(self._publications, cluster.index, clock.copy())
 
     def learn(self, cluster: ClusterState, publication: Publication, clock: VectorClock) -> None:
         """A warp of `cluster`, whose clock is advanced, has acquired a publication of another cluster."""
-        learnt = self._learnt.setdefault(cluster.index, [])
-        if publication not in learnt:
-            learnt.append(publication)
-        cluster.advance(clock, publication.key, 1)
+        learnt = self._learnt.setdefault(cluster.index, {})
+        known = learnt.get(publication.number)
+        if known is None:
+            known = learnt[publication.number] = publication, cluster.tracks.of(publication.key)
+        clock.advance(known[1], 1)
 
     def judge(
         self, cluster: ClusterState, outer: Record, conflicts: list[Record], clock: VectorClock, findings: RunFindings
@@ -105,48 +108,31 @@ class GlobalOrder:
             _report(earlier, outer, findings, narrow=narrow)
         return strong
 
-    @property
-    def met_unwritten(self) -> bool:
-        """Did the access that was entered last touch a byte that this launch had not written?"""
-        return self._accesses.met_unwritten
-
-    @property
-    def met_nothing(self) -> bool:
-        """Was it a write of bytes that no access of this launch had touched?"""
-        return self._accesses.met_nothing
-
-    @property
-    def put_aside(self) -> bool:
-        """Was it a read near which this launch had written nothing?"""
-        return self._accesses.put_aside
-
-    def never_written(self, ranges: Ranges) -> Ranges:
-        """The bytes of `ranges` that this launch has not written so far."""
-        return self._accesses.never_written(ranges)
-
     def knows(self, cluster: ClusterState, clock: VectorClock, earlier: Record) -> bool:
         """Does a warp of `cluster` whose clock this is know that an access, of any cluster, is done?"""
         if earlier.cluster == cluster.index:
             return is_ordered(earlier, clock)
-        return self._has_heard(cluster.index, cluster.tracks, clock, earlier, set())
+        return self._has_heard(cluster.index, clock, earlier, set())
 
-    def _has_heard(self, cluster: int, tracks: Tracks, clock: VectorClock, earlier: Record, seen: set[int]) -> bool:
-        for publication in self._learnt.get(cluster, ()):
-            track = tracks.known(publication.key)
-            if publication.number in seen or track is None or not clock.at(track):
+    def _has_heard(self, cluster: int, clock: VectorClock, earlier: Record, seen: set[int]) -> bool:
+        learnt = self._learnt.get(cluster)
+        if learnt is None:
+            return False
+        for number, (publication, track) in learnt.items():
+            if number in seen or not clock.at(track):
                 continue
-            seen.add(publication.number)
+            seen.add(number)
             if publication.cluster == earlier.cluster:
                 if is_ordered(earlier, publication.clock):
                     return True
-            elif self._has_heard(publication.cluster, publication.tracks, publication.clock, earlier, seen):
+            elif self._has_heard(publication.cluster, publication.clock, earlier, seen):
                 return True
         return False
 
     def conflicts(self, outer: Record) -> list[Record]:
         """Enter an access; earlier ones with which it conflicts, of all clusters, each once."""
-        addresses = self._tracked(outer)
-        met = self._accesses.conflicts(outer)
+        addresses = self._tracked(outer) if outer.atomic or self._addresses else None
+        met = self.accesses.conflicts(outer)
         if not addresses:
             return met
         found = {id(each): each for each in met}
@@ -170,7 +156,7 @@ class GlobalOrder:
                     if len(self._words) >= _WORDS_KEPT:
                         self._overflowed = True
                     else:
-                        before = self._accesses.touched(((address, address + WORD_BYTES),))
+                        before = self.accesses.touched(((address, address + WORD_BYTES),))
                         self._words[address] = [each for each in before if each is not FORGOTTEN]
                         insort(self._addresses, address)
         return words_in(self._addresses, outer.ranges)

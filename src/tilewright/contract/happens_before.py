@@ -126,7 +126,7 @@ class HappensBefore:
     def left_unwritten(self) -> tuple[FreshBytes, ...]:
         """Bytes of `contents` that held nothing when the launch began, and that it has not written so far."""
         contents = self.state.unwritten.contents
-        return () if contents is None else left_unwritten(contents, self.state.global_order.never_written)
+        return () if contents is None else left_unwritten(contents, self.state.global_order.accesses.never_written)
 
     def below_shared(self) -> tuple[Diagnostic, ...]:
         """Accesses of reserved shared memory, once the run has ended."""

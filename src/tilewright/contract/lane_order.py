@@ -83,6 +83,8 @@ def lanes_conflict(cluster: ClusterState, earlier: Record, later: Record) -> boo
         return False
     if earlier.places is later.places is TOGETHER and (earlier.span, earlier.ranges) == (later.span, later.ranges):
         return False  # one matrix instruction again: the same lanes have the same bytes
+    if earlier.lanes == later.lanes != 0 and not earlier.lanes & (earlier.lanes - 1):
+        return False  # both are of one lane
     first, second = _footprint(earlier), _footprint(later)
     together = [lanes for at, lanes in warp.partly_synchronized if at > epoch]
     return first is not None and second is not None and _meet(first, second, together)

@@ -19,6 +19,7 @@ from tilewright.contract.awaited_words import AwaitedWords, Told
 from tilewright.contract.below_shared import BelowShared
 from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.global_order import GlobalOrder, report_stale_read
+from tilewright.contract.granules import Footprints
 from tilewright.contract.grid_dependency import GridUse
 from tilewright.contract.phase_ledger import BARRIER_BYTES
 from tilewright.contract.race import ALLOCATES, describe_lanes, describe_race, describe_unfenced
@@ -73,7 +74,8 @@ class LaunchState:
         self.async_copies: dict[int, AsyncCopyState] = {}
         self.tensor_operations: dict[int, TensorOperation] = {}
         self.commits: dict[int, CommitState] = {}
-        self.global_order = GlobalOrder()
+        self._footprints = Footprints()
+        self.global_order = GlobalOrder(self._footprints)
         self.awaited = AwaitedWords(polls or {})
         self.grid = GridUse()
         self.roles = Roles()
@@ -100,7 +102,7 @@ class LaunchState:
             self._retire()
             if index in self._retired:
                 self.findings.doubt(f"cluster {index} goes on after all of its warps have exited")
-            found = self.clusters[index] = ClusterState(index, self._atoms)
+            found = self.clusters[index] = ClusterState(index, self._atoms, self._footprints)
         self._of_cta[cta] = found
         return found
 
@@ -359,19 +361,22 @@ class LaunchState:
         if self.any_global_address:
             return
         order, contents, memory = self.global_order, self.unwritten.contents, cluster.global_memory
-        self.awaited.note(order, cluster, record, clock, told, self.findings)
+        if self.awaited.polls:
+            self.awaited.note(order, cluster, record, clock, told, self.findings)
         conflicts = order.conflicts(record)
+        met = order.accesses
         # What meets nothing of any cluster meets nothing of its own, but for what only its own memory is told.
-        if order.put_aside:
+        if met.put_aside:
             memory.put_read(record)
-        elif order.met_nothing and cluster.index not in self.map_readers:
+        elif met.met_nothing and cluster.index not in self.map_readers:
             memory.put_first(record)
         else:
             self.enter(memory, cluster, record, clock, "global")
-        for earlier in order.judge(cluster, record, conflicts, clock, self.findings) if conflicts else ():
-            self.note_unordered(earlier, record, "global")
-        if order.met_unwritten and contents and takes_value(record) and contents.may_lack(record.ranges):
-            self.unwritten.note_global(record, record.ranges if record.write else order.never_written(record.ranges))
+        if conflicts:
+            for earlier in order.judge(cluster, record, conflicts, clock, self.findings):
+                self.note_unordered(earlier, record, "global")
+        if met.met_unwritten and contents and takes_value(record) and contents.may_lack(record.ranges):
+            self.unwritten.note_global(record, record.ranges if record.write else met.never_written(record.ranges))
 
     def check_grid(self, cluster: ClusterState, clock: VectorClock, write: bool, span: Span) -> None:
         """A warp, or a copy, touches global memory: has it waited for the grids before? clock: what the warp knows; of

@@ -23,6 +23,7 @@ from tilewright.base.span import Span
 from tilewright.base.value import value
 from tilewright.contract.atom_memory import AtomMemory
 from tilewright.contract.atoms import Atoms
+from tilewright.contract.granules import Footprints
 from tilewright.contract.hearsay import Hearsay
 from tilewright.contract.shadow_memory import COARSE_BYTES, COARSE_GLOBAL_BYTES, Completion, Record, ShadowMemory
 from tilewright.contract.tensor_state import TensorState
@@ -437,14 +438,14 @@ class CommitState:
 class ClusterState:
     """The CTAs that may synchronize with each other."""
 
-    def __init__(self, index: int, atoms: Atoms | None = None) -> None:
+    def __init__(self, index: int, atoms: Atoms | None = None, footprints: Footprints | None = None) -> None:
         self.index = index
         self._atoms = Atoms(COARSE_BYTES) if atoms is None else atoms
         self.tracks = Tracks()
         self.hearsay = Hearsay(self.tracks)
         self.warps: dict[WarpActor, WarpState] = {}
         self.shared: dict[int, ShadowMemory] = {}
-        self.global_memory = ShadowMemory(granule_bytes=COARSE_GLOBAL_BYTES)
+        self.global_memory = ShadowMemory(granule_bytes=COARSE_GLOBAL_BYTES, footprints=footprints)
         self.barriers: dict[int, dict[int, BarrierState]] = {}
         self.barrier_generations: dict[tuple[int, int], int] = {}
         self.barrier_bounds: dict[int, tuple[int, int]] = {}

@@ -134,43 +134,38 @@ class Histories:
 class _Aside:
     """Accesses that are yet to be entered, in order, each with a number, by the block in which it begins."""
 
-    __slots__ = ("_added", "_blocks_most", "_by_block")
+    __slots__ = ("_added", "_blocks_most", "by_block")
 
     def __init__(self) -> None:
-        self._by_block: dict[int, list[tuple[int, Record, int]]] = {}
+        self.by_block: dict[int, list[tuple[int, Record, int]]] = {}
         self._blocks_most = 0
         self._added = 0
-
-    @property
-    def any(self) -> bool:
-        """Is there one?"""
-        return bool(self._by_block)
 
     def add(self, record: Record, number: int = 0) -> None:
         first, last = record.ranges[0][0] // _NEAR_BYTES, (record.ranges[-1][1] - 1) // _NEAR_BYTES
         if last - first > self._blocks_most:
             self._blocks_most = last - first
         self._added += 1
-        kept = self._by_block.get(first)
+        kept = self.by_block.get(first)
         if kept is None:
-            kept = self._by_block[first] = []
+            kept = self.by_block[first] = []
         kept.append((self._added, record, number))
 
     def take(self, low: int, high: int) -> list[tuple[int, Record, int]]:
         """Those whose bytes lie around [low, high), in the order in which they were added; they are no longer kept."""
         first, last = low // _NEAR_BYTES - self._blocks_most, (high - 1) // _NEAR_BYTES
-        if last - first < len(self._by_block):
-            blocks = [each for each in range(first, last + 1) if each in self._by_block]
+        if last - first < len(self.by_block):
+            blocks = [each for each in range(first, last + 1) if each in self.by_block]
         else:
-            blocks = [each for each in self._by_block if first <= each <= last]
+            blocks = [each for each in self.by_block if first <= each <= last]
         taken: list[tuple[int, Record, int]] = []
         for block in blocks:
             left: list[tuple[int, Record, int]] = []
-            for item in self._by_block.pop(block):
+            for item in self.by_block.pop(block):
                 ranges = item[1].ranges
                 (taken if ranges[0][0] < high and low < ranges[-1][1] else left).append(item)
             if left:
-                self._by_block[block] = left
+                self.by_block[block] = left
         taken.sort(key=lambda item: item[0])
         return taken
 
@@ -202,14 +197,15 @@ class ShadowMemory:
     )  # fmt: skip
 
     def __init__(
-        self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES, *, once: bool = False
-    ) -> None:
+        self, readers_kept: int | None = None, granule_bytes: int = COARSE_BYTES, footprints: Footprints | None = None,
+        *, once: bool = False,
+    ) -> None:  # fmt: skip
         self.histories = Histories()
         self.met_unwritten = False
         self.met_nothing = False
         self.put_aside = False
         self._granule_bytes = granule_bytes
-        self._footprints = Footprints()
+        self._footprints = Footprints() if footprints is None else footprints
         self._segments: dict[int, Segment] = {}
         self._readers_kept = readers_kept
         # Stretches in which there may have been writes, disjoint and ascending; reads outside of them.
@@ -229,15 +225,18 @@ class ShadowMemory:
         if not ranges:
             return []
         low, high = ranges[0][0], ranges[-1][1]
-        if self._firsts.any:
+        if self._firsts.by_block:
             self._enter_put_aside(self._firsts, low, high)
+        near = False
         for begin, end in self._written:
-            if begin <= low and high <= end:
-                break
+            if low < end and begin < high:
+                if begin <= low and high <= end:
+                    break
+                near = True
         else:
             if record.write:
                 self._note_write(low, high)
-            elif any(low < end and begin < high for begin, end in self._written):
+            elif near:
                 self._enter_reads(low, high)  # those of the same bytes came before this one
             else:
                 self._reads.add(record)
@@ -247,7 +246,7 @@ class ShadowMemory:
             self.met_unwritten = self.met_nothing = True
             self._fine.add(record, self.histories.add((record, ())))
             return []
-        if self._fine.any:
+        if self._fine.by_block:
             self._enter_put_aside(self._fine, low, high)
         self.met_nothing = record.write
         found: dict[int, Record] = {}
@@ -257,7 +256,10 @@ class ShadowMemory:
     def put_first(self, record: Record) -> None:
         """Enter a write of bytes that nobody has touched, as the caller knows: later, once somebody does."""
         low, high = record.ranges[0][0], record.ranges[-1][1]
-        if not any(begin <= low and high <= end for begin, end in self._written):
+        for begin, end in self._written:
+            if begin <= low and high <= end:
+                break
+        else:
             self._note_write(low, high)
         self._firsts.add(record, self.histories.add((record, ())))
 
@@ -293,7 +295,7 @@ class ShadowMemory:
 
     def _enter_reads(self, low: int, high: int) -> None:
         """Enter the reads that were put aside and whose bytes lie around [low, high)."""
-        if not self._reads.any:
+        if not self._reads.by_block:
             return
         for _, record, _ in self._reads.take(low, high):
             self._enter(record, {})
@@ -301,7 +303,7 @@ class ShadowMemory:
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
         found: list[tuple[int, int]] = []
-        if ranges and self._firsts.any:
+        if ranges and self._firsts.by_block:
             self._enter_put_aside(self._firsts, ranges[0][0], ranges[-1][1])
         if self._fine_bytes is not None:
             ranges = tuple(self._fine_bytes.without(ranges))
