@@ -12,34 +12,65 @@ register access and any wgmma.mma_async that accesses the same registers). Check
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from tilewright.frontends.ptx.ast import Instruction, Kernel
+from tilewright.frontends.ptx.ast import Instruction, Kernel, Label, Symbol
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.lanes import Registers
-from tilewright.machine.live_ranges import control_flow
 from tilewright.machine.state import Warp
 from tilewright.machine.step import Control, Plain, Signal, Step, before, guarded
+
+_ENDS = frozenset({"ret", "exit", "trap"})
+_MARKS = frozenset({"wgmma.mma_async", "wgmma.fence", "bra", "call", "brx.idx", "", *_ENDS})
+"""Rows that the analysis looks at: all others lead on to what follows them."""
 
 
 def unfenced_positions(kernel: Kernel) -> Sequence[bool]:
     """By instruction, whether some path leads from it to a wgmma.mma_async with no wgmma.fence on the way."""
-    instructions, successors = control_flow(kernel)
-    if successors is None:
-        return [True] * len(instructions)
-    before: dict[int, list[int]] = {}
-    for index, following in enumerate(successors):
-        for after in following:
-            before.setdefault(after, []).append(index)
-    found = [False] * len(instructions)
-    waiting = [index for index, each in enumerate(instructions) if each.row == "wgmma.mma_async"]
-    while waiting:
-        for index in before.get(waiting.pop(), ()):
-            if not found[index]:
-                found[index] = True
-                if not _is_fence(instructions[index]):
-                    waiting.append(index)
-    return found
+    labels: dict[str, int] = {}
+    marks: list[tuple[int, Instruction]] = []
+    size = 0
+    for item in kernel.body:
+        if isinstance(item, Label):
+            labels[item.name] = size
+            continue
+        if item.row in _MARKS:
+            marks.append((size, item))
+        size += 1
+    places = [place for place, _ in marks]
+    following: list[list[int]] = []  # of each mark, those that it leads to, by number
+    for number, (_, item) in enumerate(marks):
+        leads = [number + 1] if item.row not in _ENDS or item.guard is not None else []
+        if item.row == "bra":
+            target = item.operands[0] if item.operands else None
+            if not isinstance(target, Symbol) or target.name not in labels:
+                return [True] * size
+            taken = bisect_left(places, labels[target.name])
+            leads = [taken] if item.guard is None else [taken, *leads]
+        elif item.row in ("call", "brx.idx", ""):
+            return [True] * size
+        following.append(leads)
+    behind, meets = _before_a_wgmma([item for _, item in marks], following)
+    found: list[bool] = []
+    for place, mark_behind, mark_meets in zip(places, behind, meets, strict=False):
+        found += [mark_meets] * (place - len(found))
+        found.append(mark_behind)
+    return found + [False] * (size - len(found))
+
+
+def _before_a_wgmma(marks: Sequence[Instruction], following: Sequence[Sequence[int]]) -> tuple[list[bool], list[bool]]:
+    """By mark, whether a wgmma comes before a fence, behind it and from it on. The end is one more mark."""
+    behind = [False] * len(marks)
+    meets = [*(each.row == "wgmma.mma_async" for each in marks), False]
+    changed = True
+    while changed:
+        changed = False
+        for number in range(len(marks) - 1, -1, -1):
+            if not behind[number] and any(meets[each] for each in following[number]):
+                behind[number] = changed = True
+                meets[number] = meets[number] or not _is_fence(marks[number])
+    return behind, meets
 
 
 def _is_fence(instruction: Instruction) -> bool:

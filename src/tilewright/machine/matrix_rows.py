@@ -48,7 +48,8 @@ def join_matrix_rows(
     forms: Forms = {}
     at = 0
     while at < len(instructions):
-        end = _end_of_row(steps, instructions, at, remembered.entered)
+        begins = isinstance(steps[at].body, MatrixStore)
+        end = _end_of_row(steps, instructions, at, remembered.entered) if begins else None
         if end is None:
             at += 1
             continue

@@ -67,12 +67,13 @@ def decode(decoder: Decoder) -> Program:
         steps.append(decode_one(decoder, item))
         moves.append(decoder.moved)
     if decoder.dropped is not None:
-        without = drop_values(steps, instructions, moves, frozenset(decoder.accumulators), decoder.zeros)
+        kinds = [kind_of(each) for each in instructions]
+        without = drop_values(steps, instructions, kinds, moves, frozenset(decoder.accumulators), decoder.zeros)
         decoder.mathematics = without is None
         steps = steps if without is None else without
         if decoder.dropped.joins and without is not None:
-            computes = [kind_of(each) == "compute" and isinstance(step.body, Plain)
-                        for each, step in zip(instructions, steps, strict=True)]  # fmt: skip
+            computes = [kind == "compute" and isinstance(step.body, Plain)
+                        for kind, step in zip(kinds, steps, strict=True)]  # fmt: skip
             steps = join_stretches(steps, computes, [each if each and each.access else None for each in moves])
     steps = with_sums_taken(decoder, with_reads_seen(decoder, steps, range(len(steps))))
     remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)

@@ -24,10 +24,10 @@ def with_sums_taken(decoder: Decoder, steps: Sequence[Step]) -> list[Step]:
     """The steps of an observed run, of which those that read accumulators note it."""
     if decoder.observe is None or not decoder.accumulators:
         return list(steps)
-    found = list(steps)
+    found, accumulators = list(steps), decoder.accumulators
     for index, step in enumerate(steps):
-        if not decoder.accumulators.isdisjoint(step.reads):
-            found[index] = noting(step, _noted(step.reads & decoder.accumulators))
+        if not accumulators.isdisjoint(step.reads):
+            found[index] = noting(step, _noted(step.reads & accumulators))
     return found
 
 

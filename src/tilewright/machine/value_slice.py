@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from tilewright.frontends.ptx.ast import Instruction, Vector
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.lanes import UNINITIALISED, Lanes, Registers, poison
-from tilewright.machine.slice_operands import kind_of
+from tilewright.machine.slice_operands import Kind
 from tilewright.machine.step import Plain, Quiet, Step, guarded
 
 _KNOWN = frozenset({
@@ -38,41 +38,45 @@ _KNOWN = frozenset({
 
 
 def drop_values(
-    steps: Sequence[Step], instructions: Sequence[Instruction], moves: Sequence[MovedValues | None],
-    accumulators: frozenset[int], zeros: Callable[[int], Lanes],
+    steps: Sequence[Step], instructions: Sequence[Instruction], kinds: Sequence[Kind],
+    moves: Sequence[MovedValues | None], accumulators: frozenset[int], zeros: Callable[[int], Lanes],
 ) -> list[Step] | None:  # fmt: skip
     """The steps without values that decide nothing; None where all values are kept: there is an instruction that is not
-    understood, or the tensor core's results decide. moves: of each step, if it is such a load or store; accumulators:
-    slots that tensor cores write; zeros: what a dropped register holds, by slot."""
-    kinds = [kind_of(each) for each in instructions]
-    for instruction, kind in zip(instructions, kinds, strict=True):
-        understood = kind in ("compute", "collective", "control", "hint") or instruction.row in _KNOWN
-        if not understood or instruction.row == "call":
+    understood, or the tensor core's results decide. kinds: of each instruction; moves: of each step, if it is such a
+    load or store; accumulators: slots that tensor cores write; zeros: what a dropped register holds, by slot."""
+    for row, kind in dict(zip([each.row for each in instructions], kinds, strict=True)).items():
+        understood = kind in ("compute", "collective", "control", "hint") or row in _KNOWN
+        if not understood or row == "call":
             return None
     deciding = _deciding(steps, kinds, moves)
     if not deciding.isdisjoint(accumulators):
         return None
-    found: list[Step] = []
-    for step, instruction, kind, moved in zip(steps, instructions, kinds, moves, strict=True):
+    for moved in moves:
         if moved is not None and not moved.strong:
             moved.keeps = not deciding.isdisjoint(moved.moved) if moved.loads else deciding.issuperset(moved.moved)
-        computes = instruction.row != "mov" or any(isinstance(each, Vector) for each in instruction.operands)
-        droppable = kind == "compute" and computes and isinstance(step.body, Plain) and step.writes
-        found.append(_undone(step, zeros) if droppable and deciding.isdisjoint(step.writes) else step)
+    found = list(steps)
+    for at, (step, kind) in enumerate(zip(steps, kinds, strict=True)):
+        if kind == "compute" and deciding.isdisjoint(step.writes) and step.writes and isinstance(step.body, Plain):
+            instruction = instructions[at]
+            if instruction.row != "mov" or any(isinstance(each, Vector) for each in instruction.operands):
+                found[at] = _undone(step, step.body, zeros)
     return found
 
 
-def _deciding(steps: Sequence[Step], kinds: Sequence[str], moves: Sequence[MovedValues | None]) -> frozenset[int]:
+def _deciding(steps: Sequence[Step], kinds: Sequence[Kind], moves: Sequence[MovedValues | None]) -> frozenset[int]:
     """Slots of registers that decide something: those that any step reads which is not dropped if only its results are,
     and what these are computed from."""
-    makers: dict[int, list[Step]] = {}
+    makers: dict[int, list[frozenset[int]]] = {}  # by register, what its writers read
     waiting: list[int] = []
     for step, kind, moved in zip(steps, kinds, moves, strict=True):
         if step.guard >= 0:
             waiting.append(step.guard)
         if kind == "compute" and isinstance(step.body, Plain):
             for slot in step.writes:
-                makers.setdefault(slot, []).append(step)
+                if slot in makers:
+                    makers[slot].append(step.reads)
+                else:
+                    makers[slot] = [step.reads]
         elif moved is None or moved.loads or moved.strong:
             waiting.extend(step.reads)
         else:
@@ -83,17 +87,16 @@ def _deciding(steps: Sequence[Step], kinds: Sequence[str], moves: Sequence[Moved
         slot = waiting.pop()
         if slot not in found:
             found.add(slot)
-            for step in makers.get(slot, ()):
-                waiting.extend(step.reads)
+            for reads in makers.get(slot, ()):
+                waiting.extend(reads)
     return frozenset(found)
 
 
-def _undone(step: Step, zeros: Callable[[int], Lanes]) -> Step:
-    """A step that gives zeros for what it would compute; where it reads what was never written, it does what it did."""
-    assert isinstance(step.body, Plain), "only plain steps are left undone"
-    reads = tuple(sorted(step.reads - {step.guard}))
-    targets = tuple((slot, zeros(slot)) for slot in sorted(step.writes))
-    original = step.body
+def _undone(step: Step, original: Plain, zeros: Callable[[int], Lanes]) -> Step:
+    """A step that gives zeros for what it would compute; where it reads what was never written, it does what it did.
+    original: its body."""
+    reads = tuple(step.reads - {step.guard})
+    targets = tuple([(slot, zeros(slot)) for slot in step.writes])
 
     def full(r: Registers) -> None:
         for slot in reads:
@@ -111,7 +114,8 @@ def _undone(step: Step, zeros: Callable[[int], Lanes]) -> Step:
         for slot, nothing in targets:
             r[slot] = nothing[:]
 
-    body = Plain(full, masked)
-    if step.guard >= 0:
-        body = guarded(body, step.guard, step.negated, tuple((slot, poison(each.dtype)) for slot, each in targets))
+    if step.guard < 0:
+        return step.doing(Quiet(full, masked))
+    garbage = tuple([(slot, poison(each.dtype)) for slot, each in targets])
+    body = guarded(Plain(full, masked), step.guard, step.negated, garbage)
     return step.doing(Quiet(body.full, body.masked))
