@@ -114,20 +114,21 @@ class _Names:
         self._naming: dict[str, list[int]] | None = None
 
     def naming(self, register: str) -> list[int]:
-        """The positions of the instructions that name a register, ascending; no other reads or writes it. register: one
-        that a poll may turn on, or `_`."""
+        """The positions of the instructions that name a register, ascending, perhaps with repetitions; no other reads
+        or writes it. register: one that a poll may turn on, or `_`."""
         if self._naming is None:
             self._naming = {"_": []} | {name: list[int]() for name in _turned_on(self._instructions)}
             wanted = frozenset(self._naming)
             for at, item in enumerate(self._instructions):
-                named: list[str] = [] if item.guard is None else [item.guard.register.name]
+                if item.guard is not None and item.guard.register.name in wanted:
+                    self._naming[item.guard.register.name].append(at)
                 for operand in item.operands:
                     if isinstance(operand, Register):  # most are
-                        named.append(operand.name)
+                        if operand.name in wanted:
+                            self._naming[operand.name].append(at)
                     elif not isinstance(operand, Immediate):
-                        named += registers_of(operand)
-                for name in wanted.intersection(named):
-                    self._naming[name].append(at)
+                        for name in wanted.intersection(registers_of(operand)):
+                            self._naming[name].append(at)
         return self._naming[register]
 
 
@@ -150,9 +151,8 @@ def is_strong_load(item: Instruction) -> bool:
 
 def _poll(flow: Flow, labels: dict[str, int], names: _Names, loop: NaturalLoop) -> Poll | None:
     """The poll that a loop is, if it is one."""
-    positions = frozenset(flow.positions(loop.blocks))
-    way = _way_through(flow, labels, loop.head, positions)
-    if way is None or frozenset(way) != positions:
+    way = _way_through(flow, labels, loop)
+    if way is None or len(way) != sum(flow.blocks[each].end - flow.blocks[each].begin for each in loop.blocks):
         return None
     instructions = [flow.instructions[at] for at in way]
     working = [item for item in instructions if item.row not in ("bra", "nanosleep")]
@@ -174,9 +174,11 @@ def _poll(flow: Flow, labels: dict[str, int], names: _Names, loop: NaturalLoop) 
     target = branch.operands[-1]
     assert isinstance(target, Symbol)
     taken = labels[target.name]
-    leaves_when_taken = taken not in positions
+    leaves_when_taken = flow.block_of[taken] not in loop.blocks
     way_out = taken if leaves_when_taken else at + 1
-    if way_out in positions or not all(_is_dead(flow, names, way_out, name) for name in (word, predicate)):
+    if flow.block_of[way_out] in loop.blocks:
+        return None
+    if not all(_is_dead(flow, names, way_out, name) for name in (word, predicate)):
         return None
     taken_if = not branch.guard.negated
     return Poll(load.span, name, value, signed, taken_if if leaves_when_taken else not taken_if)
@@ -206,14 +208,15 @@ def _is_dead(flow: Flow, names: _Names, start: int, name: str) -> bool:
     return True
 
 
-def _way_through(flow: Flow, labels: dict[str, int], head: int, positions: frozenset[int]) -> list[int] | None:
+def _way_through(flow: Flow, labels: dict[str, int], loop: NaturalLoop) -> list[int] | None:
     """The positions that a turn of the loop goes through, in order; None if there is more than one way."""
-    way: list[int] = []
-    at = head
+    block_of, blocks = flow.block_of, loop.blocks
+    way: dict[int, None] = {}
+    at = loop.head
     while at not in way:
-        if at not in positions:
+        if block_of[at] not in blocks:
             return None
-        way.append(at)
+        way[at] = None
         item = flow.instructions[at]
         following = [at + 1]
         if item.row == "bra":
@@ -223,11 +226,11 @@ def _way_through(flow: Flow, labels: dict[str, int], head: int, positions: froze
             following = [labels[target.name], *(following if item.guard is not None else ())]
         elif item.row == "nanosleep" and not all(isinstance(operand, Immediate) for operand in item.operands):
             return None
-        inside = [each for each in following if each in positions]
+        inside = [each for each in following if block_of[each] in blocks]
         if len(inside) != 1:
             return None
         at = inside[0]
-    return way if at == head else None
+    return list(way) if at == loop.head else None
 
 
 def _loaded_word(load: Instruction) -> str | None:

@@ -61,7 +61,7 @@ class Text:
     kernel: Kernel
     flow: Flow
     facts: Sequence[Facts]
-    definitions: Mapping[str, tuple[int, ...]]
+    definitions: Mapping[str, Sequence[int]]
     declared: frozenset[str]
 
 
@@ -97,11 +97,13 @@ def text_of(kernel: Kernel, *, facts_as_needed: bool = False) -> Text:
     definitions: dict[str, list[int]] = {}
     for position, names in enumerate(written):
         for name in names:
-            found = definitions.setdefault(name, [])
-            if not found or found[-1] != position:
+            found = definitions.get(name)
+            if found is None:
+                definitions[name] = [position]  # most are written once
+            elif found[-1] != position:
                 found.append(position)
-    declared = frozenset(name for declaration in kernel.registers for name in declaration.names)
-    return Text(kernel, flow, facts, {name: tuple(found) for name, found in definitions.items()}, declared)
+    declared = frozenset[str]().union(*(declaration.names for declaration in kernel.registers))
+    return Text(kernel, flow, facts, definitions, declared)
 
 
 def protocol_slice(

@@ -113,8 +113,10 @@ def registers_of(operand: Operand) -> tuple[str, ...]:
     """The registers that an operand names, `_` left out."""
     if isinstance(operand, Register):  # most are
         return () if operand.name == "_" else (operand.name,)
+    if isinstance(operand, Address):
+        return (operand.base.name,) if isinstance(operand.base, Register) else ()
     match operand:
-        case Negated(Register(name)) | Address(Register(name)):
+        case Negated(Register(name)):
             return (name,)
         case PairOfPredicates(first, second):
             return (*registers_of(first), *registers_of(second))
@@ -219,9 +221,20 @@ def facts_of(instruction: Instruction) -> Facts:
     return Facts(form.kind, frozenset(writes), tuple(uses), form.space)
 
 
+@lru_cache(maxsize=1024)
+def _writes_one(row: str) -> bool | None:
+    """Whether an instruction of a row whose first operand is a register writes that one, and no other, or none; None
+    where that depends on its other operands."""
+    return None if row == "call" or _kind_of_row(row) == "unknown" else _writes_first(row)
+
+
 def writes_of(instruction: Instruction) -> tuple[str, ...]:
     """What `facts_of` says that an instruction writes, perhaps with repetitions."""
     operands = instruction.operands
+    if operands and type(operands[0]) is Register and "cc" not in instruction.modifiers:  # most
+        first = _writes_one(instruction.row)
+        if first is not None:
+            return (operands[0].name,) if first and operands[0].name != "_" else ()
     form = _form(instruction.row, instruction.modifiers, tuple(map(type, operands)))
     flag = (FLAG,) if form.carries[0] else ()
     if form.written == (0,) and not flag:  # most
