@@ -48,6 +48,7 @@ class ComputedForms:
         self.registers: dict[int, dict[str, int]] = {}
         self.integers: dict[int, dict[int, int]] = {}
         self._known: dict[tuple[str, tuple[str, ...], tuple[type[Operand], ...]], _Form] = {}
+        self._rows: set[str] = set()
 
     def remember(self, instruction: Instruction, widths: tuple[int, ...], make: MakeStep) -> None:
         """Others that differ from an instruction in the registers alone are what `make` says. widths: in bits, of the
@@ -61,12 +62,15 @@ class ComputedForms:
             ]
             looks = tuple([_LOOKS[kind] for kind in kinds])
             self._known[instruction.row, instruction.modifiers, kinds] = _Form(looks, tuple(slots), make)
+            self._rows.add(instruction.row)
 
     def step(self, instruction: Instruction) -> Step | None:
         """The step of an instruction of a form that is remembered, if it fits that."""
+        if instruction.row not in self._rows or instruction.guard is not None:
+            return None
         operands = instruction.operands
         form = self._known.get((instruction.row, instruction.modifiers, tuple(map(type, operands))))
-        if form is None or instruction.guard is not None:
+        if form is None:
             return None
         try:
             found = [each[look(operand)] for look, each, operand in zip(form.looks, form.slots, operands, strict=True)]

@@ -256,7 +256,7 @@ class Decoder:
 
     def move(self, moved: Sequence[int], address: int, *, loads: bool, strong: bool = False) -> MovedValues:
         """Note that the instruction now being decoded moves values between memory and registers."""
-        registers = tuple(slot for slot in moved if SINK_SLOT < slot < self.first_constant)
+        registers = tuple([slot for slot in moved if SINK_SLOT < slot < self.first_constant])
         self.moved = MovedValues(registers, address, loads, strong, self.dropped)
         return self.moved
 
@@ -442,14 +442,15 @@ class Decoder:
 
     def address(self, instruction: Instruction, operand: Operand) -> tuple[int, int]:
         """Base slot (32- or 64-bit addresses) and byte offset of `[base + offset]`."""
+        if isinstance(operand, Address) and isinstance(operand.base, Register):  # most are
+            name = operand.base.name
+            slot = self.register(instruction, name)
+            if self.type_of(slot).width_bits not in (32, 64):
+                raise unsupported(instruction, f"{name} is too narrow for an address")
+            if slot < self.first_constant:
+                self._reads.add(slot)
+            return slot, operand.offset
         match operand:
-            case Address(Register(name), offset):
-                slot = self.register(instruction, name)
-                if self.type_of(slot).width_bits not in (32, 64):
-                    raise unsupported(instruction, f"{name} is too narrow for an address")
-                if slot < self.first_constant:
-                    self._reads.add(slot)
-                return slot, offset
             case Address(Symbol(name), offset):
                 return self.symbol(instruction, name, offset, WORD64), 0
             case Address(None, offset):

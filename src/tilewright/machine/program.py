@@ -20,7 +20,7 @@ from tilewright.machine.matrix_rows import join_matrix_rows
 from tilewright.machine.poll_step import polling
 from tilewright.machine.polls import is_strong_load
 from tilewright.machine.remembered_runs import RememberedRuns
-from tilewright.machine.slice_operands import kind_of
+from tilewright.machine.slice_operands import Kind, kind_of
 from tilewright.machine.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
 from tilewright.machine.taken_sums import with_sums_taken
 from tilewright.machine.value_slice import drop_values
@@ -67,7 +67,7 @@ def decode(decoder: Decoder) -> Program:
         steps.append(decode_one(decoder, item))
         moves.append(decoder.moved)
     if decoder.dropped is not None:
-        kinds = [kind_of(each) for each in instructions]
+        kinds: list[Kind] = [kind_of(each) for each in instructions]
         without = drop_values(steps, instructions, kinds, moves, frozenset(decoder.accumulators), decoder.zeros)
         decoder.mathematics = without is None
         steps = steps if without is None else without
