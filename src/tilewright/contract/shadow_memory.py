@@ -21,7 +21,7 @@ Checked by: tests/contract/test_shadow_memory.py.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -303,16 +303,23 @@ class ShadowMemory:
     def never_written(self, ranges: Ranges) -> Ranges:
         """The bytes of `ranges` that no access that was entered has written."""
         found: list[tuple[int, int]] = []
-        if ranges and self._firsts.by_block:
-            self._enter_put_aside(self._firsts, ranges[0][0], ranges[-1][1])
-        if self._fine_bytes is not None:
-            ranges = tuple(self._fine_bytes.without(ranges))
-        for begin, end in ranges:
-            for low, high in self._unwritten(begin, end):
-                if found and found[-1][1] == low:
-                    low = found.pop()[0]
-                found.append((low, high))
+        for low, high in self._without_written(ranges):
+            if found and found[-1][1] == low:
+                low = found.pop()[0]
+            found.append((low, high))
         return tuple(found)
+
+    def _without_written(self, ranges: Ranges) -> Iterable[tuple[int, int]]:
+        """The pieces of `never_written`, which may touch, ascending."""
+        if not ranges:
+            return ()
+        low, high = ranges[0][0], ranges[-1][1]
+        if not any(begin < high and low < end for begin, end in self._written):
+            return ranges
+        if self._firsts.by_block:
+            self._enter_put_aside(self._firsts, low, high)
+        left = ranges if self._fine_bytes is None else self._fine_bytes.without(ranges)
+        return (piece for begin, end in left for piece in self._unwritten(begin, end))
 
     def touched(self, ranges: Ranges) -> list[Record]:
         """Records in the histories of `ranges`, which stay as they are."""
