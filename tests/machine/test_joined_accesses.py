@@ -138,6 +138,10 @@ def test_random_edits_are_judged_alike() -> None:
     assert "Refuted" in kinds and "Proven" in kinds, kinds
 
 
+def test_a_part_of_accesses_that_was_told_before_as_part_of_others_is_judged_alike() -> None:
+    assert compared(3054, 3) == "Proven"
+
+
 @pytest.mark.full
 def test_many_random_edits_are_judged_alike() -> None:
     for edits in (1, 2, 3):

@@ -163,8 +163,9 @@ class _Telling:
             return
         for places in parts.values():
             part = _group(group.accesses, group.masks, places, self._forms)
-            part = self._made.setdefault((part.accesses, part.masks), part)
+            # The vectors first: one that was made before may stand for another part of the same accesses.
             held = part.look(vectors)
+            part = self._made.setdefault((part.accesses, part.masks), part)
             if not _tell_joined(warp, part, held):
                 self._tell_apart(warp, part, held, others)
 
