@@ -35,8 +35,8 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "join_matrix_rows", apart)
 
 
-def events_of(text: str) -> list[Event]:
-    plan = emitted(NAME).plan
+def events_of(text: str, name: str = NAME) -> list[Event]:
+    plan = emitted(name).plan
     events: list[Event] = []
     buffers = {each.name: np.zeros(max(1, each.span_bytes), np.uint8) for each in plan.buffers}
     dropped = DroppedValues({each.name for each in plan.buffers}, joins=True)
@@ -70,6 +70,15 @@ def test_a_row_tells_of_all_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     one_by_one(monkeypatch)
     apart = events_of(emitted(NAME).text)
     assert 0 < ROW * stores(joined) == stores(apart)
+    assert stored(joined) == stored(apart)
+
+
+def test_a_row_stores_where_its_warp_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its stores have one register as their address, which is computed before the row and not read but by them.
+    joined = events_of(emitted("cluster-2x1").text, "cluster-2x1")
+    one_by_one(monkeypatch)
+    apart = events_of(emitted("cluster-2x1").text, "cluster-2x1")
+    assert 0 < 2 * stores(joined) == stores(apart)
     assert stored(joined) == stored(apart)
 
 

@@ -202,7 +202,9 @@ def _arithmetic(
                 left.append(step.body.rest.full)
             needs.update(dict.fromkeys(slot for slot in step.reads if slot not in written))
             given |= step.writes
-            computing[place] = Step(step.body, step.span, step.opcode, -1, False)  # what it reads decides nothing
+            # What it reads decides nothing, but for the address.
+            address = frozenset({step.body.slot}) if isinstance(step.body, MatrixStore) else frozenset[int]()
+            computing[place] = Step(step.body, step.span, step.opcode, -1, False, address)
         elif not remembered.is_arithmetic(place) or not given.isdisjoint((*step.reads, *step.writes, step.guard)):
             return None
         written |= step.writes
