@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
@@ -24,13 +25,8 @@ from tilewright.targets.ptx import OperandShape, check
 SCALAR_ROWS = frozenset({"ld", "ldu", "st", "st.async", "atom", "red"})
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^\s,]+")
 _NAME = re.compile(r"[^\s,{}]+")
+_ONE = OperandShape("vector", 1)
 _Read = tuple[Operand, OperandShape]
-
-
-def _spellings(written: str) -> list[str]:
-    """The operands of a plain statement, as spelled."""
-    found = written.split(", ")  # faster, where nothing is in braces and a space follows each comma
-    return found if "{" not in written and written.count(",") + 1 == len(found) else _OPERAND.findall(written)
 
 
 class StatementReader:
@@ -66,8 +62,12 @@ class StatementReader:
             operands: tuple[Operand, ...] = ()
             shapes: tuple[OperandShape, ...] = ()
             if written:
+                # Splitting is quicker, where nothing is in braces and a space follows each comma.
+                texts = written.split(", ")
+                if "{" in written or written.count(",") >= len(texts):
+                    texts = _OPERAND.findall(written)
                 found: list[_Read] = []
-                for text in _spellings(written):
+                for text in texts:
                     each = known.get(text)
                     if each is None:
                         meaning = visible.get(text)
@@ -80,9 +80,9 @@ class StatementReader:
             form = rows.get((opcode, shapes))
             if form is None:
                 row, modifiers = check(opcode, shapes, self._version, self._target, span)
-                form = rows[opcode, shapes] = row.key, modifiers, row.key in SCALAR_ROWS
-            key, modifiers, scalar = form
-            if scalar:
+                form = rows[opcode, shapes] = row.key, modifiers, row.key in SCALAR_ROWS and _ONE in shapes
+            key, modifiers, braces = form
+            if braces:
                 operands = scalars(operands)
             add(Instruction(opcode, key, modifiers, operands, guard, span))
             index += 1
@@ -94,9 +94,9 @@ class StatementReader:
         if first == "[":
             name, _, offset = text[1:-1].partition("+")
             base, shape = known.get(name) or self._word(name, index)
-            if not isinstance(base, Register | Symbol) or base is SINK:
+            if shape is not REGISTER and (base is SINK or not isinstance(base, Register | Symbol)):
                 raise TilewrightError(f"{name} cannot be an address")
-            found = (Address(base, _integer(offset) if offset else 0), ADDRESS)
+            found = (Address(cast("Register | Symbol", base), _integer(offset) if offset else 0), ADDRESS)
             if shape is not SYMBOL:
                 known[text] = found
             return found
