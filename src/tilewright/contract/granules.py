@@ -5,8 +5,8 @@ fine as what touched them asks for. The bytes of an access are worked out once a
 that arrays are quick to read and write by: a stretch, the rows of a box (of one length, at one distance), a few long
 stretches, or else granule by granule.
 
-Not handled: what the numbers mean, which is for `shadow_memory` and `staged_bytes` to say; granules are never made
-coarser again. Checked by: tests/contract/test_shadow_memory.py.
+Not handled: what the numbers mean, which is for `shadow_memory`, `atoms` and `staged_bytes` to say; granules are never
+made coarser again. Checked by: tests/contract/test_shadow_memory.py.
 """
 
 from __future__ import annotations
