@@ -188,7 +188,7 @@ def memory_fence(state: LaunchState, event: MemoryFence) -> None:
     if event.scope == "warp":
         lane_order.synchronize(warp, event.lanes)
         return
-    if event.kind == "mbarrier_init" or event.scope in ("cluster", "gpu", "sys"):
+    if warp.initialises and (event.kind == "mbarrier_init" or event.scope in ("cluster", "gpu", "sys")):
         cluster.advance(warp.clock, ("init", warp.track), warp.epoch)
     if event.kind == "mbarrier_init" or event.restricted_to:
         return

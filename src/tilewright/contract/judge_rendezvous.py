@@ -88,8 +88,9 @@ def cluster_arrive(state: LaunchState, event: ClusterArrive) -> None:
         cluster.arriving.join(warp.clock)
         return
     # A relaxed arrival publishes the inits that fence.mbarrier_init has released, and nothing else.
-    init = ("init", warp.track)
-    cluster.advance(cluster.arriving, init, cluster.at(warp.clock, init))
+    if warp.initialises:
+        init = ("init", warp.track)
+        cluster.advance(cluster.arriving, init, cluster.at(warp.clock, init))
 
 
 def cluster_barrier(state: LaunchState, event: ClusterBarrier) -> None:

@@ -58,6 +58,7 @@ def initialise(cluster: ClusterState, warp: WarpState, event: BarrierInit, findi
     live = cluster.barriers.setdefault(event.cta, {})
     old = live.get(event.address)
     mark = warp.mark(event.span)
+    warp.initialises = True
     if old is not None:
         findings.report(
             "MB103",
@@ -119,7 +120,7 @@ def arrive(
     if event.expect_bytes:
         phase.expected_bytes += event.expect_bytes
         phase.last_expect = span
-    phase.take_over(warp.order, track, warp.epoch)
+    phase.order.join(warp.order)
     if phase.arrived is not None:
         phase.arrived.join(warp.clock)
     if to is not None:
@@ -249,12 +250,12 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
             "MB101", f"bulk copy {event.actor.copy} signals +{event.address:#x}, no live mbarrier", event.span
         )
         return
-    issuer = copy.issuer
+    order, track = copy.order, barrier.track
     if not barrier.is_released_to(copy.clock):
-        check_init(cluster, barrier, copy.clock, issuer, event.span, findings)
+        check_init(cluster, barrier, copy.clock, copy.issuer, event.span, findings)
     if event.phase != barrier.phase:
         _doubt_phase(barrier, event.phase, findings)
-    if copy.order.at(barrier.track) < barrier.phase:
+    if order.at(track) < barrier.phase:
         last = barrier.before.last_span if barrier.before is not None else None
         findings.report(
             "TX102",
@@ -272,14 +273,14 @@ def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, fin
     phase = barrier.current
     phase.completed_bytes += event.bytes
     phase.last_copy = event.span
-    phase.take_over(copy.order, issuer.track, copy.order.at(issuer.track))
+    phase.order.join(order)
     phase.last_span = event.span
     told = copy.told_by(event.cta)
     if not told:
         findings.doubt(f"{event.span}: bulk copy {event.actor.copy} completes in CTA {event.cta}, no destination of it")
         return
     for done in told:  # a copy into several CTAs that tells one barrier has completed when the last has
-        done.track, done.value = barrier.track, event.phase + 1
+        done.track, done.value = track, event.phase + 1
 
 
 def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> None:

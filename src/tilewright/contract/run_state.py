@@ -96,10 +96,10 @@ class WarpState:
     epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
     tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
     its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
-    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. waited: at which event it last
-    waited for an mbarrier; followed: of its waits, those right after which it waited again. repeated: at which event it
-    issued a store at a place last, and what names that store. peers_started: CTAs of which it was found to know that
-    they have started.
+    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. initialises: it has initialised
+    an mbarrier, so that its fences may publish one. waited: at which event it last waited for an mbarrier; followed: of
+    its waits, those right after which it waited again. repeated: at which event it issued a store at a place last, and
+    what names that store. peers_started: CTAs of which it was found to know that they have started.
     """
 
     actor: WarpActor
@@ -128,6 +128,7 @@ class WarpState:
     arrivals: Arrivals | None = None
     view: IssueView | None = None
     warpgroup: WarpgroupState | None = None
+    initialises: bool = False
     waited: int = -1
     followed: set[int] = field(default_factory=set[int])
     repeated: dict[Span, tuple[int, tuple[int, ...]]] = field(default_factory=lambda: {})
@@ -295,8 +296,7 @@ class PhaseState:
 
     published: what is visible to releasing arrivals, by warps of the barrier's own CTA; published_by_peers: the same of
     other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies
-    included; taken_over: by the track of a warp, up to which of its events `order` knows what the warp knew;
-    expects: bare expect_tx that an arrival must follow; arrived: what is visible to any arrival since the
+    included; expects: bare expect_tx that an arrival must follow; arrived: what is visible to any arrival since the
     first of these (nobody who arrived before it knew of any), None while there is none; contributors: the newest
     arrival of each warp; last_expect, last_copy: where bytes were expected, and a copy issued that brought bytes, last.
     """
@@ -304,7 +304,6 @@ class PhaseState:
     published: VectorClock = field(default_factory=VectorClock)
     published_by_peers: VectorClock | None = None
     order: VectorClock = field(default_factory=VectorClock)
-    taken_over: dict[int, int] = field(default_factory=lambda: {})
     arrived: VectorClock | None = None
     arrivals: int = 0
     expected_bytes: int = 0
@@ -314,13 +313,6 @@ class PhaseState:
     last_span: Span | None = None
     last_expect: Span | None = None
     last_copy: Span | None = None
-
-    def take_over(self, order: VectorClock, track: int, epoch: int) -> None:
-        """What a warp knew to have happened at one of its events comes before a contribution. A warp forgets nothing,
-        so what it knew at an earlier event than one taken over is no news."""
-        if self.taken_over.get(track, 0) < epoch:
-            self.taken_over[track] = epoch
-            self.order.join(order)
 
 
 @value
