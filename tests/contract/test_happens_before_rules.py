@@ -127,6 +127,11 @@ def test_init_across_the_cluster() -> None:
     assert codes([init(), fence, *cluster_sync(warps), *use], PAIR) == set()
     assert codes([init(), *cluster_sync(warps), *use], PAIR) == {"MB105"}
     assert codes([init(), *cluster_sync(warps, True), *use], PAIR) == {"MB104"}
+    # A fence before the init publishes nothing of it, nor one by a warp that has initialised another.
+    assert codes([fence, init(), *cluster_sync(warps), *use], PAIR) == {"MB105"}
+    assert codes([fence, init(), *cluster_sync(warps, True), *use], PAIR) == {"MB104"}
+    others = [init(address=BAR + 8), ev.MemoryFence(W[0], "mbarrier_init", "cluster", at(2)), init()]
+    assert codes([*others, *cluster_sync(warps), *use], PAIR) == {"MB105"}
     unwaited = [event for event in cluster_sync(warps) if not isinstance(event, ev.ClusterWait)]
     assert codes([init(), fence, *unwaited, *use[:3], *ends(*warps)], PAIR) >= {"MB104", "CL102"}
 

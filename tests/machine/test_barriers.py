@@ -12,6 +12,7 @@ from tilewright.machine.event import (
     ClusterBarrier,
     ClusterWait,
     Event,
+    MemoryFence,
     NamedBarrier,
     NamedBarrierArrive,
 )
@@ -311,3 +312,61 @@ def test_a_barrier_reduces_predicates() -> None:
 def test_register_counts_that_do_not_exist(count: int) -> None:
     with pytest.raises(MachineFault, match="SR202"):
         run_into(f"setmaxnreg.dec.sync.aligned.u32 {count}; ret;", np.zeros(1, np.uint32), threads=128)
+
+
+ONE_INSTRUCTION_MANY_BARRIERS = """
+.shared .align 16 .b8 bars[16];
+ld.param.u64 %rd1, [out];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, bars;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra READY;
+mbarrier.init.shared.b64 [%r2], 64;
+mbarrier.init.shared.b64 [%r2+8], 64;
+READY:
+bar.sync 0;
+mov.u32 %r3, 0;
+NEXT:
+and.b32 %r4, %r3, 1;
+shr.u32 %r5, %r3, 1;
+and.b32 %r5, %r5, 1;
+mad.lo.u32 %r6, %r4, 8, %r2;
+mbarrier.arrive.shared.b64 _, [%r6], 1;
+WAIT:
+mbarrier.try_wait.parity.shared.b64 %p3, [%r6], %r5;
+@!%p3 bra WAIT;
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p4, %r3, 8;
+@%p4 bra NEXT;
+ret;
+"""
+
+
+def test_one_instruction_uses_many_barriers_in_many_phases() -> None:
+    for seed in range(3):
+        events: list[Event] = []
+        run_into(ONE_INSTRUCTION_MANY_BARRIERS, np.zeros(1, np.uint32), threads=64, seed=seed, observe=events.append)
+        expected = [(8 * (turn & 1), turn >> 1 & 1, turn >> 1) for turn in range(8)]
+        for warp in range(2):
+            waits = [event for event in events if isinstance(event, BarrierWait) and event.actor.warp == warp]
+            assert [(wait.address - waits[0].address, wait.parity, wait.phase) for wait in waits] == expected
+        arrivals = [event for event in events if isinstance(event, BarrierArrive)]
+        assert sorted((each.phase, each.count) for each in arrivals) == [(turn >> 2, 32) for turn in range(16)]
+
+
+def test_who_is_woken_comes_to_the_barrier_again_in_the_next_turn() -> None:
+    body = "mov.u32 %r3, 0;\nNEXT: bar.sync 1, 64;\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 5;\n@%p1 bra NEXT; ret;"
+    for seed in range(3):
+        events: list[Event] = []
+        run_into(body, np.zeros(1, np.uint32), threads=64, seed=seed, observe=events.append)
+        kinds = [type(event) for event in events if isinstance(event, NamedBarrier | NamedBarrierArrive)]
+        assert kinds == [NamedBarrierArrive, NamedBarrierArrive, NamedBarrier] * 5
+
+
+def test_lanes_that_have_exited_count_as_members_of_a_warp_barrier() -> None:
+    events: list[Event] = []
+    body = "mov.u32 %r1, %tid.x;\nsetp.ge.u32 %p1, %r1, 8;\n@%p1 exit;\nbar.warp.sync {};\nret;"
+    for members in ("-1", "0xff", "%r2"):
+        text = f"mov.u32 %r2, -1;\n{body.format(members)}"
+        run_into(text, np.zeros(1, np.uint32), observe=events.append)
+    assert [event.lanes for event in events if isinstance(event, MemoryFence)] == [0xFFFF_FFFF] * 3

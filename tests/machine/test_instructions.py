@@ -18,6 +18,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine import arithmetic
 from tilewright.machine.decoder import Decoder, Places
+from tilewright.machine.fault import MachineFault
 from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.instruction.convert import bf16_from_f32
 from tilewright.machine.instruction.floating import fused_f32
@@ -260,6 +261,35 @@ def test_shuffles() -> None:
         assert np.array_equal(evaluate(text, {"%r1": A}, "%r4", np.uint32), A[expected])
     segment = evaluate("shfl.sync.down.b32 %r4, %r1, 1, 0x181f, -1;", {"%r1": A}, "%r4", np.uint32)
     assert np.array_equal(segment, A[np.where(lane % 8 < 7, lane + 1, lane)])
+
+
+SHUFFLE_AGAIN = """
+ld.param.u64 %rd1, [out];
+mov.u32 %r1, %tid.x;
+mad.wide.u32 %rd2, %r1, 4, %rd1;
+mov.u32 %r2, %r1;
+mov.u32 %r3, 0;
+NEXT:
+shfl.sync.down.b32 %r2, %r2, 1, 31, -1;
+st.global.u32 [%rd2], %r2;
+setp.ge.u32 %p1, %r1, 16;
+@%p1 exit;
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p2, %r3, {turns};
+@%p2 bra NEXT;
+ret;
+"""
+
+
+def test_a_shuffle_again_and_by_fewer_lanes() -> None:
+    out = np.zeros(32, np.uint32)
+    run_into(SHUFFLE_AGAIN.format(turns=1), out)
+    assert np.array_equal(out, np.minimum(np.arange(32) + 1, 31))
+    with pytest.raises(MachineFault, match="MF005"):
+        run_into(SHUFFLE_AGAIN.format(turns=2), out)
+    butterfly = SHUFFLE_AGAIN.replace("down.b32 %r2, %r2, 1,", "bfly.b32 %r2, %r2, 15,")
+    run_into(butterfly.format(turns=2), out)
+    assert np.array_equal(out, np.where(np.arange(32) < 16, np.arange(32), np.arange(32) ^ 15))
 
 
 def test_votes_matches_and_reductions() -> None:

@@ -86,8 +86,8 @@ class VectorClock:
         return VectorClock(self.values.copy())
 
     def _grow(self, size: int) -> NDArray[np.int32]:
-        """A quarter more than asked for: a clock that lives long grows seldom, and what clocks hold is touched at nearly
-        every event, so that it should fit into the processor's cache."""
+        """A quarter more than asked for: a clock that lives long grows seldom, yet clocks, which nearly every event
+        touches, stay small enough for the processor's cache."""
         most = -(-(size + size // 4) // _TRACKS_TOGETHER) * _TRACKS_TOGETHER
         values = np.zeros(most, np.int32)
         values[: self.values.size] = self.values
