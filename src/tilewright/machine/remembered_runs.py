@@ -146,9 +146,7 @@ class RememberedRuns:
         self._arithmetic: dict[int, Arithmetic] = {}
         self._quiet: dict[int, Quiet] = {}
         self._zeros = cache(decoder.zeros)
-        self._wide = frozenset(
-            slot for slot in range(2, decoder.first_constant) if decoder.type_of(slot).width_bits == 64
-        )
+        self._wide = frozenset(decoder.alike.registers.get(64, {}).values())
         self.entered = frozenset(decoder.labels.values())
         self._readers: dict[int, list[int]] = {}
         readers = self._readers

@@ -87,7 +87,8 @@ def join_rows(steps: Sequence[Step], remembered: RememberedRuns, accumulators: f
     found = list(steps)
     at = 0
     while at < len(steps):
-        begins = isinstance(steps[at].body, Fencing | Issuing)
+        body = steps[at].body
+        begins = isinstance(body, Control) and isinstance(body, Fencing | Issuing)  # most are told by the first
         end = _end_of_row(steps, at, remembered, accumulators) if begins else None
         if end is None:
             at += 1
