@@ -203,6 +203,7 @@ class WarpMatrixState:
         self.fenced: Registers | None = None
         self.fresh_fence = False
         self.reads: set[int] = set()  # of these operations' registers, since the last fence
+        self.given = 0  # so many times were registers given vectors that stand for bits which nobody asks for
         self.taken: set[int] = set()  # accumulators' registers that were read since the last operation on them
         self.waiters: list[tuple[Warp, Strand]] = []
         self.keeps: list[int] = []  # of each waiter, how many groups may be left

@@ -26,6 +26,7 @@ from tilewright.machine.state import Warp
 from tilewright.machine.warpgroup import (
     NO_RESULT,
     WARPS,
+    IssuedRow,
     MatrixInstruction,
     WarpMatrixState,
     fragment_of_warp,
@@ -38,33 +39,79 @@ _POISON: npt.NDArray[Any] = poison(WORD32.raw)
 def fencing(decoder: Decoder) -> Callable[[Warp], None]:
     """A `wgmma.fence` of a warp: what registers hold is remembered. Only those of wgmmas are asked for later."""
     bounds: list[int] = []
+    held_all: dict[frozenset[int], bool] = {}
+
+    def are_held_by_rows(warp: Warp, state: WarpMatrixState) -> bool:
+        """Are all of them accumulators of rows in flight?"""
+        if not state.in_flight or warp.tensor is not None:
+            return False
+        held = held_all.get(warp.in_flight)
+        if held is None:
+            held = held_all[warp.in_flight] = decoder.wgmma_registers <= warp.in_flight
+        return held and all([isinstance(each, IssuedRow) for each in state.in_flight])
 
     def fence(warp: Warp) -> None:
         state: WarpMatrixState = warp.wgmma
         fenced = state.fenced
         if fenced is None:
             state.fenced = list(warp.r)
-        else:
+        # Accumulators in flight are passed on, or written back first, which remembers what they hold then.
+        elif not are_held_by_rows(warp, state):
             if not bounds:  # all instructions have been decoded by now
                 registers = decoder.wgmma_registers
                 bounds.extend((min(registers, default=0), max(registers, default=-1) + 1))
             first, end = bounds
             fenced[first:end] = warp.r[first:end]
         state.fresh_fence = True
-        state.reads.clear()
+        if state.reads:
+            state.reads.clear()
 
     return fence
 
 
 def define(warp: Warp, state: WarpMatrixState, accumulator: tuple[int, ...]) -> None:
     """Give never-written accumulator registers bits that nobody may rely on, until the result is written back."""
-    r, fenced = warp.r, state.fenced
-    for slot in accumulator:
-        if r[slot] is UNINITIALISED:
-            # A vector of its own, so that a write between wgmma.fence and the next wgmma is seen.
-            r[slot] = vector = _POISON[:]
-            if fenced is not None:
-                fenced[slot] = vector
+    r = warp.r
+    if any([r[slot] is UNINITIALISED for slot in accumulator]):
+        vectors = _vectors_of_its_own(state, len(accumulator), True)
+        missing = [at for at, slot in enumerate(accumulator) if r[slot] is UNINITIALISED]
+        _give(warp, tuple([accumulator[at] for at in missing]), [vectors[at] for at in missing])
+
+
+def _vectors_of_its_own(state: WarpMatrixState, count: int, undefined: bool) -> list[npt.NDArray[Any]]:
+    """For each of so many registers a vector that no register of the warp has held, so that a write between wgmma.fence
+    and the next wgmma is seen. undefined: of bits that nobody may rely on."""
+    state.given += 1
+    return _vectors(state.given, count, undefined)
+
+
+@lru_cache(maxsize=512)
+def _vectors(number: int, count: int, undefined: bool) -> list[npt.NDArray[Any]]:
+    """Vectors that are all different objects, also from those of another number. Warps have no register in common, so
+    that they may share them."""
+    bits = _POISON if undefined else _NO_BITS
+    return [bits[:] for _ in range(count)]
+
+
+def _give(warp: Warp, slots: tuple[int, ...], vectors: list[npt.NDArray[Any]]) -> None:
+    """Registers that hold this from now on, and held it at the last fence as far as that is asked."""
+    r, fenced = warp.r, warp.wgmma.fenced
+    first = slots[0]
+    end = first + len(slots)
+    if slots[-1] == end - 1 and _ascend(slots):
+        r[first:end] = vectors
+        if fenced is not None:
+            fenced[first:end] = vectors
+        return
+    for slot, vector in zip(slots, vectors, strict=True):
+        r[slot] = vector
+        if fenced is not None:
+            fenced[slot] = vector
+
+
+@lru_cache(maxsize=256)
+def _ascend(slots: tuple[int, ...]) -> bool:
+    return slots == tuple(range(slots[0], slots[0] + len(slots)))
 
 
 def are_left_alone(
@@ -100,7 +147,7 @@ def check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction,
     reads: set[int] = set()
     for slot in held & a_registers:
         # Two operations may read the same A registers; an accumulator in flight may not be an operand.
-        if any(slot in text.accumulator for other in state.in_flight for text in other.ends):
+        if any(slot in end.accumulator for other in state.in_flight for end in other.ends):
             reads.add(slot)
     writes = held & accumulator
     if reads or writes:
@@ -121,13 +168,8 @@ def check_registers(warp: Warp, state: WarpMatrixState, text: MatrixInstruction,
 def write_back(warp: Warp, text: MatrixInstruction, result: npt.NDArray[Any] | None) -> None:
     """Put a finished operation's accumulator into the warp's registers."""
     assert result is not None, "only a finished operation is written back"
-    fenced = warp.wgmma.fenced
     if result is NO_RESULT:
-        for slot in text.accumulator:
-            # A vector of its own, so that a write between wgmma.fence and the next wgmma is seen.
-            warp.r[slot] = vector = _NO_BITS[:]
-            if fenced is not None:
-                fenced[slot] = vector
+        _give(warp, text.accumulator, _vectors_of_its_own(warp.wgmma, len(text.accumulator), False))
         return
     rows, columns = fragment_of_warp(text.n, warp.index % WARPS)
     values = result[rows, columns]
@@ -136,10 +178,7 @@ def write_back(warp: Warp, text: MatrixInstruction, result: npt.NDArray[Any] | N
         vectors = np.ascontiguousarray(pairs).view(np.uint32)[:, :, 0]
     else:
         vectors = values.view(np.uint32)
-    for slot, vector in zip(text.accumulator, vectors, strict=True):
-        warp.r[slot] = vector
-        if fenced is not None:
-            fenced[slot] = vector
+    _give(warp, text.accumulator, list(vectors))
 
 
 def settle(warp: Warp) -> None:
