@@ -25,7 +25,15 @@ from tilewright.machine.event import Event, WarpActor, WgmmaIssue, WgmmaRow
 from tilewright.machine.run import run_launch
 from tilewright.machine.state import Counts
 from tilewright.machine.step import Step
-from tilewright.machine.warpgroup import MatrixInstruction, Operation, Warpgroup, WarpMatrixState, row_form
+from tilewright.machine.warpgroup import (
+    NO_RESULT,
+    MatrixInstruction,
+    Operation,
+    Warpgroup,
+    WarpMatrixState,
+    row_form,
+)
+from tilewright.machine.wgmma_registers import fencing, settle, write_back
 
 NAME = "one-group"
 
@@ -211,3 +219,36 @@ def test_a_row_that_a_warp_issues_one_by_one_is_none() -> None:
     with pytest.raises(TilewrightError, match="different wgmmas"):
         group.issue(warps[1], other, False, 0, 0, None, [])
     assert group.issue_row(warps[2], row_form(form.wgmmas)) is None
+
+
+@pytest.mark.parametrize("accumulator", [(2, 3, 4, 5), (5, 3, 2, 4)])
+def test_registers_that_are_written_back_hold_vectors_of_their_own(accumulator: tuple[int, ...]) -> None:
+    text = MatrixInstruction(
+        8, 16, "f32", "bf16", "bf16", accumulator, (), "k", "k", False, False, False, Span("k.ptx", 1),
+    )  # fmt: skip
+    state = WarpMatrixState()
+    warp: Any = SimpleNamespace(r=[object() for _ in range(8)], wgmma=state, tensor=None, index=0)
+    warp.in_flight = frozenset()
+    decoder: Any = SimpleNamespace(wgmma_registers=set(accumulator))
+    fence, held = fencing(decoder), list(warp.r)
+    fence(warp)
+    kept: list[object] = []
+    for number in range(3):
+        write_back(warp, text, NO_RESULT)
+        kept += [warp.r[slot] for slot in accumulator]
+        assert len(set(map(id, kept))) == 4 * (number + 1)
+        assert state.fenced is not None and all(state.fenced[slot] is warp.r[slot] for slot in accumulator)
+    assert [warp.r[slot] for slot in (0, 1, 6, 7)] == [held[slot] for slot in (0, 1, 6, 7)]
+    # A fence remembers what registers hold, but for those of rows in flight, which are written back.
+    cta: Any = SimpleNamespace(cluster=SimpleNamespace(counts=Counts(), pending=[]))
+    warp.r[2] = other = object()
+    row = Warpgroup(cta, []).issue_row(warp, row_form(((text, False, 0, 0),)))
+    assert row is not None
+    state.in_flight.append(row)
+    settle(warp)
+    fence(warp)
+    assert state.fenced is not None and state.fenced[2] is not other
+    state.in_flight.clear()
+    settle(warp)
+    fence(warp)
+    assert state.fenced[2] is other
