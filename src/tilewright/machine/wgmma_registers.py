@@ -3,7 +3,7 @@
 Between issue and wait the accumulator and A registers belong to the operation (`Warp.in_flight`). A `wgmma.fence`
 remembers what registers hold; since vectors are never changed in place, an accumulator or A register that is no longer
 the same vector at issue was written since the fence. What was read since is noted by `fenced_reads`. Where a group is
-done, its accumulators are written back.
+done, its accumulators are written back; where their bits are not asked for, as vectors that the warp has not held yet.
 
 Checked by: tests/machine/test_wgmma.py, tests/machine/test_wgmma_rows.py.
 """
