@@ -95,13 +95,12 @@ class BarrierOperand:
         named = self._with.get(key)
         if named is not None:
             return named[2]
-        one = self.one(warp, mask)
-        number = None if one is None else uniform_value(numbers, mask)
-        if one is None or number is None:
+        same, number = uniform_value(addresses, mask), uniform_value(numbers, mask)
+        if same is None or number is None:
             return None
         if len(self._with) >= _VECTORS_KEPT:
             self._with.clear()
-        found = *one, number
+        found = *self._owner(warp, same), number
         self._with[key] = addresses, numbers, found
         return found
 
