@@ -167,6 +167,23 @@ def test_turns_end_where_they_did_and_nothing_is_told_otherwise(
     assert seen == [events_of(text, joins=True, seed=seed) for seed in range(6)]
 
 
+def test_accesses_of_which_nothing_else_is_left_are_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, remembering: list[RememberedRuns]
+) -> None:
+    # Guards of lanes that differ by turns, one of which no lane holds in some; registers by which several go.
+    body = (
+        "add.u32 %r3, %r1, %r2; and.b32 %r3, %r3, 3; setp.eq.u32 %p2, %r3, 0; setp.lt.and.u32 %p3, %r2, 4, %p2;"
+        "shl.b32 %r5, %r1, 5; cvt.u64.u32 %rd2, %r5; add.u64 %rd3, %rd1, %rd2; ld.global.u32 %r6, [%rd3];"
+        "@%p2 st.global.u32 [%rd3+4], %r6; @!%p2 st.global.u16 [%rd3+8], %h1; @%p3 st.global.u32 [%rd3+12], %r6;"
+    )
+    text = LOOP.format("mov.u16 %h1, 3; " + body + "bar.sync 0; ")
+    seen = [events_of(text, joins=True, seed=seed) for seed in range(4)]
+    made = [each for found in remembering[0].stretches.values() for each in found if each.left_full]
+    assert made and all(len(each.left_full) == 1 for each in made)
+    nothing_remembered(monkeypatch)
+    assert seen == [events_of(text, joins=True, seed=seed) for seed in range(4)]
+
+
 @pytest.mark.parametrize(
     ("body", "register"),
     [

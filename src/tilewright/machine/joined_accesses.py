@@ -68,6 +68,16 @@ UntoldAccess = tuple[WaitingAccess, Lanes, int]
 """One run of it: what the address register held, and the lanes. A plain tuple, as one is made for every access."""
 
 
+@dataclass(slots=True, eq=False)
+class Waits(Plain):
+    """What is left of an access that waits, under its guard (a slot, or -1). telling: tells what waits, behind it."""
+
+    access: WaitingAccess
+    guard: int
+    negated: bool
+    telling: Telling | None = None
+
+
 def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Sequence[MovedValues | None]) -> list[Step]:
     """The steps, of which those that end a stretch of accesses tell what is untold.
 
@@ -102,16 +112,19 @@ def _waiting(step: Step, moved: MovedValues | None) -> Step:
     rest = Plain(lambda r: wait(r, FULL), wait)
     if step.guard >= 0:
         rest = guarded(rest, step.guard, step.negated)
-    return step.doing(Quiet(step.body.full, step.body.masked, rest, True))
+    waits = Waits(rest.full, rest.masked, moved.access, step.guard, step.negated)
+    return step.doing(Quiet(step.body.full, step.body.masked, waits, True))
 
 
 def _telling(step: Step, forms: Forms) -> Step:
     """The step, after which all that its warp has left untold is told, whether or not its guard holds."""
-    tell = _Telling(forms).tell
+    told = Telling(forms)
+    tell = told.tell
     telling = Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))
-    assert isinstance(step.body, Quiet) and step.body.rest is not None
-    both = before(step.body, telling)
-    return step.doing(Quiet(both.full, both.masked, before(step.body.rest, telling), True))
+    assert isinstance(step.body, Quiet) and isinstance(step.body.rest, Waits)
+    both, alone, rest = before(step.body, telling), step.body.rest, before(step.body.rest, telling)
+    waits = Waits(rest.full, rest.masked, alone.access, alone.guard, alone.negated, told)
+    return step.doing(Quiet(both.full, both.masked, waits, True))
 
 
 _Kind = tuple[object, ...]
@@ -119,14 +132,14 @@ _Form = tuple[tuple[WaitingAccess, ...], tuple[int, ...]]
 """Accesses that a warp makes one after the other, and the lanes of each."""
 
 
-class _Telling:
+class Telling:
     """What is told at the end of one stretch. Which accesses are told together depends on its way through the stretch
     alone, and is worked out once for each; where they lead is known by shapes (`access_shapes`)."""
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
-        self._groups: dict[_Form, tuple[_Group, ...]] = {}
-        self._made: dict[_Form, _Group] = {}
+        self._groups: dict[_Form, tuple[Group, ...]] = {}
+        self._made: dict[_Form, Group] = {}
 
     def tell(self, warp: Warp) -> None:
         """Yield the events of the accesses that are untold."""
@@ -135,18 +148,29 @@ class _Telling:
             return
         warp.untold = []
         accesses, vectors, masks = zip(*untold, strict=True)
+        for group in self.groups(accesses, masks):
+            self._tell(warp, group, group.look(vectors))
+
+    def tell_groups(self, warp: Warp, groups: Sequence[Group], r: Registers) -> None:
+        """Yield the events of accesses of which none has waited."""
+        for group in groups:
+            self._tell(warp, group, group.look_at_slots(r))
+
+    def groups(self, accesses: tuple[WaitingAccess, ...], masks: tuple[int, ...]) -> tuple[Group, ...]:
+        """What is told as one of accesses that a warp makes one after the other."""
         groups = self._groups.get((accesses, masks))
         if groups is None:
             parts = _batches(accesses, masks)
             groups = tuple(_group(accesses, masks, part, self._forms) for part in parts)
             self._groups[accesses, masks] = groups
-        for group in groups:
-            held = group.look(vectors)
-            if not _tell_joined(warp, group, held):
-                self._tell_apart(warp, group, held, (_array_of, _lanes_of))
+        return groups
+
+    def _tell(self, warp: Warp, group: Group, vectors: tuple[Lanes, ...]) -> None:
+        if not _tell_joined(warp, group, vectors):
+            self._tell_apart(warp, group, vectors, (_array_of, _lanes_of))
 
     def _tell_apart(
-        self, warp: Warp, group: _Group, vectors: tuple[Lanes, ...],
+        self, warp: Warp, group: Group, vectors: tuple[Lanes, ...],
         splits: Sequence[Callable[[Warp, UntoldAccess], object]],
     ) -> None:  # fmt: skip
         """Of accesses that cannot be told as one those that can be: split by the first of `splits`, then by others."""
@@ -171,13 +195,14 @@ class _Telling:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """Accesses of one stretch that may be told as one. look: their vectors, among those of all; lanes: of any of them,
-    as a member mask; shapes: where they lead."""
+class Group:
+    """Accesses of one stretch that may be told as one. look: their vectors, among those of all; look_at_slots:
+    among the registers; lanes: of any of them, as a member mask; shapes: where they lead."""
 
     accesses: tuple[WaitingAccess, ...]
     masks: tuple[int, ...]
     look: Callable[[tuple[Lanes, ...]], tuple[Lanes, ...]]
+    look_at_slots: Callable[[Registers], tuple[Lanes, ...]]
     lanes: int
     shapes: AccessShapes
 
@@ -207,14 +232,13 @@ def _kind_of(access: WaitingAccess, mask: int) -> _Kind:
     return access.size_bytes, access.read_only, access.constant, mask
 
 
-def _group(
-    accesses: Sequence[WaitingAccess], masks: Sequence[int], places: Sequence[int], forms: Forms
-) -> _Group:
+def _group(accesses: Sequence[WaitingAccess], masks: Sequence[int], places: Sequence[int], forms: Forms) -> Group:
     look = look_at(places)
     mine, of_mine = look(accesses), look(masks)
     first = mine[0]
     shapes = AccessShapes(mine, of_mine, first.space, forms, apart=first.write)
-    return _Group(mine, of_mine, look, reduce(int.__or__, map(to_bits, of_mine)), shapes)
+    slots = look_at([each.slot for each in mine])
+    return Group(mine, of_mine, look, slots, reduce(int.__or__, map(to_bits, of_mine)), shapes)
 
 
 def _array_of(warp: Warp, untold: UntoldAccess) -> object:
@@ -231,7 +255,7 @@ def _lanes_of(_warp: Warp, untold: UntoldAccess) -> object:
     return access.size_bytes, mask
 
 
-def _tell_joined(warp: Warp, group: _Group, vectors: tuple[Lanes, ...]) -> bool:
+def _tell_joined(warp: Warp, group: Group, vectors: tuple[Lanes, ...]) -> bool:
     """Yield one event for all; False, and nothing has happened, if they cannot be told as one."""
     form = group.accesses[0]
     cta = warp.cta

@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Register
+from tilewright.machine.accesses_at_once import at_once
 from tilewright.machine.arithmetic_parts import Arithmetic, flow, gives_few, likeness, parts_of
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.lanes import FULL, SINK_SLOT, Registers
@@ -223,6 +224,7 @@ class RememberedRuns:
         parts: list[Part] = []
         if not left or self._may_come_last([place for place, _ in left], arithmetic):
             parts += self._parts(arithmetic)
+            left = at_once(left)
         else:
             left = sorted([*left, *((place, self._body(place)) for place in arithmetic)], key=lambda each: each[0])
         steps = self._steps[begin:end]
