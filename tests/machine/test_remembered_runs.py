@@ -49,12 +49,12 @@ def remembering(monkeypatch: pytest.MonkeyPatch) -> list[RememberedRuns]:
 
 def hits(runs: RememberedRuns) -> int:
     """How often a stretch was given without being run."""
-    return sum(table.hits for table in tables(runs))
+    return sum(part.hits for part in parts(runs))
 
 
 def tables(runs: RememberedRuns) -> list[Table]:
-    memos = {id(part.memo): part.memo for part in parts(runs) if part.memo is not None}
-    return [table for memo in memos.values() for table in memo.tables.values()]
+    memos = {id(part.memo): part.memo for part in parts(runs)}
+    return [table for memo in memos.values() for table in memo.values()]
 
 
 def parts(runs: RememberedRuns) -> list[Part]:
@@ -119,7 +119,7 @@ def test_emitted_kernels_remember_most_of_their_arithmetic(
         return [str(event) for event in events]
 
     seen = run(text)
-    assert hits(remembering[0]) > sum(len(table.known) for table in tables(remembering[0]))
+    assert hits(remembering[0]) > sum(len(table) for table in tables(remembering[0]))
     nothing_remembered(monkeypatch)
     assert seen == run(text)
 
@@ -136,8 +136,8 @@ def test_a_register_that_one_warp_never_wrote_is_refused_after_another_wrote_it(
 def test_inputs_that_never_come_again_are_no_longer_looked_up(remembering: list[RememberedRuns]) -> None:
     body = LOOP.replace("12", "700").format("mad.lo.u32 %r5, %r2, 4, %r1; and.b32 %r5, %r5, -4; " + PLACE)
     assert len(events_of(body, 32)) > 700
-    assert any(part.memo is not None and not part.memo.looked_up for part in parts(remembering[0]))
-    assert all(len(table.known) <= 512 for table in tables(remembering[0]))
+    assert any(not part.looked_up and part.news for part in parts(remembering[0]))
+    assert all(len(table) <= 512 for table in tables(remembering[0]))
 
 
 MOVED = (

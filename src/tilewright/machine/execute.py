@@ -96,13 +96,12 @@ def _stretch(warp: Warp, program: Program, stretch: Stretch) -> None:
             if r[slot] is UNINITIALISED:
                 r[slot] = zeros
     for part in stretch.parts:
-        memo = part.memo
-        table = None if memo is None else memo.tables.get(mask)
+        table = part.memo.get(mask) if part.looked_up else None
         if table is not None:
             look = part.look_full if mask == FULL else part.look_masked
-            found = table.known.get(tuple(map(id, look(r))))
+            found = table.get(tuple(map(id, look(r))))
             if found is not None:
-                table.hits += 1
+                part.hits += 1
                 for slot, value in zip(part.writes, found):  # noqa: B905
                     r[slot] = value
                 continue
@@ -130,14 +129,12 @@ def _compute(warp: Warp, program: Program, stretch: Stretch, part: Part) -> None
     """A part of a stretch that may not have been run on the same registers before."""
     remembered, strand, r = program.remembered, warp.current, warp.r
     assert remembered is not None, "stretches have parts where they are remembered"
-    memo, mask, table, seen = part.memo, strand.mask, None, None
-    if memo is not None and memo.looked_up:
-        seen = remembered.seen(part, memo, mask, r)
-    if memo is not None and seen is not None:
-        table = memo.table(mask)
-        found = table.known.get(seen)
+    mask, seen = strand.mask, None
+    if part.looked_up:
+        seen = remembered.seen(part, mask, r)
+        found = part.memo.get(mask, {}).get(seen)
         if found is not None:
-            table.hits += 1
+            part.hits += 1
             for slot, value in zip(part.writes, found, strict=True):
                 r[slot] = value
             return
@@ -149,8 +146,8 @@ def _compute(warp: Warp, program: Program, stretch: Stretch, part: Part) -> None
             # again changes nothing about that.
             _steps(warp, program, stretch.begin, stretch.end)
         raise
-    if table is not None and seen is not None:
-        remembered.learn(part, table, seen, r)
+    if seen is not None:
+        remembered.learn(part, mask, seen, r)
 
 
 def _placed(strand: Strand, r: Registers, run_full: PlacedFull, run_masked: PlacedMasked) -> None:

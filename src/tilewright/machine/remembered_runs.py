@@ -19,7 +19,7 @@ remembered as one (`Memo`): what they write is a function of what they read, whe
 Registers are compared by identity, for speed: a vector is never changed in place, and all that is remembered stands in
 terms of one vector for each content (`_Vectors`), which are kept, so that an identity stays its own. A register with
 another vector of the same content is given that one; nobody can tell but by identity, which counts for registers of
-wgmma alone. Parts whose inputs seldom come again are no longer looked up.
+wgmma alone. A part whose inputs seldom come again is no longer looked up.
 
 Not handled (such steps are run one by one): operands that are no registers or integers, rows not in `_ROWS`.
 Checked by: tests/machine/test_remembered_runs.py, which compares events and registers with those of runs without.
@@ -75,34 +75,19 @@ class _Vectors:
         return self.by_content.setdefault((vector.dtype.char, vector.tobytes()), vector)
 
 
-@dataclass(slots=True, eq=False)
-class Table:
-    """What the arithmetic of a part, or of parts that are alike, wrote, by the identities of what it read, for one set
-    of lanes. hits: how often it was known."""
-
-    known: dict[tuple[int, ...], tuple[Any, ...]] = field(default_factory=dict[tuple[int, ...], tuple[Any, ...]])
-    hits: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Memo:
-    """What is remembered of parts that are alike. looked_up: whether what they read may come again; tables: by the set
-    of lanes."""
-
-    looked_up: bool = True
-    tables: dict[int, Table] = field(default_factory=dict[int, Table])
-
-    def table(self, mask: int) -> Table:
-        """Of the lanes of `mask`."""
-        return self.tables.setdefault(mask, Table())
+Table = dict[tuple[int, ...], tuple[Any, ...]]
+"""What arithmetic wrote, by the identities of what it read."""
+Memo = dict[int, Table]
+"""What is remembered of parts that are alike, by the set of lanes."""
 
 
 @dataclass(slots=True, eq=False)
 class Part:
     """Arithmetic of a stretch that is remembered together. writes: slots that it writes and others read; looked_at:
     those of them that may be compared by identity; full, masked: what it reads, where all lanes run and where only
-    some do, with how to look at it; run_full, run_masked: its steps; memo: what is remembered of it, None if it is as
-    soon run as looked up."""
+    some do, with how to look at it; run_full, run_masked: its steps; memo: what is remembered of it and of those that
+    are alike; looked_up: whether what it reads may come again; hits, news: how often it was known, and how often not.
+    """
 
     writes: tuple[int, ...]
     looked_at: tuple[int, ...]
@@ -112,7 +97,10 @@ class Part:
     look_masked: Look
     run_full: PlacedFull
     run_masked: PlacedMasked
-    memo: Memo | None
+    memo: Memo
+    looked_up: bool
+    hits: int = 0
+    news: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -173,24 +161,22 @@ class RememberedRuns:
             found = self.stretches[begin, end] = tuple(self._cut(begin, end))
         return found
 
-    def seen(self, part: Part, memo: Memo, mask: int, r: Registers) -> tuple[int, ...] | None:
-        """What a part is about to read, as its memo names it; None if that is not worth while. The registers then hold
-        the same, as vectors of which there is one for each content."""
-        table = memo.table(mask)
-        if len(table.known) >= _LOOKED_UP_MOST > table.hits:
-            memo.looked_up = False
-            memo.tables.clear()
-            return None
+    def seen(self, part: Part, mask: int, r: Registers) -> tuple[int, ...]:
+        """What a part is about to read, as its memo names it. The registers then hold the same, as vectors of which
+        there is one for each content."""
         if mask == FULL:
             return self.unified(part.full, part.look_full, r)
         return self.unified(part.masked, part.look_masked, r)
 
-    def learn(self, part: Part, table: Table, seen: tuple[int, ...], r: Registers) -> None:
+    def learn(self, part: Part, mask: int, seen: tuple[int, ...], r: Registers) -> None:
         """The part has been run, step by step, on what `seen` names."""
+        part.news += 1
+        # Others that are alike may stand where their inputs do come again.
+        part.looked_up = part.news < _LOOKED_UP_MOST or part.hits >= _LOOKED_UP_MOST
         one = self._vectors.one
         for slot in part.looked_at:
             r[slot] = one(r[slot])
-        table.known[seen] = tuple([r[slot] for slot in part.writes])
+        part.memo.setdefault(mask, {})[seen] = tuple([r[slot] for slot in part.writes])
 
     def _cut(self, begin: int, end: int) -> Iterator[Stretch]:
         first = begin
@@ -259,7 +245,7 @@ class RememberedRuns:
         return body
 
     def _part(self, places: Sequence[int], reads: list[int], writes: list[int]) -> Part:
-        memo = None
+        memo: Memo = {}
         if len(places) >= _STEPS_LEAST:
             undone = [place in self._quiet for place in places]
             form, names = likeness([self._instructions[place] for place in places], undone)
@@ -268,7 +254,7 @@ class RememberedRuns:
             reads.sort(key=order.__getitem__)
             writes.sort(key=order.__getitem__)
             types = tuple([self._decoder.types[slot] for slot in order])
-            memo = self._memos.setdefault((form, types, *map(order.get, reads), -1, *map(order.get, writes)), Memo())
+            memo = self._memos.setdefault((form, types, *map(order.get, reads), -1, *map(order.get, writes)), memo)
         # Lanes that do not run keep what they held.
         masked = (*reads, *(slot for slot in writes if slot not in reads))
         bodies = [(place, self._body(place)) for place in places]
@@ -276,7 +262,7 @@ class RememberedRuns:
             tuple(writes), tuple([slot for slot in writes if self._is_looked_at(slot)]),
             tuple(reads), masked, look_at(tuple(reads)), look_at(masked),
             tuple([(place, body.full) for place, body in bodies]),
-            tuple([(place, body.masked) for place, body in bodies]), memo,
+            tuple([(place, body.masked) for place, body in bodies]), memo, len(places) >= _STEPS_LEAST,
         )  # fmt: skip
 
     def _may_come_last(self, left: Sequence[int], arithmetic: Sequence[int]) -> bool:
