@@ -191,7 +191,8 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
     """
     if cta.cluster.memory.forgiving and (space == "global" or (space == "generic" and int(addresses.max()) < _WINDOWS)):
         return [Located(_ANYWHERE, addresses.view(np.int64), np.arange(addresses.size))]
-    if size_bytes & (size_bytes - 1) == 0 and int(np.bitwise_or.reduce(addresses)) & (size_bytes - 1):
+    bits = addresses.item() if addresses.size == 1 else int(np.bitwise_or.reduce(addresses))
+    if size_bytes & (size_bytes - 1) == 0 and bits & (size_bytes - 1):
         address = int(addresses[np.flatnonzero(addresses & np.uint64(size_bytes - 1))[0]])
         raise MachineFault(
             "MF002",
@@ -203,7 +204,8 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
     if addresses.size:
         where, base = region_of(cta, space, int(addresses[0]), span)
         offsets = (addresses - np.uint64(base)).view(np.int64)
-        if int(offsets.min()) >= where.reserved_bytes and int(offsets.max()) <= where.size_bytes - size_bytes:
+        low, high = (offsets.item(),) * 2 if offsets.size == 1 else (int(offsets.min()), int(offsets.max()))
+        if low >= where.reserved_bytes and high <= where.size_bytes - size_bytes:
             return [Located(where, offsets, _first(addresses.size))]
     found: list[Located] = []
     remaining = np.arange(addresses.size)

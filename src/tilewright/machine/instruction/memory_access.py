@@ -20,6 +20,7 @@ import numpy as np
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine.access_shapes import AccessShapes
 from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.dropped_values import MovedValues
 from tilewright.machine.event import Access, LaneRows, Places
@@ -65,9 +66,14 @@ def report_access(
         return
     space, base = ("shared", 0) if found.cta >= 0 else ("global", found.base)
     order, scope, lanes = strength.order, strength.scope, to_bits(mask)
+    if offsets.size == 1:
+        begin = offsets.item() + base
+        ranges = ((begin, begin + size),)
+    else:
+        ranges = merge_ranges(offsets + base, size)
     observe(
         Access(
-            warp.actor, space, found.cta, merge_ranges(offsets + base, size), write, "generic", span,
+            warp.actor, space, found.cta, ranges, write, "generic", span,
             order != "weak", lanes, order, scope, modifies=modifies, constant=constant,
             words=tuple((address + base, before, after) for address, before, after in words) if base else (),
             read_only=strength.read_only,
@@ -144,8 +150,32 @@ def _event_alone(
     it stores, if the text says so."""
     write, dropped = not moved.loads, decoder.dropped
     polls = decoder.polls or {}
+    shapes: dict[int, AccessShapes] = {}
+
+    def tell_by_shape(warp: Warp, access: WaitingAccess, addresses: Lanes, mask: int) -> bool:
+        cluster = warp.cta.cluster
+        if cluster.observe is None or cluster.memory.forgiving:
+            return False
+        if mask not in shapes:
+            shapes[mask] = AccessShapes((access,), (mask,), access.space, {}, apart=False)
+        found = shapes[mask].find(warp.cta, (addresses,))
+        if found is None:
+            return False
+        region, ranges, places = found
+        if write and dropped is not None:
+            dropped.drop(region)
+        lanes = to_bits(mask)
+        cluster.observe(
+            Access(
+                warp.actor, "shared" if region.cta >= 0 else "global", region.cta, ranges, write, "generic", place.span,
+                lanes=lanes, constant=constant, read_only=read_only, places=places if lanes & (lanes - 1) else None,
+            )
+        )  # fmt: skip
+        return True
 
     def tell(warp: Warp, addresses: Lanes, mask: int) -> None:
+        if moved.access is not None and tell_by_shape(warp, moved.access, addresses, mask):
+            return
         for region, offsets, lanes in place.located(warp, addresses, mask):
             if write:
                 assert dropped is not None, "stores are left undone only where that is noted"
