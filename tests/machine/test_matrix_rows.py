@@ -108,6 +108,8 @@ EDITS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "a store twice": ((repeat(STORE, 2),), "NB106"),
     "a store beyond memory": ((rewrite(THIRD, r"add.u32 \1, \2, 4000000;"),), "MF001"),
     "a store that is not aligned": ((rewrite(THIRD, r"xor.b32 \1, \2, 72;"),), "MF002"),
+    "a store by a generic address": ((rewrite(r"(stmatrix\S*)\.shared(?:::cta)?(\S*)", r"\1\2", 1),), "MF001"),
+    "all stores by generic addresses": ((rewrite(r"(stmatrix\S*)\.shared(?:::cta)?(\S*)", r"\1\2"),), "MF001"),
     "a store of what nobody wrote": ((drop(r"cvt\.rn\.bf16x2\.f32 %r\d+, %f15, %f14;"),), "MF003"),
     "an address that nobody wrote": ((drop(SECOND), drop(r"add\.u32 %r156,")), "MF003"),
     "a store behind the fence": ((move(STORE, ROW - 1, r"fence\.proxy\.async", 0),), "PX101"),

@@ -14,7 +14,8 @@ reads has been written, but for what is left of it.
 A row runs without a turn of others in between, which is one of the orders that there may be.
 
 Not handled (stored one by one): stores under a guard, and of values that decide something; rows into which a label
-leads; a row that is run by some lanes only, or while a wgmma's registers are in flight; loads by ldmatrix.
+leads; by shared and by generic addresses; a row that is run by some lanes only, or while a wgmma's registers are in
+flight; loads by ldmatrix.
 Checked by: tests/machine/test_matrix_rows.py, against runs in which each stmatrix is a step.
 """
 
@@ -62,11 +63,14 @@ def _end_of_row(
     steps: Sequence[Step], instructions: Sequence[Instruction], begin: int, entered: frozenset[int]
 ) -> int | None:
     """The place behind the last stmatrix of the row that begins there, if one does."""
-    end, count, at = begin, 0, begin
+    end, count, at, space = begin, 0, begin, ""
     while at < len(instructions) and (at == begin or at not in entered):
         step = steps[at]
         if isinstance(step.body, MatrixStore) and step.guard < 0 and not step.body.moved.keeps:
-            end, count = at + 1, count + 1
+            # Where a row leads is looked up in one space, and a number names other bytes in another.
+            if step.body.space != (space or step.body.space):
+                break
+            end, count, space = at + 1, count + 1, step.body.space
         elif count == 0 or not isinstance(step.body, Plain) or kind_of(instructions[at]) != "compute":
             break
         at += 1
