@@ -127,6 +127,27 @@ def test_lanes_that_only_run_in_step_are_not(name: str) -> None:
     assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} == {"NB106"}
 
 
+WORD, HALF = "st.shared.u32 [%r5], {};\n", "st.shared.u16 [%r7+2], {};\n"
+PAIR = "st.shared.v2.u16 [%r7], {{{0}, {0}}};\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (WORD.format(5), HALF.format(5), False),  # 5 0 0 0 and, over its second half, 5 0
+        (WORD.format(5), HALF.format(0), False),  # the same there, but not wherever they might meet
+        (WORD.format(0x50005), HALF.format(5), True),
+        (WORD.format(0x50005), PAIR.format(5), True),
+        (WORD.format(5), PAIR.format(5), False),
+        (WORD.format(0), PAIR.format(0), True),
+        (WORD.format(0xFFFF_FFFF), HALF.format(-1), True),
+    ],
+)
+def test_constants_are_the_same_if_their_bytes_are(first: str, second: str, same: bool) -> None:
+    assert isinstance(judged(first + second), Proven if same else Refuted)
+    assert isinstance(judged(second + first), Proven if same else Refuted)
+
+
 def test_an_arrival_of_one_lane_speaks_for_its_own_bytes() -> None:
     """All wait for the phase, but what the other lanes wrote was not published in it."""
     text = STORE + ELECTED.replace("arrive.shared::cta.b64 _, [%r3]", "arrive.shared::cta.b64 _, [%r3], 32") + NEXT

@@ -216,7 +216,7 @@ def test_kinds_are_told_apart() -> None:
     ]
     # Values that are known anyhow are stored, each by itself.
     constants = told("st.global.u32 [%rd1], 7; st.global.u32 [%rd1+128], 7; st.global.u32 [%rd1+256], %r1;")
-    assert [each.constant for each in constants] == [(7,), (7,), ()]
+    assert [each.constant for each in constants] == [(7, 0, 0, 0), (7, 0, 0, 0), ()]
     apart = told("st.global.u32 [%rd3], %r20;" + STORE + "st.global.u32 [%rd3+128], %r20;" + NEXT)
     assert [sum(end - begin for begin, end in each.ranges) for each in apart] == [256, 256]
 

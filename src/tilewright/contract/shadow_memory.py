@@ -58,10 +58,10 @@ class Record:
     completion: None for such an access, else when the asynchronous access is done; issuer: the warp that started it;
     by_engine: through the async proxy; uncertain: whether it happens depends on data; reads_value: an ordinary read, or
     atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
-    elements that each lane writes, if the text gives them; places: which bytes are which lane's (`Access`); cluster:
-    where the access was made, of global memory (its agent names the cluster, too); read_only: a load that takes the
-    bytes for constant; parts: the accesses of which it consists, if of several: actor, issuer, place and bytes of each,
-    in order.
+    bytes that each lane writes, once where they repeat, if the text gives them; places: which bytes are which lane's
+    (`Access`); cluster: where the access was made, of global memory (its agent names the cluster, too); read_only: a
+    load that takes the bytes for constant; parts: the accesses of which it consists, if of several: actor, issuer,
+    place and bytes of each, in order.
     """
 
     actor: Actor

@@ -99,9 +99,10 @@ class Access:
     (`.relaxed`, `.acquire`, `.release`, `.volatile`) load or store. lanes: bit i = lane i of the warp took part.
     order, scope: of a strong access (scope empty for a weak one). uncertain: whether it happens, or where, depends on
     data that the run could not know. modifies: an atomic operation (atom, red), whose write follows upon its read.
-    constant: the elements that every lane stores, where the text gives them as constants. words: of a strong access to
-    single words of 32 bits of global memory, each word's address, what it held before and what it held afterwards, in
-    the order in which lanes took effect. read_only: a load that takes the bytes for constant (`.nc`, `ldu`). places:
+    constant: the bytes that every lane stores, where the text gives them as constants, once where they repeat. words:
+    of a strong access to single words of 32 bits of global memory, each word's address, what it held before and what it
+    held afterwards, in the order in which lanes took effect. read_only: a load that takes the bytes for constant
+    (`.nc`, `ldu`). places:
     which bytes are which lane's, with a row for each of several accesses that are told as one (`joined_accesses`), of
     which stores may be by different lanes, `lanes` being those of any; None where one lane has them all, or that is not
     told.

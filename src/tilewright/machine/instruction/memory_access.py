@@ -325,6 +325,16 @@ def _parameter(
     return Plain(full, masked)
 
 
+def _constant_bytes(values: Sequence[int], element_bytes: int) -> tuple[int, ...]:
+    """The bytes of such elements, once where they repeat. Since a store stands at a multiple of its size, stores with
+    the same constant, whatever their sizes, store the same wherever they meet."""
+    stored = b"".join([(value & (1 << 8 * element_bytes) - 1).to_bytes(element_bytes, "little") for value in values])
+    size = len(stored)
+    while size % 2 == 0 and stored[: size // 2] == stored[size // 2 : size]:
+        size //= 2
+    return tuple(stored[:size])
+
+
 def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:
     form = decoder.form(instruction, modifiers, store_form)
     operands = expect_operands(instruction, form.operands)
@@ -339,9 +349,8 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
     narrow = tuple([decoder.type_of(source).width_bits > element.width_bits for source in sources])
     pairs = tuple(zip(sources, narrow, strict=True))
     values = [decoder.static_value(source) for source in sources]
-    constant = tuple([value for value in values if value is not None])
-    if len(constant) != len(sources):
-        constant = ()
+    known = [value for value in values if value is not None]
+    constant = _constant_bytes(known, element.bytes) if len(known) == len(sources) else ()
     event_alone = _event_alone(decoder, place, moved, constant)
     only = sources[0] if count == 1 and not narrow[0] else -1
 
