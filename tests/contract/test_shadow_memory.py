@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +130,23 @@ def test_what_meets_nothing_may_be_entered_later(sequence: list[tuple[int, bool,
     everything = ((BASE, BASE + 400),)
     assert later.never_written(everything) == at_once.never_written(everything)
     assert later.touched(everything) == at_once.touched(everything)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_read_that_is_entered_late_does_not_replace_a_newer_one(kind: Kind) -> None:
+    """Somebody writes near the newer one, which reaches far, and then where both have read."""
+    memory = kind()
+    reads = [
+        Record(WarpActor(0, 0), 0, False, False, Span("s", line), ranges)
+        for line, ranges in enumerate([((64, 128),), ((0, 128), (1 << 17, (1 << 17) + 128))], start=1)
+    ]
+    writes = [
+        Record(WarpActor(0, 1), 1, True, False, Span("s", line), ranges)
+        for line, ranges in enumerate([(((1 << 17) + 512, (1 << 17) + 640),), ((64, 128),)], start=3)
+    ]
+    for each in (*reads, writes[0]):
+        assert memory.conflicts(each) == []
+    assert memory.conflicts(writes[1]) == [reads[1]]
 
 
 @settings(max_examples=200, deadline=None)

@@ -294,10 +294,17 @@ class ShadowMemory:
         self._written = sorted((*apart, (low, high)))
 
     def _enter_reads(self, low: int, high: int) -> None:
-        """Enter the reads that were put aside and whose bytes lie around [low, high)."""
+        """Enter the reads that were put aside and whose bytes lie around [low, high); with them those that lie around
+        their bytes, since an older one that came later would take the place of a newer one of its agent."""
         if not self._reads.by_block:
             return
-        for _, record, _ in self._reads.take(low, high):
+        taken: list[tuple[int, Record, int]] = []
+        while more := self._reads.take(low, high):
+            taken += more
+            low = min(low, min(record.ranges[0][0] for _, record, _ in more))
+            high = max(high, max(record.ranges[-1][1] for _, record, _ in more))
+        taken.sort(key=lambda item: item[0])
+        for _, record, _ in taken:
             self._enter(record, {})
 
     def never_written(self, ranges: Ranges) -> Ranges:
