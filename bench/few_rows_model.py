@@ -100,6 +100,6 @@ def without_model(question: TileQuestion) -> Parts:
         shape = thin_shape(question, hopper, reasons)
     else:
         shape = choose_tile_shape(rates, question, hopper, wanted, reasons)
-    large = choose_turns(rates, question, shape, hopper, wanted, reasons)
+    large = choose_turns(rates, question, shape, hopper, wanted, reasons, {})
     summed = long_sum_shape(question, large.shape, hopper, wanted, reasons)
     return parts_of(summed, turns=large.turns and summed == large.shape)

@@ -145,6 +145,19 @@ def test_the_proof_of_the_text_notices_what_is_left_out(removed, which, codes):
     assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} & codes
 
 
+def test_a_fence_that_only_the_first_turn_of_the_loop_passes_is_noticed():
+    """Each turn moves what the same registers hold to the operand: that it was written shows in later ones, too."""
+    program = lowered("few stages")
+    lines = program.ptx.splitlines()
+    fence = [number for number, line in enumerate(lines) if "wgmma.fence.sync.aligned;" in line][1]
+    loop = max(number for number, line in enumerate(lines[:fence]) if line.startswith("loop_"))
+    body = next(number for number, line in enumerate(lines) if line.strip().startswith(".reg"))
+    once = ["\t@!%q0 bra fenced;", lines[fence], "fenced:", "\tsetp.ne.u32 %q0, 0, 0;"]
+    begun = [*lines[:body], "\t.reg .pred %q<1>;", *lines[body:loop], "\tsetp.eq.u32 %q0, 0, 0;"]
+    verdict = _verdict(program, "\n".join([*begun, *lines[loop:fence], *once, *lines[fence + 1 :], ""]))
+    assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} <= {"WG101", "WG104", "WG106"}
+
+
 def test_numbers_that_are_not_finite_stay_in_their_row():
     program = lowered("scaled")
     arrays = random_inputs(program)

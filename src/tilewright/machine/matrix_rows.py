@@ -200,7 +200,7 @@ def _arithmetic(
     for place in range(begin, end):
         step = steps[place]
         if isinstance(step.body, Control | Quiet):
-            if step.guard >= 0 or not decoder.wgmma_registers.isdisjoint(step.writes):
+            if step.guard >= 0 or not remembered.by_identity.isdisjoint(step.writes):
                 return None
             if isinstance(step.body, Quiet) and step.body.rest is not None:
                 left.append(step.body.rest.full)

@@ -78,7 +78,7 @@ def decode(decoder: Decoder) -> Program:
     steps = with_sums_taken(decoder, with_reads_seen(decoder, steps, range(len(steps))))
     remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)
     if remembered is not None and decoder.dropped is not None and decoder.dropped.joins:
-        steps = join_rows(steps, remembered, frozenset(decoder.wgmma_registers))
+        steps = join_rows(steps, remembered)
         steps = join_matrix_rows(steps, instructions, remembered, decoder)
     steps.append(end_of(kernel))
     return replace(assemble(decoder, steps), remembered=remembered)

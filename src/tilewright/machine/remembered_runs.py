@@ -5,9 +5,9 @@ Between two control steps lie stretches of steps that only compute registers fro
 is a function of what it reads (and, where some lanes run, of what its targets held), so it is remembered by that, and
 the next time given without running the steps. Among them may stand quiet ones (`step.Quiet`), which give registers what
 decides nothing: these are left out, but for what is left of them, where every register that they read has been
-written. Nothing else is left out: control, memory and tensor-core steps, and whatever writes a register of a wgmma,
-whose vectors' identity says when it was written (`machine.warpgroup`), are run as ever; so are stretches of which a
-register is in flight. A stretch ends where a label stands: who jumps there reads what was written before it, and has
+written. Nothing else is left out: control, memory and tensor-core steps, and whatever touches a register of a wgmma,
+whose vectors' identity says when it was written (`machine.warpgroup`), or one that is moved there as it is
+(`known_by_identity`), are run as ever; so are stretches of which a register is in flight. A stretch ends where a label stands: who jumps there reads what was written before it, and has
 not gone through that. A stretch that raises is not remembered and raises again.
 
 A stretch is remembered in parts, since the coordinates of a tile are new each time, while the addresses of a ring's
@@ -19,7 +19,7 @@ remembered as one (`Memo`): what they write is a function of what they read, whe
 Registers are compared by identity, for speed: a vector is never changed in place, and all that is remembered stands in
 terms of one vector for each content (`_Vectors`), which are kept, so that an identity stays its own. A register with
 another vector of the same content is given that one; nobody can tell but by identity, which counts for registers of
-wgmma alone. A part whose inputs seldom come again is no longer looked up.
+wgmmas and what is moved there alone. A part whose inputs seldom come again is no longer looked up.
 
 Not handled (such steps are run one by one): operands that are no registers or integers, rows not in `_ROWS`.
 Checked by: tests/machine/test_remembered_runs.py, which compares events and registers with those of runs without.
@@ -27,7 +27,7 @@ Checked by: tests/machine/test_remembered_runs.py, which compares events and reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, groupby
@@ -51,6 +51,8 @@ _ROWS = frozenset({
 })  # fmt: skip
 """Rows whose steps read nothing but the registers among their operands, and write nothing but their first one."""
 
+_HANDS_ON = frozenset({"mov", "cvt", "cvta", "mapa"})
+"""Rows that may give a register the vector that another holds."""
 _STEPS_LEAST = 2
 _LOOKED_UP_MOST = 32
 """So many inputs of a part may be new before they must have come again as often."""
@@ -125,7 +127,8 @@ class Stretch:
 
 class RememberedRuns:
     """The stretches of a decoded kernel that are remembered, and what they wrote. stretches: by the places between
-    which plain steps are to be run (`between`); entered: places at which a label stands."""
+    which plain steps are to be run (`between`); entered: places at which a label stands; by_identity: registers whose
+    vectors' identity counts."""
 
     def __init__(self, decoder: Decoder, steps: Sequence[Step], instructions: Sequence[Instruction]) -> None:
         self._steps = tuple(steps)
@@ -139,11 +142,12 @@ class RememberedRuns:
         self.entered = frozenset(decoder.labels.values())
         self._readers: dict[int, list[int]] = {}
         readers = self._readers
+        self.by_identity = known_by_identity(decoder.wgmma_registers, steps, instructions)
         for place, (step, instruction) in enumerate(zip(steps, instructions, strict=True)):
-            arithmetic = _arithmetic(decoder, step, instruction)
+            arithmetic = _arithmetic(decoder, step, instruction, self.by_identity)
             if arithmetic is not None:
                 self._arithmetic[place] = arithmetic
-            if isinstance(step.body, Quiet) and decoder.wgmma_registers.isdisjoint(step.writes):
+            if isinstance(step.body, Quiet) and self.by_identity.isdisjoint(step.writes):
                 self._quiet[place] = step.body
             for slot in step.reads:
                 readers.setdefault(slot, []).append(place)
@@ -341,7 +345,27 @@ def look_at(reads: tuple[int, ...]) -> Look:
     return itemgetter(*reads) if len(reads) > 1 else itemgetter(*reads, *reads)
 
 
-def _arithmetic(decoder: Decoder, step: Step, instruction: Instruction) -> Arithmetic | None:
+def known_by_identity(
+    registers: Set[int], steps: Sequence[Step], instructions: Sequence[Instruction]
+) -> frozenset[int]:
+    """The registers of wgmmas, and those from which a step may hand on to them the very vector that it found: if that
+    one were the same as before, the write would not show."""
+    sources: dict[int, set[int]] = {}
+    for step, instruction in zip(steps, instructions, strict=False) if registers else ():
+        if instruction.row in _HANDS_ON:
+            for slot in step.writes:
+                sources.setdefault(slot, set()).update(step.reads)
+    found, waiting = set(registers), list(registers)
+    while waiting:
+        further = sources.pop(waiting.pop(), set[int]()) - found
+        found |= further
+        waiting += further
+    return frozenset(found)
+
+
+def _arithmetic(
+    decoder: Decoder, step: Step, instruction: Instruction, by_identity: Set[int]
+) -> Arithmetic | None:
     """What a step reads and writes that only computes; None for any other."""
     if instruction.row not in _ROWS or not isinstance(step.body, Plain) or len(step.writes) != 1:
         return None
@@ -360,7 +384,7 @@ def _arithmetic(decoder: Decoder, step: Step, instruction: Instruction) -> Arith
             specials.append(slot)
         elif not isinstance(each, Immediate):
             return None
-    if not (decoder.wgmma_registers.isdisjoint(reads) and decoder.wgmma_registers.isdisjoint(writes)):
+    if not (by_identity.isdisjoint(reads) and by_identity.isdisjoint(writes)):
         return None
     slots = {*reads, *specials, guard} if guard >= 0 else {*reads, *specials} if specials else reads
     return Arithmetic(tuple(sorted(slots)), tuple(writes), guard >= 0, gives_few(instruction))

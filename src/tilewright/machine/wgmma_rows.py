@@ -82,14 +82,14 @@ class _Known:
     row: _Row
 
 
-def join_rows(steps: Sequence[Step], remembered: RememberedRuns, accumulators: frozenset[int]) -> list[Step]:
-    """The steps, of which the first of each row runs all of it. accumulators: and other registers of wgmmas."""
+def join_rows(steps: Sequence[Step], remembered: RememberedRuns) -> list[Step]:
+    """The steps, of which the first of each row runs all of it."""
     found = list(steps)
     at = 0
     while at < len(steps):
         body = steps[at].body
         begins = isinstance(body, Control) and isinstance(body, Fencing | Issuing)  # most are told by the first
-        end = _end_of_row(steps, at, remembered, accumulators) if begins else None
+        end = _end_of_row(steps, at, remembered) if begins else None
         if end is None:
             at += 1
             continue
@@ -98,15 +98,13 @@ def join_rows(steps: Sequence[Step], remembered: RememberedRuns, accumulators: f
     return found
 
 
-def _end_of_row(
-    steps: Sequence[Step], begin: int, remembered: RememberedRuns, accumulators: frozenset[int]
-) -> int | None:
+def _end_of_row(steps: Sequence[Step], begin: int, remembered: RememberedRuns) -> int | None:
     """The place behind the row that begins there, if one does: behind its last wgmma, or the commit that follows it."""
     fenced = isinstance(steps[begin].body, Fencing) and steps[begin].guard < 0
     end, count, at = begin, 0, begin + fenced
     while at < len(steps) and (at == begin or at not in remembered.entered):
         step = steps[at]
-        if not accumulators.isdisjoint(step.reads | step.writes):
+        if not remembered.by_identity.isdisjoint(step.reads | step.writes):
             break
         if isinstance(step.body, Control):
             if not isinstance(step.body, Issuing) or step.guard >= 0 or step.body.text.a_registers:
