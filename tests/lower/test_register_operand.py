@@ -155,7 +155,8 @@ def test_a_fence_that_only_the_first_turn_of_the_loop_passes_is_noticed():
     once = ["\t@!%q0 bra fenced;", lines[fence], "fenced:", "\tsetp.ne.u32 %q0, 0, 0;"]
     begun = [*lines[:body], "\t.reg .pred %q<1>;", *lines[body:loop], "\tsetp.eq.u32 %q0, 0, 0;"]
     verdict = _verdict(program, "\n".join([*begun, *lines[loop:fence], *once, *lines[fence + 1 :], ""]))
-    assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} <= {"WG101", "WG104", "WG106"}
+    assert isinstance(verdict, Refuted)
+    assert {finding.code for finding in verdict.findings} <= {"WG101", "WG104", "WG106"}
 
 
 def test_numbers_that_are_not_finite_stay_in_their_row():

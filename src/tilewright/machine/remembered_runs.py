@@ -7,8 +7,9 @@ the next time given without running the steps. Among them may stand quiet ones (
 decides nothing: these are left out, but for what is left of them, where every register that they read has been
 written. Nothing else is left out: control, memory and tensor-core steps, and whatever touches a register of a wgmma,
 whose vectors' identity says when it was written (`machine.warpgroup`), or one that is moved there as it is
-(`known_by_identity`), are run as ever; so are stretches of which a register is in flight. A stretch ends where a label stands: who jumps there reads what was written before it, and has
-not gone through that. A stretch that raises is not remembered and raises again.
+(`known_by_identity`), are run as ever; so are stretches of which a register is in flight. A stretch ends where a label
+stands: who jumps there reads what was written before it, and has not gone through that. A stretch that raises is not
+remembered and raises again.
 
 A stretch is remembered in parts, since the coordinates of a tile are new each time, while the addresses of a ring's
 slot come again (`arithmetic_parts`). They are done one after the other, and what a part needs of others is done before.
