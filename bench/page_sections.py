@@ -164,7 +164,7 @@ def _over_the_goal(document: Mapping[str, Any] | None) -> Iterator[str]:
 
 def _every_product(document: Mapping[str, Any] | None) -> Iterator[str]:
     """Compile times of all suites, in a few words."""
-    yield "\nEvery product of every suite, without ptxas:\n"
+    yield "\nEvery product of every suite, without ptxas, the median of warm turns, several products at a time:\n"
     if document is None:
         yield "`python -m bench compile-suites`\n"
         return

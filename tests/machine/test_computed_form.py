@@ -8,10 +8,12 @@ from small_kernels import HEADER, launch, module
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import PointerParam
+from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.computed_form import ComputedForms
 from tilewright.machine.program import Program, decode
 from tilewright.machine.run import prepare, run_launch
+from tilewright.machine.step import Step
 
 START = """ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mad.wide.u32 %rd1, %r1, 64, %rd1; cvt.u16.u32 %h1, %r1;
 cvt.rn.f32.u32 %f1, %r1; setp.gt.u32 %p1, %r1, 7; cvt.u64.u32 %rd2, %r1; mov.b32 %r2, %f1; """
@@ -54,7 +56,10 @@ def result(body: str) -> bytes:
 
 
 def by_handlers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ComputedForms, "step", lambda _self, _instruction: None)  # type: ignore[misc]
+    def none(_forms: ComputedForms, _instruction: Instruction) -> None:
+        return None
+
+    monkeypatch.setattr(ComputedForms, "step", none)
 
 
 @pytest.mark.parametrize("twice", TWICE)
@@ -80,8 +85,8 @@ def test_a_form_is_decoded_without_its_handler(monkeypatch: pytest.MonkeyPatch) 
     alike: list[bool] = []
     step = ComputedForms.step
 
-    def noting(self: ComputedForms, instruction: object) -> object:
-        found = step(self, instruction)  # type: ignore[arg-type]
+    def noting(forms: ComputedForms, instruction: Instruction) -> Step | None:
+        found = step(forms, instruction)
         alike.append(found is not None)
         return found
 

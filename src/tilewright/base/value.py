@@ -1,7 +1,7 @@
 """Values of which there are tens of thousands: frozen to the type checker alone.
 
-A frozen dataclass sets its fields one by one around its own guard, and so takes three times as long to make as one that
-is not. Where a program makes few of them nobody notices; the places in a text, its instructions and the events of a run
+A frozen dataclass sets its fields one by one around its own guard, and so takes much longer to make than one that is
+not. Where a program makes few of them nobody notices; the places in a text, its instructions and the events of a run
 are many. So these are not frozen when they are made, and the type checker sees to it that nobody changes them.
 Checked by: tests/base/test_value.py.
 """
