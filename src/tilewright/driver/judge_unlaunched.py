@@ -1,9 +1,9 @@
 """What holds of a kernel whose launch is not known?
 
 Its launches are made up (`unknown_launch`), explored (`explore`) and judged one by one (`judge_launch`). Before that,
-one of them tells what copies through unknown tensor maps transfer: its phases are sums of it (`copied_bytes`). All that
-is made up stands among the assumptions. Where the verdict on a made-up launch depends on where in the grid a CTA is,
-several are launched and the first and the last are run.
+the bytes that copies through unknown tensor maps transfer are looked for (`unknown_boxes`). All that is made up stands
+among the assumptions. Where the verdict on a made-up launch depends on where in the grid a CTA is, several are launched
+and the first and the last are run.
 Checked by: tests/driver/test_judge_unlaunched.py.
 """
 
@@ -17,21 +17,18 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
-from tilewright.driver.copied_bytes import PhaseEquation, Place, copied_bytes, proportional
+from tilewright.driver.copied_bytes import Place
 from tilewright.driver.explore import Judged, Values, explore
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.role_timeline import TimelineRecorder
-from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, member_name, unknown_launch
+from tilewright.driver.unknown_boxes import unknown_boxes
+from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, unknown_launch
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.inline import inlined
-from tilewright.machine.memory import PARAM_WINDOW
 from tilewright.machine.model import model_of
-from tilewright.machine.protocol_run import ProtocolReport
 from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.steering import steering
 
-_SIZING_VALUES = (256, 1024, 64, 4096, 1)
-"""Values of all numbers at which the bytes of copies are looked for, in turn."""
 _GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%smid")
 _CLUSTERS = 3
 _RUNS_IN_A_GRID = 4
@@ -79,7 +76,7 @@ def judge_unlaunched(
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
     runs = [0]
     runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows)
-    boxes, assumed = _boxes(runner)
+    boxes, assumed = unknown_boxes(unknown, lambda values: runner.run(values, {}, 1, show=False).report)
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
@@ -181,69 +178,3 @@ def _judged(runs: list[LaunchJudgement]) -> Judged:
         verdict = Proven("this launch", tuple(dict.fromkeys(line for run in runs for line in run.assumptions)))
     too_long = any(run.report.counts.instructions > _EXPLORED_STEPS for run in runs) and not errors
     return Judged(verdict, turns, steps, repeats, said, too_long)
-
-
-# ---------------------------------------------------------------- tensor maps
-
-
-def _boxes(runner: _Runner) -> tuple[dict[Place, int], tuple[str, ...]]:
-    """Bytes that a copy through each tensor map transfers, and the assumptions in words."""
-    unknown = runner.unknown
-    if not unknown.tensor_maps:
-        return {}, ()
-    offsets = _block_offsets(unknown.kernel)
-    equations: list[PhaseEquation] = []
-    landmarks: list[int] = []
-    for value in _SIZING_VALUES:
-        run = runner.run((value,) * len(unknown.numbers), {}, 1, show=False)
-        equations = _equations(run.report, offsets, unknown)
-        landmarks = [phase.address for phase in run.report.unknown_phases]
-        if any(equation.expected_bytes for equation in equations):
-            break
-    equations = [equation for equation in equations if equation.expected_bytes > 0]
-    known = copied_bytes(equations, landmarks)
-    boxes = proportional(equations, known)
-    words: list[str] = []
-    for member in unknown.tensor_maps:
-        place = (member.parameter, member.offset_bytes)
-        name = member_name(unknown.kernel, member)
-        if place in known:
-            words.append(f"{name}'s box is {known[place]:,} bytes")
-        elif place in boxes:
-            words.append(f"{name}'s box is such that its phase expects the right bytes (taken: {boxes[place]:,})")
-        else:
-            words.append(f"{name} is a legal tensor map")
-            boxes[place] = 16
-    return boxes, tuple(words)
-
-
-def _equations(report: ProtocolReport, offsets: list[tuple[int, int]], unknown: UnknownLaunch) -> list[PhaseEquation]:
-    found: list[PhaseEquation] = []
-    for phase in report.unknown_phases:
-        copies = tuple(
-            (place, share.offset)
-            for share in phase.shares
-            if (place := _place(share.origin - PARAM_WINDOW, offsets, unknown)) is not None
-        )
-        if len(copies) == len(phase.shares):
-            found.append(PhaseEquation(phase.expected_bytes, copies))
-    return found
-
-
-def _place(offset: int, offsets: list[tuple[int, int]], unknown: UnknownLaunch) -> Place | None:
-    """The tensor map that begins at an offset in the parameter block."""
-    for member in unknown.tensor_maps:
-        if offsets[member.parameter][0] + member.offset_bytes == offset:
-            return member.parameter, member.offset_bytes
-    return None
-
-
-def _block_offsets(kernel: Kernel) -> list[tuple[int, int]]:
-    """Where each parameter begins and ends in the parameter block."""
-    found: list[tuple[int, int]] = []
-    end = 0
-    for parameter in kernel.parameters:
-        begin = end + -end % parameter.align
-        end = begin + parameter.size_bytes
-        found.append((begin, end))
-    return found
