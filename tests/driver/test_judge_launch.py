@@ -32,6 +32,31 @@ def test_its_loops_repeat_every_four_turns() -> None:
     assert len(judged.repetitions) == 2 and all("every 4 turns" in line for line in judged.repetitions)
 
 
+@pytest.mark.parametrize("lane", [1, 7, 31])
+def test_a_loop_of_one_lane_repeats_whichever_lane_that_is(lane: int) -> None:
+    judged = _judged(40, "setp.eq.u32 %p1, %r3, 0;", f"setp.eq.u32 %p1, %r3, {lane};")
+    assert judged.complete and not judged.errors
+    assert len(judged.repeats) == 2 and set(judged.repeats.values()) == {None}
+
+
+_READERS = """    @%p1 mbarrier.init.shared::cta.b64 [bars+16], 32;
+    @%p1 mbarrier.init.shared::cta.b64 [bars+24], 32;
+    @%p1 fence.mbarrier_init.release.cluster;
+    bar.sync 0;
+"""
+_LESS = """    setp.ge.u32 %p5, %r3, LAST;
+    @%p5 bra DONE;
+"""
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 24])
+def test_a_loop_of_some_lanes_repeats(lanes: int) -> None:
+    fewer = _READERS.replace("], 32;", f"], {lanes};") + _LESS.replace("LAST", str(32 + lanes))
+    judged = _judged(40, _READERS, fewer)
+    assert judged.complete and not judged.errors
+    assert len(judged.repeats) == 2 and set(judged.repeats.values()) == {None}
+
+
 def test_a_threshold_that_the_run_never_met_keeps_the_loop_from_repeating() -> None:
     judged = _judged(
         40,

@@ -29,7 +29,7 @@ from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.induction import Snapshot, objections, repetition
-from tilewright.machine.lanes import FULL, WARP_SIZE
+from tilewright.machine.lanes import FULL, WARP_SIZE, indices, selector
 from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.slice import Slice
@@ -306,11 +306,11 @@ class _Turns:
         return repeats, tuple(words)
 
     def _snapshots(self, visit: list[_Row]) -> list[Snapshot]:
-        """The registers at each turn. Where the same lanes always turned, only theirs count: the others are elsewhere,
-        and are given what the last of these holds."""
+        """The registers at each iteration. Where the same lanes always turned, only theirs count: the others are
+        elsewhere, and get what the last of these holds."""
         masks = {mask for mask, _ in visit}
         mask = masks.pop() if len(masks) == 1 else FULL
-        lanes = np.array([lane if mask >> lane & 1 else mask.bit_length() - 1 for lane in range(WARP_SIZE)])
+        lanes = np.where(selector(mask), np.arange(WARP_SIZE), indices(mask)[-1])
         return [
             {
                 name: cast("NDArray[Any]", value) if mask == FULL else cast("NDArray[Any]", value)[lanes]
