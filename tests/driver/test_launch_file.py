@@ -140,6 +140,25 @@ def test_a_pointer_of_no_bytes_is_null_and_one_without_bytes_shares_a_buffer() -
     assert [buffer.name for buffer in found.buffers] == ["x"]
 
 
+def test_a_pointer_may_lie_inside_its_buffer() -> None:
+    document = {
+        "params": [
+            {"kind": "ptr", "bytes": 4096, "buffer": "pool", "offset": 512, "align": 16},
+            {"kind": "ptr", "buffer": "pool", "offset": 1024},
+            {"kind": "bytes", "size": 8, "fields": [{"kind": "ptr", "at": 0, "buffer": "pool", "offset": 4096}]},
+        ]
+    }
+    found = launch_from_json(document, "launch.json")
+    assert found.params == (
+        PointerParam("pool", 512),
+        PointerParam("pool", 1024),
+        OpaqueParam(8, b"", ((0, PointerParam("pool", 4096)),)),
+    )
+    assert [(buffer.name, buffer.size_bytes) for buffer in found.buffers] == [("pool", 4096)]
+    whole = placed(Launch("k", (1, 1, 1), (1, 1, 1), found.params), found.buffers)
+    assert whole.launch.params[0] == PointerParam("pool", 512 + 16)
+
+
 def test_the_kernel_completes_the_launch() -> None:
     module = read(TEXT, "k.ptx")
     first = launch_from_json(
@@ -207,6 +226,8 @@ _MISTAKES: list[tuple[tuple[Any, ...], Any, str]] = [
     (("params", 0, "bytes"), -1, "params[0].bytes"),
     (("params", 0, "align"), 3, "params[0].align"),
     (("params", 0, "buffer"), 1, "params[0].buffer"),
+    (("params", 0, "offset"), -1, "params[0].offset"),
+    (("params", 0, "offset"), 4097, "params[0].offset"),
     (("params", 0, "value"), 1, "params[0].value"),
     (("params", 1, "value"), 1 << 33, "params[1].value"),
     (("params", 1, "value"), 1.5, "params[1].value"),

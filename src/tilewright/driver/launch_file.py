@@ -43,7 +43,7 @@ from tilewright.driver.given_launch import DEFAULT_ALIGNMENT_BYTES, BufferSize, 
 
 TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params")
 PARAM_FIELDS: dict[str, tuple[str, ...]] = {
-    "ptr": ("kind", "bytes", "align", "buffer"),
+    "ptr": ("kind", "bytes", "align", "buffer", "offset"),
     "i32": ("kind", "value"),
     "i64": ("kind", "value"),
     "f32": ("kind", "value"),
@@ -231,15 +231,19 @@ class _Reader:
             if align & (align - 1):
                 self.refuse(f"{where}.align", f"is {align}, no power of two", "write 1, 2, 4, ... bytes")
             self.alignments[name] = max(align, self.alignments.get(name, 1))
+        offset = self.integer(fields.get("offset", 0), f"{where}.offset", 0, _MAX_BYTES)
         if "bytes" not in fields:
             # Another parameter may say how large the buffer is.
             self.unsized.setdefault(name, where)
-            return PointerParam(name)
+            return PointerParam(name, offset)
         size = self.integer(fields["bytes"], f"{where}.bytes", 0, _MAX_BYTES)
+        if offset > size:
+            problem = f"is {offset}, beyond the buffer's {size} bytes"
+            self.refuse(f"{where}.offset", problem, "place the pointer inside the buffer")
         if size == 0:
             return NullPointerParam()
         self.grow(name, size)
-        return PointerParam(name)
+        return PointerParam(name, offset)
 
     def scalar(self, kind: str, value: object, where: str) -> ScalarParam:
         if kind == "i32":
