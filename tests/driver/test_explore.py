@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.driver.explore import Judged, Values, explore
 
@@ -75,3 +77,35 @@ def test_time_that_runs_out_leaves_it_unknown() -> None:
 
 def test_a_kernel_without_numbers_is_judged_once() -> None:
     assert explore((), _kernel(lambda _values: CLEAN), seconds=5) == Proven("all trip counts")
+
+
+def _outside(where: Callable[[Values], bool], **said: object) -> Callable[[Values], Judged]:
+    """A clean kernel that fails at some values, in a way that `said` says."""
+    plain = _kernel(lambda values: BROKEN if where(values) else CLEAN)
+
+    def judge(values: Values) -> Judged:
+        return replace(plain(values), **said) if where(values) else plain(values)  # type: ignore[arg-type]
+
+    return judge
+
+
+def test_launches_that_the_kernel_asserts_against_show_nothing_and_are_assumed_not_to_be() -> None:
+    verdict = explore(("k",), _outside(lambda values: values[0] > 300, asserted=Span("k.ptx", 12)), seconds=5)
+    assert isinstance(verdict, Proven)
+    assert "the kernel's own assertion at k.ptx:12 holds" in verdict.assumptions
+
+
+def test_a_kernel_whose_every_launch_fails_its_assertion_is_unknown() -> None:
+    verdict = explore(("k",), _outside(lambda _values: True, asserted=Span("k.ptx", 12)), seconds=5)
+    assert isinstance(verdict, Unknown)
+    assert "k.ptx:12" in verdict.reasons[0]
+
+
+def test_numbers_beyond_an_array_refute_nothing_where_smaller_ones_are_clean() -> None:
+    verdict = explore(("k",), _outside(lambda values: values[0] > 300, overrun="bytes outside sizes"), seconds=5)
+    assert isinstance(verdict, Unknown)
+    assert "bytes outside sizes" in verdict.reasons[0] and "k = " in verdict.reasons[0]
+
+
+def test_an_array_that_every_launch_leaves_refutes() -> None:
+    assert isinstance(explore(("k",), _outside(lambda _: True, overrun="bytes outside sizes"), seconds=5), Refuted)

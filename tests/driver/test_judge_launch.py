@@ -84,3 +84,17 @@ def test_a_branch_on_data_is_a_doubt_and_nothing_is_refuted_by_it() -> None:
 def test_made_up_addresses_make_no_race_in_global_memory() -> None:
     assert {finding.code for finding in _judged(2, ctas=2).errors} == {"CL101"}
     assert not _judged(2, ctas=2, any_global_address=True).errors
+
+
+def test_a_trap_of_the_kernel_is_seen_as_its_own_assertion() -> None:
+    start = "    mov.u32 %r4, 0;"
+    judged = _judged(9, start, start + "\n    setp.gt.u32 %p6, %r1, 8;\n    @%p6 trap;")
+    assert judged.asserted is not None and "trap" in judged.asserted.text
+    assert _judged(8, start, start + "\n    setp.gt.u32 %p6, %r1, 8;\n    @%p6 trap;").asserted is None
+
+
+def test_an_access_beyond_shared_memory_is_an_overrun_and_one_beyond_a_buffer_is_none() -> None:
+    start = "    mov.u32 %r4, 0;"
+    judged = _judged(9, start, start + "\n    mad.lo.u32 %r20, %r1, 65536, 0;\n    ld.shared.b32 %r21, [%r20];")
+    assert judged.overrun is not None
+    assert _judged(2).overrun is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.driver.checked_kernels import pipe
 
-from tilewright.base.verdict import Proven, Refuted
+from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.readings import tolerant
 from tilewright.driver.judge_unlaunched import judge_unlaunched
 from tilewright.driver.unknown_launch import launch_of, unknown_launch
@@ -53,3 +53,19 @@ def test_a_fault_at_a_large_count_alone_is_not_proven_away() -> None:
     assert isinstance(found.verdict, Proven)
     assert found.verdict.scope == "this launch"
     assert any("before they met" in line for line in found.verdict.assumptions)
+
+
+def test_an_assertion_on_the_numbers_is_assumed_to_hold() -> None:
+    start = "    mov.u32 %r4, 0;"
+    module, kernel = pipe(start, start + "\n    setp.gt.u32 %p6, %r1, 20;\n    @%p6 trap;")
+    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    assert isinstance(found.verdict, Proven), found.verdict
+    assert any("the kernel's own assertion at pipe.ptx:" in line for line in found.verdict.assumptions)
+
+
+def test_a_kernel_that_always_traps_is_unknown() -> None:
+    start = "    mov.u32 %r4, 0;"
+    module, kernel = pipe(start, start + "\n    @%p1 trap;")
+    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    assert isinstance(found.verdict, Unknown)
+    assert "assertion" in found.verdict.reasons[0]

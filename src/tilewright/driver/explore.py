@@ -5,6 +5,8 @@ larger and larger until its loops turn often enough to repeat themselves, values
 all together at such values. Each choice is one launch, judged as such. Together they give:
 
 - refuted, if a launch of the largest kind fails, or one that no clean launch exceeds in every number;
+- nothing, if the kernel's own assertion fails in it; if an access leaves an array in launches with larger numbers than
+  a clean one has, the verdict is unknown, since the array may bound the numbers;
 - proven under the assumption that the numbers are not as small as in those that failed, if all others are clean: an
   author may rely on at least one tile, one iteration; the failures are kept as findings for review;
 - proven else: for all trip counts if every loop repeats itself (`machine.induction`), for the values tried otherwise;
@@ -21,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 
 Values = tuple[int, ...]
@@ -39,7 +42,8 @@ _LARGEST = 1 << 20
 class Judged:
     """One launch, judged. turns: how often each loop with a protocol turned at most (by the loop's place); steps: warp
     instructions run; repeats: of loops that turned often enough, None if the loop repeats itself, else why that is not
-    shown; repetitions: in words; too_long: the run was given up, and says nothing."""
+    shown; repetitions: in words; too_long: the run was given up, and says nothing; asserted: where the kernel's own
+    assertion failed, which excludes the launch; overrun: it failed since an access left an array, in words."""
 
     verdict: Verdict
     turns: Mapping[str, int]
@@ -47,6 +51,8 @@ class Judged:
     repeats: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     repetitions: tuple[str, ...] = ()
     too_long: bool = False
+    asserted: Span | None = None
+    overrun: str = ""
 
 
 @dataclass(slots=True)
@@ -108,6 +114,9 @@ def _turning(exploration: _Exploration, index: int, seen: set[str]) -> tuple[int
         judged = exploration.at(_one_apart(count, index, value))
         if judged is None or judged.too_long:
             break
+        if judged.asserted is not None:
+            value *= 16
+            continue
         more = [turns - least.get(loop, 0) for loop, turns in judged.turns.items() if turns > least.get(loop, 0)]
         if not more:
             value *= 16
@@ -127,24 +136,37 @@ def _one_apart(count: int, index: int, value: int) -> Values:
 
 def _together(exploration: _Exploration, alone: Judged | None, *, complete: bool) -> Verdict:
     tried: dict[Values, Judged] = dict(exploration.judged) if alone is None else {(): alone}
-    judged = {values: each for values, each in tried.items() if not each.too_long} or tried
     names = exploration.names
+    asserted = tuple(dict.fromkeys(str(each.asserted) for each in tried.values() if each.asserted is not None))
+    tried = {values: each for values, each in tried.items() if each.asserted is None}
+    if not tried:
+        places = " and ".join(asserted)
+        return Unknown((f"every launch tried ends at the kernel's own assertion at {places}: give --launch",))
+    judged = {values: each for values, each in tried.items() if not each.too_long} or tried
     unknown = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Unknown)}
     failed = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Refuted)}
     clean = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Proven)}
     excused = {values for values in failed if any(_exceeds(other, values) for other in clean)}
     guilty = {values: verdict for values, verdict in failed.items() if values not in excused}
+    too_large = {values: judged[values].overrun for values in guilty if clean and judged[values].overrun}
+    guilty = {values: verdict for values, verdict in guilty.items() if values not in too_large}
     if guilty:
         values = min(guilty, key=lambda each: (sum(each), each))
         return Refuted(tuple(_at_values(finding, names, values) for finding in guilty[values].findings))
     if unknown:
         values = min(unknown)
         return Unknown(tuple(dict.fromkeys(reason for verdict in unknown.values() for reason in verdict.reasons)))
+    if too_large:
+        values = min(too_large, key=lambda each: (sum(each), each))
+        said = f"with {_said(names, values)}, {too_large[values]}; say by --launch how large the numbers are"
+        return Unknown((said,))
     if not clean:
         return Unknown(("no choice of the numbers was clean",))
     if not complete and all(max(judged[values].turns.values(), default=0) < _AGAIN_TURNS[0] for values in clean):
         return Unknown((f"time ran out after {len(judged)} choices of the numbers {', '.join(names)}: raise --budget",))
-    return _proven(judged, clean, {values: failed[values] for values in excused}, names, complete=complete)
+    proven = _proven(judged, clean, {values: failed[values] for values in excused}, names, complete=complete)
+    held = tuple(f"the kernel's own assertion at {place} holds" for place in asserted)
+    return replace(proven, assumptions=(*proven.assumptions, *held))
 
 
 def _exceeds(one: Values, other: Values) -> bool:

@@ -41,6 +41,8 @@ STEP_LIMIT = 3_000_000
 _SNAPSHOTS_KEPT = 400
 _TURNS_TO_REPEAT = 8
 _LIMIT_CODE = "LV202"
+_TRAP_CODE = "MF008"
+_BOUNDS_CODE = "MF001"
 
 _Row = tuple[int, list[Any]]
 """The lanes that turned, and the registers of their warp."""
@@ -65,6 +67,22 @@ class LaunchJudgement:
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+    @property
+    def asserted(self) -> Span | None:
+        """Where the kernel's own assertion failed (trap, brkpt, a call of __assertfail), if one did. A launch that is
+        made up and gets there is one that the kernel excludes: it shows nothing."""
+        fault = self.report.fault
+        return fault.span if isinstance(fault, MachineFault) and fault.code == _TRAP_CODE else None
+
+    @property
+    def overrun(self) -> Diagnostic | None:
+        """The access that left shared, local, constant or parameter memory, if one did. In a launch that is made up, a
+        number may be larger than the kernel's arrays allow."""
+        fault = self.report.fault
+        if not isinstance(fault, MachineFault) or fault.code != _BOUNDS_CODE:
+            return None
+        return fault.diagnostic if fault.diagnostic.name == "out-of-bounds" else None
 
 
 Allows = Callable[[Diagnostic], bool]

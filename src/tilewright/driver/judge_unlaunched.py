@@ -117,6 +117,8 @@ class _Shown:
         return TimelineRecorder() if self.wanted and not self.failed else None
 
     def keep(self, recorder: TimelineRecorder | None, judged: LaunchJudgement) -> None:
+        if judged.asserted is not None:
+            return
         if recorder is not None and (judged.errors or self.timeline is None):
             self.failed = bool(judged.errors)
             self.timeline = recorder.timeline(judged.errors)
@@ -177,4 +179,6 @@ def _judged(runs: list[LaunchJudgement]) -> Judged:
     else:
         verdict = Proven("this launch", tuple(dict.fromkeys(line for run in runs for line in run.assumptions)))
     too_long = any(run.report.counts.instructions > _EXPLORED_STEPS for run in runs) and not errors
-    return Judged(verdict, turns, steps, repeats, said, too_long)
+    asserted = next((run.asserted for run in runs if run.asserted is not None), None)
+    overrun = next((f"{each.message} ({each.primary})" for run in runs if (each := run.overrun) is not None), "")
+    return Judged(verdict, turns, steps, repeats, said, too_long, asserted, overrun)
