@@ -56,13 +56,15 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a kernel's text says, before any slice is chosen. definitions: positions that write each register."""
+    """What a kernel's text says, before any slice is chosen. definitions: positions that write each register;
+    passes_parameters: it has variables in parameter space, as calls that were put in place leave them."""
 
     kernel: Kernel
     flow: Flow
     facts: Sequence[Facts]
     definitions: Mapping[str, Sequence[int]]
     declared: frozenset[str]
+    passes_parameters: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +105,8 @@ def text_of(kernel: Kernel, *, facts_as_needed: bool = False) -> Text:
             elif found[-1] != position:
                 found.append(position)
     declared = frozenset[str]().union(*(declaration.names for declaration in kernel.registers))
-    return Text(kernel, flow, facts, definitions, declared)
+    passes_parameters = any(variable.space == "param" for variable in kernel.variables)
+    return Text(kernel, flow, facts, definitions, declared, passes_parameters)
 
 
 def protocol_slice(
@@ -244,17 +247,19 @@ def _closure(
             positions.add(position)
             facts = text.facts[position]
             waiting.extend(use.register for use in facts.uses if use.role != "data" or facts.kind == "matrix")
-            if facts.kind in ("load", "atomic") and facts.space in _READ_BACK:
+            space = "local" if reads_call_parameter(text, position) else facts.space
+            if facts.kind in ("load", "atomic") and space in _READ_BACK:
                 if facts.kind == "atomic":
                     waiting.extend(facts.reads)
                 loads.add(position)
-                fresh = {"shared", "local", "generic"} if facts.space == "generic" else {facts.space, "generic"}
+                fresh = {"shared", "generic"} if space == "shared" else {"local", "param", "generic"}
+                fresh |= {"shared"} if space == "generic" else set()
                 if not fresh <= spaces:
                     spaces |= fresh
                     for other, each in enumerate(text.facts):
                         if each.kind not in ("store", "atomic") or each.space not in spaces or other in joined:
                             continue
-                        if stores is None or other in stores or each.space == "local":
+                        if stores is None or other in stores or each.space in ("local", "param"):
                             joined.add(other)
                             waiting.extend(each.reads)
     return frozenset(reached), frozenset(positions), frozenset(loads), frozenset(joined)
@@ -266,6 +271,15 @@ def closure(
     """Registers that `seeds` depend on, positions that write them, and loads of shared memory among these."""
     registers, positions, loads, _ = _closure(text, seeds, stores)
     return registers, positions, loads
+
+
+def reads_call_parameter(text: Text, position: int) -> bool:
+    """Whether an instruction loads from parameter space what the kernel itself may have stored there for a call."""
+    facts = text.facts[position]
+    if facts.kind != "load" or facts.space != "param" or not text.passes_parameters:
+        return False
+    names = {parameter.name for parameter in text.kernel.parameters}
+    return not any(name in names for name, _ in symbols_read(text.flow.instructions[position]))
 
 
 def parameters_read(text: Text, position: int) -> list[tuple[str, int]]:

@@ -19,7 +19,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.machine.event import WarpActor
 from tilewright.machine.fault import NOTHING_NAMED, Awaited
-from tilewright.machine.lanes import Registers
+from tilewright.machine.lanes import Lanes, Registers
 from tilewright.machine.mbarrier import Mbarrier
 from tilewright.machine.memory import RANK_SHIFT, GlobalMemory, Region
 from tilewright.targets import Target
@@ -225,7 +225,8 @@ class Cluster:
 
     polling: who waits for a word of global memory and has seen in round `poll_round` that it does not hold what is
     waited for; polls_made: how often any warp has looked at such a word; guessed_polls: how often a warp was taken to
-    wait by a load whose loop is not understood.
+    wait by a load whose loop is not understood. observe_local: gets the CTA, offsets in its local memory, bytes an
+    offset, and whether these are written, at each access of local memory.
     """
 
     def __init__(
@@ -246,6 +247,7 @@ class Cluster:
         self.memory = memory
         self.random = random
         self.observe = observe
+        self.observe_local: Callable[[Cta, Lanes, int, bool], None] | None = None
         self.counts = counts
         self.index = index
         self.strict = strict

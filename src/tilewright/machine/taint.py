@@ -19,7 +19,7 @@ from typing import Literal
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
-from tilewright.machine.slice import Slice
+from tilewright.machine.slice import Slice, reads_call_parameter
 from tilewright.machine.slice_operands import is_volatile, symbols_read
 
 Origin = frozenset[int]
@@ -82,7 +82,8 @@ class Region:
     """What a branch that may be tainted decides. writes: registers written in it.
 
     effect: it holds something of the protocol, global loads and stores aside; accesses: it holds such loads or stores.
-    skips: the branch jumps over all of it, so that falling through visits it.
+    skips: the branch jumps over all of it, so that falling through visits it. stores_locally: it holds stores to local
+    memory, or of the parameters of calls.
     """
 
     positions: frozenset[int]
@@ -90,6 +91,7 @@ class Region:
     effect: bool
     accesses: bool
     skips: bool
+    stores_locally: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +186,7 @@ def _source_writes(
     if position in unvalued or facts.kind in ("unknown", "matrix", "atomic"):
         return wanted
     match facts.kind:
-        case "load" if facts.space == "param":
+        case "load" if facts.space == "param" and not reads_call_parameter(sliced.text, position):
             return wanted if parameter_unknown(instruction, unknown_parameters) else frozenset()
         case "load" if facts.space in ("global", "generic"):
             return frozenset() if global_known and facts.space == "global" else wanted
@@ -215,11 +217,12 @@ def _region(sliced: Slice, position: int, guarded: bool) -> Region:
     text, flow = sliced.text, sliced.text.flow
     blocks = flow.region(position)
     positions = frozenset(flow.positions(blocks))
-    effect = accesses = False
+    effect = accesses = stores_locally = False
     writes: set[str] = set()
     for each in positions & sliced.executed:
         facts = text.facts[each]
         writes |= facts.writes
+        stores_locally = stores_locally or (facts.kind == "store" and facts.space in ("local", "param"))
         if not facts.kept:
             continue
         if silent_access(sliced, each):
@@ -230,7 +233,7 @@ def _region(sliced: Slice, position: int, guarded: bool) -> Region:
     falls = flow.block_of[position + 1] in blocks if position + 1 < len(flow.instructions) else False
     taken = [each for each in flow.blocks[block].successors if each != flow.block_of[position + 1]]
     skips = guarded and falls and not any(each in blocks for each in taken)
-    return Region(positions, frozenset(writes), effect, accesses, skips)
+    return Region(positions, frozenset(writes), effect, accesses, skips, stores_locally)
 
 
 def silent_access(sliced: Slice, position: int) -> bool:

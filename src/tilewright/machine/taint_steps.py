@@ -27,6 +27,7 @@ from tilewright.machine.slice_operands import Role, is_volatile
 from tilewright.machine.state import Strand, Warp
 from tilewright.machine.step import Control, Plain, Signal, Step
 from tilewright.machine.taint import KNOWN, MayTaint, Origin, What, silent_access, source_kind
+from tilewright.machine.taint_local import LocalAccess
 from tilewright.machine.taint_tracker import SPIN_LIMIT, Tracker, WarpTaint
 
 _WHAT: dict[Role, What] = {
@@ -80,7 +81,7 @@ class StepFacts:
         self.volatile = sorted(name for name in facts.reads if is_volatile(name))
         self.controllers = taint.controllers.get(position, ())
         self.loads = facts.kind in ("load", "atomic") and bool(self.writes)
-        self.stores = facts.kind in ("store", "atomic") and facts.space in ("shared", "generic", "local")
+        self.stores = facts.kind in ("store", "atomic") and facts.space in ("shared", "generic", "local", "param")
         self.region = taint.regions.get(position)
         self.region_slots = (
             tuple(slots[name] for name in sorted(self.region.writes & tainted) if name in slots)
@@ -186,12 +187,15 @@ def _carry(
     origin |= controlled
     for name in facts.volatile:
         origin |= tracker.sources.origin(facts.span, f"the special register {name}")
+    local: list[LocalAccess] = []
     if not facts.facts.kept:
-        origin |= guard
-        if facts.other:
-            origin |= _union(taint, facts.other)
-        run()
-        _finish(facts, tracker, taint, warp, mask, origin, [])
+        place = guard | _union(taint, facts.other)
+        before_local, tracker.local_seen = tracker.local_seen, local
+        try:
+            run()
+        finally:
+            tracker.local_seen = before_local
+        _finish(facts, tracker, taint, warp, mask, origin | place, place, [], local)
         return
     address = _union(taint, facts.shared) if facts.shared else KNOWN
     generic = _union(taint, facts.generic) if facts.generic else KNOWN
@@ -206,9 +210,9 @@ def _carry(
             tracker.decide(facts.span, what, found)
             steering |= found
     seen: list[Access] = []
-    before = tracker.uncertain, tracker.seen, tracker.astray
+    before = tracker.uncertain, tracker.seen, tracker.local_seen, tracker.astray
     tracker.uncertain = before[0] or bool(steering or controlled)
-    tracker.seen, tracker.astray = seen, elsewhere | generic
+    tracker.seen, tracker.local_seen, tracker.astray = seen, local, elsewhere | generic
     try:
         run()
     except (MachineFault, EngineFault):
@@ -219,20 +223,23 @@ def _carry(
         if elsewhere and not seen:
             tracker.decide(facts.span, "global address", elsewhere)
     finally:
-        tracker.uncertain, tracker.seen, tracker.astray = before
+        tracker.uncertain, tracker.seen, tracker.local_seen, tracker.astray = before
     if generic and any(access.space == "shared" for access in seen):
         tracker.decide(facts.span, "shared address", generic)
-    _finish(facts, tracker, taint, warp, mask, origin | steering, seen)
+    _finish(facts, tracker, taint, warp, mask, origin | steering, steering, seen, local)
 
 
 def _finish(
-    facts: StepFacts, tracker: Tracker, taint: WarpTaint, warp: Warp, mask: int, origin: Origin, seen: list[Access]
-) -> None:
-    """Give the registers and bytes that were written their origin."""
+    facts: StepFacts, tracker: Tracker, taint: WarpTaint, warp: Warp, mask: int, origin: Origin, place: Origin,
+    seen: list[Access], local: list[LocalAccess],
+) -> None:  # fmt: skip
+    """Give the registers and bytes that were written their origin. place: of what decides whether, or where, the step
+    stores."""
     space, kind = facts.facts.space, facts.facts.kind
+    private = space in ("local", "param") or (space == "generic" and not seen)
     if facts.loads:
-        origin |= tracker.loaded(facts.span, seen)
-        if space == "local" or (space == "generic" and not seen):
+        origin |= tracker.loaded(facts.span, seen, local)
+        if private:
             origin |= taint.local
         if facts.unknown_parameter:
             origin |= tracker.sources.origin(facts.span, "a parameter that was not given")
@@ -246,10 +253,10 @@ def _finish(
         )
         origin |= tracker.sources.origin(facts.span, words)
     if facts.stores:
-        if space == "local" or (space == "generic" and not seen):
+        if private and place:
             taint.local |= origin
-        content = origin if facts.joined or space == "local" else facts.position
-        tracker.mark(seen, tracker.identity(content))
+        content = origin if facts.joined or space in ("local", "param") else facts.position
+        tracker.mark(seen, local, tracker.identity(content))
     if not facts.writes:
         return
     registers = taint.registers
@@ -306,6 +313,8 @@ def _branch(facts: StepFacts, step: Step, body: Control, tracker: Tracker) -> _B
             tracker.branch_origins[position] = tracker.branch_origins.get(position, KNOWN) | origin
             for each in facts.region_slots:
                 taint.registers[each] = taint.registers.get(each, KNOWN) | origin
+            if region.stores_locally:
+                taint.local |= origin
             if region.effect or (region.accesses and (stays is not None or not region.skips)):
                 tracker.decide(facts.span, "branch", origin)
             if stays is not None and (chosen == mask) == stays and chosen in (0, mask):

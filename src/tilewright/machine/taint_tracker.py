@@ -1,8 +1,8 @@
 """Which registers and shared bytes hold unknown data now, in one running protocol run?
 
 Registers are tracked whole, by warp; shared memory byte by byte, and only if the kernel's protocol depends on a load
-from it. The machine's own events say what an instruction accessed, so no handler knows of taint. Local memory is one
-flag a warp. What a step reads is taken from the decoder, which sees every operand.
+from it. The machine's own events say what an instruction accessed, so no handler knows of taint. Local memory is
+tracked by byte and thread (`taint_local`). What a step reads is taken from the decoder, which sees every operand.
 
 A load that matters and meets bytes whose stored data was left out of the slice stops a rehearsal with `ReadBack`: the
 caller takes these stores into the slice and starts again. Source: as `taint`. Not handled: single lanes; tainted
@@ -19,9 +19,11 @@ import numpy.typing as npt
 
 from tilewright.base.span import Span
 from tilewright.machine.event import Access, AsyncCopyIssue, CopyActor, CopyIssue, Event, WarpActor
-from tilewright.machine.state import Cluster, Warp
+from tilewright.machine.lanes import Lanes
+from tilewright.machine.state import Cluster, Cta, Warp
 from tilewright.machine.taint import KNOWN, Origin, Sources, TaintedDecision, What
 from tilewright.machine.taint_addresses import UnknownAddresses
+from tilewright.machine.taint_local import LocalAccess, LocalShadow
 
 SPIN_LIMIT = 4
 """Turns of a loop that polls unknown data, after which the run goes on as if the data had come."""
@@ -41,8 +43,8 @@ class ReadBack(Exception):
 
 @dataclass(slots=True, eq=False)
 class WarpTaint:
-    """registers: origins by slot, absent where known; local: origin of what was stored to local memory; polls: turns
-    that a warp stayed in a loop because of a tainted branch, by its position."""
+    """registers: origins by slot, absent where known; local: origin of what decides whether, or where, a store went to
+    local memory; polls: iterations that a warp stayed in a loop because of a tainted branch, by its position."""
 
     registers: dict[int, Origin] = field(default_factory=dict[int, Origin])
     local: Origin = KNOWN
@@ -54,9 +56,9 @@ class Tracker:
 
     shadowed: whether shared memory is tracked; known: (begin, end) addresses of global buffers with known contents, as
     long as the kernel does not write to them. uncertain: the step now running may not happen, or elsewhere; astray:
-    where its global addresses come from, if they are unknown. answered: requests for work whose answers are given.
-    addresses: who uses which buffer, where that matters. rehearsing: data left out of the slice raises `ReadBack`; else
-    it is unknown.
+    where its global addresses come from, if they are unknown; seen, local_seen: what it accessed. answered:
+    requests for work whose answers are given. addresses: who uses which buffer, where that matters. rehearsing: data
+    left out of the slice raises `ReadBack`; else it is unknown.
     """
 
     def __init__(
@@ -71,6 +73,8 @@ class Tracker:
         self.decisions: dict[tuple[Span, What], Origin] = {}
         self.branch_origins: dict[int, Origin] = {}
         self.seen: list[Access] | None = None
+        self.local_seen: list[LocalAccess] | None = None
+        self.local = LocalShadow(_NEVER_WRITTEN)
         self.uncertain = False
         self._warps: dict[int, WarpTaint] = {}
         self._shadows: dict[int, npt.NDArray[np.int32]] = {}
@@ -86,7 +90,9 @@ class Tracker:
         """Begin a cluster: registers are known, shared memory was never written."""
         self._warps.clear()
         self._shadows.clear()
+        self.local.clear()
         if self.shadowed:
+            cluster.observe_local = self._local_access
             for cta in cluster.ctas:
                 self._shadows[cta.linear] = np.full(cta.shared.size_bytes, _NEVER_WRITTEN, np.int32)
 
@@ -152,6 +158,13 @@ class Tracker:
             self._mark(event, _CLEAN)
         return replace(event, uncertain=True) if self.uncertain else event
 
+    def _local_access(self, cta: Cta, offsets: Lanes, size_bytes: int, write: bool) -> None:
+        access = self.local.access(cta, offsets, size_bytes, write)
+        if self.local_seen is not None:
+            self.local_seen.append(access)
+        if write:
+            self.local.mark(access, _CLEAN)
+
     def _forget(self, event: Access) -> None:
         """What the kernel writes has zeros in place of data: the buffer is no longer known."""
         self.known[:] = [
@@ -172,11 +185,14 @@ class Tracker:
             content = KNOWN if known else self.sources.origin(event.span, "data that a copy brought")
             self._mark(event, self.identity(content))
 
-    def mark(self, seen: list[Access], number: int) -> None:
-        """Give what these accesses wrote to shared memory the number of an origin."""
+    def mark(self, seen: list[Access], local: list[LocalAccess], number: int) -> None:
+        """Give what these accesses wrote to shared and local memory the number of an origin."""
         for access in seen:
             if access.write and access.space == "shared":
                 self._mark(access, number)
+        for each in local:
+            if each.write:
+                self.local.mark(each, number)
 
     def _mark(self, event: Access, number: int) -> None:
         shadow = self._shadows.get(event.cta)
@@ -184,7 +200,7 @@ class Tracker:
             for begin, end in event.ranges:
                 shadow[begin:end] = number
 
-    def loaded(self, span: Span, seen: list[Access]) -> Origin:
+    def loaded(self, span: Span, seen: list[Access], local: list[LocalAccess]) -> Origin:
         """The origin of what a load's accesses read. Raises ReadBack where stored data was left out of the slice."""
         found: Origin = KNOWN
         left_out: set[int] = set()
@@ -202,17 +218,26 @@ class Tracker:
                 continue
             for begin, end in access.ranges:
                 numbers: list[int] = np.unique(shadow[begin:end]).tolist()
-                for number in numbers:
-                    if number == _NEVER_WRITTEN:
-                        found |= self.sources.origin(span, "shared memory that nobody had written")
-                    elif number >= _FIRST:
-                        content = self._contents[number - _FIRST]
-                        if isinstance(content, int):
-                            left_out.add(content)
-                        else:
-                            found |= content
+                found |= self._held(numbers, span, "shared", left_out)
+        for each in local:
+            if not each.write:
+                found |= self._held(self.local.numbers(each), span, "local", left_out)
         if left_out and self.rehearsing:
             raise ReadBack(frozenset(left_out))
         if left_out:
             found |= self.sources.origin(span, "data whose computation this run leaves out")
+        return found
+
+    def _held(self, numbers: list[int], span: Span, space: str, left_out: set[int]) -> Origin:
+        """The origin of bytes with such numbers; stores whose data the slice leaves out are added to `left_out`."""
+        found: Origin = KNOWN
+        for number in numbers:
+            if number == _NEVER_WRITTEN:
+                found |= self.sources.origin(span, f"{space} memory that nobody had written")
+            elif number >= _FIRST:
+                content = self._contents[number - _FIRST]
+                if isinstance(content, int):
+                    left_out.add(content)
+                else:
+                    found |= content
         return found

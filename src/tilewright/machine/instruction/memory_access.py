@@ -7,8 +7,8 @@ check finds both kinds of error; anything unusual goes the careful way, which na
 Lanes that store to the same bytes in one instruction: the highest lane wins (the ISA leaves it open). Memory order
 modifiers (`.relaxed`, `.acquire`, `.release`, `.volatile`) change no value here, since warps interleave at
 instructions; the event tells them. Cache hints and policies change nothing. Local and parameter memory yields no
-events: no other thread sees it. Source: PTX ISA, `ld`, `ldu`, `st`. Checked by: tests/machine/test_memory.py,
-test_memory_access.py.
+events: no other thread sees it. Accesses of local memory go to `Cluster.observe_local` instead. Source: PTX ISA, `ld`,
+`ldu`, `st`. Checked by: tests/machine/test_memory.py, test_memory_access.py.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def report_access(
     """Yield the event of one access: `offsets` in region `found`, by the lanes in `mask`. modifies: an atomic
     operation; constant: what every lane stores, if the text says so; words: what the words held before and after, by
     offset in the region."""
-    observe = warp.cta.cluster.observe
+    cluster = warp.cta.cluster
+    observe = cluster.observe
+    if found.space == "local" and cluster.observe_local is not None:
+        cluster.observe_local(warp.cta, offsets, size, write)
     if observe is None or found.space in ("local", "param", "const"):
         return
     space, base = ("shared", 0) if found.cta >= 0 else ("global", found.base)
