@@ -24,6 +24,7 @@ _BENCHES = {
     "corpus": "corpus",
     "fuzz": "fuzz",
     "grouped": "grouped",
+    "guarded": "guarded",
     "hardware": "hardware",
     "large-tiles": "large_tiles",
     "long-sums": "long_sums",

@@ -1,0 +1,41 @@
+"""Kernels that fail behind a guard fail at their witness, their twins do not.
+
+The long run judges the whole family; `python -m bench guarded` prints the table.
+"""
+
+import pytest
+
+from tests.guarded.judging import ground_truth
+from tests.guarded.kernels import GuardedKernel, family
+from tilewright.frontends.ptx.reader import read
+
+_FAMILY = family()
+_SAMPLE_OF_TRUTH = _FAMILY[::8]
+
+
+def _named(kernels: tuple[GuardedKernel, ...]) -> list[object]:
+    return [pytest.param(kernel, id=kernel.name) for kernel in kernels]
+
+
+def test_the_family_is_large_and_varied() -> None:
+    assert len(_FAMILY) >= 400
+    assert len({kernel.guard for kernel in _FAMILY}) >= 90
+    assert len({(kernel.protocol, kernel.bug) for kernel in _FAMILY}) >= 55
+    assert len({kernel.buggy for kernel in _FAMILY}) == len(_FAMILY)
+
+
+def test_every_text_is_read_and_differs_from_its_twin() -> None:
+    for kernel in _FAMILY:
+        for text in (kernel.buggy, kernel.fixed):
+            assert not read(text, kernel.name, tolerant=True).unread
+        assert kernel.buggy != kernel.fixed
+
+
+@pytest.mark.parametrize("kernel", _named(_SAMPLE_OF_TRUTH))
+def test_a_buggy_kernel_fails_at_its_witness_and_its_twin_never(kernel: GuardedKernel) -> None:
+    assert not ground_truth(kernel)
+
+
+@pytest.mark.full
+def test_every_buggy_kernel_fails_at_its_witness_and_its_twin_never() -> None:
+    assert not [line for kernel in _FAMILY for line in ground_truth(kernel)]
