@@ -70,6 +70,32 @@ def test_stores_of_one_constant() -> None:
     assert codes([store(W[0], (), 10), store(W[1], (), 11), *ends(*W[:2])]) == {"NB101"}
 
 
+def initialised(warps: int, *, used: bool = False, ordered: bool = True) -> list[ev.Event]:
+    """Two lanes of each warp execute one init; then the warps meet, if they do, and pass a phase."""
+    inits: list[ev.Event] = [ev.BarrierInit(w, 0, BAR, 1, at(1), lane) for w in W[:warps] for lane in (0, 1)]
+    if used:
+        inits.insert(1, arrive(W[0], 0, 2))
+    meet = sync(W[:2]) if ordered else []
+    phase = [] if used else [arrive(W[0], 0, 10), end(0), wait(W[1], 0, 11)]
+    return [*inits, *meet, *phase, *ends(*W[:2])]
+
+
+@pytest.mark.parametrize("warps", [1, 2])
+def test_several_threads_execute_one_init(warps: int) -> None:
+    assert codes(initialised(warps), readings=strict()) == {"MB115"}
+    assert levels(initialised(warps), strict()) == {Level.ERROR}
+    assert levels(initialised(warps), tolerant()) == {Level.REVIEW}
+
+
+def test_an_init_that_may_come_after_a_use_is_no_repetition() -> None:
+    assert "MB103" in codes(initialised(1, used=True), readings=tolerant())
+    assert "MB104" in codes(initialised(2, ordered=False), readings=tolerant())
+    another = [init(), ev.BarrierInit(W[0], 0, BAR, 1, at(5), 1), *ends(W[0])]
+    assert codes(another, readings=tolerant()) == {"MB103"}
+    count = [ev.BarrierInit(W[0], 0, BAR, count, at(1), count) for count in (1, 2)]
+    assert codes([*count, *ends(W[0])], readings=tolerant()) == {"MB103"}
+
+
 def test_ordinary_writes_after_an_engine() -> None:
     """No fence is needed by the ISA; a stricter reading asks for one."""
     copy = ev.CopyActor(0)

@@ -54,7 +54,7 @@ def swapped(first: str, second: str) -> dict[str, str]:
 
 MUTANTS: dict[str, tuple[dict[str, str], set[str]]] = {
     "no CTA barrier after init": ({"cta_sync": ""}, {"MB104", "MB202"}),
-    "init after the barrier": (swapped("init", "cta sync"), {"MB104", "MB202", "MB203"}),
+    "init after the barrier": (swapped("init", "cta sync"), {"MB104", "MB202", "MB203", "MB115"}),
     "no wait for an empty slot": ({"empty_wait": ""}, {"TM101", "MB209"}),
     "empty waited with the wrong parity": (
         {"empty_wait": COPY_PIECES["empty wait"].replace("%r10", "%r9")}, {"MB114"}),

@@ -219,7 +219,7 @@ MUTATIONS = (
     Mutation("count of empty zero", ("MB201",), rewrite(INIT + r".*\], (?P<n>\d+);", number(plus(-1)), 1), ONE_GROUP),
     Mutation("count of full one higher", ("LV201",), rewrite(INIT + r".*\], (?P<n>\d+);", number(plus(1)), 0), ALL),
     Mutation("a barrier not initialised", ("MB202",), drop(INIT, 0), ALL),
-    Mutation("initialised by every thread", ("MB203",), drop(r"bra initialised_")),
+    Mutation("initialised by every thread", ("MB115",), drop(r"bra initialised_")),
     Mutation("no sync after init", ("MB202",), drop(r"bar\.sync 0;")),
     Mutation(
         "init after the sync",

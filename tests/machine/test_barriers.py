@@ -17,6 +17,7 @@ from tilewright.machine.event import (
     NamedBarrierArrive,
 )
 from tilewright.machine.fault import MachineFault, MachineHang
+from tilewright.machine.run import RunReport
 
 TRANSPOSE = """
 .shared .align 16 .b8 tile[4096];
@@ -153,6 +154,48 @@ def test_mbarrier_rounds_by_parity_and_by_state() -> None:
             assert sorted({event.phase for event in waits}) == list(range(7))
             arrivals = [event for event in events if isinstance(event, BarrierArrive)]
             assert sum(event.count for event in arrivals) == 64 * 7
+
+
+INIT_BY_ALL = """\
+mov.u32 %r1, %tid.x;
+add.u32 %r2, %r1, 1;
+setp.lt.u32 %p1, %r1, {threads};
+@%p1 mbarrier.init.shared::cta.b64 [bar], {count};
+bar.sync 0;
+mbarrier.arrive.shared::cta.b64 _, [bar];
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+@!%p2 bra WAIT;
+mad.wide.u32 %rd2, %r1, 4, %rd1;
+st.global.b32 [%rd2], 7;
+"""
+
+
+def initialised_by(threads: int, count: str = "64", again: str = "") -> RunReport:
+    text = INIT_BY_ALL.format(threads=threads, count=count).replace("bar.sync 0;", f"bar.sync 0;{again}")
+    return run_into(
+        "ld.param.u64 %rd1, [out];\n" + text, np.zeros(64, np.uint32), threads=64,
+        globals_=".shared .align 8 .b8 bar[8];",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [1, 32, 33, 64])
+def test_threads_may_execute_one_init_alike(threads: int) -> None:
+    assert initialised_by(threads).phases == 1
+
+
+@pytest.mark.parametrize(
+    ("threads", "count", "again"),
+    [
+        (32, "%r2", ""),
+        (32, "64", "@%p1 mbarrier.init.shared::cta.b64 [bar], 64;"),
+        (64, "64", "mbarrier.arrive.shared::cta.b64 _, [bar]; mbarrier.init.shared::cta.b64 [bar], 64;"),
+    ],
+)
+def test_other_repeated_inits_are_faults(threads: int, count: str, again: str) -> None:
+    with pytest.raises(MachineFault) as caught:
+        initialised_by(threads, count, again)
+    assert caught.value.code == "MB203"
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,30 @@ from tilewright.machine.event import (
 BARRIER_BYTES = 8
 
 
-def initialise(cluster: ClusterState, warp: WarpState, event: BarrierInit, findings: RunFindings) -> None:
-    """mbarrier.init."""
+def initialise(
+    cluster: ClusterState, warp: WarpState, event: BarrierInit, findings: RunFindings, repeated: Level | None
+) -> None:
+    """mbarrier.init. repeated: how grave it is that several threads execute it alike."""
     live = cluster.barriers.setdefault(event.cta, {})
     old = live.get(event.address)
     mark = warp.mark(event.span)
     warp.initialises = True
+    if old is not None and _is_repeated(old, warp, event):
+        old.initialisers.add((warp.track, event.lane))
+        if repeated is not None:
+            first = name_of(old.init.actor)
+            findings.report(
+                "MB115", f"several threads initialise {old} by one instruction, all with count {event.count}",
+                event.span, old.init.span,
+                (f"a thread of {first} initialises it ({event.span})",
+                 f"another, of {name_of(warp.actor)}, initialises the live object again"),
+                repeated,
+            )  # fmt: skip
+        if mark.track == old.init.track:
+            old.init = mark
+        else:
+            old.repeats[mark.track] = mark
+        return
     if old is not None:
         findings.report(
             "MB103",
@@ -71,7 +89,17 @@ def initialise(cluster: ClusterState, warp: WarpState, event: BarrierInit, findi
     generation = cluster.barrier_generations.get((event.cta, event.address), 0)
     cluster.barrier_generations[event.cta, event.address] = generation + 1
     track = cluster.tracks.of(("barrier", event.cta, event.address, generation))
-    live[event.address] = BarrierState(event.cta, event.address, track, mark, event.count, event.count)
+    live[event.address] = BarrierState(
+        event.cta, event.address, track, mark, event.count, event.count, initialisers={(warp.track, event.lane)}
+    )
+
+
+def _is_repeated(barrier: BarrierState, warp: WarpState, event: BarrierInit) -> bool:
+    """Does a thread initialise a barrier by the same instruction and with the same count as another, unused so far?"""
+    if (warp.track, event.lane) in barrier.initialisers:
+        return False
+    fresh = not barrier.users and not barrier.signals and barrier.phase == 0 and not barrier.current.completed_bytes
+    return fresh and barrier.init.span == event.span and barrier.count == barrier.next_count == event.count
 
 
 def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate, findings: RunFindings) -> None:
@@ -451,11 +479,21 @@ def check_init(
     engine: set if an engine of the barrier's own CTA is to signal it; how grave it is that no fence comes before.
     Within the CTA a fence.proxy.async by who initialised does as well.
     """
-    init = barrier.init
     if barrier.release_track < 0:
-        known = cluster.tracks.known(("init", init.track))
+        known = cluster.tracks.known(("init", barrier.init.track))
         barrier.release_track = -1 if known is None else known
     if barrier.is_released_to(clock):
+        return
+    for init in (barrier.init, *barrier.repeats.values()):
+        _check_one_init(cluster, barrier, init, clock, user, span, findings, engine)
+
+
+def _check_one_init(
+    cluster: ClusterState, barrier: BarrierState, init: Mark, clock: VectorClock, user: WarpState, span: Span,
+    findings: RunFindings, engine: Level | None,
+) -> None:  # fmt: skip
+    """The same of one of the inits of a barrier."""
+    if cluster.at(clock, ("init", init.track)) >= init.epoch:
         return
     remote = user.actor.cta != barrier.cta
     who = name_of(user.actor)

@@ -53,6 +53,7 @@ class Readings:
     narrow_release: Reading = Level.ERROR
     unwritten_shared: Reading = Level.ERROR
     lanes_in_step: Reading = Level.ERROR
+    repeated_init: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -252,6 +253,13 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: lanes are threads, and neither program order nor shfl.sync or elect.sync orders memory between them.",
         "Lanes of a converged warp are performed in order: for review.",
         ("PTX ISA 9.7.13.2 (bar.warp.sync), 8.9", "CUDA C++ Programming Guide, independent thread scheduling"),
+    ),
+    ContestedPoint(
+        "repeated_init", ("MB115",),
+        "May several threads execute one mbarrier.init, with equal counts, before anybody uses the object?",
+        "No: init of memory that holds a valid object is undefined, and stores that nothing orders race.",
+        "Each init leaves the same 8 bytes; a use must still be ordered after all of them.",
+        ("PTX ISA 9.7.13.15 (mbarrier.init)", "HazyResearch/ThunderKittens: init_semaphore by all lanes of a warp"),
     ),
 )  # fmt: skip
 """Every contested point, in the order of the switches."""

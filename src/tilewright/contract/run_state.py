@@ -337,7 +337,9 @@ class BarrierState:
     """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; late: those that the
     phases did not wait for; users: the newest use of each warp; signals: the newest arrival or expect_tx of each;
     remote: those of warps of other CTAs; release_track: the track along which a fence.mbarrier_init by who initialised
-    it is known, -1 while there has been none; informed: the tracks of warps that know such a fence after its init.
+    it is known, -1 while there has been none; informed: the tracks of warps that know such a fence after its init;
+    repeats: inits by other warps, with the same count and before any use, the newest of each; initialisers: the track
+    and lane of whoever initialised it.
     """
 
     cta: int
@@ -356,13 +358,15 @@ class BarrierState:
     late: list[LateWait] = field(default_factory=lambda: [])
     release_track: int = -1
     informed: set[int] = field(default_factory=set[int])
+    repeats: dict[int, Mark] = field(default_factory=lambda: {})
+    initialisers: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
     def __str__(self) -> str:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
 
     def is_released_to(self, clock: VectorClock) -> bool:
-        """Does `clock` know that a fence.mbarrier_init has published the init?"""
-        return self.release_track >= 0 and clock.at(self.release_track) >= self.init.epoch
+        """Does `clock` know that a fence.mbarrier_init has published the init? Not asked where several initialised."""
+        return not self.repeats and self.release_track >= 0 and clock.at(self.release_track) >= self.init.epoch
 
     def has_counted(self, signal: Signal, clock: VectorClock) -> bool:
         """Does `clock` know that a signal has been performed? A phase that has ended has counted its own, whatever

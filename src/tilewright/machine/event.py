@@ -129,11 +129,14 @@ class Access:
 
 @value
 class BarrierInit:
+    """mbarrier.init by one lane of a warp."""
+
     actor: WarpActor
     cta: int
     address: int
     count: int
     span: Span
+    lane: int = 0
 
 
 @value

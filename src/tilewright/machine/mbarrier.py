@@ -67,6 +67,11 @@ def initialize(barrier: Mbarrier | None, count: int) -> Mbarrier:
     return Mbarrier(expected=count, pending=count)
 
 
+def is_fresh(barrier: Mbarrier, count: int) -> bool:
+    """Is the object as an init with `count` leaves it?"""
+    return barrier == Mbarrier(expected=count, pending=count)
+
+
 def invalidate(barrier: Mbarrier | None) -> None:
     """`mbarrier.inval`: the memory holds no object afterwards. Raises MB202 where it held none."""
     _valid(barrier, "mbarrier.inval")
