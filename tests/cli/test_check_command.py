@@ -105,6 +105,24 @@ def test_folders_are_searched_and_standard_input_is_read(
     assert check(tilewright, "-", "-").code == 2
 
 
+def test_the_time_of_a_file_is_bounded_and_no_kernel_is_lost(
+    kernels: Path, tilewright: Tilewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr("tilewright.driver.check.judge_kernel", endless)
+    first = copy_text()
+    second = first.partition(".visible")[2].replace("double(", "second(", 1)
+    (kernels / "two.ptx").write_text(f"{first}.visible{second}", encoding="utf-8")
+    answer = tilewright("check", "two.ptx", "--file-budget", "1", "--no-repair")
+    assert answer.code == 3 and "2 kernels checked: 2 unknown" in answer.out
+    assert "stopped: the 1 s for the file are over; raise --file-budget" in answer.out
+    assert "not reached: the 1 s for the file were over after 1 of 2 kernels" in answer.out
+    assert tilewright("check", "two.ptx", "--file-budget", "0").code == 2
+
+
 def test_a_mistake_in_the_launch_is_one_message(kernels: Path, tilewright: Tilewright) -> None:
     document = launch_document()
     document["params"][0]["swizzle"] = "128"

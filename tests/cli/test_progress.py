@@ -44,3 +44,15 @@ def test_a_dumb_terminal_is_told_as_a_file_is(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
     assert shown(capsys, wanted=True, plain=True) == "compiling\nrunning\n"
+
+
+def test_without_a_terminal_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Progress(every_seconds=10.0) as progress:
+        for number in range(1, 58):
+            progress.step(f"checking kernel ({number} of 57)")
+            now[0] += 1.0
+    assert capsys.readouterr().err.splitlines() == [f"checking kernel ({n} of 57)" for n in (11, 21, 31, 41, 51)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.cli.test_check_command import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
@@ -13,9 +15,12 @@ from tilewright.base.check_report import FileReport, KernelReport, exit_code
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
 from tilewright.driver import check as check_module
-from tilewright.driver.check import CheckOptions, check_paths, check_text, decide, decode_text
+from tilewright.driver.check import CheckOptions, check_paths, check_text, decode_text
+from tilewright.driver.check_each import decide
 from tilewright.driver.judge_kernel import Judgement
 from tilewright.driver.launch_file import launch_from_json
+from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.report.check_json import check_to_json
 
 LAUNCH = launch_from_json(launch_document(), "launch.json")
 ERROR = Diagnostic("TX101", "name", "message")
@@ -63,19 +68,113 @@ def test_time_that_is_not_enough_is_unknown(monkeypatch: pytest.MonkeyPatch) -> 
     assert report.kernels[0].verdict == "unknown" and "raise --budget" in report.kernels[0].reasons[0]
 
 
-@pytest.mark.parametrize("defect", [KeyError("x"), ZeroDivisionError(), AssertionError(), NotImplementedError()])
-def test_a_defect_of_ours_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch, defect: Exception) -> None:
-    def broken(*_: object) -> Judgement:
-        raise defect
+class Unheard(Exception):
+    """What no list of exceptions has."""
+
+
+def three_kernels() -> str:
+    first = copy_text().replace("steps) {", "steps) .reqntid 64 {")
+    body = first.partition(".visible")[2]
+    return first + "".join(f".visible{body.replace('double(', f'{name}(', 1)}" for name in ("second", "third"))
+
+
+@pytest.mark.parametrize("defect", [KeyError("x"), ZeroDivisionError(), AssertionError(), Unheard(), IndexError("56")])
+def test_a_defect_of_ours_ends_the_report_of_its_kernel_alone(
+    monkeypatch: pytest.MonkeyPatch, defect: Exception
+) -> None:
+    def broken(_module: Module, kernel: Kernel, *_others: object) -> Judgement:
+        if kernel.name == "second":
+            raise defect
+        return Judgement()
 
     monkeypatch.delenv("TILEWRIGHT_TRACEBACK", raising=False)
     monkeypatch.setattr(check_module, "judge_kernel", broken)
-    report = check_text(copy_text(), launch=LAUNCH)
-    assert "a fault of tilewright itself" in report.error and type(defect).__name__ in report.error
-    assert report.kernels == () and exit_code((report,)) == 2
+    report = check_text(three_kernels())
+    assert not report.error and [kernel.name for kernel in report.kernels] == ["double", "second", "third"]
+    first, second, third = report.kernels
+    assert first.verdict == third.verdict == "proven" and not first.defect and not third.defect
+    (reason,) = second.reasons
+    assert second.verdict == "unknown"
+    assert re.fullmatch(rf"{type(defect).__name__} at check\.py:\d+", second.defect)
+    assert "a fault of tilewright itself over second" in reason and second.defect in reason and "report it" in reason
+    assert exit_code((report,)) == 3
+    document = json.loads(json.dumps(check_to_json((report,), tool="tilewright")))
+    assert [kernel["defect"] for kernel in document["files"][0]["kernels"]] == [None, second.defect, None]
     monkeypatch.setenv("TILEWRIGHT_TRACEBACK", "1")
     with pytest.raises(type(defect)):
-        check_text(copy_text(), launch=LAUNCH)
+        check_text(three_kernels())
+
+
+def test_a_defect_beside_the_run_keeps_the_other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_module: Module, kernel: Kernel) -> tuple[Diagnostic, ...]:
+        if kernel.name == "third":
+            raise TypeError("of ours")
+        return ()
+
+    monkeypatch.delenv("TILEWRIGHT_TRACEBACK", raising=False)
+    monkeypatch.setattr(check_module, "unallocated", broken)
+    report = check_text(three_kernels())
+    assert [kernel.verdict for kernel in report.kernels] == ["proven", "proven", "unknown"]
+
+
+def test_a_defect_of_the_reader_is_an_error_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> Module:
+        raise KeyError("x")
+
+    monkeypatch.delenv("TILEWRIGHT_TRACEBACK", raising=False)
+    monkeypatch.setattr(check_module, "read", broken)
+    report = check_text(copy_text())
+    assert "a fault of tilewright itself over the text of" in report.error and report.kernels == ()
+    assert exit_code((report,)) == 2
+
+
+def test_the_place_of_a_defect_is_in_our_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Judgement:
+        return np.zeros(3).reshape(2, 2)  # type: ignore[return-value]
+
+    monkeypatch.delenv("TILEWRIGHT_TRACEBACK", raising=False)
+    monkeypatch.setattr(check_module, "judge_kernel", broken)
+    (kernel,) = check_text(copy_text(), launch=LAUNCH).kernels
+    assert kernel.defect.startswith("ValueError at check.py:")
+
+
+def endless_second(_module: Module, kernel: Kernel, *_others: object) -> Judgement:
+    while kernel.name == "second":
+        pass
+    return Judgement()
+
+
+def test_kernels_that_a_file_has_no_time_for_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_module, "judge_kernel", endless_second)
+    seen: list[str] = []
+
+    def progress(name: str, share: float) -> None:
+        if share == 0.0:
+            seen.append(name)
+
+    options = CheckOptions(file_budget_seconds=1.5, budget_seconds=None, progress=progress)
+    report = check_text(three_kernels(), options=options)
+    assert [kernel.verdict for kernel in report.kernels] == ["proven", "unknown", "unknown"]
+    assert report.kernels[1].reasons == ("stopped: the 1.5 s for the file are over; raise --file-budget",)
+    (reason,) = report.kernels[2].reasons
+    assert reason.startswith("not reached: the 1.5 s for the file were over after 2 of 3 kernels")
+    assert seen == ["double (1 of 3)", "second (2 of 3)"]
+
+
+def test_a_kernel_that_is_stopped_leaves_the_others_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_module, "judge_kernel", endless_second)
+    report = check_text(three_kernels(), options=CheckOptions(budget_seconds=0.5, file_budget_seconds=600.0))
+    assert [kernel.verdict for kernel in report.kernels] == ["proven", "unknown", "proven"]
+    assert report.kernels[1].reasons == ("stopped after 0.5 s; raise --budget",)
+
+
+def test_steps_are_counted_and_bounded() -> None:
+    whole = check_text(copy_text(), launch=LAUNCH).kernels[0]
+    assert whole.steps == check_text(copy_text(), launch=LAUNCH).kernels[0].steps > 100
+    options = CheckOptions(budget_steps=whole.steps)
+    assert check_text(copy_text(), launch=LAUNCH, options=options).kernels[0].verdict == whole.verdict
+    cut = check_text(copy_text(), launch=LAUNCH, options=CheckOptions(budget_steps=100)).kernels[0]
+    assert (cut.verdict, cut.reasons) == ("unknown", ("stopped after 100 warp instructions",))
 
 
 def test_what_the_machine_cannot_run_is_unknown_and_memory_that_is_not_there_too(
@@ -182,4 +281,4 @@ def test_launches_of_any_shape_end_without_a_defect() -> None:
     for change in ({"grid": [2**31 - 1, 1, 1]}, {"block": [1]}, {"block": [1024]}, {"cluster": [2**31 - 1]}):
         launch = launch_from_json(json.loads(json.dumps({**document, **change})), "launch.json")
         report = check_text(copy_text(), launch=launch, options=CheckOptions(budget_seconds=3))
-        assert "a fault of tilewright" not in report.error
+        assert "a fault of tilewright" not in report.error and not any(kernel.defect for kernel in report.kernels)

@@ -30,7 +30,8 @@ class KernelReport:
 
     scope: what a proof holds for ("all trip counts", "this launch"), empty where nothing is proven; assumptions: what
     it rests on; claims: what it found to be so; reasons: of `unknown`, what would decide it; findings: errors and
-    reviews; suppressed: findings that the text allows; seconds: what the check took.
+    reviews; suppressed: findings that the text allows; seconds: what the check took; steps: warp instructions that it
+    ran, the same on every machine; defect: of this program, where one ended the check ("KeyError at file.py:12").
     """
 
     name: str
@@ -44,6 +45,8 @@ class KernelReport:
     suppressed: tuple[Suppressed, ...] = ()
     seconds: float = 0.0
     timeline: Timeline | None = None
+    steps: int = 0
+    defect: str = ""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

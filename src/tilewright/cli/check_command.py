@@ -34,6 +34,8 @@ A finding is allowed in the source by `// tilewright: allow[CODE] because REASON
 
 _STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 _QUIET_SECONDS = 2.0
+_LINE_SECONDS = 10.0
+"""Where there is no terminal, a line says so often what is being checked."""
 
 _OTHER_FILES = {
     ".twb": "a bundle's kernels were proved when it was made; `tilewright compile --emit ptx` writes their text",
@@ -63,6 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="show every finding, not the first of each kernel")
     parser.add_argument(
         "--budget", type=_seconds, default=None, metavar="SECONDS", help="time for each kernel (default: 60)"
+    )
+    parser.add_argument(
+        "--file-budget",
+        type=_seconds,
+        default=None,
+        metavar="SECONDS",
+        help="time for all kernels of a file (default: no limit); those not reached are unknown",
     )
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
 
@@ -94,8 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.budget if arguments.budget is not None else DEFAULT_BUDGET_SECONDS,
         timeline=bool(arguments.trace) or arguments.format == "html",
         repair_seconds=_repair_seconds(arguments),
+        file_budget_seconds=arguments.file_budget,
     )
-    with Progress(after_seconds=_QUIET_SECONDS) as progress:
+    with Progress(after_seconds=_QUIET_SECONDS, every_seconds=_LINE_SECONDS) as progress:
 
         def told(name: str, share: float) -> None:
             if share == 0.0:

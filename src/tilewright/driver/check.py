@@ -1,28 +1,27 @@
 """Does a text, PTX or MLIR, keep the asynchronous protocol? Proven, refuted or unknown, for every kernel of it.
 
-A PTX kernel's run is judged in `judge_kernel`, a structured program in `check_mlir`; here the findings become a
-verdict, after those that the text itself allows are set aside. An allowed error does not refute, but if the run ended
-at it, the rest was not judged and the verdict is unknown. What can't be judged at all (an instruction that the machine
-lacks, time or memory spent) is unknown too, with the reason; only what the user can mend (no such file, no PTX, a
-launch that is not this kernel's) is an error, of that file alone.
+A PTX kernel's run is judged in `judge_kernel`, a structured program in `check_mlir`; `check_each` makes a report of
+each kernel, after what the text itself allows is set aside. An allowed error does not refute, but if the run ended at
+it, the rest was not judged and the verdict is unknown. What can't be judged at all (an instruction that the machine
+lacks, time or memory spent, a defect of this program) makes that kernel unknown, with the reason. Only what the user
+can fix (no such file, no PTX, a launch that is not this kernel's) is an error, of that file alone.
 
-A defect of this program ends as an error of the file, never as a verdict (`defect`).
 Checked by: tests/driver/test_check.py.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilewright.base.check_report import FileReport, KernelReport, VerdictWord
-from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.check_report import FileReport
+from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.allowance import Allowance, allowances, apply_allowances, unused
 from tilewright.driver.budget import BudgetSpent, bounded
+from tilewright.driver.check_each import Progress, Share, Task, check_each
 from tilewright.driver.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.given_launch import LaunchFile, placed
@@ -32,12 +31,10 @@ from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
 from tilewright.driver.repair import with_repairs
 from tilewright.driver.rules import all_rules
+from tilewright.driver.time_for_file import TimeForFile
 from tilewright.driver.unallocated import unallocated
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
-
-Progress = Callable[[str, float], None]
-"""Told what is being done and which share of it is done, 0 to 1."""
 
 DEFAULT_BUDGET_SECONDS = 60.0
 FILE_BYTES_MAX = 64 << 20
@@ -46,10 +43,11 @@ FILE_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """isa: which reading of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
-    budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: told of each
-    kernel; repair_seconds: time to look for edits that mend a refuted kernel, 0 to look for none; dynamic_smem_bytes:
-    of shared memory, where that is all that is known of the launch."""
+    """isa: interpretation of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
+    budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: gets each
+    kernel's name; repair_seconds: time to look for edits that fix a refuted kernel, 0 to look for none;
+    dynamic_smem_bytes: of shared memory, where that is all that is known of the launch; file_budget_seconds: for all
+    kernels of a file, None for no limit; budget_steps: warp instructions for each kernel, None for no limit."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -58,6 +56,8 @@ class CheckOptions:
     progress: Progress | None = None
     repair_seconds: float = 0.0
     dynamic_smem_bytes: int | None = None
+    file_budget_seconds: float | None = None
+    budget_steps: int | None = None
 
 
 def check_text(
@@ -70,41 +70,32 @@ def check_text(
     options = options or CheckOptions()
     if is_mlir(text, file):
         return _check_mlir_text(text, file, launch, options)
+    limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
+    seconds, stopped = limits.for_kernel()
     try:
-        with bounded(options.budget_seconds), defects_as_errors(f"the text of {file}"):
+        with bounded(seconds), defects_as_errors(f"the text of {file}"):
             module = read(text, file, tolerant=True)
             chosen = _chosen_kernels(module, file, launch, options.entry)
     except TilewrightError as error:
         return _failed(file, text, error)
     except BudgetSpent:
-        seconds = options.budget_seconds
-        return FileReport(file, text, error=f"reading {file} took more than {seconds:g} s", remedy="raise --budget")
+        return FileReport(file, text, error=f"reading {file} was {stopped}", remedy="give one kernel's PTX")
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
-    used: set[Allowance] = set()
-    kernels: list[KernelReport] = []
-    complete = True
-    for kernel, known_launch in chosen:
-        try:
-            with defects_as_errors(f"{kernel.name} in {file}"):
-                report, of_kernel, whole = _check_kernel(module, kernel, known_launch, allowed, options)
-        except TilewrightError as error:
-            return _failed(file, text, error)
-        kernels.append(report)
-        used |= of_kernel
-        complete = complete and whole
-    if complete:
-        findings += unused(allowed, frozenset(used))
-    report = FileReport(file, text, tuple(kernels), findings)
+    tasks = [_task(module, kernel, known, allowed, options) for kernel, known in chosen]
+    reports = check_each(tasks, file, allowed, limits, steps=options.budget_steps, progress=options.progress)
+    if reports.complete:
+        findings += unused(allowed, reports.used)
+    report = FileReport(file, text, reports.kernels, findings)
     if not options.repair_seconds or all(kernel.verdict != "refuted" for kernel in report.kernels):
         return report
-    again = replace(options, repair_seconds=0.0, timeline=False, progress=None)
+    again = replace(options, repair_seconds=0.0, timeline=False, progress=None, file_budget_seconds=None)
+    left = limits.left()
+    seconds = options.repair_seconds if left is None else min(options.repair_seconds, left)
     try:
         # One text that takes long to check must not take all the time, nor more than there is.
-        with bounded(2 * options.repair_seconds), defects_as_errors(f"the repair of {file}"):
+        with bounded(2 * seconds), defects_as_errors(f"the repair of {file}"):
             return with_repairs(
-                report,
-                lambda other: check_text(other, file, launch=launch, options=again),
-                seconds=options.repair_seconds,
+                report, lambda other: check_text(other, file, launch=launch, options=again), seconds=seconds
             )
     except (BudgetSpent, TilewrightError):
         return report
@@ -112,26 +103,28 @@ def check_text(
 
 def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: CheckOptions) -> FileReport:
     """As `check_text`, for TTGIR and nvgpu MLIR, which are judged for all launches."""
+    limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
-    used: set[Allowance] = set()
-    reports: list[KernelReport] = []
     try:
         with defects_as_errors(f"the text of {file}"):
             if launch is not None:
                 raise TilewrightError(f"{file} is MLIR, which needs no launch", remedy="drop --launch")
-            for kernel in mlir_kernels(text, file, entry=options.entry):
-                begin = time.perf_counter()
-                if options.progress is not None:
-                    options.progress(kernel.name, 0.0)
-                judgement = _within_budget(kernel.judge, options.budget_seconds)
-                report, of_kernel = _reported(kernel.name, kernel.target, judgement, judgement.findings, allowed, begin)
-                reports.append(report)
-                used |= of_kernel
+            kernels = mlir_kernels(text, file, entry=options.entry)
     except TilewrightError as error:
         return _failed(file, text, error)
-    if all(report.verdict != "unknown" for report in reports):
-        findings += unused(allowed, frozenset(used))
-    return FileReport(file, text, tuple(reports), findings)
+    tasks = [Task(each.name, each.target, _ignoring_share(each.judge), _findings_alone) for each in kernels]
+    reports = check_each(tasks, file, allowed, limits, progress=options.progress)
+    if all(report.verdict != "unknown" for report in reports.kernels):
+        findings += unused(allowed, reports.used)
+    return FileReport(file, text, reports.kernels, findings)
+
+
+def _ignoring_share(judge: Callable[[], Judgement]) -> Callable[[Share], Judgement]:
+    return lambda _share: judge()
+
+
+def _findings_alone(judgement: Judgement) -> tuple[Diagnostic, ...]:
+    return judgement.findings
 
 
 def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
@@ -214,108 +207,35 @@ def _chosen_kernels(
     return [(chosen, None)]
 
 
-def _check_kernel(
+def _task(
     module: Module,
     kernel: Kernel,
     launch: KernelLaunch | None,
     allowed: tuple[Allowance, ...],
     options: CheckOptions,
-) -> tuple[KernelReport, frozenset[Allowance], bool]:
-    """The report, the allowances it used, and whether the kernel was judged to its end."""
-    begin = time.perf_counter()
-    progress = options.progress
-
-    def told(share: float) -> None:
-        if progress is not None:
-            progress(kernel.name, share)
-
-    told(0.0)
+) -> Task:
+    """What judges a kernel of a PTX text, and what its text and its launch show beside that."""
 
     def allows(finding: Diagnostic) -> bool:
         return bool(apply_allowances((finding,), allowed)[1])
 
-    judge_options = JudgeOptions(readings_of(options.isa), options.timeline, told, options.dynamic_smem_bytes, allows)
-    judgement = _within_budget(lambda: judge_kernel(module, kernel, launch, judge_options), options.budget_seconds)
-    judgement = replace(judgement, doubts=(*_unread(module), *judgement.doubts))
-    maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
-    of_text = (*maps, *unallocated(module, kernel))
-    findings = [with_origin(finding, module, kernel) for finding in (*of_text, *judgement.findings)]
-    target = module.target[0] if module.target else ""
-    report, used = _reported(kernel.name, target, judgement, findings, allowed, begin)
-    return report, used, judgement.complete
+    def judge(share: Share) -> Judgement:
+        readings = readings_of(options.isa)
+        known = JudgeOptions(readings, options.timeline, share, options.dynamic_smem_bytes, allows)
+        judgement = judge_kernel(module, kernel, launch, known)
+        return replace(judgement, doubts=(*_unread(module), *judgement.doubts))
 
+    def beside(judgement: Judgement) -> list[Diagnostic]:
+        maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
+        of_text = (*maps, *unallocated(module, kernel))
+        return [with_origin(finding, module, kernel) for finding in (*of_text, *judgement.findings)]
 
-def _within_budget(judge: Callable[[], Judgement], seconds: float | None) -> Judgement:
-    """What `judge` finds, or why it can't be found."""
-    try:
-        with bounded(seconds):
-            return judge()
-    except BudgetSpent:
-        return _undecided(f"the time given ({seconds:g} s) was not enough; raise --budget")
-    except MemoryError:
-        return _undecided("the run needs more memory than there is")
-    except RecursionError:
-        return _undecided("the text is nested too deeply to be followed")
-    except TilewrightError as error:
-        # The machine says so of what it can't run; whatever the user could mend was looked at before.
-        place = f"{error.span}: " if error.span is not None else ""
-        return _undecided(f"{place}{error.message}")
-
-
-def _reported(
-    name: str,
-    target: str,
-    judgement: Judgement,
-    findings: Iterable[Diagnostic],
-    allowed: tuple[Allowance, ...],
-    begin: float,
-) -> tuple[KernelReport, frozenset[Allowance]]:
-    """The report of a kernel of which `findings` are told, and the allowances it used; begin: when its check began."""
-    kept, suppressed, used = apply_allowances(findings, allowed)
-    verdict, reasons = decide(judgement, kept, bool(suppressed))
-    assumptions = tuple(
-        f"{each.finding.code} at {each.finding.primary} is allowed: {each.reason}"
-        for each in suppressed
-        if each.finding.level is Level.ERROR
-    )
-    proven = verdict == "proven"
-    report = KernelReport(
-        name,
-        target,
-        verdict,
-        judgement.scope if proven else "",
-        (*judgement.assumptions, *assumptions) if proven else (),
-        judgement.claims if proven else (),
-        reasons,
-        kept,
-        suppressed,
-        time.perf_counter() - begin,
-        judgement.timeline,
-    )
-    return report, used
-
-
-def decide(
-    judgement: Judgement, kept: tuple[Diagnostic, ...], some_allowed: bool
-) -> tuple[VerdictWord, tuple[str, ...]]:
-    """The verdict, and for `unknown` the reasons. kept: findings that the text does not allow."""
-    if any(finding.level is Level.ERROR for finding in kept):
-        return "refuted", ()
-    if judgement.doubts:
-        return "unknown", judgement.doubts
-    if not judgement.complete:
-        why = "the run ended at a finding that the text allows" if some_allowed else "the run did not come to its end"
-        return "unknown", (f"{why}, so that the rest was not judged",)
-    return "proven", ()
+    return Task(kernel.name, module.target[0] if module.target else "", judge, beside)
 
 
 def _unread(module: Module) -> tuple[str, ...]:
     """What the reader passed over, as doubts."""
     return tuple(f"{each.span}: the directive {each.text!r} is not understood" for each in module.unread)
-
-
-def _undecided(reason: str) -> Judgement:
-    return Judgement(doubts=(reason,), complete=False)
 
 
 def _failed(file: str, text: str, error: TilewrightError) -> FileReport:

@@ -1,8 +1,9 @@
 """What does a user see of a mistake of this program? One message with the place in our source, never a traceback.
 
-Used around what works on foreign input, where an oversight of ours can be met by anyone's text, and around every
-command. It is an error of the tool, exit code 2, and never a verdict. The environment variable TILEWRIGHT_TRACEBACK
-lets the exception through. Checked by: tests/driver/test_check.py, tests/cli/test_commands.py.
+Used around what works on foreign input, where anyone's text can meet an oversight of ours, and around every command.
+Outside a kernel it is an error of the tool, exit code 2. Inside a kernel it is that kernel's alone: its verdict is
+unknown, and `check` keeps the other kernels of the file. The environment variable TILEWRIGHT_TRACEBACK lets the
+exception through. Checked by: tests/driver/test_check.py, tests/cli/test_commands.py.
 """
 
 from __future__ import annotations
@@ -14,18 +15,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tilewright.base.error import TilewrightError
+from tilewright.driver.budget import BudgetSpent
+from tilewright.driver.work import WorkSpent
 
-_DEFECTS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NameError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What a mistake of a program raises; what the user can mend raises TilewrightError."""
+_OURS = Path(__file__).parent.parent
+"""The folder of this package: the place of a defect is the innermost call in it."""
+
+
+class DefectError(TilewrightError):
+    """A mistake of this program. exception: its type; place: file and line of our source."""
+
+    def __init__(self, what: str, exception: BaseException) -> None:
+        frames = traceback.extract_tb(exception.__traceback__)
+        ours = [frame for frame in frames if _OURS in Path(frame.filename).parents] or frames[-1:]
+        self.place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "an unknown place"
+        self.exception = type(exception).__name__
+        super().__init__(
+            f"a fault of tilewright itself over {what}: {self.exception} at {self.place}",
+            remedy="please report it, with the input (CONTRIBUTING.md); TILEWRIGHT_TRACEBACK=1 shows more",
+        )
 
 
 @contextmanager
@@ -33,6 +41,8 @@ def defects_as_errors(what: str) -> Generator[None, None, None]:
     """Raise a TilewrightError in place of what a mistake of ours raises inside. what: what is being worked on."""
     try:
         yield
+    except (TilewrightError, BudgetSpent, WorkSpent):
+        raise
     except RecursionError as error:
         raise TilewrightError(f"{what} is nested too deeply", remedy="give a text that a compiler wrote") from error
     except MemoryError as error:
@@ -42,12 +52,7 @@ def defects_as_errors(what: str) -> Generator[None, None, None]:
         raise TilewrightError(
             f"{what} met an error of the system: {reason}", remedy="see to that, and try again"
         ) from error
-    except _DEFECTS as error:
+    except Exception as error:
         if os.environ.get("TILEWRIGHT_TRACEBACK"):
             raise
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
-        raise TilewrightError(
-            f"a fault of tilewright itself over {what}: {type(error).__name__} at {place}",
-            remedy="please report it, with the input; TILEWRIGHT_TRACEBACK=1 shows more",
-        ) from error
+        raise DefectError(what, error) from error

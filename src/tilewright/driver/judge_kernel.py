@@ -1,9 +1,10 @@
 """What is known of one kernel's protocol? Findings, doubts, and a timeline of what its roles did.
 
 With a launch, its clusters are run and judged (`judge_launch`): all of them, or, where they are too many, as many as
-the time allows, spread over the grid. Without one, launches are made up and explored (`judge_unlaunched`). A finding of
-level error refutes; a doubt keeps a clean run from standing for all interleavings. Nothing here decides the verdict:
-`check` does, after it has looked at what the text allows. Checked by: tests/driver/test_check.py.
+`ALL_CLUSTERS_STEPS` allow, spread over the grid. Without one, launches are made up and explored (`judge_unlaunched`). A
+finding of level error refutes; a doubt keeps a clean run from standing for all interleavings. Nothing here decides the
+verdict: `check` does, after it has looked at what the text allows.
+Checked by: tests/driver/test_check.py, tests/driver/test_work.py.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from time import monotonic
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
@@ -32,8 +32,11 @@ from tilewright.machine.event import Event
 STEP_LIMIT = 50_000_000
 """Warp instructions of a run that is only judged."""
 CLUSTERS_AT_ONCE = 4
-"""A launch of so many clusters is run as a whole without asking how long that takes."""
-ALL_CLUSTERS_SECONDS = 4.0
+"""A launch of so many clusters is run as a whole, however many steps that takes."""
+ALL_CLUSTERS_STEPS = 400_000
+"""Warp instructions of all clusters of a launch together, up to which all of them are run: some seconds of work."""
+_CLUSTER_STEPS = 200
+"""What setting up a cluster counts as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def _all_clusters(
     recorder: TimelineRecorder | None,
     peeks: frozenset[Span],
 ) -> tuple[LaunchJudgement, tuple[str, ...]]:
-    """The judgement of all clusters, if they can be run in the time, else of some of them, and what that assumes."""
+    """The judgement of all clusters, if `ALL_CLUSTERS_STEPS` suffice, else of some of them, and what that assumes."""
     buffers = {buffer.name: buffer.size_bytes for buffer in launch.buffers}
     count = prod(extent // step for extent, step in zip(launch.launch.grid, launch.launch.cluster, strict=True))
 
@@ -124,12 +127,12 @@ def _all_clusters(
 
     if count <= CLUSTERS_AT_ONCE:
         return judge(None, watch), ()
-    begin = monotonic()
     first = judge((0,))
-    spent = max(monotonic() - begin, 1e-3)
-    if first.errors or first.doubts or spent * count <= ALL_CLUSTERS_SECONDS:
-        return judge(None if spent * count <= ALL_CLUSTERS_SECONDS else (0,), watch), ()
-    some = max(CLUSTERS_AT_ONCE, int(ALL_CLUSTERS_SECONDS / spent))
+    steps = first.report.counts.instructions + _CLUSTER_STEPS
+    all_of_them = steps * count <= ALL_CLUSTERS_STEPS
+    if first.errors or first.doubts or all_of_them:
+        return judge(None if all_of_them else (0,), watch), ()
+    some = max(CLUSTERS_AT_ONCE, ALL_CLUSTERS_STEPS // steps)
     chosen = tuple(sorted({round(index * (count - 1) / (some - 1)) for index in range(some)}))
     said = f"of {count} clusters, {len(chosen)} were run, the first and the last among them; the others are like these"
     return judge(chosen, watch), (said,)

@@ -25,6 +25,7 @@ from tilewright.base.span import Span
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.contract.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.contract.unwritten import Contents
+from tilewright.driver.work import add_steps, steps_left
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
@@ -196,7 +197,7 @@ def _judge_once(
         launch,
         {name: VirtualBuffer(size) for name, size in buffers.items()},
         observe=observe,
-        step_limit=step_limit,
+        step_limit=steps_left(step_limit),
         clusters=clusters,
         at_back_edge=turns.turn,
         any_global_address=any_global_address,
@@ -205,6 +206,7 @@ def _judge_once(
         sliced=sliced,
         taken=taken,
     )
+    add_steps(report.counts.instructions)
     doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
     doubts += [f"{doubt.span}: {doubt.message}" for doubt in report.doubts]
     findings = judge.findings if report.fault is not None else judge.finish()

@@ -48,4 +48,6 @@ def _kernel(kernel: KernelReport) -> dict[str, object]:
         "findings": findings_to_json(kernel.findings),
         "suppressed": [{**finding_to_json(each.finding), "reason": each.reason} for each in kernel.suppressed],
         "seconds": round(kernel.seconds, 3),
+        "steps": kernel.steps,
+        "defect": kernel.defect or None,
     }
