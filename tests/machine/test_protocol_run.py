@@ -25,7 +25,7 @@ from tilewright.machine.event import (
     TensorMemoryActor,
     WarpActor,
 )
-from tilewright.machine.fault import MachineHang
+from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.run import run_launch
@@ -520,3 +520,22 @@ ret;""",
 def test_null_pointers_and_unused_parameters_do_no_harm() -> None:
     report, _ = protocol("ld.param.u64 %rd0, [out];\nret;", NullPointerParam(), parameters=OUT)
     assert report.certain and report.fault is None
+
+
+def test_a_wgmma_operand_beyond_shared_memory_is_a_fault_where_nobody_asks_for_its_product() -> None:
+    """64 rows of 128 bytes, of which the kernel has 8."""
+    report, _ = protocol(
+        """mov.u32 %r0, tile;
+shr.u32 %r1, %r0, 4;
+cvt.u64.u32 %rd0, %r1;
+or.b64 %rd1, %rd0, 4611686293372403712;
+wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd1, 0, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 0;
+ret;""",
+        globals_=".shared .align 1024 .b8 tile[1024];",
+        threads=128,
+    )
+    assert isinstance(report.fault, MachineFault) and report.fault.diagnostic.code == "MF001"
+    assert report.certain

@@ -383,7 +383,7 @@ class Warpgroup:
         if operation.row is not None:
             operation.row.result = NO_RESULT
         whole, size = operand_bytes(operation).whole, self.cta.shared.size_bytes
-        if whole and whole[-1][1] > size and self.cta.cluster.program.decoder.dropped is not None:
+        if whole and whole[-1][1] > size:
             raise tensor_core.out_of_shared(whole[0][0], whole[-1][1], size)
 
     def _execute(self, operation: Operation) -> None:
