@@ -26,7 +26,7 @@ def launched(case: Reading, laps: int) -> str:
         },
         "launch",
     )
-    report = check_text(kernel.text, launch=launch, options=CheckOptions(repair_seconds=0.0))
+    report = check_text(kernel.text, launch=launch, options=CheckOptions(repair_steps=0))
     assert not report.error, report.error
     return report.kernels[0].verdict
 

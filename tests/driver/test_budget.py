@@ -42,7 +42,8 @@ def test_work_that_ends_in_time_is_left_alone() -> None:
 
 
 def test_the_alarm_of_a_block_around_rings_when_it_should() -> None:
-    with pytest.raises(BudgetSpent), bounded(0.1), bounded(60):
+    with pytest.raises(BudgetSpent), bounded(0.1), bounded(60) as own:
+        assert not own
         while True:
             pass
     begin = time.monotonic()

@@ -19,6 +19,7 @@ from tilewright.driver.check import CheckOptions, check_paths, check_text, decod
 from tilewright.driver.check_each import decide
 from tilewright.driver.judge_kernel import Judgement
 from tilewright.driver.launch_file import launch_from_json
+from tilewright.driver.repair import STEPS
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.report.check_json import check_to_json
 
@@ -219,7 +220,7 @@ def test_one_kernel_of_several_can_be_named() -> None:
 
 def test_a_repair_proves_the_kernel_and_is_kept_out_where_none_is_wanted() -> None:
     text = copy_text(**NO_FENCE)
-    report = check_text(text, launch=LAUNCH, options=CheckOptions(repair_seconds=30))
+    report = check_text(text, launch=LAUNCH, options=CheckOptions(repair_steps=STEPS))
     repairs = [finding.repair for finding in report.kernels[0].errors if finding.repair and finding.repair.edits]
     assert repairs and repairs[0].rechecked
     report = check_text(text, launch=LAUNCH)

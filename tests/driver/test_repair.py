@@ -14,7 +14,7 @@ from tilewright.base.diagnostic import Repair
 from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.edits import apply_edits
 from tilewright.driver.launch_file import read_launch_file
-from tilewright.driver.repair import with_repairs
+from tilewright.driver.repair import STEPS, with_repairs
 from tilewright.driver.repair_candidates import candidates
 from tilewright.driver.repair_text import applied, subject_of
 from tilewright.frontends.ptx.ast import Instruction
@@ -107,8 +107,8 @@ $filled:
 CORRECT = HEAD + RING
 
 
-def checked(text: str, seconds: float = 8.0) -> FileReport:
-    return check_text(text, "k.ptx", options=CheckOptions(repair_seconds=seconds))
+def checked(text: str, steps: int = STEPS) -> FileReport:
+    return check_text(text, "k.ptx", options=CheckOptions(repair_steps=steps))
 
 
 def repair_of(kernel: KernelReport) -> Repair | None:
@@ -137,7 +137,7 @@ def test_every_bug_is_mended_without_taking_work_away(name: str) -> None:
     launch_file = BUGS / name / "launch.json"
     launch = read_launch_file(str(launch_file)) if launch_file.exists() else None
     isa = PAIRS[name].get("isa", "tolerant")
-    report = check_text(text, name, launch=launch, options=CheckOptions(isa=isa, repair_seconds=10.0))
+    report = check_text(text, name, launch=launch, options=CheckOptions(isa=isa, repair_steps=STEPS))
     repair = repair_of(report.kernels[0])
     assert repair is not None
     mended = apply_edits(text, repair.edits)
@@ -217,23 +217,79 @@ def test_a_release_before_its_use_is_moved() -> None:
 
 def test_no_more_texts_are_checked_than_allowed_and_none_without_time() -> None:
     text = broken("[%r9], %r12;", "[%r9], %r3;")
-    report = checked(text, seconds=0.0)
+    report = checked(text, steps=0)
     asked: list[str] = []
 
-    def recheck(other: str) -> FileReport:
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        assert kernel == "ring"
         asked.append(other)
         return check_text(other, "k.ptx")
 
-    with_repairs(report, recheck, attempts=3, seconds=60.0)
+    assert not with_repairs(report, recheck, attempts=3).notes
     assert len(asked) == 3 and len(set(asked)) == 3 and text not in asked
     asked.clear()
-    assert with_repairs(report, recheck, seconds=0.0) == report and not asked
+    assert with_repairs(report, recheck, steps=0) == report and not asked
+    (note,) = with_repairs(report, recheck, seconds=0.0).notes
+    assert not asked and "was stopped after 0 s" in note and "--budget" in note
+
+
+def test_a_search_that_time_ends_keeps_what_it_found() -> None:
+    second = RING.replace("ring(", "second(")
+    text = broken("_, [%r8], 2048;", "_, [%r8], 4096;") + second.replace("_, [%r8], 2048;", "_, [%r8], 4096;")
+    report = checked(text, steps=0)
+
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        while kernel == "second":
+            pass
+        return check_text(other, "k.ptx", options=CheckOptions(entry=kernel))
+
+    found = with_repairs(report, recheck, seconds=2.0)
+    assert repair_of(found.kernels[0]) is not None and repair_of(found.kernels[1]) is None
+    assert len(found.notes) == 1
+
+
+def test_steps_bound_the_search_whatever_the_clock_says() -> None:
+    text = broken("[%r9], %r12;", "[%r9], %r3;")
+    report = checked(text, steps=0)
+    asked: list[str] = []
+
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        asked.append(other)
+        return check_text(other, "k.ptx", options=CheckOptions(entry=kernel))
+
+    found = with_repairs(report, recheck, steps=STEPS)
+    most = len(asked)
+    assert repair_of(found.kernels[0]) is not None and most > 1
+    steps = sum(check_text(other, "k.ptx").kernels[0].steps + other.count("\n") for other in asked[:-1])
+    asked.clear()
+    assert with_repairs(report, recheck, steps=steps) == report
+    assert len(asked) == most - 1
+
+
+def test_other_kernels_are_checked_again_where_more_than_the_kernel_changes() -> None:
+    text = broken("_, [%r8], 2048;", "_, [%r8], 4096;") + RING.replace("ring(", "second(")
+    report = checked(text, steps=0)
+    asked: list[str | None] = []
+
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        asked.append(kernel)
+        return check_text(other, "k.ptx", options=CheckOptions(entry=kernel))
+
+    assert repair_of(with_repairs(report, recheck).kernels[0]) is not None
+    assert set(asked) == {"ring"}
+    asked.clear()
+    crowded = text.replace("\n.visible .entry second", " .visible .entry second")
+    assert crowded != text
+    tight = crowded.replace("\n}\n .visible", " } .visible").replace("\n} .visible", " } .visible")
+    report = checked(tight, steps=0)
+    assert repair_of(with_repairs(report, recheck).kernels[0]) is not None
+    assert asked[-1] is None
 
 
 def test_an_edit_that_only_silences_the_finding_is_not_taken() -> None:
-    report = checked(broken("_, [%r8], 2048;", "_, [%r8], 4096;"), seconds=0.0)
+    report = checked(broken("_, [%r8], 2048;", "_, [%r8], 4096;"), steps=0)
 
-    def unknown(other: str) -> FileReport:
+    def unknown(other: str, _kernel: str | None) -> FileReport:
         kernel = KernelReport("ring", "sm_90a", "unknown", reasons=("not decided",))
         return FileReport("k.ptx", other, (kernel,))
 
@@ -241,11 +297,16 @@ def test_an_edit_that_only_silences_the_finding_is_not_taken() -> None:
 
 
 def test_another_kernel_may_not_become_worse() -> None:
-    report = checked(broken("_, [%r8], 2048;", "_, [%r8], 4096;"), seconds=0.0)
+    # On one line, so that an edit of the one kernel may be one of the other.
+    second = RING.replace("ring(", "second(").lstrip()
+    report = checked(
+        f"{broken('_, [%r8], 2048;', '_, [%r8], 4096;').rstrip().removesuffix('}').rstrip()}}} {second}", steps=0
+    )
+    assert [kernel.verdict for kernel in report.kernels] == ["refuted", "proven"]
 
-    def worse(other: str) -> FileReport:
+    def worse(other: str, _kernel: str | None) -> FileReport:
         good = KernelReport("ring", "sm_90a", "proven")
-        bad = KernelReport("other", "sm_90a", "refuted", findings=report.kernels[0].findings)
+        bad = KernelReport("second", "sm_90a", "refuted", findings=report.kernels[0].findings)
         return FileReport("k.ptx", other, (good, bad))
 
     assert with_repairs(report, worse, attempts=20) == report

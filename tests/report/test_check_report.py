@@ -60,6 +60,10 @@ FILES = (
     ),
     FileReport("a,b:c%.ptx", error=f"cannot read {EVIL}", error_line=4, remedy="check the path"),
 )
+NOTED = FileReport("noted.ptx", TEXT, (KernelReport("bad", "sm_90a", "refuted", findings=(FINDING,)),), notes=(EVIL,))
+MANY = tuple(f"k.ptx:{line}:{1 + line % 2}: depends on data" for line in range(1, 41))
+"""One reason at many places."""
+CROWDED = FileReport("k.ptx", TEXT, (KernelReport("k", "sm_90a", "unknown", reasons=(*MANY, *"abcdefg")),))
 
 
 def test_text_has_errors_first_and_no_control_characters() -> None:
@@ -72,6 +76,35 @@ def test_text_has_errors_first_and_no_control_characters() -> None:
     assert "\x1b" not in shown and "\u202e" not in shown
     assert "+ fence.proxy.async;" in shown and "- one" not in shown
     assert "and 1 more finding" in render_check(FILES, limit=1)
+
+
+def test_reasons_are_grouped_and_capped_unless_all_are_asked_for() -> None:
+    shown = render_check((CROWDED,)).splitlines()
+    assert shown[1:-1] == [
+        "  not decided: k.ptx:1:2: depends on data (and at 39 more places)",
+        "  not decided: a",
+        "  not decided: b",
+        "  not decided: c",
+        "  and 4 more reasons (--all shows them)",
+    ]
+    assert render_check((CROWDED,), limit=None).count("not decided:") == 47
+    document = check_to_json((CROWDED,), tool="tilewright 1")
+    assert len(json.loads(json.dumps(document))["files"][0]["kernels"][0]["reasons"]) == 47
+    (command,) = workflow_commands((CROWDED,))
+    assert command.count("%0A") == 5 and "and 4 more reasons" in command
+    assert render_page(check_page((CROWDED,), "")).count("depends on data") == 1
+    (note,) = check_to_sarif((CROWDED,), version="1")["runs"][0]["invocations"][0]["toolExecutionNotifications"]  # type: ignore[index]
+    assert note["message"]["text"].count("\n") == 8
+
+
+def test_notes_of_a_file_are_in_every_format() -> None:
+    text = render_check((NOTED,))
+    assert "noted.ptx: note: </script>" in text and "\x1b" not in text
+    assert check_to_json((NOTED,), tool="t")["files"][0]["notes"] == [EVIL]  # type: ignore[index]
+    assert any(line.startswith("::notice file=noted.ptx") for line in workflow_commands((NOTED,)))
+    assert "Notes on the check." in render_page(check_page((NOTED,), ""))
+    (note,) = check_to_sarif((NOTED,), version="1")["runs"][0]["invocations"][0]["toolExecutionNotifications"]  # type: ignore[index]
+    assert note["level"] == "note" and note["message"]["text"] == EVIL
 
 
 def test_json_has_every_key_and_survives_a_round_trip() -> None:

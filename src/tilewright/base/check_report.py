@@ -60,7 +60,7 @@ class FileReport:
 
     path: as the user gave it, "-" for standard input; text: what was checked; findings: of the file as a whole, such as
     allowances that allow nothing; error: the message where the tool could not do its job, with `error_line` and
-    `remedy`.
+    `remedy`; notes: what a reader should know of the check, such as a search that a time limit ended.
     """
 
     path: str
@@ -71,6 +71,7 @@ class FileReport:
     error_line: int | None = None
     remedy: str = ""
     error_findings: tuple[Diagnostic, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def exit_code(files: Iterable[FileReport]) -> int:

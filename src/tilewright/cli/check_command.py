@@ -34,6 +34,8 @@ A finding is allowed in the source by `// tilewright: allow[CODE] because REASON
 
 _STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 _QUIET_SECONDS = 2.0
+_MORE_REPAIR = 6
+"""Times as much work for a repair where one is asked for."""
 _LINE_SECONDS = 10.0
 """Where there is no terminal, a line says so often what is being checked."""
 
@@ -102,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.entry,
         arguments.budget if arguments.budget is not None else DEFAULT_BUDGET_SECONDS,
         timeline=bool(arguments.trace) or arguments.format == "html",
-        repair_seconds=_repair_seconds(arguments),
+        repair_steps=_repair_steps(arguments),
         file_budget_seconds=arguments.file_budget,
     )
     with Progress(after_seconds=_QUIET_SECONDS, every_seconds=_LINE_SECONDS) as progress:
@@ -133,14 +135,15 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_code(files)
 
 
-def _repair_seconds(arguments: argparse.Namespace) -> float:
+def _repair_steps(arguments: argparse.Namespace) -> int:
     """Looking for a repair takes a while: more of it where repairs are what was asked for."""
     if arguments.no_repair:
         if arguments.fix or arguments.diff:
             raise TilewrightError("--no-repair leaves nothing to write or show", remedy="drop it, or --fix and --diff")
-        return 0.0
-    seconds = 60.0 if arguments.fix or arguments.diff else 10.0
-    return seconds if arguments.budget is None else min(seconds, arguments.budget)
+        return 0
+    from tilewright.driver.repair import STEPS
+
+    return _MORE_REPAIR * STEPS if arguments.fix or arguments.diff else STEPS
 
 
 def _check(paths: Sequence[str], launch: LaunchFile | None, options: CheckOptions) -> tuple[FileReport, ...]:

@@ -26,7 +26,8 @@ class BudgetSpent(Exception):
 
 @contextmanager
 def bounded(seconds: float | None) -> Generator[bool, None, None]:
-    """Raise BudgetSpent inside the block once `seconds` have passed (None: never). Gives whether an alarm is set.
+    """Raise BudgetSpent inside the block once `seconds` have passed (None: never). Gives whether the block has an alarm
+    of its own; else a BudgetSpent that comes out of it is not for who set `seconds`, and must be let through.
 
     An alarm that was set before keeps ringing when it should: inside the block where it comes first, else after it.
     """
@@ -40,7 +41,7 @@ def bounded(seconds: float | None) -> Generator[bool, None, None]:
 
     around, interval = signal.getitimer(signal.ITIMER_REAL)
     if 0 < around <= seconds:
-        yield True  # the alarm of the block around this one rings first
+        yield False  # the alarm of the block around this one rings first
         return
     before = signal.signal(signal.SIGALRM, ring)
     begin = time.monotonic()

@@ -45,7 +45,7 @@ FILE_BYTES_MAX = 64 << 20
 class CheckOptions:
     """isa: interpretation of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
     budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: gets each
-    kernel's name; repair_seconds: time to look for edits that fix a refuted kernel, 0 to look for none;
+    kernel's name; repair_steps: work of the search for edits that fix what is refuted, 0 to look for none;
     dynamic_smem_bytes: of shared memory, where that is all that is known of the launch; file_budget_seconds: for all
     kernels of a file, None for no limit; budget_steps: warp instructions for each kernel, None for no limit."""
 
@@ -54,7 +54,7 @@ class CheckOptions:
     budget_seconds: float | None = DEFAULT_BUDGET_SECONDS
     timeline: bool = False
     progress: Progress | None = None
-    repair_seconds: float = 0.0
+    repair_steps: int = 0
     dynamic_smem_bytes: int | None = None
     file_budget_seconds: float | None = None
     budget_steps: int | None = None
@@ -72,13 +72,16 @@ def check_text(
         return _check_mlir_text(text, file, launch, options)
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     seconds, stopped = limits.for_kernel()
+    own = False
     try:
-        with bounded(seconds), defects_as_errors(f"the text of {file}"):
+        with bounded(seconds) as own, defects_as_errors(f"the text of {file}"):
             module = read(text, file, tolerant=True)
             chosen = _chosen_kernels(module, file, launch, options.entry)
     except TilewrightError as error:
         return _failed(file, text, error)
     except BudgetSpent:
+        if not own:
+            raise
         return FileReport(file, text, error=f"reading {file} was {stopped}", remedy="give one kernel's PTX")
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
     tasks = [_task(module, kernel, known, allowed, options) for kernel, known in chosen]
@@ -86,19 +89,28 @@ def check_text(
     if reports.complete:
         findings += unused(allowed, reports.used)
     report = FileReport(file, text, reports.kernels, findings)
-    if not options.repair_seconds or all(kernel.verdict != "refuted" for kernel in report.kernels):
+    return _with_repairs(report, launch, options, limits)
+
+
+def _with_repairs(
+    report: FileReport, launch: LaunchFile | None, options: CheckOptions, limits: TimeForFile
+) -> FileReport:
+    """The report with edits that fix what is refuted, if they are asked for and the time of the file is not over."""
+    if not options.repair_steps or all(kernel.verdict != "refuted" for kernel in report.kernels):
         return report
-    again = replace(options, repair_seconds=0.0, timeline=False, progress=None, file_budget_seconds=None)
-    left = limits.left()
-    seconds = options.repair_seconds if left is None else min(options.repair_seconds, left)
+    again = replace(options, repair_steps=0, timeline=False, progress=None, file_budget_seconds=None)
+
+    def recheck(text: str, kernel: str | None) -> FileReport:
+        alone = again if kernel is None or launch is not None else replace(again, entry=kernel)
+        return check_text(text, report.path, launch=launch, options=alone)
+
+    seconds, _ = limits.for_kernel()
+    limit = "--budget" if seconds == options.budget_seconds else "--file-budget"
     try:
-        # One text that takes long to check must not take all the time, nor more than there is.
-        with bounded(2 * seconds), defects_as_errors(f"the repair of {file}"):
-            return with_repairs(
-                report, lambda other: check_text(other, file, launch=launch, options=again), seconds=seconds
-            )
-    except (BudgetSpent, TilewrightError):
-        return report
+        with defects_as_errors(f"the repair of {report.path}"):
+            return with_repairs(report, recheck, steps=options.repair_steps, seconds=seconds, limit=limit)
+    except TilewrightError as error:
+        return replace(report, notes=(*report.notes, f"no repair was looked for: {error.message}"))
 
 
 def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: CheckOptions) -> FileReport:

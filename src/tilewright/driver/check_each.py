@@ -99,10 +99,13 @@ def _judged(task: Task, limits: TimeForFile, steps: int | None, share: Share) ->
     """What the task finds, or why it can't be found."""
     seconds, stopped = limits.for_kernel()
     share(0.0)
+    own = False
     try:
-        with bounded(seconds), counted(steps):
+        with bounded(seconds) as own, counted(steps):
             return task.judge(share)
     except BudgetSpent:
+        if not own:
+            raise
         return _undecided(stopped)
     except WorkSpent:
         return _undecided(f"stopped after {steps:,} warp instructions" if steps is not None else "stopped")

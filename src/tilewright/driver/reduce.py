@@ -10,7 +10,9 @@ A text shows the finding if its code is found at an instruction of the same kind
 text did not show: the result is about the same fault, in a kernel that is else as right as the whole. Removals keep
 the text readable; labels and registers that are named stay declared, so that ptxas reads it as well.
 
-Time is bounded: when it is over, the smallest text so far is the result. Checked by: tests/driver/test_reduce.py.
+A removal can make a kernel endless: a check that runs many times the steps of the first counts as not showing the
+finding. Steps are counted (`work`), so the result depends on the input alone. Time is bounded, too: when it is over,
+the smallest text so far is the result, and `Reduced.finished` is false. Checked by: tests/driver/test_reduce.py.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from time import monotonic
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
+from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.given_launch import LaunchFile
 from tilewright.driver.reduce_pieces import folded, normalised, tidied, unused_parameters, without_kernels
@@ -33,7 +36,10 @@ Shows = Callable[[str], bool]
 
 _GUARD = re.compile(r"^(\s*)@!?[%$\w.]+\s+")
 _KINDS_TRIED = 48
-_PATIENCE = 4.0
+_PATIENCE = 4
+"""Times the steps of the first check that another may run."""
+_LEAST_STEPS = 50_000
+"""Steps that any check may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,7 @@ def reduce_finding(
 ) -> ReducedFinding:
     """The smallest text that shows a finding of `code`. Raises TilewrightError if `text` does not, or can't be read.
 
-    seconds: for all of it; the first check is not cut short. A check that takes much longer than the first counts as
-    not showing the finding: a removal can make a kernel endless.
+    seconds: for all of it; the first check is not cut short.
     """
     code = code.strip().upper()
     begin = monotonic()
@@ -82,8 +87,9 @@ def reduce_finding(
         found = sorted({finding.code for kernel in whole.kernels for finding in kernel.findings})
         remedy = f"it shows {', '.join(found)}" if found else "check finds nothing in it"
         raise TilewrightError(f"{file} does not show {code}", remedy=remedy)
-    patience = max(0.5, _PATIENCE * (monotonic() - begin))
-    options = CheckOptions(isa=isa, entry=names[0], budget_seconds=patience)
+    steps = next(kernel.steps for kernel in whole.kernels if kernel.name == names[0])
+    most = max(_LEAST_STEPS, _PATIENCE * steps)
+    options = CheckOptions(isa=isa, entry=names[0], budget_seconds=None, budget_steps=most)
     lines = without_kernels(normalised(text), names[0])
     allowed: frozenset[str] = frozenset()
     kinds: frozenset[str] = frozenset()
@@ -155,7 +161,12 @@ class _Search:
         self.tries += 1
         if self.progress is not None:
             self.progress(min(1.0, 1 - max(0.0, self.deadline - monotonic()) / self.seconds))
-        if self.test(text):
+        try:
+            with bounded(self.deadline - monotonic()):
+                shown = self.test(text)
+        except BudgetSpent:
+            return None
+        if shown:
             return fewer
         self.refused.add(text)
         return None

@@ -1,9 +1,13 @@
-"""Which edit of a kernel's text mends what was found, shown by checking the mended text?
+"""Which edit of a kernel's text fixes what was found, shown by checking the edited text?
 
-`repair_candidates` proposes edits for a finding, likeliest first; each is applied and the text checked again. An edit
+`repair_candidates` proposes edits for a finding, likeliest first; each is applied and the kernel checked again. An edit
 with which the kernel is proven is the repair. One that removes findings and adds none is kept while the others are
-mended; if that ends in a proof, all of them together are the repair. Nothing is shown that was not checked:
-`Repair.rechecked` says so. A text is checked again `attempts` times at most, and no more after `seconds`.
+fixed; if that ends in a proof, all of them together are the repair. Where an edit touches more than the kernel's own
+lines, the other kernels of the file are checked again as well. Nothing is shown that was not checked:
+`Repair.rechecked` says so.
+
+The search ends after `attempts` texts, or after `steps` of work (`work`; a line read counts as a step). So what it
+finds depends on the input alone. A limit in seconds ends it early, and `FileReport.notes` then says so.
 
 Not handled: edits that change the program's structure (a stage more, another role). Checked by:
 tests/driver/test_repair.py.
@@ -21,19 +25,23 @@ from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.repair_candidates import candidates
 from tilewright.driver.repair_text import applied
+from tilewright.driver.work import WorkSpent, counted
+from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 
 ATTEMPTS = 48
-SECONDS = 20.0
+STEPS = 800_000
+"""Work of a search: some ten seconds."""
 _FINDINGS_TRIED = 3
 _PARTS_TRIED = 2
 _KEPT = 30
 """Percent of the attempts that are left for later when the candidates of a finding were tried."""
 
-Recheck = Callable[[str], FileReport]
-"""Checks another text in the same way as the one that a report is of."""
+Recheck = Callable[[str, str | None], FileReport]
+"""Checks another text in the same way as the one that a report is of: one kernel of it, by name, or all (None)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +55,60 @@ class _Mended:
 
 @dataclass(slots=True)
 class _Search:
-    """How texts are checked, and how often and until when that may still be done."""
+    """How texts are checked, and how much of that may still be done. stopped: the seconds were over."""
 
     recheck: Recheck
     attempts: int
-    deadline: float
+    steps: int
+    deadline: float | None
     seen: set[str] = field(default_factory=set[str])
+    stopped: bool = False
 
     @property
     def over(self) -> bool:
-        return monotonic() > self.deadline
+        if self.deadline is not None and monotonic() >= self.deadline:
+            self.stopped = True
+        return self.stopped or self.steps <= 0 or self.attempts <= 0
 
-    def report(self, text: str) -> FileReport | None:
-        """The report on a text not seen before, or None."""
-        if text in self.seen or self.attempts <= 0 or self.over:
+    def report(self, text: str, kernel: str | None) -> FileReport | None:
+        """The report on a text that was not checked before, or None."""
+        if text in self.seen or self.over:
             return None
         self.seen.add(text)
         self.attempts -= 1
-        return self.recheck(text)
+        return self.checked(text, kernel)
+
+    def checked(self, text: str, kernel: str | None) -> FileReport | None:
+        """The report on a text, or None where the time is over before it is there."""
+        left = None if self.deadline is None else max(0.0, self.deadline - monotonic())
+        with counted(self.steps) as meter:
+            try:
+                with bounded(left):
+                    found = self.recheck(text, kernel)
+            except (BudgetSpent, WorkSpent):
+                found = None
+        self.steps -= meter.steps + text.count("\n")
+        return None if self.over and self.stopped else found
 
 
 def with_repairs(
-    report: FileReport, recheck: Recheck, *, attempts: int = ATTEMPTS, seconds: float = SECONDS
+    report: FileReport,
+    recheck: Recheck,
+    *,
+    attempts: int = ATTEMPTS,
+    steps: int = STEPS,
+    seconds: float | None = None,
+    limit: str = "--budget",
 ) -> FileReport:
-    """The same report; the first error of each kernel that could be mended carries the edits that do it."""
-    search = _Search(recheck, attempts, monotonic() + seconds)
+    """The same report; the first error of each kernel that could be fixed carries the edits that do it. limit: the
+    option that sets `seconds`."""
+    search = _Search(recheck, attempts, steps, None if seconds is None else monotonic() + seconds)
     kernels: list[KernelReport] = []
     for kernel in report.kernels:
         mended = _mend(_Mended(report.text), report, kernel, search) if kernel.errors else None
         kernels.append(kernel if mended is None else _with_repair(kernel, report, mended))
-    return replace(report, kernels=tuple(kernels))
+    stopped = f"the search for repairs was stopped after {seconds or 0:g} s, and may have missed some; raise {limit}"
+    return replace(report, kernels=tuple(kernels), notes=(*report.notes, stopped) if search.stopped else report.notes)
 
 
 def _with_repair(kernel: KernelReport, report: FileReport, mended: _Mended) -> KernelReport:
@@ -96,35 +128,64 @@ def _mend(now: _Mended, report: FileReport, kernel: KernelReport, search: _Searc
         return None
     partly: list[tuple[_Mended, FileReport, KernelReport]] = []
     for finding in _one_of_each_rule(kernel.errors)[:_FINDINGS_TRIED]:
-        # Some attempts are kept for the other findings, and for mending in two steps.
+        # Some attempts are kept for the other findings, and for fixing in two steps.
         least = search.attempts * _KEPT // 100
         for candidate in candidates(now.text, module, finding):
             if search.attempts <= least or search.over:
                 break
             changed = applied(now.text, candidate)
-            after = search.report(changed) if changed is not None else None
-            if changed is None or after is None or _others_worse(after, report, kernel.name):
+            after = search.report(changed, kernel.name) if changed is not None else None
+            if changed is None or after is None or after.error:
                 continue
             costs = (*now.costs, candidate.cost) if candidate.cost else now.costs
             mended = _Mended(changed, (*now.titles, candidate.title), costs)
             result = next((each for each in after.kernels if each.name == kernel.name), None)
-            if result is not None and result.verdict == "proven":
+            proven = result is not None and result.verdict == "proven"
+            fewer = result is not None and result.errors and (_fewer(result, kernel) or _further(result, kernel))
+            if (
+                result is None
+                or not (proven or fewer)
+                or _others_worse(changed, now.text, module, report, kernel, search)
+            ):
+                continue
+            if proven:
                 return mended
-            if result is not None and result.errors and (_fewer(result, kernel) or _further(result, kernel)):
-                partly.append((mended, after, result))
+            partly.append((mended, after, result))
     for mended, after, result in partly[:_PARTS_TRIED]:
-        found = _mend(mended, after, result, search)
+        found = _mend(mended, replace(report, text=after.text), result, search)
         if found is not None:
             return found
     return None
 
 
-def _others_worse(after: FileReport, before: FileReport, name: str) -> bool:
-    """Does the text not check at all, or has another kernel of it errors that it did not have?"""
-    had = {kernel.name: len(kernel.errors) for kernel in before.kernels}
-    return bool(after.error) or any(
-        kernel.name != name and len(kernel.errors) > had.get(kernel.name, 0) for kernel in after.kernels
+def _others_worse(
+    text: str, before: str, module: Module, report: FileReport, kernel: KernelReport, search: _Search
+) -> bool:
+    """Has another kernel of the text errors that it did not have? module: of the text before."""
+    if len(report.kernels) < 2 or _within(text, before, module, kernel.name):
+        return False
+    after = search.checked(text, None)
+    had = {each.name: len(each.errors) for each in report.kernels}
+    return after is None or any(
+        each.name != kernel.name and len(each.errors) > had.get(each.name, 0) for each in after.kernels
     )
+
+
+def _within(text: str, before: str, module: Module, name: str) -> bool:
+    """Is the difference of two texts within the lines of one kernel, where nothing else of the module stands?"""
+    kernel = next((each for each in module.kernels if each.name == name), None)
+    if kernel is None:
+        return False
+    first = kernel.span.line
+    last = max((item.span.line for item in kernel.body), default=first)
+    others = (*(each for each in module.kernels if each is not kernel), *module.functions)
+    if any(first <= each.span.line <= last for each in others):
+        return False
+    old, new = before.split("\n"), text.split("\n")
+    least = min(len(old), len(new))
+    same = next((index for index in range(least) if old[index] != new[index]), least)
+    rest = next((index for index in range(least - same) if old[-1 - index] != new[-1 - index]), least - same)
+    return same >= first and len(old) - rest <= last
 
 
 def _one_of_each_rule(errors: tuple[Diagnostic, ...]) -> list[Diagnostic]:

@@ -32,6 +32,7 @@ def _file(file: FileReport) -> dict[str, object]:
         "path": file.path,
         "kernels": [_kernel(kernel) for kernel in file.kernels],
         "findings": findings_to_json(file.findings),
+        "notes": list(file.notes),
         "error": error,
     }
 

@@ -25,9 +25,11 @@ from tilewright.report.page import (
     Tone,
     excerpt_around,
 )
+from tilewright.report.reasons import shown_reasons
 
 _TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt"}
 _FINDINGS_SHOWN = 20
+_REASONS_SHOWN = 20
 
 
 def check_page(files: Sequence[FileReport], footer: str) -> Page:
@@ -51,6 +53,8 @@ def check_page(files: Sequence[FileReport], footer: str) -> Page:
         if file.findings:
             cards = tuple(FindingCard(finding) for finding in file.findings)
             sections.append(Section(file.path, cards, "Findings of the file as a whole."))
+        if file.notes:
+            sections.append(Section(file.path, (Items(file.notes),), "Notes on the check."))
     subtitle = (
         f"{len(files)} file{'' if len(files) == 1 else 's'}, {len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
     )
@@ -100,7 +104,7 @@ def _kernel(kernel: KernelReport, file: FileReport) -> Section:
     for title, lines in (
         ("Proven", kernel.claims),
         ("Assuming that", kernel.assumptions),
-        ("What would decide", kernel.reasons),
+        ("What would decide", _reasons(kernel)),
         ("Allowed in the source", tuple(f"{each.finding.code}: {each.reason}" for each in kernel.suppressed)),
     ):
         if lines:
@@ -108,6 +112,11 @@ def _kernel(kernel: KernelReport, file: FileReport) -> Section:
     verdict = f"{kernel.verdict} for {kernel.scope}" if kernel.scope else kernel.verdict
     lead = f"{file.path}, {kernel.target}, {kernel.seconds:.2f} s" if kernel.target else file.path
     return Section(kernel.name, tuple(blocks), lead, Badge(verdict, _TONES[kernel.verdict]))
+
+
+def _reasons(kernel: KernelReport) -> tuple[str, ...]:
+    lines, left = shown_reasons(kernel.reasons, _REASONS_SHOWN)
+    return (*lines, f"and {left} more reasons (--format json has them)") if left else lines
 
 
 def _chart(kernel: KernelReport) -> TimelineChart:

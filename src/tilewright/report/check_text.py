@@ -11,6 +11,7 @@ from typing import Literal
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.reasons import REASONS_SHOWN, shown_reasons
 from tilewright.report.text import printable, render_finding
 
 Tone = Literal["plain", "heading", "good", "bad", "doubt", "quiet"]
@@ -20,7 +21,7 @@ _TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt
 
 
 def render_check(files: Sequence[FileReport], *, limit: int | None = 8) -> str:
-    """The report as text without colours. limit: findings shown of each kernel, None for all."""
+    """The report as text without colours. limit: findings shown of each kernel, None for all, and for all reasons."""
     return "\n".join(line for line, _ in check_lines(files, limit=limit))
 
 
@@ -45,7 +46,10 @@ def kernel_lines(kernel: KernelReport, path: str, *, limit: int | None = 8) -> l
         lines.append((f"  allowed: {each.finding.code}{place}: {printable(each.reason)}", "quiet"))
     lines.extend((f"  {printable(claim)}", "plain") for claim in kernel.claims)
     lines.extend((f"  assuming that {printable(assumption)}", "quiet") for assumption in kernel.assumptions)
-    lines.extend((f"  not decided: {printable(reason)}", "plain") for reason in kernel.reasons)
+    reasons, left = shown_reasons(kernel.reasons, None if limit is None else REASONS_SHOWN)
+    lines.extend((f"  not decided: {printable(reason)}", "plain") for reason in reasons)
+    if left:
+        lines.append((f"  and {left} more reasons (--all shows them)", "quiet"))
     return lines
 
 
@@ -59,7 +63,9 @@ def _file_lines(file: FileReport, limit: int | None) -> list[StyledLine]:
             lines.append((f"  help: {printable(file.remedy)}", "plain"))
         return lines
     lines = [line for kernel in file.kernels for line in kernel_lines(kernel, file.path, limit=limit)]
-    return lines + _finding_lines(file.findings, limit)
+    lines += _finding_lines(file.findings, limit)
+    lines.extend((f"{printable(file.path)}: note: {printable(note)}", "quiet") for note in file.notes)
+    return lines
 
 
 def _finding_lines(findings: Sequence[Diagnostic], limit: int | None) -> list[StyledLine]:

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.reasons import shown_reasons
 from tilewright.report.text import repair_words
 
 
 def workflow_commands(files: Iterable[FileReport]) -> list[str]:
-    """One command for each finding, each undecided kernel and each file that could not be checked."""
+    """One command for each finding, each undecided kernel, each note and each file that could not be checked."""
     lines: list[str] = []
     for file in files:
         if file.error:
@@ -26,6 +27,7 @@ def workflow_commands(files: Iterable[FileReport]) -> list[str]:
             if kernel.verdict == "unknown":
                 lines.append(_unknown(kernel, file.path))
         lines += [_finding(finding, "", file.path) for finding in file.findings]
+        lines += [_command("notice", note, file.path, None, "tilewright") for note in file.notes]
     return lines
 
 
@@ -46,7 +48,9 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
 
 
 def _unknown(kernel: KernelReport, path: str) -> str:
-    message = f"{kernel.name} is neither proven nor refuted\n" + "\n".join(kernel.reasons)
+    reasons, left = shown_reasons(kernel.reasons)
+    more = (f"and {left} more reasons",) if left else ()
+    message = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons, *more))
     return _command("warning", message, path, None, "unknown")
 
 

@@ -20,6 +20,7 @@ from urllib.parse import quote
 from tilewright.base.check_report import FileReport, Suppressed, all_findings
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
+from tilewright.report.reasons import grouped_reasons
 
 SARIF_VERSION = "2.1.0"
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -91,8 +92,9 @@ def check_to_sarif(
             notifications.append(_notification("error", text, file.path, file.error_line))
         for kernel in file.kernels:
             if kernel.verdict == "unknown":
-                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *kernel.reasons))
+                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *grouped_reasons(kernel.reasons)))
                 notifications.append(_notification("warning", text, file.path, None))
+        notifications += [_notification("note", note, file.path, None) for note in file.notes]
     return sarif_log(
         all_findings(files),
         version=version,

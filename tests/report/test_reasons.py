@@ -1,0 +1,28 @@
+"""Reasons that say the same of many places are one line, and only a few lines are shown."""
+
+from __future__ import annotations
+
+from tilewright.report.reasons import REASONS_SHOWN, grouped_reasons, shown_reasons
+
+
+def test_reasons_that_differ_in_their_place_alone_are_one_line() -> None:
+    reasons = ("a b.ptx:3: depends on data", "clocks", "a b.ptx:9:5: depends on data", "clocks", "a b.ptx:9: clocks")
+    assert grouped_reasons(reasons) == (
+        "a b.ptx:3: depends on data (and at 1 more place)",
+        "clocks (2 times)",
+        "a b.ptx:9: clocks",
+    )
+    assert grouped_reasons(reasons[:1] * 3 + reasons[2:3])[0].endswith("(and at 3 more places)")
+
+
+def test_a_reason_alone_stays_as_it_is_whatever_it_says() -> None:
+    reasons = ("k.ptx:1: ", ": 5: x", "k.ptx:1: two\nlines", "", "parameter 0: 1: 2")
+    assert grouped_reasons(reasons) == reasons
+
+
+def test_few_lines_are_shown_and_the_rest_is_counted() -> None:
+    reasons = tuple(f"reason {number}" for number in range(REASONS_SHOWN + 2))
+    assert shown_reasons(reasons) == (reasons[:REASONS_SHOWN], 2)
+    assert shown_reasons(reasons[:-1]) == (reasons[:-1], 0)
+    assert shown_reasons(reasons, None) == (reasons, 0)
+    assert shown_reasons(()) == ((), 0)
