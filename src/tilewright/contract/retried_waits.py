@@ -5,19 +5,21 @@ failing wait leads back to itself and leaves no trace; then how often it failed 
 the text: from each wait, with its predicate known to be false, control is followed through what the predicate decides.
 The path must come back to the wait by branches, `nanosleep`s and plain arithmetic whose results are the same each time.
 
-A wait whose failure goes elsewhere (a peek, a bounded number of tries) is reported, not judged: both of its outcomes
-would have to be run. Constants are followed through `mov`, `selp` and `setp` only, calls not at all; what is not
-followed counts as not retried. Source: PTX ISA 9.7.13.15 (mbarrier.test_wait, try_wait: potentially blocking).
+Waits that take several ways back, count their failures or read a clock are for `backing_off_waits`. A wait whose
+failure goes elsewhere (a peek, a bounded number of tries) is reported, not judged: both of its outcomes would have to
+be run. Calls are not followed; what is not followed counts as not retried.
+Source: PTX ISA 9.7.13.15 (mbarrier.test_wait, try_wait: potentially blocking).
 Checked by: tests/contract/test_retried_waits.py.
 """
 
 from __future__ import annotations
 
 from tilewright.base.span import Span
+from tilewright.contract.backing_off_waits import comes_back
+from tilewright.contract.known_outcome import evaluate
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,
-    Immediate,
     Instruction,
     Label,
     Module,
@@ -54,8 +56,13 @@ def waits_not_retried(module: Module, entry: str) -> tuple[Span, ...]:
 
 
 def is_retried(body: Body, labels: dict[str, int], at: int) -> bool:
-    """Does control come back to the wait at index `at` of a body when it fails, with nothing changed? labels: the index
-    of each."""
+    """Does control come back to the wait at index `at` of a body when it fails, with nothing changed that matters?
+    labels: the index of each."""
+    return _comes_straight_back(body, labels, at) or comes_back(body, labels, at)
+
+
+def _comes_straight_back(body: Body, labels: dict[str, int], at: int) -> bool:
+    """The same by the one way that most waits take, with nothing changed at all."""
     wait = body[at]
     assert isinstance(wait, Instruction)
     predicate = wait.operands[0]
@@ -98,7 +105,7 @@ def is_retried(body: Body, labels: dict[str, int], at: int) -> bool:
         elif decided or not _is_plain(item):
             return False
         else:
-            _evaluate(item, known)
+            evaluate(item, known)
             again.append(item)
     return False
 
@@ -107,35 +114,6 @@ def _is_plain(item: Instruction) -> bool:
     """Arithmetic without a guard, of values that do not change by themselves."""
     names = [name for operand in item.operands for name in _registers(operand)]
     return item.row in _ARITHMETIC and item.guard is None and not any(name.startswith(_CLOCKS) for name in names)
-
-
-def _evaluate(item: Instruction, known: dict[str, int]) -> None:
-    """What is known of the result of an instruction that the outcome of the wait may reach."""
-    result = item.operands[0]
-    value: int | None = None
-    match item.row, [_value(operand, known) for operand in item.operands[1:]]:
-        case "mov", [only]:
-            value = only
-        case "selp", [yes, no, int(which)]:
-            value = yes if which else no
-        case "setp", [int(one), int(other)] if item.modifiers and item.modifiers[0] in ("eq", "ne"):
-            value = int((one == other) == (item.modifiers[0] == "eq"))
-        case _:
-            pass
-    for name in _registers(result):
-        known.pop(name, None)
-    if value is not None and isinstance(result, Register):
-        known[result.name] = value
-
-
-def _value(operand: Operand, known: dict[str, int]) -> int | None:
-    match operand:
-        case Immediate(value):
-            return value
-        case Register(name):
-            return known.get(name)
-        case _:
-            return None
 
 
 def _same_each_time(items: list[Instruction]) -> bool:
