@@ -262,3 +262,47 @@ def test_the_check_as_a_process(kernels: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
     )  # fmt: skip
     assert done.returncode == 0 and "proven" in done.stdout and done.stderr == ""
+
+
+SHAPED = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k() .reqntid 64
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<4>;
+    .shared .align 128 .b8 tile[1024];
+    mov.u32 %r1, %cluster_ctarank;
+    setp.eq.u32 %p1, %r1, 1;
+    @%p1 st.shared.u32 [tile], %r1;
+    ret;
+}
+"""
+
+
+def test_a_shape_alone_leaves_the_rest_unknown(kernels: Path, tilewright: Tilewright) -> None:
+    (kernels / "shaped.ptx").write_text(SHAPED, encoding="utf-8")
+    for options, said in (((), True), (("--cluster", "1", "--grid", "4,2"), False)):
+        answer = tilewright("check", "shaped.ptx", *options, "--format", "json")
+        (kernel,) = json.loads(answer.out)["files"][0]["kernels"]
+        assert kernel["verdict"] == "proven"
+        assert any("clusters of 1" in line for line in kernel["assumptions"]) is said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "remedy"),
+    [
+        (("--block", "96"), "--block: is (96, 1, 1); .reqntid of", "choose another kernel with --entry"),
+        (("--grid", "3", "--cluster", "2"), "--grid: is (3, 1, 1), no multiple of the cluster (2, 1, 1)", "round"),
+        (("--block", "0"), "an extent is at least 1", ""),
+        (("--cluster", "2,x"), "write X, X,Y or X,Y,Z", ""),
+        (("--grid", "7", "--launch", "grid.json"), "grid.json: grid: is (2, 1, 1); --grid says (7, 1, 1)", "one of"),
+    ],
+)
+def test_shapes_that_cannot_be(
+    kernels: Path, tilewright: Tilewright, arguments: tuple[str, ...], message: str, remedy: str
+) -> None:
+    (kernels / "shaped.ptx").write_text(SHAPED, encoding="utf-8")
+    (kernels / "grid.json").write_text('{"grid": [2]}', encoding="utf-8")
+    answer = tilewright("check", "shaped.ptx", *arguments)
+    assert answer.code == 2 and message in answer.out + answer.err and remedy in answer.out + answer.err

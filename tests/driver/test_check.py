@@ -227,6 +227,8 @@ def test_a_repair_proves_the_kernel_and_is_kept_out_where_none_is_wanted() -> No
     assert all(not finding.repair.edits for finding in report.kernels[0].errors if finding.repair)
 
 
+ASKS = "mov.u32 %r3, %cluster_nctarank;\nadd.u32 %r3, %r3, 1;"
+ASKS_FOR_ONE = ".reg .pred %p1;\nmov.u32 %r3, %cluster_nctarank;\nsetp.eq.u32 %p1, %r3, 2;\n@%p1 exit;"
 BARRIERS = """.version 8.6
 .target sm_90a
 .address_size 64
@@ -250,12 +252,16 @@ ret;
     ("directives", "code", "verdict", "reason"),
     [
         (" .reqntid 64", "", "refuted", ""),
-        ("", "", "unknown", "no directive says how many threads"),
-        (" .reqntid 64", "mov.u32 %r3, %cluster_ctarank;", "unknown", "no directive says how many CTAs"),
+        ("", "", "unknown", "with a block of 32 threads it is proven"),
+        (" .reqntid 64", "mov.u32 %r3, %cluster_ctarank;", "refuted", ""),
+        (" .reqntid 64", ASKS, "refuted", ""),
+        (" .reqntid 64", ASKS_FOR_ONE, "unknown", "with clusters of 2 CTAs it is proven"),
         (" .reqntid 64 .reqnctapercluster 1", "mov.u32 %r3, %cluster_ctarank;", "refuted", ""),
     ],
 )
-def test_a_launch_that_was_only_guessed_refutes_nothing(directives: str, code: str, verdict: str, reason: str) -> None:
+def test_a_launch_refutes_that_the_text_fixes_or_that_stands_for_all(
+    directives: str, code: str, verdict: str, reason: str
+) -> None:
     """All threads read what the first one stored: a race of two warps, if there are two."""
     (kernel,) = check_text(BARRIERS.format(directives=directives, code=code)).kernels
     assert kernel.verdict == verdict and reason in "".join(kernel.reasons)

@@ -7,6 +7,7 @@ from tests.driver.checked_kernels import pipe
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.readings import tolerant
 from tilewright.driver.judge_unlaunched import judge_unlaunched
+from tilewright.driver.launch_shapes import Shape
 from tilewright.driver.unknown_launch import launch_of, unknown_launch
 from tilewright.machine.model import model_of
 from tilewright.machine.slice import protocol_slice
@@ -22,10 +23,10 @@ def test_the_number_of_steps_steers_and_the_stride_does_not() -> None:
 
 def test_launches_have_a_buffer_for_each_pointer_and_the_numbers_chosen() -> None:
     module, kernel = pipe()
-    unknown = unknown_launch(module, kernel, model_of(module), frozenset({(2, 0)}))
+    unknown = unknown_launch(module, kernel, model_of(module), frozenset({(2, 0)}), Shape((64, 1, 1)))
     assert unknown.names == ("parameter 2",)
     assert set(unknown.buffers) == {"parameter 0", "parameter 1"}
-    assert unknown.block == (64, 1, 1)
+    assert unknown.shape.block == (64, 1, 1)
     launch = launch_of(unknown, (7,), {})
     assert [getattr(param, "value", None) for param in launch.params] == [None, None, 7, 64]
 

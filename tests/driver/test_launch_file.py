@@ -122,7 +122,7 @@ def test_missing_fields_take_defaults() -> None:
     found = parse_launch(json.dumps({"params": [{"kind": "ptr", "bytes": 8}, bare]}), "launch.json")
     assert (found.entry, found.grid, found.block, found.cluster, found.dynamic_smem_bytes) == (
         None,
-        (1, 1, 1),
+        None,
         None,
         None,
         0,

@@ -53,6 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help=known)
     parser.add_argument("--launch", metavar="FILE.json", help="how the kernel is launched (docs/launch-file.md)")
     parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
+    for name, what in (("block", "threads of a block"), ("cluster", "CTAs of a cluster"), ("grid", "CTAs of the grid")):
+        parser.add_argument(
+            f"--{name}", type=_extents, default=None, metavar="X[,Y,Z]", help=f"{what}; all else stays unknown"
+        )
     parser.add_argument(
         "--isa",
         default="tolerant",
@@ -76,6 +80,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time for all kernels of a file (default: no limit); those not reached are unknown",
     )
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
+
+
+def _extents(text: str) -> tuple[int, int, int]:
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or any(not part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError("write X, X,Y or X,Y,Z, as in 128 or 2,1,1")
+    x, y, z = (*(int(part) for part in parts), 1, 1)[:3]
+    if not all(1 <= extent < 1 << 31 for extent in (x, y, z)):
+        raise argparse.ArgumentTypeError("an extent is at least 1 and less than 2^31")
+    return x, y, z
 
 
 def _seconds(text: str) -> float:
@@ -106,6 +120,9 @@ def run(arguments: argparse.Namespace) -> int:
         timeline=bool(arguments.trace) or arguments.format == "html",
         repair_steps=_repair_steps(arguments),
         file_budget_seconds=arguments.file_budget,
+        block=arguments.block,
+        cluster=arguments.cluster,
+        grid=arguments.grid,
     )
     with Progress(after_seconds=_QUIET_SECONDS, every_seconds=_LINE_SECONDS) as progress:
 

@@ -24,9 +24,10 @@ from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.check_each import Progress, Share, Task, check_each
 from tilewright.driver.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.defect import defects_as_errors
-from tilewright.driver.given_launch import LaunchFile, placed
+from tilewright.driver.given_launch import LaunchFile, placed, require_shape
 from tilewright.driver.isa import readings_of
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
+from tilewright.driver.launch_shapes import GivenShape
 from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
 from tilewright.driver.repair import with_repairs
@@ -46,8 +47,9 @@ class CheckOptions:
     """isa: interpretation of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
     budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: gets each
     kernel's name; repair_steps: work of the search for edits that fix what is refuted, 0 to look for none;
-    dynamic_smem_bytes: of shared memory, where that is all that is known of the launch; file_budget_seconds: for all
-    kernels of a file, None for no limit; budget_steps: warp instructions for each kernel, None for no limit."""
+    dynamic_smem_bytes: of a launch that is not given; file_budget_seconds: for all kernels of a file, None for no
+    limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
+    not given, or that leaves them out."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -58,6 +60,13 @@ class CheckOptions:
     dynamic_smem_bytes: int | None = None
     file_budget_seconds: float | None = None
     budget_steps: int | None = None
+    block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
+
+    @property
+    def shape(self) -> GivenShape:
+        return GivenShape(self.block, self.cluster, self.grid)
 
 
 def check_text(
@@ -76,7 +85,7 @@ def check_text(
     try:
         with bounded(seconds) as own, defects_as_errors(f"the text of {file}"):
             module = read(text, file, tolerant=True)
-            chosen = _chosen_kernels(module, file, launch, options.entry)
+            chosen = _chosen_kernels(module, file, launch, options)
     except TilewrightError as error:
         return _failed(file, text, error)
     except BudgetSpent:
@@ -121,6 +130,10 @@ def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: C
         with defects_as_errors(f"the text of {file}"):
             if launch is not None:
                 raise TilewrightError(f"{file} is MLIR, which needs no launch", remedy="drop --launch")
+            if options.shape != GivenShape():
+                raise TilewrightError(
+                    f"{file} is MLIR, which is judged for all launches", remedy="drop --block, --cluster and --grid"
+                )
             kernels = mlir_kernels(text, file, entry=options.entry)
     except TilewrightError as error:
         return _failed(file, text, error)
@@ -203,20 +216,24 @@ def decode_text(data: bytes, path: str) -> str:
 
 
 def _chosen_kernels(
-    module: Module, file: str, launch: LaunchFile | None, entry: str | None
+    module: Module, file: str, launch: LaunchFile | None, options: CheckOptions
 ) -> list[tuple[Kernel, KernelLaunch | None]]:
+    entry = options.entry
     if entry is not None and launch is not None and launch.entry is None:
         launch = replace(launch, entry=entry)
     if launch is not None:
+        launch = launch.with_shape(options.shape)
         kernel = launch.kernel(module, file)
         whole = placed(launch.resolve(kernel), launch.buffers)
         return [(kernel, KernelLaunch(whole.launch, whole.buffers))]
     if not module.kernels:
         raise TilewrightError(f"{file} has no kernel", remedy="give a text with a .entry")
-    if entry is None:
-        return [(kernel, None) for kernel in module.kernels]
-    chosen = LaunchFile("--entry", entry, (1, 1, 1), None, None, 0, (), ()).kernel(module, file)
-    return [(chosen, None)]
+    chosen = list(module.kernels)
+    if entry is not None:
+        chosen = [LaunchFile("--entry", entry, None, None, None, 0, (), ()).kernel(module, file)]
+    for kernel in chosen:
+        require_shape(kernel, options.shape)
+    return [(kernel, None) for kernel in chosen]
 
 
 def _task(
@@ -233,7 +250,7 @@ def _task(
 
     def judge(share: Share) -> Judgement:
         readings = readings_of(options.isa)
-        known = JudgeOptions(readings, options.timeline, share, options.dynamic_smem_bytes, allows)
+        known = JudgeOptions(readings, options.timeline, share, options.dynamic_smem_bytes, options.shape, allows)
         judgement = judge_kernel(module, kernel, launch, known)
         return replace(judgement, doubts=(*_unread(module), *judgement.doubts))
 

@@ -25,6 +25,7 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.driver.launch_shapes import GivenShape
 from tilewright.frontends.ptx.ast import Kernel, Module
 
 DEFAULT_ALIGNMENT_BYTES = 256
@@ -42,12 +43,12 @@ class BufferSize:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """What is given. file: its name, for messages; entry, block and cluster are None where it does not say, and
+    """What is given. file: its name, for messages; entry, grid, block and cluster are None where it does not say, and
     `resolve` completes them."""
 
     file: str
     entry: str | None
-    grid: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
     block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
     dynamic_smem_bytes: int
@@ -86,13 +87,13 @@ class LaunchFile:
         params = tuple(self._fitted(index, param, kernel) for index, param in enumerate(self.params))
         launch = Launch(
             kernel.name,
-            self.grid,
+            self.grid or (1, 1, 1),
             self.block or declared_block(kernel),
             params,
             self.cluster or declared_cluster(kernel),
             self.dynamic_smem_bytes,
         )
-        self._require_shape(launch, kernel)
+        require_shape(kernel, GivenShape(launch.block, launch.cluster, launch.grid), self.file)
         return launch
 
     def _fitted(self, index: int, param: Param, kernel: Kernel) -> Param:
@@ -116,24 +117,43 @@ class LaunchFile:
             remedy=f"give a kind of {wanted} bytes, or kind bytes with that size",
         )
 
-    def _require_shape(self, launch: Launch, kernel: Kernel) -> None:
-        """Raises TilewrightError where block, cluster and grid contradict the kernel's directives or each other."""
+    def with_shape(self, shape: GivenShape) -> LaunchFile:
+        """What is given, and a shape from elsewhere. Raises TilewrightError where the two contradict each other."""
+        for field in ("grid", "block", "cluster"):
+            own, other = getattr(self, field), getattr(shape, field)
+            if own is not None and other is not None and own != other:
+                raise TilewrightError(
+                    f"{self.file}: {field}: is {own}; --{field} says {other}", remedy="leave one of them out"
+                )
+        return replace(
+            self, grid=self.grid or shape.grid, block=self.block or shape.block, cluster=self.cluster or shape.cluster
+        )
 
-        def refuse(field: str, problem: str, remedy: str) -> NoReturn:
-            raise TilewrightError(f"{self.file}: {field}: {problem}", span=kernel.span, remedy=remedy)
 
-        required = kernel.directives.get("reqntid")
-        if required is not None and extents_of(required) != launch.block:
-            refuse("block", f"is {launch.block}; .reqntid of {kernel.name} is {required}", "leave block out")
+def require_shape(kernel: Kernel, shape: GivenShape, file: str = "") -> None:
+    """Raises TilewrightError where block, cluster and grid contradict the kernel's directives or each other. file: that
+    gives them; empty where options do."""
+
+    def refuse(field: str, problem: str, remedy: str) -> NoReturn:
+        place = f"{file}: {field}" if file else f"--{field}"
+        raise TilewrightError(f"{place}: {problem}", span=kernel.span, remedy=remedy)
+
+    other = "" if file else ", or choose another kernel with --entry"
+    required = kernel.directives.get("reqntid")
+    if shape.block is not None:
+        if required is not None and extents_of(required) != shape.block:
+            refuse("block", f"is {shape.block}; .reqntid of {kernel.name} is {required}", f"leave block out{other}")
         most = kernel.directives.get("maxntid")
-        if most is not None and math.prod(launch.block) > math.prod(most):
-            threads = math.prod(launch.block)
-            refuse("block", f"has {threads} threads; .maxntid of {kernel.name} is {most}", "launch fewer threads")
-        cluster = kernel.directives.get("reqnctapercluster")
-        if cluster is not None and extents_of(cluster) != launch.cluster:
-            refuse("cluster", f"is {launch.cluster}; .reqnctapercluster is {cluster}", "leave cluster out")
-        if any(blocks % ctas for blocks, ctas in zip(launch.grid, launch.cluster, strict=True)):
-            refuse("grid", f"is {launch.grid}, no multiple of the cluster {launch.cluster}", "round the grid up")
+        threads = math.prod(shape.block)
+        if most is not None and threads > math.prod(most):
+            problem = f"has {threads} threads; .maxntid of {kernel.name} is {most}"
+            refuse("block", problem, f"launch fewer threads{other}")
+    required = kernel.directives.get("reqnctapercluster")
+    if shape.cluster is not None and required is not None and extents_of(required) != shape.cluster:
+        refuse("cluster", f"is {shape.cluster}; .reqnctapercluster is {required}", f"leave cluster out{other}")
+    cluster = shape.cluster or declared_cluster(kernel)
+    if shape.grid is not None and any(blocks % ctas for blocks, ctas in zip(shape.grid, cluster, strict=True)):
+        refuse("grid", f"is {shape.grid}, no multiple of the cluster {cluster}", "round the grid up")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ from tilewright.contract.peeked_waits import peeked_waits
 from tilewright.contract.retried_waits import waits_not_retried
 from tilewright.driver.given_launch import BufferSize
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
-from tilewright.driver.judge_unlaunched import judge_unlaunched
+from tilewright.driver.judge_shapes import judge_shapes
+from tilewright.driver.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.driver.launch_shapes import GivenShape, Shape, launch_shapes
 from tilewright.driver.role_timeline import TimelineRecorder
-from tilewright.driver.unknown_launch import ASSUMED_THREADS
-from tilewright.frontends.ptx.ast import Instruction, Kernel, Label, Module, Register
+from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.event import Event
 
 STEP_LIMIT = 50_000_000
@@ -49,14 +50,15 @@ class KernelLaunch:
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """readings: contested points of the ISA; timeline: record one; progress: told the share that is done;
-    dynamic_smem_bytes: of shared memory, where that is all that is known of the launch; allows: errors that the text
-    allows, so that what stands beside them is judged as well."""
+    """readings: contested points of the ISA; timeline: record one; progress: called with the share that is done;
+    dynamic_smem_bytes: of shared memory, and shape: of block, cluster and grid, what is known of a launch that is not
+    given; allows: errors that the text allows, so that what stands beside them is judged as well."""
 
     readings: Readings
     timeline: bool = False
     progress: Callable[[float], None] | None = None
     dynamic_smem_bytes: int | None = None
+    shape: GivenShape | None = None
     allows: Allows = nothing_allowed
 
 
@@ -141,57 +143,27 @@ def _all_clusters(
 def _without_launch(
     module: Module, kernel: Kernel, options: JudgeOptions, doubts: tuple[str, ...], peeks: frozenset[Span]
 ) -> Judgement:
-    found = judge_unlaunched(
-        module,
-        kernel,
-        options.readings,
-        peeks=peeks,
-        timeline=options.timeline,
-        dynamic_smem_bytes=options.dynamic_smem_bytes,
-        progress=options.progress,
-        allows=options.allows,
-    )
+    def judge(shape: Shape, ends: Callable[[Diagnostic], bool]) -> UnlaunchedJudgement:
+        return judge_unlaunched(
+            module,
+            kernel,
+            options.readings,
+            shape=shape,
+            peeks=peeks,
+            timeline=options.timeline,
+            dynamic_smem_bytes=options.dynamic_smem_bytes,
+            progress=options.progress,
+            allows=options.allows,
+            ends=ends,
+        )
+
+    found = judge_shapes(launch_shapes(module, kernel, options.shape), judge)
     beside = (*found.reviews, *found.allowed)
     match found.verdict:
         case Proven(scope, assumptions, claims):
-            if _cluster_unfixed(module, kernel):
-                assumptions = (*assumptions, "clusters of one CTA, since no directive says how many")
             return Judgement(beside, doubts, True, scope, assumptions, claims, found.timeline)
         case Refuted(findings):
-            unfixed = _unfixed(module, kernel)
-            if not unfixed:
-                # Findings of one choice of numbers: what others show is not among them.
-                return Judgement((*findings, *found.allowed), doubts, complete=False, timeline=found.timeline)
-            # The finding may be of a launch that nobody makes.
-            first = findings[0]
-            said = f"{unfixed}: {first.code} {first.message} ({first.primary}); give --launch launch.json"
-            return Judgement(beside, (*doubts, said), complete=False, timeline=found.timeline)
+            # Findings of one choice of numbers: what others show is not among them.
+            return Judgement((*findings, *found.allowed), doubts, complete=False, timeline=found.timeline)
         case Unknown(reasons):
             return Judgement(beside, (*doubts, *reasons), complete=False, timeline=found.timeline)
-
-
-def _unfixed(module: Module, kernel: Kernel) -> str:
-    """What no directive fixes of the launch's shape, and what was tried; empty where all that matters is fixed."""
-    directives = kernel.directives
-    if not directives.get("reqntid") and not directives.get("maxntid"):
-        return f"no directive says how many threads a block has, and with {ASSUMED_THREADS}"
-    if _cluster_unfixed(module, kernel):
-        return "no directive says how many CTAs a cluster has, and with one"
-    return ""
-
-
-def _cluster_unfixed(module: Module, kernel: Kernel) -> bool:
-    """Does it matter how many CTAs a cluster has, and nobody says?"""
-    return not kernel.directives.get("reqnctapercluster") and any(
-        _needs_a_cluster(item) for code in (kernel, *module.functions) for item in code.body or ()
-    )
-
-
-def _needs_a_cluster(item: Instruction | Label) -> bool:
-    """Does the instruction ask for its place in a cluster, or for a pair of CTAs?"""
-    if not isinstance(item, Instruction):
-        return False
-    return "cta_group::2" in item.modifiers or any(
-        isinstance(operand, Register) and operand.name.startswith(("%cluster_", "%is_explicit"))
-        for operand in item.operands
-    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
@@ -20,6 +21,7 @@ from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.copied_bytes import Place
 from tilewright.driver.explore import Judged, Values, explore
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
+from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_boxes import unknown_boxes
 from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, unknown_launch
@@ -31,6 +33,8 @@ from tilewright.machine.steering import steering
 
 _GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%smid")
 _CLUSTERS = 3
+_GIVEN_CLUSTERS = 4
+"""So many clusters of a grid that is given are run."""
 _RUNS_IN_A_GRID = 4
 """So many choices of the numbers are launched with several clusters, too."""
 _EXPLORED_STEPS = 150_000
@@ -57,26 +61,29 @@ def judge_unlaunched(
     kernel: Kernel,
     readings: Readings,
     *,
+    shape: Shape | None = None,
     peeks: frozenset[Span] = frozenset(),
     seconds: float = EXPLORING_SECONDS,
     timeline: bool = False,
     dynamic_smem_bytes: int | None = None,
     progress: Callable[[float], None] | None = None,
     allows: Allows = nothing_allowed,
+    ends: Callable[[Diagnostic], bool] = nothing_allowed,
 ) -> UnlaunchedJudgement:
-    """Explore the launches of `kernel`. peeks: waits that only look ahead; dynamic_smem_bytes: of shared memory, where
-    that is known; allows: errors to set aside. Raises TilewrightError for a text that the machine can't run at all."""
+    """Explore the launches of `kernel`. shape: their block and cluster, the likeliest if None; peeks: waits that only
+    look ahead; dynamic_smem_bytes: of shared memory, where that is known; allows: errors to set aside; ends: an error
+    of which it is true refutes at once. Raises TilewrightError for a text that the machine can't run at all."""
     text = text_of(inlined(module, kernel))
     steers = steering(protocol_slice(text.kernel, text=text, stores=cheap_stores(text)))
     numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
     places = frozenset((numbers[name], offset) for name, offset in steers.parameters if name in numbers)
-    unknown = unknown_launch(module, kernel, model_of(module), places)
+    shape = shape or launch_shapes(module, kernel).likely[0]
+    unknown = unknown_launch(module, kernel, model_of(module), places, shape)
     if dynamic_smem_bytes is not None:
         unknown = replace(unknown, dynamic_smem_bytes=dynamic_smem_bytes)
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
     runs = [0]
-    runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows)
-    boxes, assumed = unknown_boxes(unknown, lambda values: runner.run(values, {}, 1, show=False).report)
+    runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows, ends)
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
@@ -85,7 +92,7 @@ def judge_unlaunched(
         if progress is not None:
             progress(min(0.9, runs[0] / 24))
         verdicts = [runner.run(values, boxes, 1)]
-        if in_grid and runs[0] <= _RUNS_IN_A_GRID and not verdicts[0].errors:
+        if in_grid and shape.grid is None and runs[0] <= _RUNS_IN_A_GRID and not verdicts[0].errors:
             verdicts.append(runner.run(values, boxes, _CLUSTERS))
         for finding in (finding for each in verdicts for finding in each.findings):
             if finding.level is Level.REVIEW:
@@ -94,7 +101,13 @@ def judge_unlaunched(
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(verdicts)
 
-    verdict = explore(unknown.names, judge, seconds=seconds)
+    boxes: dict[Place, int] = {}
+    assumed: tuple[str, ...] = ()
+    try:
+        boxes, assumed = unknown_boxes(unknown, lambda values: runner.run(values, {}, 1, show=False).report)
+        verdict = explore(unknown.names, judge, seconds=seconds)
+    except _Ended as found:
+        verdict = Refuted(found.findings)
     if isinstance(verdict, Proven):
         general = (*unknown.assumptions, *assumed, *ASSUMPTIONS)
         verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
@@ -102,6 +115,14 @@ def judge_unlaunched(
     return UnlaunchedJudgement(
         verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()), tuple(allowed.values())
     )
+
+
+class _Ended(Exception):
+    """An error that leaves nothing to explore; findings: of its run."""
+
+    def __init__(self, findings: tuple[Diagnostic, ...]) -> None:
+        super().__init__()
+        self.findings = findings
 
 
 @dataclass(slots=True)
@@ -134,6 +155,7 @@ class _Runner:
     peeks: frozenset[Span]
     shown: _Shown
     allows: Allows
+    ends: Callable[[Diagnostic], bool]
     sliced: Slice | None = None
 
     def run(self, values: Values, boxes: dict[Place, int], clusters: int, *, show: bool = True) -> LaunchJudgement:
@@ -144,7 +166,7 @@ class _Runner:
             self.unknown.buffers,
             self.readings,
             watch=recorder.feed if recorder is not None else None,
-            clusters=(0, clusters - 1) if clusters > 1 else None,
+            clusters=_clusters_run(self.unknown.shape, clusters),
             any_global_address=True,
             peeks=self.peeks,
             sliced=self.sliced,
@@ -155,7 +177,20 @@ class _Runner:
             self.sliced = judged.report.sliced
         if show:
             self.shown.keep(recorder, judged)
+        if min(values, default=1) > 0 and any(self.ends(finding) for finding in judged.errors):
+            raise _Ended(judged.findings)
         return judged
+
+
+def _clusters_run(shape: Shape, clusters: int) -> tuple[int, ...] | None:
+    """Which clusters of a launch are run, None for all: the first and the last, and of a grid that is given some
+    between them."""
+    if shape.grid is None:
+        return (0, clusters - 1) if clusters > 1 else None
+    count = prod(extent // step for extent, step in zip(shape.grid, shape.cluster, strict=True))
+    if count <= _GIVEN_CLUSTERS:
+        return None
+    return tuple(sorted({round(index * (count - 1) / (_GIVEN_CLUSTERS - 1)) for index in range(_GIVEN_CLUSTERS)}))
 
 
 def _judged(runs: list[LaunchJudgement]) -> Judged:

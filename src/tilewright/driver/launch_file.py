@@ -132,7 +132,7 @@ def launch_from_json(document: object, file: str) -> LaunchFile:
     return LaunchFile(
         file,
         None if entry is None else reader.text(entry, "entry"),
-        reader.extent(top["grid"], "grid") if "grid" in top else (1, 1, 1),
+        reader.extent(top["grid"], "grid") if "grid" in top else None,
         reader.extent(top["block"], "block") if "block" in top else None,
         reader.extent(top["cluster"], "cluster") if "cluster" in top else None,
         reader.integer(top.get("dynamic_smem", 0), "dynamic_smem", 0, 1 << 24),

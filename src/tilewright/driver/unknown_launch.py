@@ -1,11 +1,11 @@
 """Which launches does a kernel's text admit, where no launch is given?
 
-Block and cluster come from the directives. Every pointer gets a buffer of its own, large enough for any offset; every
-tensor map is unknown, but for what one copy through it transfers (`driver.copied_bytes` infers that). The integers that
-steer the kernel are the numbers that `driver.explore` chooses; those that only make global addresses and coordinates
-have one value for all. What is thereby assumed is said.
+Block and cluster are one of the shapes that `launch_shapes` finds. Every pointer gets a buffer of its own, large enough
+for any offset; every tensor map is unknown, but for what one copy through it transfers (`driver.copied_bytes` infers
+that). The integers that steer the kernel are the numbers that `driver.explore` chooses; those that only make global
+addresses and coordinates have one value for all. What is thereby assumed is said.
 
-Not handled: pointers that overlap on purpose; blocks that no directive fixes other than `ASSUMED_THREADS`.
+Not handled: pointers that overlap on purpose.
 Checked by: tests/driver/test_judge_unlaunched.py.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 from tilewright.base.plan import (
     Launch,
@@ -23,16 +22,15 @@ from tilewright.base.plan import (
     ScalarParam,
     UnknownTensorMapParam,
 )
+from tilewright.driver.launch_shapes import Shape
 from tilewright.driver.parameter_kinds import TENSOR_MAP_BYTES, Member, members
 from tilewright.frontends.ptx.ast import Kernel, Module, Parameter
 from tilewright.targets.target import Target
 
-ASSUMED_THREADS = 128
 BUFFER_BYTES = 1 << 40
 HARMLESS_NUMBER = 64
 """Value of a number that only makes addresses and coordinates: a whole number of 16-byte units of any element."""
 
-Extents = tuple[int, int, int]
 Place = tuple[int, int]
 """A parameter's number and an offset in it, in bytes."""
 
@@ -42,8 +40,7 @@ class UnknownLaunch:
     """The launches of a kernel that `launch_of` makes. numbers: the integers to choose, in order."""
 
     kernel: Kernel
-    block: Extents
-    cluster: Extents
+    shape: Shape
     dynamic_smem_bytes: int
     members: tuple[Member, ...]
     numbers: tuple[Member, ...]
@@ -69,15 +66,11 @@ def member_name(kernel: Kernel, member: Member) -> str:
     return f"parameter {member.parameter}" + ("" if whole else f" at byte {member.offset_bytes}")
 
 
-def unknown_launch(module: Module, kernel: Kernel, target: Target, steering: frozenset[Place]) -> UnknownLaunch:
-    """What is known of a kernel's launches. steering: places in the parameters whose values steer it."""
+def unknown_launch(
+    module: Module, kernel: Kernel, target: Target, steering: frozenset[Place], shape: Shape
+) -> UnknownLaunch:
+    """What is known of a kernel's launches of one shape. steering: places in the parameters whose values steer it."""
     assumptions: list[str] = []
-    block = _three(kernel.directives.get("reqntid") or ())
-    if block is None:
-        most = kernel.directives.get("maxntid")
-        block = _three(most or ()) or (ASSUMED_THREADS, 1, 1)
-        assumptions.append(f"a block of {prod(block)} threads" + (", the most that .maxntid allows" if most else ""))
-    cluster = _three(kernel.directives.get("reqnctapercluster") or ()) or (1, 1, 1)
     found = members(kernel)
     pointers = sum(member.kind == "pointer" for member in found)
     if pointers > 1:
@@ -93,22 +86,21 @@ def unknown_launch(module: Module, kernel: Kernel, target: Target, steering: fro
             for parameter, offset in steering
         )
     )
-    return UnknownLaunch(
-        kernel, block, cluster, _dynamic_bytes(module, kernel, target), found, numbers, tuple(assumptions)
-    )
+    return UnknownLaunch(kernel, shape, _dynamic_bytes(module, kernel, target), found, numbers, tuple(assumptions))
 
 
 def launch_of(unknown: UnknownLaunch, values: tuple[int, ...], boxes: Mapping[Place, int], clusters: int = 1) -> Launch:
     """One of the launches. values: of `unknown.numbers`; boxes: bytes that a copy through a tensor map transfers,
-    by the map's place; clusters: how many there are, along x."""
+    by the map's place; clusters: how many there are, along x, where the grid is not known."""
     chosen = dict(zip(unknown.numbers, values, strict=True))
     parameters: list[Param] = []
     for index, parameter in enumerate(unknown.kernel.parameters):
         own = tuple(member for member in unknown.members if member.parameter == index)
         parameters.append(_parameter(unknown.kernel, parameter, own, chosen, boxes))
-    x, y, z = unknown.cluster
+    shape = unknown.shape
+    x, y, z = shape.cluster
     return Launch(
-        unknown.kernel.name, (x * clusters, y, z), unknown.block, tuple(parameters), unknown.cluster,
+        unknown.kernel.name, shape.grid or (x * clusters, y, z), shape.block, tuple(parameters), shape.cluster,
         unknown.dynamic_smem_bytes,
     )  # fmt: skip
 
@@ -155,13 +147,6 @@ def _whole(kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: 
         case _:
             value = chosen.get(member, 0)
             return OpaqueParam(member.size_bytes, (value & 0xFFFF).to_bytes(2, "little")[: member.size_bytes])
-
-
-def _three(extents: tuple[int, ...]) -> Extents | None:
-    if not extents:
-        return None
-    x, y, z = (*extents, 1, 1)[:3]
-    return x, y, z
 
 
 def _dynamic_bytes(module: Module, kernel: Kernel, target: Target) -> int:
