@@ -232,6 +232,7 @@ def _judge_once(
             if finding.level is Level.ERROR
         ]
         findings = tuple(finding for finding in findings if finding.level is not Level.ERROR)
+    findings = (*findings, *(each.review for each in report.undefined))
     doubts += judge.doubts
     repeats, repetitions = turns.judged(report)
     return LaunchJudgement(

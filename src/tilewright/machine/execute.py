@@ -50,6 +50,11 @@ def run_warp(warp: Warp, program: Program, quantum: int) -> int:
         span = steps[strand.pc].span
         raise MachineFault(fault.code, fault.name, fault.message, span) from fault
     except (TypeError, AttributeError) as error:
+        missing = _missing(warp, program, strand.pc)
+        fill = warp.cta.cluster.fill_undefined
+        if missing and fill is not None and fill(warp, program, strand.pc, missing):
+            warp.steps += executed
+            return executed + run_warp(warp, program, quantum - executed)
         raise _uninitialised(warp, program, strand.pc, error) from error
     warp.steps += executed
     return executed
@@ -257,10 +262,16 @@ def check_stuck(warp: Warp, program: Program) -> None:
         )
 
 
-def _uninitialised(warp: Warp, program: Program, pc: int, error: Exception) -> Exception:
+def _missing(warp: Warp, program: Program, pc: int) -> list[int]:
+    """The slots that a step reads and nobody wrote."""
     step = program.steps[pc]
     slots = set(step.reads) | ({step.guard} if step.guard >= 0 else set[int]())
-    missing = sorted(program.names[slot] for slot in slots if warp.r[slot] is UNINITIALISED)
+    return sorted(slot for slot in slots if warp.r[slot] is UNINITIALISED)
+
+
+def _uninitialised(warp: Warp, program: Program, pc: int, error: Exception) -> Exception:
+    step = program.steps[pc]
+    missing = sorted(program.names[slot] for slot in _missing(warp, program, pc))
     if not missing:
         return error
     return MachineFault(

@@ -13,7 +13,7 @@ Checked by: tests/machine/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from tilewright.machine.step import Control, Plain, Signal, Step
 from tilewright.machine.taint import MayTaint, may_taint, parameter_unknown
 from tilewright.machine.taint_steps import StepFacts, tainted_step
 from tilewright.machine.taint_tracker import Tracker
+from tilewright.machine.undefined_registers import UndefinedRegisters, may_be_unwritten
 
 OnBackEdge = Callable[[Warp, int], None]
 """Called with a warp and a branch's position when the warp takes a back edge of a loop."""
@@ -48,14 +49,15 @@ class Doubt:
 class Assembly:
     """A program for protocol runs. position_of: each step's position in the text; doubts: filled while running.
 
-    astray: whether addresses of global memory may be unknown.
+    astray: whether addresses of global memory may be unknown; undefined: what is done with registers that nobody wrote.
     """
 
     program: Program
     position_of: tuple[int, ...]
     taint: MayTaint
     astray: bool
-    doubts: dict[Span, Doubt] = field(default_factory=dict[Span, Doubt])
+    doubts: dict[Span, Doubt]
+    undefined: UndefinedRegisters
 
 
 def assemble_slice(
@@ -86,7 +88,8 @@ def assemble_slice(
     # Tensor cores move no values in this run.
     unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma."))}
     unvalued |= failures.keys()
-    taint = may_taint(sliced, unvalued, unknown_parameters, global_known=global_known)
+    undefined = may_be_unwritten(sliced)
+    taint = may_taint(sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined)
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
     steps: list[Step] = []
@@ -123,7 +126,9 @@ def assemble_slice(
     steps.append(end_of(decoder.kernel))
     program = assemble(decoder, with_reads_seen(decoder, steps, (*position_of, len(instructions))))
     _fill_registers(decoder, sliced, slots)
-    return Assembly(program, (*position_of, len(instructions)), taint, astray, doubts)
+    places = (*position_of, len(instructions))
+    fills = UndefinedRegisters(sliced, undefined, places, tracker, tracker.sources, lambda slot: _zeros(decoder, slot))
+    return Assembly(program, places, taint, astray, doubts, fills)
 
 
 def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:

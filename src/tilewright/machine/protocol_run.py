@@ -38,6 +38,7 @@ from tilewright.machine.state import Cluster, Counts, Warp
 from tilewright.machine.taint import Sources, TaintedDecision
 from tilewright.machine.taint_addresses import UnknownAddresses
 from tilewright.machine.taint_tracker import ReadBack, Tracker
+from tilewright.machine.undefined_registers import UndefinedRead
 from tilewright.machine.unknown_copies import UnknownPhase
 
 STEP_LIMIT = 50_000_000
@@ -80,7 +81,7 @@ class ProtocolReport:
     fault: why the run ended early, if the kernel is to blame (given that nothing was unknown); stopped: a hook ended
     it, or an instruction that is not understood. ctas_run: linear indices of the CTAs that ran. unknown_phases: see
     `unknown_copies`. branches: whether a branch depended on something unknown, or was left out since it decides about
-    nothing of the protocol; a loop of such branches may have no end.
+    nothing of the protocol; a loop of such branches may have no end. undefined: reads of registers that nobody wrote.
     """
 
     counts: Counts
@@ -93,6 +94,7 @@ class ProtocolReport:
     sliced: Slice
     unknown_phases: tuple[UnknownPhase, ...] = ()
     branches: bool = False
+    undefined: tuple[UndefinedRead, ...] = ()
 
     @property
     def takes_work(self) -> bool:
@@ -260,6 +262,7 @@ class _Run:
                 cluster = start_cluster(
                     self.prepared, self.assembly.program, self.random, counts, index, origins[index]
                 )
+                cluster.fill_undefined = self.assembly.undefined.fill
                 cluster.work_to_take, self.work = self.work, []
                 ran.extend(cta.linear for cta in cluster.ctas)
                 self.tracker.start(cluster)
@@ -283,6 +286,7 @@ class _Run:
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
             tuple(unknown), bool(self.tracker.branch_origins or self.sliced.skipped),
+            tuple(self.assembly.undefined.found.values()),
         )  # fmt: skip
 
     def _back_edge(self, warp: Warp, position: int) -> None:

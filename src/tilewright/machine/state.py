@@ -228,7 +228,8 @@ class Cluster:
     polling: who waits for a word of global memory and has seen in round `poll_round` that it does not hold what is
     waited for; polls_made: how often any warp has looked at such a word; guessed_polls: how often a warp was taken to
     wait by a load whose loop is not understood. observe_local: gets the CTA, offsets in its local memory, bytes an
-    offset, and whether these are written, at each access of local memory.
+    offset, and whether these are written, at each access of local memory. fill_undefined: asked where a step (by index)
+    reads slots that nobody wrote, before that is a fault; true if they have been given values.
     """
 
     def __init__(
@@ -250,6 +251,7 @@ class Cluster:
         self.random = random
         self.observe = observe
         self.observe_local: Callable[[Cta, Lanes, int, bool], None] | None = None
+        self.fill_undefined: Callable[[Warp, Program, int, list[int]], bool] | None = None
         self.counts = counts
         self.index = index
         self.strict = strict

@@ -106,9 +106,10 @@ class MayTaint:
 
 def may_taint(
     sliced: Slice, unvalued: Collection[int], unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]],
-    *, global_known: bool,
+    *, global_known: bool, undefined: frozenset[str] = frozenset(),
 ) -> MayTaint:  # fmt: skip
-    """Registers of the slice that may be tainted. unvalued: positions whose results this run does not compute.
+    """Registers of the slice that may be tainted. unvalued: positions whose results this run does not compute;
+    undefined: registers that may be read before they are written.
 
     unknown_parameters: byte ranges of kernel parameters that nobody gave. global_known: whether every buffer's contents
     are given.
@@ -119,7 +120,7 @@ def may_taint(
         for position in sliced.executed
         for name in _source_writes(sliced, position, unvalued, unknown_parameters, global_known)
     }
-    tainted |= {name for name in sliced.registers if is_volatile(name)}
+    tainted |= {name for name in sliced.registers if is_volatile(name)} | undefined
     regions: dict[int, Region] = {}
     while True:
         _propagate(sliced, tainted)
