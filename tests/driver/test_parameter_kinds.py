@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tilewright.driver.parameter_kinds import Member, members
 from tilewright.frontends.ptx.reader import read
 
@@ -17,6 +19,7 @@ def _members(parameters: str, body: str) -> tuple[Member, ...]:
     .reg .b64 %rd<20>;
     .reg .b32 %r<20>;
     .reg .f32 %f<4>;
+    .reg .pred %p<4>;
 {body}
     ret;
 }}
@@ -75,3 +78,44 @@ def test_a_parameter_that_is_not_used_is_there() -> None:
 def test_shared_addresses_are_not_pointers() -> None:
     found = _members(".param .u64 a", "ld.param.u64 %rd1, [a]; ld.shared.b32 %r1, [%rd1];")
     assert [member.kind for member in found] == ["integer"]
+
+
+_COPY = "cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [{at}, {{%r2}}], [%r3];"
+
+
+def test_a_pointer_to_a_tensor_map_is_a_pointer() -> None:
+    found = _members(".param .u64 m, .param .u32 n", "ld.param.u64 %rd1, [m];" + _COPY.format(at="%rd1"))
+    assert [member.kind for member in found] == ["pointer", "integer"]
+
+
+def test_an_array_of_tensor_maps_is_reached_by_its_pointer_beside_pointers_that_are_converted() -> None:
+    found = _members(
+        ".param .u64 out, .param .u64 m, .param .u64 skip, .param .u32 n",
+        """ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd2, %rd1; st.global.b32 [%rd2], %r1;
+        ld.param.u64 %rd3, [m]; ld.param.u32 %r4, [n]; mul.wide.u32 %rd4, %r4, 128; add.s64 %rd5, %rd3, %rd4;
+        mov.b64 %rd6, %rd5; ld.param.u64 %rd9, [skip]; setp.eq.u64 %p1, %rd9, 0;"""
+        + _COPY.format(at="%rd6+128"),
+    )
+    assert [member.kind for member in found] == ["pointer", "pointer", "integer", "integer"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "prefetch.tensormap [%rd2];",
+        "fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;",
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd2], [%r1], 128;",
+    ],
+)
+def test_what_only_prefetches_or_fences_a_tensor_map_shows_its_pointer_too(use: str) -> None:
+    found = _members(
+        ".param .u64 out, .param .u64 m",
+        "ld.param.u64 %rd7, [out]; cvta.to.global.u64 %rd8, %rd7; st.global.b32 [%rd8], %r1;"
+        "ld.param.u64 %rd1, [m]; add.s64 %rd2, %rd1, 64;" + use,
+    )
+    assert [member.kind for member in found] == ["pointer", "pointer"]
+
+
+def test_a_pointer_to_tensor_maps_in_a_structure_is_a_member() -> None:
+    found = _members(".param .align 8 .b8 s[24]", "ld.param.v2.u64 {%rd1, %rd2}, [s+8];" + _COPY.format(at="%rd2"))
+    assert found == (Member(0, 8, 8, "integer"), Member(0, 16, 8, "pointer"))

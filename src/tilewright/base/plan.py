@@ -105,10 +105,14 @@ class TensorMapParam:
 
 @dataclass(frozen=True, slots=True)
 class PointerParam:
-    """A 64-bit global address: the start of a buffer plus `offset_bytes`."""
+    """A 64-bit global address: the start of a buffer plus `offset_bytes`.
+
+    maps: tensor maps that the buffer holds when the kernel begins, by their offsets from its start; for checking.
+    """
 
     buffer: str
     offset_bytes: int = 0
+    maps: tuple[tuple[int, TensorMapParam | UnknownTensorMapParam], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,9 @@ Param = TensorMapParam | PointerParam | ScalarParam | NullPointerParam | Unknown
 def buffers_of(param: Param) -> tuple[str, ...]:
     """The names of the buffers that a parameter refers to, in order."""
     match param:
-        case PointerParam() | TensorMapParam():
+        case PointerParam(buffer, _, maps):
+            return (buffer, *(name for _, held in maps for name in buffers_of(held)))
+        case TensorMapParam():
             return (param.buffer,)
         case OpaqueParam():
             return tuple(name for _, member in param.fields for name in buffers_of(member))

@@ -186,8 +186,14 @@ def _shift_bytes(align_bytes: int) -> int:
 
 def _shifted(param: Param, shifts: Mapping[str, int]) -> Param:
     match param:
-        case PointerParam(buffer, offset):
-            return PointerParam(buffer, offset + shifts.get(buffer, 0))
+        case PointerParam(buffer, offset, maps):
+            shift = shifts.get(buffer, 0)
+            held: list[tuple[int, TensorMapParam | UnknownTensorMapParam]] = []
+            for at, each in maps:
+                moved = _shifted(each, shifts)
+                assert isinstance(moved, TensorMapParam | UnknownTensorMapParam)
+                held.append((at + shift, moved))
+            return PointerParam(buffer, offset + shift, tuple(held))
         case TensorMapParam(buffer, described):
             offset = described.offset_bytes + shifts.get(buffer, 0)
             return TensorMapParam(buffer, replace(described, offset_bytes=offset))

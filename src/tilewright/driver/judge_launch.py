@@ -43,7 +43,8 @@ _SNAPSHOTS_KEPT = 400
 _TURNS_TO_REPEAT = 8
 _LIMIT_CODE = "LV202"
 _TRAP_CODE = "MF008"
-_BOUNDS_CODE = "MF001"
+_TOO_LARGE = ("out-of-bounds", "mbarrier-range", "barrier-number", "barrier-count")
+"""Names of faults that a number may cause by its size alone."""
 
 _Row = tuple[int, list[Any]]
 """The lanes that turned, and the registers of their warp."""
@@ -78,12 +79,10 @@ class LaunchJudgement:
 
     @property
     def overrun(self) -> Diagnostic | None:
-        """The access that left shared, local, constant or parameter memory, if one did. In a launch that is made up, a
-        number may be larger than the kernel's arrays allow."""
+        """The access that left shared, local, constant or parameter memory, or the count beyond what a barrier takes,
+        if there was one. In a launch that is made up, a number may be larger than the kernel allows."""
         fault = self.report.fault
-        if not isinstance(fault, MachineFault) or fault.code != _BOUNDS_CODE:
-            return None
-        return fault.diagnostic if fault.diagnostic.name == "out-of-bounds" else None
+        return fault.diagnostic if isinstance(fault, MachineFault) and fault.diagnostic.name in _TOO_LARGE else None
 
 
 Allows = Callable[[Diagnostic], bool]
@@ -108,12 +107,14 @@ def judge_launch(
     sliced: Slice | None = None,
     step_limit: int = STEP_LIMIT,
     allows: Allows = nothing_allowed,
+    any_box: bool = False,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
     sliced: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
     twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none, one and two
-    of them. allows: errors to set aside; what follows one that ends the run is a doubt. Raises TilewrightError where
-    the launch does not fit the kernel."""
+    of them. allows: errors to set aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong
+    with every box of the tensor maps that are unknown; else copies through these are doubts. Raises TilewrightError
+    where the launch does not fit the kernel."""
 
     def judged(
         peeks_fail: bool, told: Callable[[Event], None] | None, some: Sequence[int] | None, taken: Work
@@ -132,6 +133,7 @@ def judge_launch(
             taken,
             step_limit,
             allows,
+            any_box,
         )
 
     first = judged(False, watch, clusters, None)
@@ -180,6 +182,7 @@ def _judge_once(
     taken: Work,
     step_limit: int,
     allows: Allows,
+    any_box: bool,
 ) -> LaunchJudgement:
     contents = None if any_global_address else Contents()
     judge = HappensBefore(
@@ -209,6 +212,9 @@ def _judge_once(
     add_steps(report.counts.instructions)
     doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
     doubts += [f"{doubt.span}: {doubt.message}" for doubt in report.doubts]
+    unsized = _unsized_copies(report)
+    if not any_box:
+        doubts += unsized
     findings = judge.findings if report.fault is not None else judge.finish()
     match report.fault:
         case MachineFault() as fault:
@@ -225,7 +231,7 @@ def _judge_once(
         if report.fault is not None:
             doubts.append("the run ended at a finding that the text allows, so that the rest was not judged")
         doubts += _untold(allowed, allows)
-    if report.taints or report.doubts:
+    if report.taints or report.doubts or (unsized and not any_box):
         doubts += [
             f"{finding.primary}: {finding.code} {finding.message}, on one of the paths that unknown data may take"
             for finding in findings
@@ -245,6 +251,15 @@ def _judge_once(
         report,
         allowed=allowed,
     )
+
+
+def _unsized_copies(report: ProtocolReport) -> list[str]:
+    """Doubts about copies whose tensor maps are not known. They brought what their phases expected, and touched
+    nothing."""
+    shares = [share for phase in report.unknown_phases for share in phase.shares]
+    shares += [store.share for store in report.unknown_stores]
+    spans = dict.fromkeys(share.span for share in shares)
+    return [f"{span}: how many bytes this copy moves is not known, since its tensor map is not" for span in spans]
 
 
 def _untold(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:

@@ -18,14 +18,14 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
-from tilewright.driver.copied_bytes import Place
 from tilewright.driver.explore import Judged, Values, explore
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.role_timeline import TimelineRecorder
-from tilewright.driver.unknown_boxes import unknown_boxes
+from tilewright.driver.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, unknown_launch
 from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.machine.event import Event
 from tilewright.machine.inline import inlined
 from tilewright.machine.model import model_of
 from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
@@ -84,6 +84,7 @@ def judge_unlaunched(
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
     runs = [0]
     runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows, ends)
+    boxes = UnknownBoxes(unknown, runner.run)
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
@@ -91,9 +92,11 @@ def judge_unlaunched(
         runs[0] += 1
         if progress is not None:
             progress(min(0.9, runs[0] / 24))
-        verdicts = [runner.run(values, boxes, 1)]
+        verdicts = [boxes.judge(values)]
         if in_grid and shape.grid is None and runs[0] <= _RUNS_IN_A_GRID and not verdicts[0].errors:
-            verdicts.append(runner.run(values, boxes, _CLUSTERS))
+            verdicts.append(boxes.judge(values, _CLUSTERS))
+        for each in verdicts:
+            runner.end(values, each)
         for finding in (finding for each in verdicts for finding in each.findings):
             if finding.level is Level.REVIEW:
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
@@ -101,15 +104,13 @@ def judge_unlaunched(
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(verdicts)
 
-    boxes: dict[Place, int] = {}
-    assumed: tuple[str, ...] = ()
     try:
-        boxes, assumed = unknown_boxes(unknown, lambda values: runner.run(values, {}, 1, show=False).report)
+        boxes.prepare()
         verdict = explore(unknown.names, judge, seconds=seconds)
     except _Ended as found:
         verdict = Refuted(found.findings)
     if isinstance(verdict, Proven):
-        general = (*unknown.assumptions, *assumed, *ASSUMPTIONS)
+        general = (*unknown.assumptions, *boxes.words(), *ASSUMPTIONS)
         verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
     return UnlaunchedJudgement(
@@ -138,7 +139,7 @@ class _Shown:
         return TimelineRecorder() if self.wanted and not self.failed else None
 
     def keep(self, recorder: TimelineRecorder | None, judged: LaunchJudgement) -> None:
-        if judged.asserted is not None:
+        if judged.asserted is not None or judged.report.unknown_phases or judged.report.unknown_stores:
             return
         if recorder is not None and (judged.errors or self.timeline is None):
             self.failed = bool(judged.errors)
@@ -158,28 +159,46 @@ class _Runner:
     ends: Callable[[Diagnostic], bool]
     sliced: Slice | None = None
 
-    def run(self, values: Values, boxes: dict[Place, int], clusters: int, *, show: bool = True) -> LaunchJudgement:
+    def run(
+        self,
+        values: Values,
+        boxes: Boxes,
+        clusters: int,
+        /,
+        *,
+        sizing: bool = False,
+        any_box: bool = False,
+        show: bool = False,
+        watch: Callable[[Event], None] | None = None,
+    ) -> LaunchJudgement:
+        """One launch, judged. sizing: a short run; any_box: as for `judge_launch`; show: its timeline may be the one
+        that is shown."""
         recorder = self.shown.recorder() if show else None
         judged = judge_launch(
             self.module,
             launch_of(self.unknown, values, boxes, clusters),
             self.unknown.buffers,
             self.readings,
-            watch=recorder.feed if recorder is not None else None,
+            watch=recorder.feed if recorder is not None else watch,
             clusters=_clusters_run(self.unknown.shape, clusters),
             any_global_address=True,
             peeks=self.peeks,
             sliced=self.sliced,
-            step_limit=_EXPLORED_STEPS if show else _SIZING_STEPS,
+            step_limit=_SIZING_STEPS if sizing else _EXPLORED_STEPS,
             allows=self.allows,
+            any_box=any_box,
         )
         if judged.complete and not judged.report.fault:
             self.sliced = judged.report.sliced
-        if show:
-            self.shown.keep(recorder, judged)
+        self.shown.keep(recorder, judged)
+        if sizing:
+            self.end(values, judged)
+        return judged
+
+    def end(self, values: Values, judged: LaunchJudgement) -> None:
+        """Raise `_Ended` at an error that leaves nothing to explore."""
         if min(values, default=1) > 0 and any(self.ends(finding) for finding in judged.errors):
             raise _Ended(judged.findings)
-        return judged
 
 
 def _clusters_run(shape: Shape, clusters: int) -> tuple[int, ...] | None:

@@ -3,7 +3,8 @@
 Read off the text, name by name and without regard to order: a register that is used as an address of global or generic
 memory is an address; so is what it is moved, converted or added up from, but not the factor of a product. A 64-bit
 parameter that reaches an address in this way is a pointer, a place whose address itself reaches the tensor-map operand
-of a copy is a tensor map, and everything else is a number. A structure is cut into the members that the text loads.
+of a copy is a tensor map, and everything else is a number. A 64-bit parameter whose value reaches that operand is a
+pointer: tensor maps stand in the buffer that it leads to. A structure is cut into the members that the text loads.
 
 Two 64-bit parameters that are added up to one address both count as pointers, unless one of them is converted by
 `cvta`, which is what compilers do to pointers and not to offsets.
@@ -65,6 +66,7 @@ def members(kernel: Kernel) -> tuple[Member, ...]:
     numbers = {parameter.name: number for number, parameter in enumerate(kernel.parameters)}
     instructions = [item for item in kernel.body if isinstance(item, Instruction)]
     addresses, converted = _addresses(instructions)
+    to_maps = _to_tensor_maps(instructions)
     places = _places(instructions, numbers)
     found: dict[tuple[int, int], Member] = {}
     for place in _tensor_maps(instructions, places, numbers):
@@ -77,6 +79,8 @@ def members(kernel: Kernel) -> tuple[Member, ...]:
             continue
         kind: MemberKind = "float" if type_name in ("f32", "f64", "f16", "bf16") else "integer"
         if size == 8 and (register in converted or (register in addresses and not _has_converted(kernel, converted))):
+            kind = "pointer"
+        if size == 8 and register in to_maps:
             kind = "pointer"
         found[place.parameter, place.offset_bytes] = Member(place.parameter, place.offset_bytes, size, kind)
     used = {parameter for parameter, _ in found}
@@ -121,6 +125,29 @@ def _addresses(instructions: list[Instruction]) -> tuple[set[str], set[str]]:
     _close(instructions, addresses)
     _close(instructions, converted)
     return addresses, converted
+
+
+def _to_tensor_maps(instructions: list[Instruction]) -> set[str]:
+    """Registers that lead to the tensor map of an instruction: its operand, and what that is made of."""
+    found: set[str] = set()
+    for item in instructions:
+        for index, operand in enumerate(item.operands):
+            match operand:
+                case TensorAddress(base=Address(base=Register(name))) if not item.row.startswith("tex"):
+                    found.add(name)
+                case Address(base=Register(name)) if _of_tensor_maps(item) or (
+                    item.row == "tensormap.cp_fenceproxy" and index == 0
+                ):
+                    found.add(name)
+                case _:
+                    pass
+    _close(instructions, found)
+    return found
+
+
+def _of_tensor_maps(item: Instruction) -> bool:
+    """Is the address of the instruction that of a tensor map?"""
+    return "tensormap" in item.modifiers or item.row in ("prefetch.tensormap", "fence.proxy.tensormap::generic")
 
 
 def _close(instructions: list[Instruction], chosen: set[str]) -> None:
@@ -195,7 +222,7 @@ def _tensor_maps(
         for operand in item.operands:
             if isinstance(operand, TensorAddress):
                 place = _place_of(operand.base, places, numbers)
-            elif "tensormap" in item.modifiers and isinstance(operand, Address):
+            elif _of_tensor_maps(item) and isinstance(operand, Address):
                 place = _place_of(operand, places, numbers)
             else:
                 continue

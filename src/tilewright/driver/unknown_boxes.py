@@ -1,86 +1,364 @@
-"""How many bytes does a copy through an unknown tensor map transfer?
+"""What holds of a made-up launch whose tensor maps are unknown, if it does not depend on the boxes that are made up?
 
-The kernel's own phases are sums of it: what a run expected and which copies signalled (`copied_bytes`). The kernel is
-run with one made-up choice of numbers after another until its phases say something.
-Checked by: tests/driver/test_judge_unlaunched.py.
+The kernel's own phases are equations in the boxes (`copied_bytes`). A launch is run without boxes first, which shows
+what each phase expects and of which maps; then with boxes that solve the equations. From there on:
+
+- a clean run counts if the equations or the slots decide the boxes, or if a spread of other solutions is clean as well;
+- an error counts if it shows with every solution of the launch's own equations: maps that they leave open are left
+  unknown in one more run, in which they bring what their phases expect and touch no more than any box does. An error
+  that this run does not show is a doubt;
+- phases that contradict each other have no solution: with one map in each, an error counts that either choice shows;
+- a map whose copies signal an mbarrier that nobody gives bytes to has no equation: a few sizes are tried for errors
+  that all of them show, and nothing is proven;
+- a map that is only stored through has a bound instead of an equation (`store_extents`): fewer bytes touch less.
+
+Maps are found as they are used: by value among the parameters, or in a buffer that a pointer leads to.
+Checked by: tests/driver/test_unknown_boxes.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from tilewright.driver.copied_bytes import PhaseEquation, Place, copied_bytes, proportional
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.span import Span
+from tilewright.driver.copied_bytes import BoxSolutions, PhaseEquation, Place, Sum, solve_boxes, store_extents
 from tilewright.driver.explore import Values
-from tilewright.driver.unknown_launch import UnknownLaunch, member_name
-from tilewright.frontends.ptx.ast import Kernel
-from tilewright.machine.memory import PARAM_WINDOW
-from tilewright.machine.protocol_run import ProtocolReport
+from tilewright.driver.judge_launch import LaunchJudgement
+from tilewright.driver.unknown_launch import UnknownLaunch, map_name
+from tilewright.frontends.ptx.ast import Instruction, TensorAddress
+from tilewright.machine.event import Access, Event, Ranges
+
+Boxes = Mapping[Place, int]
 
 _SIZING_VALUES = (256, 1024, 64, 4096, 1)
-"""Values of all numbers at which the bytes of copies are looked for, in turn."""
+"""Values of all numbers at which the bytes of copies are looked for, one after the other."""
+_UNFED_BYTES = (1024, 16, 16384)
+"""Sizes of a box that no equation is about."""
+_TRIED = 4
+_ROUNDS = 3
+"""So often may a run show maps that no run before has used."""
+_SHARED_BYTES = 227 * 1024
 
 
-def unknown_boxes(
-    unknown: UnknownLaunch, run: Callable[[Values], ProtocolReport]
-) -> tuple[dict[Place, int], tuple[str, ...]]:
-    """Bytes that a copy through each tensor map transfers, and the assumptions in words.
+class RunLaunch(Protocol):
+    """Makes, runs and judges one launch."""
 
-    run: what a launch with these numbers and no box does."""
-    if not unknown.tensor_maps:
-        return {}, ()
-    offsets = _block_offsets(unknown.kernel)
-    equations: list[PhaseEquation] = []
-    landmarks: list[int] = []
-    for value in _SIZING_VALUES:
-        report = run((value,) * len(unknown.numbers))
-        equations = _equations(report, offsets, unknown)
-        landmarks = [phase.address for phase in report.unknown_phases]
-        if any(equation.expected_bytes for equation in equations):
-            break
-    equations = [equation for equation in equations if equation.expected_bytes > 0]
-    known = copied_bytes(equations, landmarks)
-    boxes = proportional(equations, known)
-    words: list[str] = []
-    for member in unknown.tensor_maps:
-        place = (member.parameter, member.offset_bytes)
-        name = member_name(unknown.kernel, member)
-        if place in known:
-            words.append(f"{name}'s box is {known[place]:,} bytes")
-        elif place in boxes:
-            words.append(f"{name}'s box is such that its phase expects the right bytes (taken: {boxes[place]:,})")
-        else:
-            words.append(f"{name} is a legal tensor map")
-            boxes[place] = 16
-    return boxes, tuple(words)
+    def __call__(
+        self,
+        values: Values,
+        boxes: Boxes,
+        clusters: int,
+        /,
+        *,
+        sizing: bool = False,
+        any_box: bool = False,
+        show: bool = False,
+        watch: Callable[[Event], None] | None = None,
+    ) -> LaunchJudgement:
+        """sizing: the run is short, and for its boxes only; any_box: as `judge_launch` takes it; show: it may be
+        reported; watch: gets its events."""
+        ...
 
 
-def _equations(report: ProtocolReport, offsets: list[tuple[int, int]], unknown: UnknownLaunch) -> list[PhaseEquation]:
-    found: list[PhaseEquation] = []
-    for phase in report.unknown_phases:
-        copies = tuple(
-            (place, share.offset)
-            for share in phase.shares
-            if (place := _place(share.origin - PARAM_WINDOW, offsets, unknown)) is not None
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """What runs without boxes show. fed: maps of which some phase expects bytes; unfed: the others that signal an
+    mbarrier, with the place of the copy; stored: bounds of maps that are only stored through."""
+
+    equations: tuple[PhaseEquation, ...] = ()
+    landmarks: frozenset[int] = frozenset()
+    fed: frozenset[Place] = frozenset()
+    unfed: Mapping[Place, Span] = field(default_factory=dict[Place, Span])
+    stored: Mapping[Place, int] = field(default_factory=dict[Place, int])
+
+    def with_more(self, other: _Sized) -> _Sized:
+        fed = self.fed | other.fed
+        stored = dict(self.stored)
+        for place, extent in other.stored.items():
+            stored[place] = min(extent, stored.get(place, extent))
+        signalling = fed | set(self.unfed) | set(other.unfed)
+        return _Sized(
+            (*self.equations, *other.equations),
+            self.landmarks | other.landmarks,
+            fed,
+            {place: span for place, span in {**other.unfed, **self.unfed}.items() if place not in fed},
+            {place: extent for place, extent in stored.items() if place not in signalling},
         )
-        if len(copies) == len(phase.shares):
-            found.append(PhaseEquation(phase.expected_bytes, copies))
-    return found
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Every map that was used."""
+        return self.fed | set(self.unfed) | set(self.stored)
+
+    def solved(self) -> BoxSolutions:
+        return solve_boxes(self.equations, self.landmarks)
+
+    def choices(self) -> tuple[Boxes, ...]:
+        """Boxes for all maps, the likeliest first."""
+        solutions = self.solved().solutions or ({},)
+        count = max(len(solutions), len(_UNFED_BYTES) if self.unfed else 0, 2 if self.stored else 0)
+        return tuple(
+            {
+                **solutions[min(number, len(solutions) - 1)],
+                **{place: _UNFED_BYTES[min(number, len(_UNFED_BYTES) - 1)] for place in self.unfed},
+                **{place: extent if number == 0 else 16 for place, extent in self.stored.items()},
+            }
+            for number in range(count)
+        )
 
 
-def _place(offset: int, offsets: list[tuple[int, int]], unknown: UnknownLaunch) -> Place | None:
-    """The tensor map that begins at an offset in the parameter block."""
-    for member in unknown.tensor_maps:
-        if offsets[member.parameter][0] + member.offset_bytes == offset:
-            return member.parameter, member.offset_bytes
-    return None
+@dataclass(slots=True)
+class UnknownBoxes:
+    """Judges the launches of one kernel. sized: what all sizing runs so far show."""
+
+    unknown: UnknownLaunch
+    run: RunLaunch
+    sized: _Sized = _Sized()
+    of_launch: dict[tuple[Values, int], _Sized] = field(default_factory=dict[tuple[Values, int], _Sized])
+    boxes: Boxes = field(default_factory=dict[Place, int])
+
+    def prepare(self) -> None:
+        """Look for the boxes of a kernel that copies through tensor maps, before the first launch is judged."""
+        if not any(
+            isinstance(operand, TensorAddress)
+            for item in self.unknown.kernel.body
+            if isinstance(item, Instruction)
+            for operand in item.operands
+        ):
+            return
+        for value in _SIZING_VALUES:
+            self._learn((value,) * len(self.unknown.numbers), 1)
+            if self.sized.fed:
+                return
+
+    def judge(self, values: Values, clusters: int = 1) -> LaunchJudgement:
+        """One launch, judged with boxes that its phases allow."""
+        judged = self.run(values, self.boxes, clusters, show=True)
+        for _ in range(_ROUNDS):
+            if not _unsized(judged) or not self._learn(values, clusters):
+                break
+            judged = self.run(values, self.boxes, clusters, show=True)
+        if not self.boxes or judged.asserted is not None or _unsized(judged):
+            return judged
+        if judged.errors:
+            return self._failing(values, clusters, judged)
+        if not judged.doubts:
+            judged = self._clean(values, clusters, judged)
+        return judged
+
+    def words(self) -> tuple[str, ...]:
+        """What is assumed of the tensor maps."""
+        solved = self.sized.solved()
+        words: list[str] = []
+        for place in sorted(self.boxes):
+            if place in self.sized.stored:
+                words.append(self._has(place, f"at most {self.boxes[place]:,} bytes"))
+            elif place in solved.decided or place in solved.packed:
+                words.append(self._has(place, f"{self.boxes[place]:,} bytes"))
+        words += [self._sum_words(each) for each in solved.sums]
+        used = set(self.boxes)
+        for place in self.unknown.map_places:
+            if place not in used:
+                words.append(f"{self._name(place)} is a legal tensor map")
+        return tuple(dict.fromkeys(words))
+
+    # ------------------------------------------------------------ sizes
+
+    def _learn(self, values: Values, clusters: int) -> bool:
+        """Size the maps of one launch, and choose boxes anew. Returns whether there is anything new."""
+        if (values, clusters) in self.of_launch:
+            return False
+        more = self._sized(values, clusters)
+        before = set(self.boxes)
+        self.sized = self.sized.with_more(more)
+        self.boxes = self.sized.choices()[0]
+        return bool(set(self.boxes) - before)
+
+    def _sized(self, values: Values, clusters: int) -> _Sized:
+        """What one launch shows of its boxes."""
+        known = self.of_launch.get((values, clusters))
+        if known is None:
+            known = self.of_launch[values, clusters] = self._size(values, clusters)
+        return known
+
+    def _size(self, values: Values, clusters: int) -> _Sized:
+        written = _Written()
+        report = self.run(values, {}, clusters, sizing=True, watch=written.see).report
+        equations: list[PhaseEquation] = []
+        fed: set[Place] = set()
+        unfed: dict[Place, Span] = {}
+        barriers: set[int] = set()
+        for phase in report.unknown_phases:
+            barriers.add(phase.address)
+            shares = [((share.where, share.at), share) for share in phase.shares]
+            if phase.expected_bytes > 0:
+                fed.update(place for place, _ in shares)
+                copies = tuple((place, share.offset) for place, share in shares)
+                equations.append(PhaseEquation(phase.expected_bytes, copies))
+            for place, share in shares:
+                unfed.setdefault(place, share.span)
+        starts = {start for equation in equations for _, start in equation.copies}
+        stores = [((each.share.where, each.share.at), each.share.offset) for each in report.unknown_stores]
+        # Slots are bounds where a copy's bytes are stored as they came; else what is stored may lie across slots.
+        between = starts if any(start in starts for _, start in stores) else set[int]()
+        stored = store_extents(stores, barriers | between, written.merged(), _SHARED_BYTES)
+        shown = _Sized((), frozenset(), frozenset(fed), unfed, stored)
+        return _Sized(tuple(equations), frozenset(barriers)).with_more(shown)
+
+    def _tried(self, solved: BoxSolutions) -> tuple[Boxes, ...]:
+        """The choices of boxes that a proof is made for."""
+        return self.sized.choices()[: min(_TRIED, solved.inside or _TRIED)]
+
+    # ------------------------------------------------------------ verdicts
+
+    def _clean(self, values: Values, clusters: int, judged: LaunchJudgement) -> LaunchJudgement:
+        """A clean run, unless it is clean only with the boxes at hand."""
+        if self.sized.unfed:
+            doubts = tuple(
+                f"{span}: nothing expects the bytes of this copy through {self._name(place)}, so that its box is not "
+                "known"
+                for place, span in self.sized.unfed.items()
+            )
+            return replace(judged, doubts=doubts)
+        solved = self.sized.solved()
+        if not solved.sums:
+            return judged
+        for boxes in self._tried(solved)[1:]:
+            other = self.run(values, boxes, clusters)
+            if other.errors or other.doubts:
+                return replace(judged, doubts=(self._depends(self.boxes, (), boxes, other.errors),))
+        return judged
+
+    def _failing(self, values: Values, clusters: int, judged: LaunchJudgement) -> LaunchJudgement:
+        """The errors of a run that do not depend on its boxes, or a doubt where all of them may."""
+        own = self._sized(values, clusters)
+        solved = own.solved()
+        if solved.contradiction is not None and _one_map_each(solved.contradiction):
+            return self._contradicting(values, clusters, judged, own, solved.contradiction)
+        known: Boxes = {}
+        if solved.contradiction is None and solved.solutions:
+            known = {place: solved.solutions[0][place] for place in solved.decided}
+        common = judged.errors
+        unfed = set(own.unfed) - self.sized.fed
+        for size in _UNFED_BYTES if unfed else _UNFED_BYTES[:1]:
+            boxes = {**known, **dict.fromkeys(unfed, size)}
+            if own.places <= set(boxes) and all(self.boxes.get(place) == box for place, box in boxes.items()):
+                continue
+            other = self.run(values, boxes, clusters, any_box=True)
+            shown = {(finding.code, finding.primary) for finding in other.errors}
+            both = tuple(finding for finding in common if (finding.code, finding.primary) in shown)
+            if other.asserted is not None or (other.errors and not both and not unfed):
+                # Errors of their own, which hold with every box.
+                return other
+            common = both
+            if not common:
+                return self._only_with(judged, boxes, other)
+        return _with_errors(judged, common)
+
+    def _contradicting(
+        self, values: Values, clusters: int, judged: LaunchJudgement, own: _Sized, pair: tuple[Sum, Sum]
+    ) -> LaunchJudgement:
+        """Phases of one launch that no boxes satisfy: an error, if each choice for either of them shows one."""
+        for boxes in own.choices()[:_TRIED]:
+            other = self.run(values, boxes, clusters)
+            if not other.errors:
+                return self._only_with(judged, boxes, other)
+        first, *others = judged.errors
+        first = replace(first, interleaving=(self._contradiction_words(pair), *first.interleaving))
+        return _with_errors(judged, (first, *others))
+
+    def _only_with(self, judged: LaunchJudgement, boxes: Boxes, other: LaunchJudgement) -> LaunchJudgement:
+        """The run whose errors another choice of boxes does not show: a doubt."""
+        doubt = self._depends(self.boxes, judged.errors, boxes, other.errors)
+        return replace(_with_errors(judged, ()), doubts=(*judged.doubts, doubt), complete=False)
+
+    # ------------------------------------------------------------ words
+
+    def _has(self, place: Place, size: str) -> str:
+        verb = "'s box is" if place in self.unknown.map_places else " has a box of"
+        return f"{self._name(place)}{verb} {size}"
+
+    def _name(self, place: Place) -> str:
+        return map_name(self.unknown, place)
+
+    def _depends(
+        self, one: Boxes, findings: tuple[Diagnostic, ...], other: Boxes, others: tuple[Diagnostic, ...]
+    ) -> str:
+        """That two choices of boxes, both of which the phases allow, show different things."""
+        places = [place for place in one if one[place] != other.get(place)]
+        said = [
+            f"with {self._boxes_words(boxes, places)}: {_finding_words(errors)}"
+            for boxes, errors in ((one, findings), (other, others))
+        ]
+        return f"what holds depends on boxes that the kernel leaves open ({'; '.join(said)}); give --launch"
+
+    def _boxes_words(self, boxes: Boxes, places: list[Place]) -> str:
+        if not any(place in boxes for place in places):
+            return "smaller boxes"
+        return ", ".join(f"{self._name(place)}'s box of {boxes[place]:,} bytes" for place in places if place in boxes)
+
+    def _sum_words(self, each: Sum) -> str:
+        terms = [
+            f"{self._name(place)}'s box" if count == 1 else f"{count} times {self._name(place)}'s box"
+            for place, count in each.counts
+        ]
+        if len(terms) == 1:
+            return f"{terms[0]} is {each.bytes:,} bytes"
+        solved = self.sized.solved()
+        slots = ""
+        if solved.inside and all(place in solved.slots for place, _ in each.counts):
+            lengths = " and ".join(f"{solved.slots[place]:,}" for place, _ in each.counts)
+            slots = f", none being longer than its slot ({lengths} bytes)"
+        tried = [" and ".join(f"{boxes[place]:,}" for place, _ in each.counts) for boxes in self._tried(solved)]
+        return f"{' and '.join(terms)} add up to {each.bytes:,} bytes{slots}; tried: {'; '.join(dict.fromkeys(tried))}"
+
+    def _contradiction_words(self, pair: tuple[Sum, Sum]) -> str:
+        one, other = pair
+        name = self._name(one.counts[0][0])
+        return (
+            f"no box fits: one phase expects {one.bytes:,} bytes and another {other.bytes:,} bytes of copies through "
+            f"{name}"
+        )
 
 
-def _block_offsets(kernel: Kernel) -> list[tuple[int, int]]:
-    """Where each parameter begins and ends in the parameter block."""
-    found: list[tuple[int, int]] = []
-    end = 0
-    for parameter in kernel.parameters:
-        begin = end + -end % parameter.align
-        end = begin + parameter.size_bytes
-        found.append((begin, end))
-    return found
+def _unsized(judged: LaunchJudgement) -> bool:
+    """Did the run copy through maps whose boxes it was not given?"""
+    return bool(judged.report.unknown_phases or judged.report.unknown_stores)
+
+
+def _one_map_each(pair: tuple[Sum, Sum] | None) -> bool:
+    return pair is not None and {len(each.counts) for each in pair} == {1}
+
+
+def _with_errors(judged: LaunchJudgement, errors: tuple[Diagnostic, ...]) -> LaunchJudgement:
+    """The judgement with these errors in place of its own."""
+    return replace(
+        judged, findings=(*errors, *(finding for finding in judged.findings if finding.level is not Level.ERROR))
+    )
+
+
+def _finding_words(findings: tuple[Diagnostic, ...]) -> str:
+    return f"{findings[0].code} {findings[0].message} ({findings[0].primary})" if findings else "nothing is wrong"
+
+
+@dataclass(slots=True)
+class _Written:
+    """Shared memory that threads write in a run, of whichever CTA: CTAs have the same layout."""
+
+    ranges: set[Ranges] = field(default_factory=set[Ranges])
+
+    def see(self, event: Event) -> None:
+        if isinstance(event, Access) and event.write and event.space == "shared" and event.proxy == "generic":
+            self.ranges.add(event.ranges)
+
+    def merged(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for begin, end in sorted(each for ranges in self.ranges for each in ranges):
+            if found and begin <= found[-1][1]:
+                found[-1] = (found[-1][0], max(end, found[-1][1]))
+            else:
+                found.append((begin, end))
+        return found

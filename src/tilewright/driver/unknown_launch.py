@@ -1,9 +1,9 @@
 """Which launches does a kernel's text admit, where no launch is given?
 
 Block and cluster are one of the shapes that `launch_shapes` finds. Every pointer gets a buffer of its own, large enough
-for any offset; every tensor map is unknown, but for what one copy through it transfers (`driver.copied_bytes` infers
-that). The integers that steer the kernel are the numbers that `driver.explore` chooses; those that only make global
-addresses and coordinates have one value for all. What is thereby assumed is said.
+for any offset; every tensor map, among the parameters or in such a buffer, is unknown, but for what one copy through it
+transfers (`driver.unknown_boxes` infers that). The integers that steer the kernel are the numbers that `driver.explore`
+chooses; those that only make global addresses and coordinates have one value for all. What is thereby assumed is said.
 
 Not handled: pointers that overlap on purpose.
 Checked by: tests/driver/test_judge_unlaunched.py.
@@ -25,6 +25,7 @@ from tilewright.base.plan import (
 from tilewright.driver.launch_shapes import Shape
 from tilewright.driver.parameter_kinds import TENSOR_MAP_BYTES, Member, members
 from tilewright.frontends.ptx.ast import Kernel, Module, Parameter
+from tilewright.machine.memory import PARAMETER_BLOCK
 from tilewright.targets.target import Target
 
 BUFFER_BYTES = 1 << 40
@@ -33,6 +34,8 @@ HARMLESS_NUMBER = 64
 
 Place = tuple[int, int]
 """A parameter's number and an offset in it, in bytes."""
+MapPlace = tuple[str, int]
+"""Where a tensor map stands: a memory's name, and an offset in it, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,29 @@ class UnknownLaunch:
     def buffers(self) -> dict[str, int]:
         """Bytes of every buffer, by name."""
         return {member_name(self.kernel, member): BUFFER_BYTES for member in self.members if member.kind == "pointer"}
+
+    @property
+    def map_places(self) -> tuple[MapPlace, ...]:
+        """Where the tensor maps among the parameters stand."""
+        return tuple(_map_place(self.kernel, member) for member in self.tensor_maps)
+
+
+def map_name(unknown: UnknownLaunch, place: MapPlace) -> str:
+    """A tensor map in words: the parameter that it is, or where it stands in a buffer."""
+    where, at = place
+    for member in unknown.tensor_maps:
+        if _map_place(unknown.kernel, member) == place:
+            return member_name(unknown.kernel, member)
+    return f"the tensor map at byte {at} of {where}" + ("'s buffer" if where in unknown.buffers else "")
+
+
+def _map_place(kernel: Kernel, member: Member) -> MapPlace:
+    end = 0
+    begin = 0
+    for parameter in kernel.parameters[: member.parameter + 1]:
+        begin = end + -end % parameter.align
+        end = begin + parameter.size_bytes
+    return PARAMETER_BLOCK, begin + member.offset_bytes
 
 
 def member_name(kernel: Kernel, member: Member) -> str:
@@ -89,7 +115,9 @@ def unknown_launch(
     return UnknownLaunch(kernel, shape, _dynamic_bytes(module, kernel, target), found, numbers, tuple(assumptions))
 
 
-def launch_of(unknown: UnknownLaunch, values: tuple[int, ...], boxes: Mapping[Place, int], clusters: int = 1) -> Launch:
+def launch_of(
+    unknown: UnknownLaunch, values: tuple[int, ...], boxes: Mapping[MapPlace, int], clusters: int = 1
+) -> Launch:
     """One of the launches. values: of `unknown.numbers`; boxes: bytes that a copy through a tensor map transfers,
     by the map's place; clusters: how many there are, along x, where the grid is not known."""
     chosen = dict(zip(unknown.numbers, values, strict=True))
@@ -110,7 +138,7 @@ def _parameter(
     parameter: Parameter,
     own: tuple[Member, ...],
     chosen: Mapping[Member, int],
-    boxes: Mapping[Place, int],
+    boxes: Mapping[MapPlace, int],
 ) -> Param:
     if len(own) == 1 and own[0].offset_bytes == 0 and own[0].size_bytes == parameter.size_bytes:
         return _whole(kernel, own[0], chosen, boxes)
@@ -120,9 +148,9 @@ def _parameter(
         begin = member.offset_bytes
         match member.kind:
             case "pointer":
-                fields.append((begin, PointerParam(member_name(kernel, member))))
+                fields.append((begin, _pointer(kernel, member, boxes)))
             case "tensor map":
-                fields.append((begin, UnknownTensorMapParam(boxes.get((member.parameter, begin)))))
+                fields.append((begin, UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))))
             case "integer":
                 value = chosen.get(member, HARMLESS_NUMBER)
                 width = member.size_bytes
@@ -132,12 +160,19 @@ def _parameter(
     return OpaqueParam(parameter.size_bytes, bytes(data), tuple(fields))
 
 
-def _whole(kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: Mapping[Place, int]) -> Param:
+def _pointer(kernel: Kernel, member: Member, boxes: Mapping[MapPlace, int]) -> PointerParam:
+    """A pointer to a buffer of its own, with the tensor maps that are known to stand there."""
+    name = member_name(kernel, member)
+    held = tuple((at, UnknownTensorMapParam(box)) for (where, at), box in sorted(boxes.items()) if where == name)
+    return PointerParam(name, 0, held)
+
+
+def _whole(kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: Mapping[MapPlace, int]) -> Param:
     match member.kind:
         case "pointer":
-            return PointerParam(member_name(kernel, member))
+            return _pointer(kernel, member, boxes)
         case "tensor map" if member.size_bytes == TENSOR_MAP_BYTES:
-            return UnknownTensorMapParam(boxes.get((member.parameter, 0)))
+            return UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))
         case "float" if member.size_bytes == 4:
             return ScalarParam("f32", 1.0)
         case "integer" if member.size_bytes == 4:

@@ -26,7 +26,7 @@ from tilewright.machine.event import Access, BoxPlace, CopyActor, CopyIssue, Mem
 from tilewright.machine.fault import MachineFault
 from tilewright.machine.memory import POISON, Region, out_of_bounds
 from tilewright.machine.state import BulkCopyState, BulkGroups, Cluster, Cta, Warp
-from tilewright.machine.unknown_copies import UnknownCopy, UnknownShare
+from tilewright.machine.unknown_copies import LEAST_BYTES, UnknownCopy, UnknownStore, share_of
 
 Combine = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
 """What to make of old and new bytes."""
@@ -253,7 +253,8 @@ def rows_at(offsets: Sequence[int], row_bytes: int) -> Ranges:
 
 
 def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_bytes: int | None, origin: int) -> None:
-    """A load through an unknown tensor map: `box_bytes` bytes of any value, or bytes that its phase will tell.
+    """A load through an unknown tensor map: `box_bytes` bytes of any value, or what its phase expects, of which the
+    first few bytes are written in any case.
 
     origin: the generic address of the parameter that the map came from.
     """
@@ -265,10 +266,22 @@ def load_unknown(issued: Issue, targets: list[Destination], offset: int, box_byt
         return
     destinations = tuple(target.cta.linear for target in targets)
     told = tuple(target.barrier_cta.linear for target in targets)
-    _issued(issued, True, destinations, (), 0, targets[0].barrier, told)
-    share = UnknownShare(origin, offset, issued.span)
+    least = ((offset, offset + LEAST_BYTES),)
     for target in targets:
-        issued.cluster.unknown_copies.append(UnknownCopy(issued.copy, target.barrier_cta, target.barrier, share))
+        _check_shared(target.cta, least, issued.span)
+    _issued(issued, True, destinations, least, 0, targets[0].barrier, told)
+    share = share_of(issued.cluster, origin, offset, issued.span)
+    for target in targets:
+        shared = target.cta.shared
+        issued.cluster.unknown_copies.append(
+            UnknownCopy(
+                issued.copy,
+                target.barrier_cta,
+                target.barrier,
+                share,
+                lambda shared=shared: _access(issued, shared, least, True),
+            )
+        )
 
 
 def _moves_nothing(issued: Issue) -> bool:
@@ -392,10 +405,16 @@ def store_bytes(
     _store(issued, ranges, byte_count, read)
 
 
-def store_unknown(issued: Issue, offset: int, box_bytes: int | None) -> None:
-    """A store through an unknown tensor map: reads `box_bytes` bytes (None: nothing that can be told)."""
+def store_unknown(issued: Issue, offset: int, box_bytes: int | None, origin: int) -> None:
+    """A store through an unknown tensor map: reads `box_bytes` bytes (None: the least that a box has; it is recorded).
+
+    origin: the generic address that the map came from.
+    """
     cta = issued.warp.cta
-    ranges = () if box_bytes is None else ((offset, offset + box_bytes),)
+    if box_bytes is None:
+        share = share_of(issued.cluster, origin, offset, issued.span)
+        issued.cluster.unknown_stores.append(UnknownStore(cta.linear, share))
+    ranges = ((offset, offset + (box_bytes or LEAST_BYTES)),)
 
     def read() -> Callable[[], None]:
         _access(issued, cta.shared, ranges, False)

@@ -41,6 +41,8 @@ CONST_WINDOW = 0x0000_7C00_0000_0000
 FUNCTION_WINDOW = 0x0000_7B00_0000_0000
 GLOBAL_START = 0x0000_0010_0000_0100
 GUARD_BYTES = 1 << 20
+PARAMETER_BLOCK = "the kernel's parameters"
+"""The name of the region that holds them."""
 POISON = 0xCC
 
 _WORDS: dict[int, np.dtype[Any]] = {
@@ -159,7 +161,7 @@ class GlobalMemory:
 
     def place_parameters(self, data: npt.NDArray[np.uint8]) -> Region:
         """The block of the kernel's parameters stands at the start of its window."""
-        return self._insert(region("the kernel's parameters", PARAM_WINDOW, data, space="param"))
+        return self._insert(region(PARAMETER_BLOCK, PARAM_WINDOW, data, space="param"))
 
     def _insert(self, placed: Region) -> Region:
         index = bisect_right(self._bases, placed.base)
@@ -167,6 +169,17 @@ class GlobalMemory:
         self.regions.insert(index, placed)
         self.by_name[placed.name] = placed
         return placed
+
+    def put_map(self, address: int, content: bytes) -> None:
+        """Let a tensor map stand in a buffer, which may have no bytes. Raises TilewrightError where it does not fit."""
+        where = self.find(address)
+        if where is None or address + len(content) > where.base + where.size_bytes:
+            raise TilewrightError(f"a tensor map at {address:#x} leaves its buffer", remedy="give a larger buffer")
+        if where.virtual:
+            self.virtual_maps[address] = content
+            return
+        begin = address - where.base
+        where.data[begin : begin + len(content)] = np.frombuffer(content, np.uint8)
 
     def find(self, address: int) -> Region | None:
         """The region that begins at or below `address` (the address may lie past its end)."""

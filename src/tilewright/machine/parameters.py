@@ -1,7 +1,8 @@
 """What stands in a kernel's parameter block? The launch's values as bytes, in the order of the declarations.
 
-A tensor map is 128 bytes of the machine's own encoding (`tensor_map_bytes`), wherever it stands: as a parameter or at
-some offset of a structure. A structure's pointers are written over its bytes; beyond the data given it is zero.
+A tensor map is 128 bytes of the machine's own encoding (`tensor_map_bytes`), wherever it stands: as a parameter, at
+some offset of a structure, or in a buffer that a pointer leads to. A structure's pointers are written over its bytes;
+beyond the data given it is zero.
 Source: PTX ISA 5.1.6 (parameter state space), 7.1; CUDA driver, cuTensorMapEncodeTiled (alignment).
 
 Not handled: parameters that lie in a buffer of the caller's choice. Checked by: tests/machine/test_parameters.py.
@@ -101,8 +102,11 @@ def _member(
     match given:
         case NullPointerParam():
             return bytes(8)
-        case PointerParam(buffer, offset):
-            return (_buffer(memory, buffer, parameter) + offset).to_bytes(8, "little")
+        case PointerParam(buffer, offset, maps):
+            begin = _buffer(memory, buffer, parameter)
+            for at, held in maps:
+                memory.put_map(begin + at, _member(parameter, held, memory, begin + at))
+            return (begin + offset).to_bytes(8, "little")
         case TensorMapParam(buffer, tensor_map):
             return encode(tensor_map, _buffer(memory, buffer, parameter))
         case UnknownTensorMapParam(box_bytes):

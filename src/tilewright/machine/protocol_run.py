@@ -39,7 +39,7 @@ from tilewright.machine.taint import Sources, TaintedDecision
 from tilewright.machine.taint_addresses import UnknownAddresses
 from tilewright.machine.taint_tracker import ReadBack, Tracker
 from tilewright.machine.undefined_registers import UndefinedRead
-from tilewright.machine.unknown_copies import UnknownPhase
+from tilewright.machine.unknown_copies import UnknownPhase, UnknownStore, leave_unknown
 
 STEP_LIMIT = 50_000_000
 TENSOR_MAP_BYTES = 128
@@ -79,9 +79,10 @@ class ProtocolReport:
     """What a protocol run saw beside its events.
 
     fault: why the run ended early, if the kernel is to blame (given that nothing was unknown); stopped: a hook ended
-    it, or an instruction that is not understood. ctas_run: linear indices of the CTAs that ran. unknown_phases: see
-    `unknown_copies`. branches: whether a branch depended on something unknown, or was left out since it decides about
-    nothing of the protocol; a loop of such branches may have no end. undefined: reads of registers that nobody wrote.
+    it, or an instruction that is not understood. ctas_run: linear indices of the CTAs that ran. unknown_phases,
+    unknown_stores: copies through tensor maps whose boxes are not known (`unknown_copies`). branches: whether a branch
+    depended on something unknown, or was left out since it decides about nothing of the protocol; a loop of such
+    branches may have no end. undefined: reads of registers that nobody wrote.
     """
 
     counts: Counts
@@ -93,6 +94,7 @@ class ProtocolReport:
     stopped: bool
     sliced: Slice
     unknown_phases: tuple[UnknownPhase, ...] = ()
+    unknown_stores: tuple[UnknownStore, ...] = ()
     branches: bool = False
     undefined: tuple[UndefinedRead, ...] = ()
 
@@ -254,6 +256,7 @@ class _Run:
         counts = Counts()
         ran: list[int] = []
         unknown: list[UnknownPhase] = []
+        stores: list[UnknownStore] = []
         fault: MachineFault | MachineHang | None = None
         stopped = False
         schedule = run_canonically if self.canonical else run_cluster
@@ -279,13 +282,15 @@ class _Run:
                 except _Stop:
                     stopped = True
                 self.trips.leave_all()
+                leave_unknown(cluster)
                 unknown += cluster.unknown_phases
+                stores += cluster.unknown_stores
                 if fault is not None or stopped:
                     break
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
-            tuple(unknown), bool(self.tracker.branch_origins or self.sliced.skipped),
+            tuple(unknown), tuple(stores), bool(self.tracker.branch_origins or self.sliced.skipped),
             tuple(self.assembly.undefined.found.values()),
         )  # fmt: skip
 

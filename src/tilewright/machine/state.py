@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tilewright.machine.program import Program
     from tilewright.machine.tensor_memory import TensorMemory
     from tilewright.machine.tensor_operation import WarpTensorState
-    from tilewright.machine.unknown_copies import UnknownCopy, UnknownPhase
+    from tilewright.machine.unknown_copies import UnknownCopy, UnknownPhase, UnknownStore
     from tilewright.machine.warpgroup import Warpgroup
 
 NEVER = 1 << 60
@@ -270,6 +270,7 @@ class Cluster:
         self.poll_round = 0
         self.unknown_copies: list[UnknownCopy] = []
         self.unknown_phases: list[UnknownPhase] = []
+        self.unknown_stores: list[UnknownStore] = []
         self.work_to_take: list[tuple[int, int, int]] = []
 
     def let_go(self) -> None:

@@ -6,13 +6,18 @@ whose arrivals are all there and whose bytes are not is filled by the copies of 
 phase is filled at a time, the longest waiting first. What each phase expected, and of which maps, is recorded: whoever
 wants the bytes of each map solves these sums, and runs again with them.
 
-A copy that no phase waits for is recorded, too, with 0 bytes expected.
-Not handled: which of several copies of a phase moved how many bytes. Such copies yield no accesses; a run with them is
-for finding their sizes, never for a proof. Checked by: tests/machine/test_unknown_copies.py.
+A copy that no phase waits for is recorded, too, with 0 bytes expected. So is a copy out of shared memory, which no
+phase counts (`UnknownStore`).
+Such copies yield accesses to the first 16 bytes alone, the least that a box has. So what goes wrong in a run with them
+goes wrong with every box that its phases allow; what does not shows nothing.
+
+Not handled: which of several copies of a phase moved how many bytes; a run with them is never a proof.
+Checked by: tests/machine/test_unknown_copies.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,13 +29,36 @@ if TYPE_CHECKING:
     from tilewright.machine.state import Cluster, Cta
 
 
+LEAST_BYTES = 16
+"""Of a box."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnknownShare:
-    """One copy: the generic address of the parameter that its map came from, and its offset in shared memory."""
+    """One copy: the generic address that its map came from, in which memory that is (a buffer's or variable's name, or
+    that of the parameters' block) and at which offset in it, and the copy's offset in shared memory."""
 
     origin: int
     offset: int
     span: Span
+    where: str = ""
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownStore:
+    """A copy of unknown size out of the shared memory of CTA `cta`."""
+
+    cta: int
+    share: UnknownShare
+
+
+def share_of(cluster: Cluster, origin: int, offset: int, span: Span) -> UnknownShare:
+    """A copy through the unknown map that came from the generic address `origin`."""
+    region = cluster.memory.find(origin)
+    if region is None:
+        return UnknownShare(origin, offset, span)
+    return UnknownShare(origin, offset, span, region.name, origin - region.base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +77,13 @@ class UnknownPhase:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnknownCopy:
-    """A copy of unknown size that has been issued: who signals, and which barrier is told."""
+    """A copy of unknown size that has been issued: who signals which barrier, and what writes its first bytes."""
 
     copy: CopyActor
     cta: Cta
     barrier: int
     share: UnknownShare
+    write: Callable[[], None]
 
 
 def complete_unknown(cluster: Cluster) -> bool:
@@ -67,6 +96,7 @@ def complete_unknown(cluster: Cluster) -> bool:
         _record(cluster, first, state.phase, state.transaction_bytes, members)
         expected = state.transaction_bytes
         for member in members:
+            member.write()
             last = member is members[-1]
             signals.complete(member.copy, member.cta, member.barrier, expected if last else 0, member.share.span)
         return True

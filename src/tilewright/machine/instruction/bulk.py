@@ -156,7 +156,8 @@ def _tensor_store(
             _, offset = shared_place(warp, source.read(warp, lane), instruction, own=True)
             issued = copies.issue(warp, lane, instruction.span, place.in_memory)
             if place.tensor_map is None or place.buffer is None:
-                copies.store_unknown(issued, offset, place.fields.box_bytes if place.fields.box_bytes >= 0 else None)
+                box_bytes = place.fields.box_bytes if place.fields.box_bytes >= 0 else None
+                copies.store_unknown(issued, offset, box_bytes, place.fields.origin)
                 continue
             copies.store_tensor(
                 issued, place.tensor_map, place.buffer, place.coordinates, offset, combine(place),
