@@ -120,6 +120,16 @@ def test_mistakes_are_messages(
     assert answer.code == 2 and message in answer.err and answer.err.count("error:") == 1
 
 
+def test_a_map_of_which_only_the_box_is_known_is_not_run(
+    folder: Path, tilewright: Tilewright, source: np.ndarray
+) -> None:
+    document = launch_document()
+    document["params"][0] = {"kind": "tensormap", "box_bytes": 64}
+    (folder / "launch.json").write_text(json.dumps(document), encoding="utf-8")
+    answer = tilewright(*RUN)
+    assert answer.code == 2 and "params[0]: box_bytes is not enough for a run" in answer.err
+
+
 @pytest.mark.skipif(probe_libcuda() is None, reason="there is a driver here")
 def test_no_gpu(folder: Path, tilewright: Tilewright, source: np.ndarray) -> None:
     answer = tilewright(*RUN, "--on", "gpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,6 +20,7 @@ from tilewright.base.plan import (
     PointerParam,
     ScalarParam,
     TensorMapParam,
+    UnknownTensorMapParam,
 )
 from tilewright.driver.given_launch import placed
 from tilewright.driver.launch_file import (
@@ -157,6 +159,45 @@ def test_a_pointer_may_lie_inside_its_buffer() -> None:
     assert [(buffer.name, buffer.size_bytes) for buffer in found.buffers] == [("pool", 4096)]
     whole = placed(Launch("k", (1, 1, 1), (1, 1, 1), found.params), found.buffers)
     assert whole.launch.params[0] == PointerParam("pool", 512 + 16)
+
+
+def test_a_map_may_be_given_by_what_a_copy_moves_and_may_stand_in_a_buffer() -> None:
+    document = {
+        "params": [
+            {"kind": "tensormap", "box_bytes": 8192},
+            {
+                "kind": "ptr",
+                "bytes": 4096,
+                "buffer": "maps",
+                "maps": [{"at": 0, "kind": "tensormap", "box_bytes": 16}, {"at": 192, **MAP, "buffer": "x"}],
+            },
+            {"kind": "bytes", "size": 256, "fields": [{"kind": "tensormap", "at": 64, "box_bytes": 1024}]},
+        ]
+    }
+    first, second, third = launch_from_json(document, "launch.json").params
+    assert first == UnknownTensorMapParam(8192)
+    assert isinstance(second, PointerParam) and second.maps[0] == (0, UnknownTensorMapParam(16))
+    assert second.maps[1][0] == 192 and isinstance(second.maps[1][1], TensorMapParam)
+    assert third == OpaqueParam(256, b"", ((64, UnknownTensorMapParam(1024)),))
+    found = launch_from_json(document, "launch.json")
+    assert {buffer.name for buffer in found.buffers} == {"maps", "x"}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "where"),
+    [
+        ({"kind": "tensormap", "box_bytes": 24}, "params[0].box_bytes"),
+        ({"kind": "tensormap", "box_bytes": 32, "dtype": "bf16"}, "params[0].dtype"),
+        ({"kind": "ptr", "bytes": 512, "maps": [{"kind": "tensormap", "box_bytes": 32}]}, "params[0].maps[0].at"),
+        ({"kind": "ptr", "bytes": 512, "maps": [{"kind": "i32", "value": 1, "at": 0}]}, "params[0].maps[0].kind"),
+        ({"kind": "ptr", "bytes": 512, "maps": [{"kind": "tensormap", "box_bytes": 32, "at": 8}]}, "maps[0].at"),
+        ({"kind": "ptr", "bytes": 0, "maps": [{"kind": "tensormap", "box_bytes": 32, "at": 0}]}, "params[0].maps"),
+        ({"kind": "ptr", "bytes": 512, "maps": [3]}, "params[0].maps[0]"),
+    ],
+)
+def test_mistakes_in_such_maps_are_named(parameter: dict[str, Any], where: str) -> None:
+    with pytest.raises(TilewrightError, match=re.escape(where)):
+        launch_from_json({"params": [parameter]}, "launch.json")
 
 
 def test_the_kernel_completes_the_launch() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.element import Element
-from tilewright.base.plan import Launch, OpaqueParam, Param, TensorMap, TensorMapParam
+from tilewright.base.plan import Launch, OpaqueParam, Param, PointerParam, TensorMap, TensorMapParam
 from tilewright.driver.map_findings import map_findings, target_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.legal import Im2colMap
@@ -31,10 +31,11 @@ def test_a_legal_map_is_no_finding() -> None:
     assert codes(TensorMapParam("x", MAP)) == []
 
 
-def test_maps_that_the_driver_refuses_are_errors_in_structures_too() -> None:
+def test_maps_that_the_driver_refuses_are_errors_in_structures_and_buffers_too() -> None:
     wrong = TensorMapParam("x", dataclasses.replace(MAP, strides_bytes=(120,)))
     assert codes(wrong) == [("TM", "error")]
     assert codes(OpaqueParam(256, fields=((128, wrong),))) == [("TM", "error")]
+    assert codes(PointerParam("maps", 0, ((0, wrong), (128, TensorMapParam("x", MAP))))) == [("TM", "error")]
 
 
 def findings(map: TensorMap) -> tuple[Diagnostic, ...]:

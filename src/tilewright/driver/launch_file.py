@@ -36,6 +36,7 @@ from tilewright.base.plan import (
     Swizzle,
     TensorMap,
     TensorMapParam,
+    UnknownTensorMapParam,
 )
 from tilewright.base.plan_json import MAX_PARAMETER_BYTES
 from tilewright.base.span import Span
@@ -43,13 +44,13 @@ from tilewright.driver.given_launch import DEFAULT_ALIGNMENT_BYTES, BufferSize, 
 
 TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params")
 PARAM_FIELDS: dict[str, tuple[str, ...]] = {
-    "ptr": ("kind", "bytes", "align", "buffer", "offset"),
+    "ptr": ("kind", "bytes", "align", "buffer", "offset", "maps"),
     "i32": ("kind", "value"),
     "i64": ("kind", "value"),
     "f32": ("kind", "value"),
     "tensormap": (
         "kind", "dtype", "dims", "strides", "box", "element_strides", "swizzle", "interleave", "oob", "l2_promotion",
-        "offset", "buffer", "im2col",
+        "offset", "buffer", "im2col", "box_bytes",
     ),
     "bytes": ("kind", "size", "data", "fields"),
 }  # fmt: skip
@@ -77,6 +78,8 @@ _BY_WIDTH = {
 """Names of elements that the driver has another name for, of the same width."""
 _MAX_BYTES = 1 << 48
 _MAX_DIMS = 5
+_MAP_BYTES = 128
+_MAP_ALIGNMENT_BYTES = 64
 
 
 def read_launch_file(path: str) -> LaunchFile:
@@ -232,18 +235,43 @@ class _Reader:
                 self.refuse(f"{where}.align", f"is {align}, no power of two", "write 1, 2, 4, ... bytes")
             self.alignments[name] = max(align, self.alignments.get(name, 1))
         offset = self.integer(fields.get("offset", 0), f"{where}.offset", 0, _MAX_BYTES)
+        maps = self.maps(fields, where, name, index)
         if "bytes" not in fields:
             # Another parameter may say how large the buffer is.
             self.unsized.setdefault(name, where)
-            return PointerParam(name, offset)
+            return PointerParam(name, offset, maps)
         size = self.integer(fields["bytes"], f"{where}.bytes", 0, _MAX_BYTES)
         if offset > size:
             problem = f"is {offset}, beyond the buffer's {size} bytes"
             self.refuse(f"{where}.offset", problem, "place the pointer inside the buffer")
         if size == 0:
+            if maps:
+                self.refuse(f"{where}.maps", "stand behind a null pointer", "write how many bytes the buffer has")
             return NullPointerParam()
         self.grow(name, size)
-        return PointerParam(name, offset)
+        return PointerParam(name, offset, maps)
+
+    def maps(
+        self, fields: Mapping[str, object], where: str, name: str, index: int
+    ) -> tuple[tuple[int, TensorMapParam | UnknownTensorMapParam], ...]:
+        """The tensor maps that a buffer holds, each with "at", its offset."""
+        found: list[tuple[int, TensorMapParam | UnknownTensorMapParam]] = []
+        for number, value in enumerate(self.list(fields.get("maps", []), f"{where}.maps")):
+            place = f"{where}.maps[{number}]"
+            if not isinstance(value, dict):
+                self.refuse(place, f"is {_kind(value)}, not an object", 'write a tensormap with "at"')
+            inner = dict(cast("dict[str, object]", value))
+            at = self.required(inner, "at", place, "write its offset in the buffer, in bytes")
+            offset = self.integer(at, f"{place}.at", 0, _MAX_BYTES)
+            if offset % _MAP_ALIGNMENT_BYTES:
+                self.refuse(f"{place}.at", f"is {offset}, no multiple of {_MAP_ALIGNMENT_BYTES}", "align the map")
+            del inner["at"]
+            held = self.param(inner, place, index)
+            if not isinstance(held, TensorMapParam | UnknownTensorMapParam):
+                self.refuse(f"{place}.kind", "is no tensormap", "write a tensormap; other bytes are not given")
+            self.grow(name, offset + _MAP_BYTES)
+            found.append((offset, held))
+        return tuple(found)
 
     def scalar(self, kind: str, value: object, where: str) -> ScalarParam:
         if kind == "i32":
@@ -258,7 +286,17 @@ class _Reader:
             self.refuse(where, "is outside the range of f32", "write a smaller number")
         return ScalarParam("f32", float(value))
 
-    def tensor_map(self, fields: Mapping[str, object], where: str, index: int) -> TensorMapParam:
+    def tensor_map(
+        self, fields: Mapping[str, object], where: str, index: int
+    ) -> TensorMapParam | UnknownTensorMapParam:
+        if "box_bytes" in fields:
+            for other in fields:
+                if other not in ("kind", "box_bytes"):
+                    self.refuse(f"{where}.{other}", "is there together with box_bytes", "write one of them")
+            size = self.integer(fields["box_bytes"], f"{where}.box_bytes", 16, 1 << 20)
+            if size % 16:
+                self.refuse(f"{where}.box_bytes", f"is {size}, no multiple of 16", "write what one copy moves")
+            return UnknownTensorMapParam(size)
         element, variant = self.data_type(
             self.required(fields, "dtype", where, "write bf16, f16, f32, u8, ..."), f"{where}.dtype"
         )
@@ -357,12 +395,14 @@ class _Reader:
             self.refuse(f"{where}.data", f"is {_kind(text)}", "write its first bytes as hexadecimal digits")
         if len(data) > size:
             self.refuse(f"{where}.data", f"has {len(data)} bytes; the structure has {size}", "write no more than that")
-        members: list[tuple[int, TensorMapParam | PointerParam]] = []
+        members: list[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]] = []
         for number, value in enumerate(self.list(fields.get("fields", []), f"{where}.fields")):
             members.append(self.member(value, f"{where}.fields[{number}]", index, size))
         return OpaqueParam(size, data, tuple(members))
 
-    def member(self, value: object, where: str, index: int, size: int) -> tuple[int, TensorMapParam | PointerParam]:
+    def member(
+        self, value: object, where: str, index: int, size: int
+    ) -> tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]:
         """A member of a structure: a pointer or tensor map with "at", its offset in bytes."""
         if not isinstance(value, dict):
             self.refuse(where, f"is {_kind(value)}, not an object", 'write a ptr or tensormap with "at"')
@@ -370,7 +410,7 @@ class _Reader:
         at = self.integer(self.required(fields, "at", where, "write its offset in bytes"), f"{where}.at", 0, size - 1)
         del fields["at"]
         member = self.param(fields, where, index)
-        if not isinstance(member, TensorMapParam | PointerParam):
+        if not isinstance(member, TensorMapParam | UnknownTensorMapParam | PointerParam):
             self.refuse(f"{where}.kind", "is neither ptr nor tensormap", "write other members into data")
         if at + param_bytes(member) > size:
             self.refuse(f"{where}.at", f"leaves no room in {size} bytes", "place the member inside the structure")

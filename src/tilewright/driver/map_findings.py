@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
-from tilewright.base.plan import Launch, OpaqueParam, Param, TensorMapParam
+from tilewright.base.plan import Launch, OpaqueParam, Param, PointerParam, TensorMapParam
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.legal.tensormap import cautions, violations
@@ -55,8 +55,10 @@ def _maps(param: Param) -> Iterator[TensorMapParam]:
             yield param
         case OpaqueParam(fields=fields):
             for _, member in fields:
-                if isinstance(member, TensorMapParam):
-                    yield member
+                yield from _maps(member)
+        case PointerParam(maps=maps):
+            for _, member in maps:
+                yield from _maps(member)
         case _:
             return
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Buffer, LaunchPlan
+from tilewright.base.plan import Buffer, Launch, LaunchPlan, OpaqueParam, PointerParam, UnknownTensorMapParam
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.contract.unwritten import Contents
 from tilewright.driver.defect import defects_as_errors
@@ -105,7 +105,9 @@ def run_on_machine(
     """
     with defects_as_errors(f"the text of {file}"):
         module = read(text, file, tolerant=True)
-    whole = placed(launch.resolve(launch.kernel(module, file)), launch.buffers)
+    resolved = launch.resolve(launch.kernel(module, file))
+    _require_known_maps(resolved, launch.file)
+    whole = placed(resolved, launch.buffers)
     entry = whole.launch.entry
     memory = {buffer.name: np.zeros(buffer.size_bytes, np.uint8) for buffer in whole.buffers}
     for name, data in arrays.items():
@@ -131,6 +133,12 @@ def run_on_gpu(text: str, file: str, launch: LaunchFile, arrays: Arrays) -> PtxR
     with defects_as_errors(f"the text of {file}"):
         module = read(text, file, tolerant=True)
     whole = launch.resolve(launch.kernel(module, file))
+    _require_known_maps(whole, launch.file)
+    if any(isinstance(param, PointerParam) and param.maps for param in whole.params):
+        raise TilewrightError(
+            f"{launch.file}: maps: tensor maps in buffers are for the CPU machine and for check",
+            remedy="write the map's bytes into the buffer with --inputs",
+        )
     target = _target(module, file)
     plan = LaunchPlan(
         tuple(Buffer(name, Element.U8, (data.size,), (1,), "output") for name, data in arrays.items()), (whole,)
@@ -154,6 +162,25 @@ def run_on_gpu(text: str, file: str, launch: LaunchFile, arrays: Arrays) -> PtxR
     finally:
         loaded.close()
     return PtxRun(whole.entry, arrays)
+
+
+def _require_known_maps(launch: Launch, file: str) -> None:
+    """Raises TilewrightError where a tensor map is given by what a copy moves alone: a run needs all of it."""
+    held = [
+        (index, member)
+        for index, param in enumerate(launch.params)
+        for member in (
+            param,
+            *(member for _, member in (param.fields if isinstance(param, OpaqueParam) else ())),
+            *(member for _, member in (param.maps if isinstance(param, PointerParam) else ())),
+        )
+    ]
+    for index, member in held:
+        if isinstance(member, UnknownTensorMapParam):
+            raise TilewrightError(
+                f"{file}: params[{index}]: box_bytes is not enough for a run",
+                remedy="write dtype, dims and box instead",
+            )
 
 
 def _target(module: Module, file: str) -> str:
