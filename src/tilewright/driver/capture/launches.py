@@ -1,0 +1,142 @@
+"""What launch file does a recorded launch make? Numbers, pointers into buffers, and tensor maps, without addresses.
+
+Allocations of the device become buffers, `buffer0`, `buffer1`, ... in the order in which parameters point into them,
+and a pointer is a buffer and an offset. A window of 128 bytes that a tensor map was encoded to is that map. Two
+launches that differ in addresses alone make the same file.
+
+A buffer is what the program allocated: a framework's pool of many tensors is one. Words that are not aligned to 8 bytes
+are not taken for pointers. Checked by: tests/driver/capture/test_launches.py.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.driver.capture.maps import described
+from tilewright.driver.capture.records import TENSOR_MAP_BYTES, EncodedMap, LaunchRecord, MemoryRange
+from tilewright.driver.given_launch import DEFAULT_ALIGNMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedLaunch:
+    """document: the launch file; buffers: by their names there, the index of the record's range."""
+
+    document: dict[str, object]
+    buffers: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Buffers:
+    """Names of ranges, in the order in which they are met."""
+
+    ranges: Sequence[MemoryRange]
+    names: dict[MemoryRange, str] = field(default_factory=dict[MemoryRange, str])
+
+    def name(self, memory: MemoryRange) -> str:
+        return self.names.setdefault(memory, f"buffer{len(self.names)}")
+
+
+def captured(
+    launch: LaunchRecord,
+    maps: Mapping[bytes, EncodedMap],
+    places: Sequence[tuple[int, int]],
+    types: Sequence[str] = (),
+) -> CapturedLaunch:
+    """The launch as a file. places: offset and size of each parameter; types: as PTX declares them, where it is known.
+
+    Raises ValueError where the record contradicts them.
+    """
+    buffers = _Buffers(launch.ranges)
+    params = [
+        _parameter(launch, maps, at, size, types[index] if index < len(types) else "", buffers)
+        for index, (at, size) in enumerate(places)
+    ]
+    document: dict[str, object] = {
+        "entry": launch.kernel.name,
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+    }
+    if launch.cluster is not None:
+        document["cluster"] = list(launch.cluster)
+    document |= {"dynamic_smem": launch.dynamic_smem_bytes, "params": params}
+    indices = {memory: index for index, memory in enumerate(launch.ranges)}
+    return CapturedLaunch(
+        document, {name: indices[memory] for memory, name in buffers.names.items() if memory in indices}
+    )
+
+
+def _parameter(
+    launch: LaunchRecord, maps: Mapping[bytes, EncodedMap], at: int, size: int, type_name: str, buffers: _Buffers
+) -> dict[str, object]:
+    data = launch.parameters[at : at + size]
+    if len(data) < size:
+        raise ValueError(f"{len(launch.parameters)} bytes of parameters were given; one has {size} at {at}")
+    if size == TENSOR_MAP_BYTES and data in maps:
+        return _map_field(launch, maps[data], at, buffers)
+    if size == 8:
+        pointer = _pointer_field(launch, at, buffers)
+        return pointer or {"kind": "i64", "value": int.from_bytes(data, "little")}
+    if size == 4 and type_name == "f32":
+        (value,) = struct.unpack("<f", data)
+        if math.isfinite(value):
+            return {"kind": "f32", "value": value}
+    if size in (1, 2, 4):
+        return {"kind": "i32", "value": int.from_bytes(data, "little")}
+    return _structure(launch, maps, at, data, buffers)
+
+
+def _structure(
+    launch: LaunchRecord, maps: Mapping[bytes, EncodedMap], at: int, data: bytes, buffers: _Buffers
+) -> dict[str, object]:
+    """Bytes, with the pointers and tensor maps in them as fields; what they cover is zero in the data."""
+    content = bytearray(data)
+    fields: list[dict[str, object]] = []
+    offset = -at % 8
+    while offset + 8 <= len(data):
+        window = data[offset : offset + TENSOR_MAP_BYTES]
+        if window in maps:
+            fields.append({"at": offset, **_map_field(launch, maps[window], at + offset, buffers)})
+            content[offset : offset + TENSOR_MAP_BYTES] = bytes(TENSOR_MAP_BYTES)
+            offset += TENSOR_MAP_BYTES
+            continue
+        pointer = _pointer_field(launch, at + offset, buffers)
+        if pointer is not None:
+            fields.append({"at": offset, **pointer})
+            content[offset : offset + 8] = bytes(8)
+        offset += 8
+    found: dict[str, object] = {"kind": "bytes", "size": len(data), "data": content.hex()}
+    return {**found, "fields": fields} if fields else found
+
+
+def _pointer_field(launch: LaunchRecord, at: int, buffers: _Buffers) -> dict[str, object] | None:
+    index = launch.pointers.get(at)
+    if index is None:
+        return None
+    memory = launch.ranges[index]
+    address = int.from_bytes(launch.parameters[at : at + 8], "little")
+    found: dict[str, object] = {"kind": "ptr", "bytes": memory.size_bytes, "buffer": buffers.name(memory)}
+    if address != memory.start:
+        found["offset"] = address - memory.start
+    aligned = memory.start & -memory.start
+    if aligned < DEFAULT_ALIGNMENT_BYTES:
+        found["align"] = aligned
+    return found
+
+
+def _map_field(launch: LaunchRecord, encoded: EncodedMap, at: int, buffers: _Buffers) -> dict[str, object]:
+    found = described(encoded)
+    memory = next((each for each in launch.ranges if _inside(encoded.address, each)), encoded.memory)
+    if memory is None:
+        # Memory that the driver does not know; the map has a buffer of its own.
+        return {**found, "buffer": f"map{at}"}
+    found["buffer"] = buffers.name(memory)
+    if encoded.address != memory.start:
+        found["offset"] = encoded.address - memory.start
+    return found
+
+
+def _inside(address: int, memory: MemoryRange) -> bool:
+    return 0 <= address - memory.start < memory.size_bytes
