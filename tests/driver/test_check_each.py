@@ -101,4 +101,5 @@ def test_progress_names_the_kernel_and_its_place_among_the_others() -> None:
 def test_kernels_after_the_time_of_the_file_are_not_reached() -> None:
     reports = check_each([task("one"), task("two")], "k.ptx", (), TimeForFile(60.0, 0.0))
     assert [kernel.verdict for kernel in reports.kernels] == ["unknown", "unknown"]
-    assert reports.kernels[1].reasons[0].startswith("not reached: the 0 s for the file were over after 1 of 2 kernels")
+    for kernel in reports.kernels:
+        assert kernel.reasons[0].startswith("not reached: the 0 s for the file were over after 0 of 2 kernels")

@@ -63,6 +63,7 @@ def check_each(
     reports: list[KernelReport] = []
     used: frozenset[Allowance] = frozenset()
     complete = True
+    reached = 0
     for number, task in enumerate(tasks, start=1):
         begin = time.perf_counter()
         label = task.name if len(tasks) == 1 else f"{task.name} ({number} of {len(tasks)})"
@@ -71,8 +72,9 @@ def check_each(
         with counted() as meter:
             try:
                 if limits.over():
-                    judgement = _undecided(limits.not_reached(number - 1, len(tasks)))
+                    judgement = _undecided(limits.not_reached(reached, len(tasks)))
                 else:
+                    reached = number
                     with defects_as_errors(f"{task.name} in {file}"):
                         judgement = _judged(task, limits, steps, _share(progress, label))
                         findings = tuple(task.beside(judgement))

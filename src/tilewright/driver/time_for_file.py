@@ -41,7 +41,7 @@ class TimeForFile:
         return self.kernel_seconds, f"stopped after {self.kernel_seconds or 0:g} s; raise --budget"
 
     def not_reached(self, done: int, count: int) -> str:
-        """Why a kernel was not looked at. done: kernels of the file that came before it; count: all of them."""
+        """Why a kernel was not looked at. done: kernels of the file that were; count: all of them."""
         return (
             f"not reached: the {self.file_seconds:g} s for the file were over after {done} of {count} kernels; "
             "raise --file-budget, or check it alone with --entry"
