@@ -82,8 +82,13 @@ DONE:
 """
 
 
+def pipe_text(old: str = "", new: str = "") -> str:
+    """As `pipe`, as text."""
+    assert not old or _TEXT.count(old) == 1, old
+    return _TEXT.replace(old, new) if old else _TEXT
+
+
 def pipe(old: str = "", new: str = "") -> tuple[Module, Kernel]:
     """The pipeline, with one piece of its text replaced."""
-    assert not old or _TEXT.count(old) == 1, old
-    module = read(_TEXT.replace(old, new) if old else _TEXT, "pipe.ptx")
+    module = read(pipe_text(old, new), "pipe.ptx")
     return module, module.kernels[0]

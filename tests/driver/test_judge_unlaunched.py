@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.driver.checked_kernels import pipe
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.readings import tolerant
+from tilewright.driver.given_launch import PartialLaunch
 from tilewright.driver.judge_unlaunched import judge_unlaunched
 from tilewright.driver.launch_shapes import Shape
 from tilewright.driver.unknown_launch import launch_of, unknown_launch
+from tilewright.frontends.ptx.reader import read
 from tilewright.machine.model import model_of
 from tilewright.machine.slice import protocol_slice
 from tilewright.machine.steering import steering
@@ -23,7 +26,7 @@ def test_the_number_of_steps_steers_and_the_stride_does_not() -> None:
 
 def test_launches_have_a_buffer_for_each_pointer_and_the_numbers_chosen() -> None:
     module, kernel = pipe()
-    unknown = unknown_launch(module, kernel, model_of(module), frozenset({(2, 0)}), Shape((64, 1, 1)))
+    unknown = unknown_launch(module, kernel, model_of(module), frozenset({(2, 0)}), Shape((64, 1, 1)), PartialLaunch())
     assert unknown.names == ("parameter 2",)
     assert set(unknown.buffers) == {"parameter 0", "parameter 1"}
     assert unknown.shape.block == (64, 1, 1)
@@ -70,3 +73,41 @@ def test_a_kernel_that_always_traps_is_unknown() -> None:
     found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
     assert isinstance(found.verdict, Unknown)
     assert "assertion" in found.verdict.reasons[0]
+
+
+_SCALED = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k({parameter}) .reqntid 32
+{{
+    .reg .pred %p<4>;
+    .reg .f32 %f<4>;
+    .shared .align 8 .b8 full[8];
+    ld.param.f32 %f1, [{place}];
+    setp.{comparison}.f32 %p1, %f1, 0f00000000;
+    @%p1 bra DONE;
+    mbarrier.init.shared::cta.b64 [full], 33;
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p3, [full], 0;
+    @!%p3 bra WAIT;
+DONE:
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("comparison", ["eq", "neu"])
+@pytest.mark.parametrize(
+    ("parameter", "place"),
+    [(".param .f32 beta", "beta"), (".param .align 4 .b8 p[16]", "p+8")],
+    ids=["alone", "member"],
+)
+def test_a_float_that_steers_is_tried_as_zero_and_as_more(comparison: str, parameter: str, place: str) -> None:
+    """The wait behind the branch never ends: it is behind `beta != 0`, or behind `beta == 0`."""
+    text = _SCALED.format(comparison=comparison, parameter=parameter, place=place)
+    module = read(text, "k.ptx")
+    verdict = judge_unlaunched(module, module.kernels[0], tolerant(), seconds=60).verdict
+    if comparison == "eq":
+        assert isinstance(verdict, Refuted)
+    else:
+        assert isinstance(verdict, Proven) and any("= 0" in line for line in verdict.assumptions)

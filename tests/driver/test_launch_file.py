@@ -127,7 +127,7 @@ def test_missing_fields_take_defaults() -> None:
         None,
         None,
         None,
-        0,
+        None,
     )
     pointer, mapped = found.params
     assert pointer == PointerParam("param0") and isinstance(mapped, TensorMapParam)

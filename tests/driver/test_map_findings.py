@@ -24,7 +24,7 @@ def text(target: str = "sm_90a") -> str:
 def codes(param: Param, target: str = "sm_90a") -> list[tuple[str, str]]:
     module = read(text(target), "k.ptx", tolerant=True)
     launch = Launch("k", (1, 1, 1), (32, 1, 1), (param,))
-    return [(each.code[:2], each.level.value) for each in map_findings(module, module.kernels[0], launch)]
+    return [(each.code[:2], each.level.value) for each in map_findings(module, module.kernels[0], launch.params)]
 
 
 def test_a_legal_map_is_no_finding() -> None:
@@ -40,7 +40,7 @@ def test_maps_that_the_driver_refuses_are_errors_in_structures_and_buffers_too()
 
 def findings(map: TensorMap) -> tuple[Diagnostic, ...]:
     module = read(text(), "k.ptx", tolerant=True)
-    return map_findings(module, module.kernels[0], Launch("k", (1, 1, 1), (32, 1, 1), (TensorMapParam("x", map),)))
+    return map_findings(module, module.kernels[0], (TensorMapParam("x", map),))
 
 
 def test_an_error_comes_with_a_repair_that_leaves_the_kernel_as_it_is() -> None:

@@ -132,12 +132,32 @@ class UnknownTensorMapParam:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueParam:
-    """A structure passed by value. data: its first bytes, zero where it is shorter than `size_bytes`; fields: members
-    that are no plain bytes (pointers, tensor maps), by their offset."""
+    """A structure passed by value.
+
+    data: its first bytes; fields: members that are no plain bytes (pointers, tensor maps), by their offset; given: the
+    byte ranges of `data` that somebody gave, None for all of it. Who needs a value for what nobody gave takes zero; a
+    check takes it for anything (`unknown_bytes`).
+    """
 
     size_bytes: int
     data: bytes = b""
     fields: tuple[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam], ...] = ()
+    given: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def unknown_bytes(self) -> tuple[tuple[int, int], ...]:
+        """The byte ranges that are neither data nor a member, in order."""
+        known = list(self.given if self.given is not None else [(0, len(self.data))])
+        known += [(at, at + (8 if isinstance(member, PointerParam) else 128)) for at, member in self.fields]
+        found: list[tuple[int, int]] = []
+        reached = 0
+        for begin, end in sorted(known):
+            if begin > reached:
+                found.append((reached, begin))
+            reached = max(reached, end)
+        if reached < self.size_bytes:
+            found.append((reached, self.size_bytes))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

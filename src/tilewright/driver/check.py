@@ -24,10 +24,10 @@ from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.check_each import Progress, Share, Task, check_each
 from tilewright.driver.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.defect import defects_as_errors
-from tilewright.driver.given_launch import LaunchFile, placed, require_shape
+from tilewright.driver.given_launch import LaunchFile, PartialLaunch, placed, require_shape
 from tilewright.driver.isa import readings_of
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
-from tilewright.driver.launch_shapes import GivenShape
+from tilewright.driver.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
 from tilewright.driver.repair import with_repairs
@@ -217,29 +217,37 @@ def decode_text(data: bytes, path: str) -> str:
 
 def _chosen_kernels(
     module: Module, file: str, launch: LaunchFile | None, options: CheckOptions
-) -> list[tuple[Kernel, KernelLaunch | None]]:
+) -> list[tuple[Kernel, KernelLaunch | PartialLaunch]]:
     entry = options.entry
     if entry is not None and launch is not None and launch.entry is None:
         launch = replace(launch, entry=entry)
     if launch is not None:
         launch = launch.with_shape(options.shape)
         kernel = launch.kernel(module, file)
-        whole = placed(launch.resolve(kernel), launch.buffers)
-        return [(kernel, KernelLaunch(whole.launch, whole.buffers))]
+        return [(kernel, _known_launch(module, kernel, launch.partial(kernel)))]
     if not module.kernels:
         raise TilewrightError(f"{file} has no kernel", remedy="give a text with a .entry")
     chosen = list(module.kernels)
     if entry is not None:
-        chosen = [LaunchFile("--entry", entry, None, None, None, 0, (), ()).kernel(module, file)]
+        chosen = [LaunchFile("--entry", entry, None, None, None, None, None, ()).kernel(module, file)]
     for kernel in chosen:
         require_shape(kernel, options.shape)
-    return [(kernel, None) for kernel in chosen]
+    return [(kernel, PartialLaunch(options.shape, options.dynamic_smem_bytes)) for kernel in chosen]
+
+
+def _known_launch(module: Module, kernel: Kernel, given: PartialLaunch) -> KernelLaunch | PartialLaunch:
+    """The launch, if nothing is left open on which the kernel depends."""
+    if given.left_open(module, kernel):
+        return given
+    whole = placed(given.whole(kernel), given.buffers)
+    assumptions = launch_shapes(module, kernel, given.shape).assumptions
+    return KernelLaunch(whole.launch, whole.buffers, assumptions)
 
 
 def _task(
     module: Module,
     kernel: Kernel,
-    launch: KernelLaunch | None,
+    launch: KernelLaunch | PartialLaunch,
     allowed: tuple[Allowance, ...],
     options: CheckOptions,
 ) -> Task:
@@ -250,12 +258,13 @@ def _task(
 
     def judge(share: Share) -> Judgement:
         readings = readings_of(options.isa)
-        known = JudgeOptions(readings, options.timeline, share, options.dynamic_smem_bytes, options.shape, allows)
+        known = JudgeOptions(readings, options.timeline, share, allows)
         judgement = judge_kernel(module, kernel, launch, known)
         return replace(judgement, doubts=(*_unread(module), *judgement.doubts))
 
     def beside(judgement: Judgement) -> list[Diagnostic]:
-        maps = map_findings(module, kernel, launch.launch) if launch is not None else ()
+        params = launch.launch.params if isinstance(launch, KernelLaunch) else launch.params
+        maps = map_findings(module, kernel, params)
         of_text = (*maps, *unallocated(module, kernel))
         return [with_origin(finding, module, kernel) for finding in (*of_text, *judgement.findings)]
 

@@ -1,8 +1,10 @@
-"""A launch as somebody gives it: completed by the kernel's directives, and placed in memory.
+"""A launch as somebody gives it: completed by the kernel's directives, or left open in parts, and placed in memory.
 
-What is given may leave out the entry, the block and the cluster; `resolve` takes them from the kernel and compares the
-parameters with it. `placed` says where buffers begin, so that no address is better aligned than was promised.
-Checked by: tests/driver/test_launch_file.py.
+What is given may leave out any part. `left_open` says which parts the kernel depends on and nothing fixes; a check
+takes these for anything (`PartialLaunch`). `resolve` is for whoever needs a whole launch: it takes block and cluster
+from the kernel's directives, else the driver's defaults, and refuses parameters that are not given.
+`placed` says where buffers begin, so that no address is better aligned than was promised.
+Checked by: tests/driver/test_launch_file.py, test_partial_launch.py.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -25,7 +27,8 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
-from tilewright.driver.launch_shapes import GivenShape
+from tilewright.driver.launch_shapes import GivenShape, asks_for_grid, launch_shapes
+from tilewright.driver.parameter_kinds import Member, members
 from tilewright.frontends.ptx.ast import Kernel, Module
 
 DEFAULT_ALIGNMENT_BYTES = 256
@@ -42,17 +45,81 @@ class BufferSize:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialLaunch:
+    """What is known of a launch whose other parts may be anything. params: one for each of the kernel's, None where
+    nothing is known of it; empty where nothing is known of any. file: that says so, empty where none does."""
+
+    shape: GivenShape = field(default_factory=GivenShape)
+    dynamic_smem_bytes: int | None = None
+    params: tuple[Param | None, ...] = ()
+    buffers: tuple[BufferSize, ...] = ()
+    file: str = ""
+
+    def left_open(self, module: Module, kernel: Kernel) -> tuple[str, ...]:
+        """The parts that are not known and that the kernel may depend on, in words."""
+        shapes = launch_shapes(module, kernel, self.shape)
+        found: list[str] = []
+        if not shapes.blocks.fixed:
+            found.append("block")
+        if not shapes.clusters.fixed:
+            found.append("cluster")
+        if self.shape.grid is None and asks_for_grid(module, kernel):
+            found.append("grid")
+        if self.dynamic_smem_bytes is None and has_dynamic_shared(module, kernel):
+            found.append("dynamic_smem")
+        used = members(kernel)
+        for index in range(len(kernel.parameters)):
+            param = self.params[index] if self.params else None
+            if param is None:
+                found.append(f"params[{index}]")
+            elif isinstance(param, OpaqueParam):
+                found += [
+                    f"params[{index}] from byte {member.offset_bytes} on"
+                    for member in used
+                    if member.parameter == index and overlaps(param.unknown_bytes, member)
+                ]
+        return tuple(found)
+
+    def whole(self, kernel: Kernel) -> Launch:
+        """The launch, where `left_open` names nothing that matters: what is not known has the driver's defaults."""
+        cluster = self.shape.cluster or declared_cluster(kernel)
+        params = tuple(param for param in self.params if param is not None)
+        return Launch(
+            kernel.name,
+            self.shape.grid or cluster,
+            self.shape.block or declared_block(kernel),
+            params,
+            cluster,
+            self.dynamic_smem_bytes or 0,
+        )
+
+
+def overlaps(ranges: Sequence[tuple[int, int]], member: Member) -> bool:
+    """Whether any of the byte ranges of a parameter has a byte of its member."""
+    begin, end = member.offset_bytes, member.offset_bytes + member.size_bytes
+    return any(low < end and begin < high for low, high in ranges)
+
+
+def has_dynamic_shared(module: Module, kernel: Kernel) -> bool:
+    """Whether the kernel has shared memory whose size the launch says."""
+    return any(
+        variable.space == "shared" and variable.size_bytes is None
+        for variable in (*module.variables, *kernel.variables)
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """What is given. file: its name, for messages; entry, grid, block and cluster are None where it does not say, and
-    `resolve` completes them."""
+    """What is given. file: its name, for messages. None stands for what it does not say: of `params`, where it says
+    nothing of any, and in `params`."""
 
     file: str
     entry: str | None
     grid: tuple[int, int, int] | None
     block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
-    dynamic_smem_bytes: int
-    params: tuple[Param, ...]
+    dynamic_smem_bytes: int | None
+    params: tuple[Param | None, ...] | None
     buffers: tuple[BufferSize, ...]
 
     def kernel(self, module: Module, path: str) -> Kernel:
@@ -76,25 +143,50 @@ class LaunchFile:
         raise TilewrightError(f"{self.file}: entry: {path} has no kernel {self.entry!r}", remedy=remedy)
 
     def resolve(self, kernel: Kernel) -> Launch:
-        """The whole launch of `kernel`. Raises TilewrightError where the parameters are not the kernel's."""
-        expected = [parameter.size_bytes for parameter in kernel.parameters]
-        if len(expected) != len(self.params):
-            raise TilewrightError(
-                f"{self.file}: params: has {len(self.params)} entries; {kernel.name} takes {len(expected)} parameters",
-                span=kernel.span,
-                remedy="give one entry for each .param of the kernel, hidden ones too, in the text's order",
-            )
-        params = tuple(self._fitted(index, param, kernel) for index, param in enumerate(self.params))
+        """The whole launch of `kernel`. Raises TilewrightError where the parameters are not the kernel's, or where one
+        is not given."""
+        params: list[Param] = []
+        for index, param in enumerate(self.fitted(kernel)):
+            if param is None:
+                raise TilewrightError(
+                    f"{self.file}: params[{index}]: is not given, and there is no running without it",
+                    span=kernel.parameters[index].span,
+                    remedy="write what the parameter is; tilewright check takes what is left out for anything",
+                )
+            params.append(param)
         launch = Launch(
             kernel.name,
-            self.grid or (1, 1, 1),
+            self.grid or self.cluster or declared_cluster(kernel),
             self.block or declared_block(kernel),
-            params,
+            tuple(params),
             self.cluster or declared_cluster(kernel),
-            self.dynamic_smem_bytes,
+            self.dynamic_smem_bytes or 0,
         )
         require_shape(kernel, GivenShape(launch.block, launch.cluster, launch.grid), self.file)
         return launch
+
+    def fitted(self, kernel: Kernel) -> tuple[Param | None, ...]:
+        """One parameter for each of the kernel's, None where nothing is said of it. Raises TilewrightError where they
+        are not the kernel's."""
+        expected = len(kernel.parameters)
+        if self.params is None:
+            return (None,) * expected
+        if expected != len(self.params):
+            raise TilewrightError(
+                f"{self.file}: params: has {len(self.params)} entries; {kernel.name} takes {expected} parameters",
+                span=kernel.span,
+                remedy="give one entry for each .param of the kernel, hidden ones too, in the text's order; "
+                "null stands for one that is not known",
+            )
+        return tuple(
+            None if param is None else self._fitted(index, param, kernel) for index, param in enumerate(self.params)
+        )
+
+    def partial(self, kernel: Kernel) -> PartialLaunch:
+        """What is given of a launch of `kernel`. Raises TilewrightError where it is not the kernel's."""
+        shape = GivenShape(self.block, self.cluster, self.grid)
+        require_shape(kernel, shape, self.file)
+        return PartialLaunch(shape, self.dynamic_smem_bytes, self.fitted(kernel), self.buffers, self.file)
 
     def _fitted(self, index: int, param: Param, kernel: Kernel) -> Param:
         """The parameter as the kernel declares it: numbers may be narrower there, or wider floats."""
@@ -119,11 +211,11 @@ class LaunchFile:
 
     def with_shape(self, shape: GivenShape) -> LaunchFile:
         """What is given, and a shape from elsewhere. Raises TilewrightError where the two contradict each other."""
-        for field in ("grid", "block", "cluster"):
-            own, other = getattr(self, field), getattr(shape, field)
+        for name in ("grid", "block", "cluster"):
+            own, other = getattr(self, name), getattr(shape, name)
             if own is not None and other is not None and own != other:
                 raise TilewrightError(
-                    f"{self.file}: {field}: is {own}; --{field} says {other}", remedy="leave one of them out"
+                    f"{self.file}: {name}: is {own}; --{name} says {other}", remedy="leave one of them out"
                 )
         return replace(
             self, grid=self.grid or shape.grid, block=self.block or shape.block, cluster=self.cluster or shape.cluster
@@ -197,13 +289,13 @@ def _shifted(param: Param, shifts: Mapping[str, int]) -> Param:
         case TensorMapParam(buffer, described):
             offset = described.offset_bytes + shifts.get(buffer, 0)
             return TensorMapParam(buffer, replace(described, offset_bytes=offset))
-        case OpaqueParam(size, data, fields):
-            members: list[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]] = []
+        case OpaqueParam(size, data, fields, given):
+            placed_members: list[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]] = []
             for at, member in fields:
                 moved = _shifted(member, shifts)
                 assert isinstance(moved, TensorMapParam | UnknownTensorMapParam | PointerParam)
-                members.append((at, moved))
-            return OpaqueParam(size, data, tuple(members))
+                placed_members.append((at, moved))
+            return OpaqueParam(size, data, tuple(placed_members), given)
         case _:
             return param
 
@@ -223,6 +315,18 @@ def extents_of(extents: Sequence[int]) -> tuple[int, int, int]:
     """x, y and z of extents that may be fewer: what is missing is 1."""
     x, y, z = (*extents, 1, 1, 1)[:3]
     return (x, y, z)
+
+
+def plain_bytes(param: ScalarParam | NullPointerParam) -> bytes:
+    """A number or a null pointer as it stands in memory."""
+    match param:
+        case NullPointerParam():
+            return bytes(8)
+        case ScalarParam("f32", value):
+            return struct.pack("<f", value)
+        case ScalarParam(kind, value):
+            width = 8 if kind == "i64" else 4
+            return (int(value) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
 
 
 def param_bytes(param: Param) -> int:

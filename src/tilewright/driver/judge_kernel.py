@@ -21,11 +21,11 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.contract.peeked_waits import peeked_waits
 from tilewright.contract.retried_waits import waits_not_retried
-from tilewright.driver.given_launch import BufferSize
+from tilewright.driver.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.judge_shapes import judge_shapes
 from tilewright.driver.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
-from tilewright.driver.launch_shapes import GivenShape, Shape, launch_shapes
+from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.event import Event
@@ -42,23 +42,21 @@ _CLUSTER_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """A launch whose every parameter is known, and the buffers that they name."""
+    """A launch that is known, and the buffers that its parameters name; assumptions: what was not, and is taken so."""
 
     launch: Launch
     buffers: tuple[BufferSize, ...]
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
     """readings: contested points of the ISA; timeline: record one; progress: called with the share that is done;
-    dynamic_smem_bytes: of shared memory, and shape: of block, cluster and grid, what is known of a launch that is not
-    given; allows: errors that the text allows, so that what stands beside them is judged as well."""
+    allows: errors that the text allows, so that what stands beside them is judged as well."""
 
     readings: Readings
     timeline: bool = False
     progress: Callable[[float], None] | None = None
-    dynamic_smem_bytes: int | None = None
-    shape: GivenShape | None = None
     allows: Allows = nothing_allowed
 
 
@@ -79,7 +77,9 @@ class Judgement:
     timeline: Timeline | None = None
 
 
-def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, options: JudgeOptions) -> Judgement:
+def judge_kernel(
+    module: Module, kernel: Kernel, launch: KernelLaunch | PartialLaunch, options: JudgeOptions
+) -> Judgement:
     """Run `kernel` and judge it. Raises TilewrightError where the text can't be run at all."""
     peeks = peeked_waits(kernel)
     doubts = tuple(
@@ -87,8 +87,8 @@ def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, op
         for span in waits_not_retried(module, kernel.name)
         if span not in peeks
     )
-    if launch is None:
-        return _without_launch(module, kernel, options, doubts, peeks)
+    if isinstance(launch, PartialLaunch):
+        return _without_launch(module, kernel, launch, options, doubts, peeks)
     recorder = TimelineRecorder() if options.timeline else None
     judged, sampled = _all_clusters(module, launch, options, recorder, peeks)
     ran = judged.report.counts
@@ -102,7 +102,7 @@ def judge_kernel(module: Module, kernel: Kernel, launch: KernelLaunch | None, op
         tuple(dict.fromkeys((*doubts, *judged.doubts))),
         judged.complete,
         "this launch",
-        (*ASSUMPTIONS, *judged.assumptions, *sampled),
+        (*launch.assumptions, *ASSUMPTIONS, *judged.assumptions, *sampled),
         claims,
         recorder.timeline(judged.findings) if recorder is not None else None,
     )
@@ -141,7 +141,12 @@ def _all_clusters(
 
 
 def _without_launch(
-    module: Module, kernel: Kernel, options: JudgeOptions, doubts: tuple[str, ...], peeks: frozenset[Span]
+    module: Module,
+    kernel: Kernel,
+    given: PartialLaunch,
+    options: JudgeOptions,
+    doubts: tuple[str, ...],
+    peeks: frozenset[Span],
 ) -> Judgement:
     def judge(shape: Shape, ends: Callable[[Diagnostic], bool]) -> UnlaunchedJudgement:
         return judge_unlaunched(
@@ -151,13 +156,13 @@ def _without_launch(
             shape=shape,
             peeks=peeks,
             timeline=options.timeline,
-            dynamic_smem_bytes=options.dynamic_smem_bytes,
+            given=given,
             progress=options.progress,
             allows=options.allows,
             ends=ends,
         )
 
-    found = judge_shapes(launch_shapes(module, kernel, options.shape), judge)
+    found = judge_shapes(launch_shapes(module, kernel, given.shape), judge)
     beside = (*found.reviews, *found.allowed)
     match found.verdict:
         case Proven(scope, assumptions, claims):

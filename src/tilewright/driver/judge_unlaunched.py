@@ -10,7 +10,7 @@ Checked by: tests/driver/test_judge_unlaunched.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from tilewright.base.diagnostic import Diagnostic, Level
@@ -19,6 +19,7 @@ from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.explore import Judged, Values, explore
+from tilewright.driver.given_launch import PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.role_timeline import TimelineRecorder
@@ -65,22 +66,20 @@ def judge_unlaunched(
     peeks: frozenset[Span] = frozenset(),
     seconds: float = EXPLORING_SECONDS,
     timeline: bool = False,
-    dynamic_smem_bytes: int | None = None,
+    given: PartialLaunch | None = None,
     progress: Callable[[float], None] | None = None,
     allows: Allows = nothing_allowed,
     ends: Callable[[Diagnostic], bool] = nothing_allowed,
 ) -> UnlaunchedJudgement:
     """Explore the launches of `kernel`. shape: their block and cluster, the likeliest if None; peeks: waits that only
-    look ahead; dynamic_smem_bytes: of shared memory, where that is known; allows: errors to set aside; ends: an error
+    look ahead; given: what is known of the launch; allows: errors to set aside; ends: an error
     of which it is true refutes at once. Raises TilewrightError for a text that the machine can't run at all."""
     text = text_of(inlined(module, kernel))
     steers = steering(protocol_slice(text.kernel, text=text, stores=cheap_stores(text)))
     numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
     places = frozenset((numbers[name], offset) for name, offset in steers.parameters if name in numbers)
     shape = shape or launch_shapes(module, kernel).likely[0]
-    unknown = unknown_launch(module, kernel, model_of(module), places, shape)
-    if dynamic_smem_bytes is not None:
-        unknown = replace(unknown, dynamic_smem_bytes=dynamic_smem_bytes)
+    unknown = unknown_launch(module, kernel, model_of(module), places, shape, given or PartialLaunch())
     in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
     runs = [0]
     runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows, ends)
@@ -111,7 +110,8 @@ def judge_unlaunched(
         verdict = Refuted(found.findings)
     if isinstance(verdict, Proven):
         general = (*unknown.assumptions, *boxes.words(), *ASSUMPTIONS)
-        verdict = Proven(verdict.scope, (*general, *verdict.assumptions), verdict.claims)
+        scope = verdict.scope if unknown.numbers or not unknown.given.params else "this launch"
+        verdict = Proven(scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
     return UnlaunchedJudgement(
         verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()), tuple(allowed.values())

@@ -1,8 +1,8 @@
 """What does a `launch.json` say? One launch of one kernel, and the buffers that its parameters name.
 
-The schema is `docs/launch.schema.json`. Fields that are missing take what the driver takes: a grid of one CTA, no
-cluster, no dynamic shared memory, element strides of one, no swizzle, no interleave, zeros out of bounds; block and
-cluster come from the kernel's directives where it has them. Reading is strict: an unknown field, a value of the wrong
+The schema is `docs/launch.schema.json`. Parts of the launch that are missing are not known (`given_launch` says what
+that means); fields of a tensor map that are missing take what the driver takes: element strides of one, no swizzle, no
+interleave, zeros out of bounds. Reading is strict: an unknown field, a value of the wrong
 type, lists whose lengths contradict each other end with one message that names the file, the path in it and what to
 write instead. Whether a tensor map is legal is not judged here (`legal` does).
 
@@ -40,8 +40,16 @@ from tilewright.base.plan import (
 )
 from tilewright.base.plan_json import MAX_PARAMETER_BYTES
 from tilewright.base.span import Span
-from tilewright.driver.given_launch import DEFAULT_ALIGNMENT_BYTES, BufferSize, LaunchFile, extents_of, param_bytes
+from tilewright.driver.given_launch import (
+    DEFAULT_ALIGNMENT_BYTES,
+    BufferSize,
+    LaunchFile,
+    extents_of,
+    param_bytes,
+    plain_bytes,
+)
 
+Member = TensorMapParam | UnknownTensorMapParam | PointerParam | ScalarParam | NullPointerParam
 TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params")
 PARAM_FIELDS: dict[str, tuple[str, ...]] = {
     "ptr": ("kind", "bytes", "align", "buffer", "offset", "maps"),
@@ -128,17 +136,20 @@ def launch_from_json(document: object, file: str) -> LaunchFile:
     reader = _Reader(file)
     top = reader.object(document, "", TOP_FIELDS)
     entry = top.get("entry")
-    params = tuple(
-        reader.param(value, f"params[{index}]", index)
-        for index, value in enumerate(reader.list(top.get("params", []), "params"))
-    )
+    params: tuple[Param | None, ...] | None = None
+    if top.get("params") is not None:
+        params = tuple(
+            reader.param_or_none(value, f"params[{index}]", index)
+            for index, value in enumerate(reader.list(top["params"], "params"))
+        )
+    dynamic = top.get("dynamic_smem")
     return LaunchFile(
         file,
         None if entry is None else reader.text(entry, "entry"),
-        reader.extent(top["grid"], "grid") if "grid" in top else None,
-        reader.extent(top["block"], "block") if "block" in top else None,
-        reader.extent(top["cluster"], "cluster") if "cluster" in top else None,
-        reader.integer(top.get("dynamic_smem", 0), "dynamic_smem", 0, 1 << 24),
+        reader.extent_or_none(top.get("grid"), "grid"),
+        reader.extent_or_none(top.get("block"), "block"),
+        reader.extent_or_none(top.get("cluster"), "cluster"),
+        None if dynamic is None else reader.integer(dynamic, "dynamic_smem", 0, 1 << 24),
         params,
         reader.buffers(),
     )
@@ -191,6 +202,9 @@ class _Reader:
             self.refuse(where, f"has {len(extents)} entries", "write [x, y, z]")
         return extents_of(extents)
 
+    def extent_or_none(self, value: object, where: str) -> tuple[int, int, int] | None:
+        return None if value is None else self.extent(value, where)
+
     def text(self, value: object, where: str) -> str:
         if not isinstance(value, str) or not value:
             self.refuse(where, f"is {_kind(value)}, not a name", "write a string that is not empty")
@@ -207,6 +221,16 @@ class _Reader:
         if name not in fields:
             self.refuse(f"{where}.{name}", "is missing", remedy)
         return fields[name]
+
+    def param_or_none(self, value: object, where: str, index: int) -> Param | None:
+        """A parameter, None where the file says that it is not known."""
+        if value is None:
+            return None
+        fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        if fields.get("kind") == "unknown":
+            self.object(fields, where, ("kind",))
+            return None
+        return self.param(cast("object", value), where, index)
 
     def param(self, value: object, where: str, index: int) -> Param:
         kinds = tuple(PARAM_FIELDS)
@@ -396,22 +420,29 @@ class _Reader:
         if len(data) > size:
             self.refuse(f"{where}.data", f"has {len(data)} bytes; the structure has {size}", "write no more than that")
         members: list[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]] = []
+        given = [(0, len(data))]
+        whole = bytearray(data)
         for number, value in enumerate(self.list(fields.get("fields", []), f"{where}.fields")):
-            members.append(self.member(value, f"{where}.fields[{number}]", index, size))
-        return OpaqueParam(size, data, tuple(members))
+            at, member = self.member(value, f"{where}.fields[{number}]", index, size)
+            if isinstance(member, TensorMapParam | UnknownTensorMapParam | PointerParam):
+                members.append((at, member))
+                continue
+            plain = plain_bytes(member)
+            whole.extend(bytes(max(0, at + len(plain) - len(whole))))
+            whole[at : at + len(plain)] = plain
+            given.append((at, at + len(plain)))
+        return OpaqueParam(size, bytes(whole), tuple(members), tuple(given) if len(given) > 1 else None)
 
-    def member(
-        self, value: object, where: str, index: int, size: int
-    ) -> tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]:
-        """A member of a structure: a pointer or tensor map with "at", its offset in bytes."""
+    def member(self, value: object, where: str, index: int, size: int) -> tuple[int, Member]:
+        """A member of a structure: a parameter of any kind but a structure, with "at", its offset in bytes."""
         if not isinstance(value, dict):
-            self.refuse(where, f"is {_kind(value)}, not an object", 'write a ptr or tensormap with "at"')
+            self.refuse(where, f"is {_kind(value)}, not an object", 'write a ptr, number or tensormap with "at"')
         fields = dict(cast("dict[str, object]", value))
         at = self.integer(self.required(fields, "at", where, "write its offset in bytes"), f"{where}.at", 0, size - 1)
         del fields["at"]
         member = self.param(fields, where, index)
-        if not isinstance(member, TensorMapParam | UnknownTensorMapParam | PointerParam):
-            self.refuse(f"{where}.kind", "is neither ptr nor tensormap", "write other members into data")
+        if isinstance(member, OpaqueParam):
+            self.refuse(f"{where}.kind", "is a structure in a structure", "write its members with their own offsets")
         if at + param_bytes(member) > size:
             self.refuse(f"{where}.at", f"leaves no room in {size} bytes", "place the member inside the structure")
         return at, member

@@ -153,6 +153,19 @@ def launch_shapes(module: Module, kernel: Kernel, given: GivenShape | None = Non
     return LaunchShapes(blocks, clusters, given.grid, tuple(assumptions), most_ctas)
 
 
+_OF_GRID = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%smid", "%nsmid", "%gridid")
+
+
+def asks_for_grid(module: Module, kernel: Kernel) -> bool:
+    """Whether the text asks how large the grid is, or where in it a CTA is."""
+    return any(
+        isinstance(item, Instruction)
+        and any(name.startswith(_OF_GRID) for each in item.operands for name in _names(each))
+        for code in (kernel, *module.functions)
+        for item in code.body or ()
+    )
+
+
 def three(extents: tuple[int, ...] | None) -> Extents | None:
     """x, y and z of a directive's values, None where there are none."""
     if not extents:

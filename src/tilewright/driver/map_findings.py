@@ -10,11 +10,11 @@ swizzle), else any. The map was judged again; the kernel was not. Checked by: te
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
-from tilewright.base.plan import Launch, OpaqueParam, Param, PointerParam, TensorMapParam
+from tilewright.base.plan import OpaqueParam, Param, PointerParam, TensorMapParam
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.legal.tensormap import cautions, violations
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 _TAGS = ("a", "f")
 
 
-def map_findings(module: Module, kernel: Kernel, launch: Launch) -> tuple[Diagnostic, ...]:
-    """What is wrong with the tensor maps of `launch`; empty for a target that is not known."""
+def map_findings(module: Module, kernel: Kernel, params: Sequence[Param | None]) -> tuple[Diagnostic, ...]:
+    """What is wrong with the tensor maps of a launch; empty for a target that is not known. params: None where nothing
+    is known of one."""
     facts = target_of(module)
     if facts is None:
         return ()
     found: list[Diagnostic] = []
-    for parameter, param in zip(kernel.parameters, launch.params, strict=True):
+    for parameter, param in zip(kernel.parameters, params, strict=False):
         for each in _maps(param):
             found += _of_map(each, f"parameter {parameter.name}", parameter.span, facts)
     return tuple(found)
@@ -49,7 +50,7 @@ def target_of(module: Module) -> Target | None:
     return None
 
 
-def _maps(param: Param) -> Iterator[TensorMapParam]:
+def _maps(param: Param | None) -> Iterator[TensorMapParam]:
     match param:
         case TensorMapParam():
             yield param

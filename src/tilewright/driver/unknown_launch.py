@@ -2,8 +2,9 @@
 
 Block and cluster are one of the shapes that `launch_shapes` finds. Every pointer gets a buffer of its own, large enough
 for any offset; every tensor map, among the parameters or in such a buffer, is unknown, but for what one copy through it
-transfers (`driver.unknown_boxes` infers that). The integers that steer the kernel are the numbers that `driver.explore`
-chooses; those that only make global addresses and coordinates have one value for all. What is thereby assumed is said.
+transfers (`driver.unknown_boxes` infers that). The numbers that steer the kernel, integers and floats, are those that
+`driver.explore` chooses; those that only make global addresses and coordinates have one value for all. What is thereby
+assumed is said.
 
 Not handled: pointers that overlap on purpose.
 Checked by: tests/driver/test_judge_unlaunched.py.
@@ -11,6 +12,7 @@ Checked by: tests/driver/test_judge_unlaunched.py.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,14 +22,20 @@ from tilewright.base.plan import (
     Param,
     PointerParam,
     ScalarParam,
+    TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.driver.given_launch import PartialLaunch, overlaps
 from tilewright.driver.launch_shapes import Shape
 from tilewright.driver.parameter_kinds import TENSOR_MAP_BYTES, Member, members
 from tilewright.frontends.ptx.ast import Kernel, Module, Parameter
 from tilewright.machine.memory import PARAMETER_BLOCK
 from tilewright.targets.target import Target
 
+_WORD_BYTES = 8
+_FLOAT_FORMATS = {2: "<e", 4: "<f", 8: "<d"}
+_HALF_MOST = 65504
+"""The largest number of 16 bits."""
 BUFFER_BYTES = 1 << 40
 HARMLESS_NUMBER = 64
 """Value of a number that only makes addresses and coordinates: a whole number of 16-byte units of any element."""
@@ -40,10 +48,12 @@ MapPlace = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class UnknownLaunch:
-    """The launches of a kernel that `launch_of` makes. numbers: the integers to choose, in order."""
+    """The launches of a kernel that `launch_of` makes. given: what is known of them; members: of what is not; numbers:
+    those of these to choose, in order."""
 
     kernel: Kernel
     shape: Shape
+    given: PartialLaunch
     dynamic_smem_bytes: int
     members: tuple[Member, ...]
     numbers: tuple[Member, ...]
@@ -60,7 +70,10 @@ class UnknownLaunch:
     @property
     def buffers(self) -> dict[str, int]:
         """Bytes of every buffer, by name."""
-        return {member_name(self.kernel, member): BUFFER_BYTES for member in self.members if member.kind == "pointer"}
+        made_up = {
+            member_name(self.kernel, member): BUFFER_BYTES for member in self.members if member.kind == "pointer"
+        }
+        return made_up | {buffer.name: buffer.size_bytes for buffer in self.given.buffers}
 
     @property
     def map_places(self) -> tuple[MapPlace, ...]:
@@ -93,11 +106,15 @@ def member_name(kernel: Kernel, member: Member) -> str:
 
 
 def unknown_launch(
-    module: Module, kernel: Kernel, target: Target, steering: frozenset[Place], shape: Shape
+    module: Module, kernel: Kernel, target: Target, steering: frozenset[Place], shape: Shape, given: PartialLaunch
 ) -> UnknownLaunch:
     """What is known of a kernel's launches of one shape. steering: places in the parameters whose values steer it."""
     assumptions: list[str] = []
-    found = members(kernel)
+    if given.file:
+        assumptions.append(
+            f"the launch is as {given.file} says, where it says; accesses of global memory are not judged"
+        )
+    found = tuple(member for member in members(kernel) if _is_open(member, given))
     pointers = sum(member.kind == "pointer" for member in found)
     if pointers > 1:
         assumptions.append(f"the {pointers} pointers lead to distinct buffers, and no access leaves its buffer")
@@ -106,13 +123,28 @@ def unknown_launch(
     numbers = tuple(
         member
         for member in found
-        if member.kind == "integer"
+        if member.kind in ("integer", "float")
+        and member.size_bytes <= _WORD_BYTES
         and any(
             member.parameter == parameter and member.offset_bytes <= offset < member.offset_bytes + member.size_bytes
             for parameter, offset in steering
         )
     )
-    return UnknownLaunch(kernel, shape, _dynamic_bytes(module, kernel, target), found, numbers, tuple(assumptions))
+    dynamic = given.dynamic_smem_bytes
+    if dynamic is None:
+        dynamic = _dynamic_bytes(module, kernel, target)
+    return UnknownLaunch(kernel, shape, given, dynamic, found, numbers, tuple(assumptions))
+
+
+def _is_open(member: Member, given: PartialLaunch) -> bool:
+    """Is the member part of what is not known?"""
+    match given.params[member.parameter] if given.params else None:
+        case None:
+            return True
+        case OpaqueParam() as param:
+            return overlaps(param.unknown_bytes, member)
+        case _:
+            return False
 
 
 def launch_of(
@@ -124,7 +156,12 @@ def launch_of(
     parameters: list[Param] = []
     for index, parameter in enumerate(unknown.kernel.parameters):
         own = tuple(member for member in unknown.members if member.parameter == index)
-        parameters.append(_parameter(unknown.kernel, parameter, own, chosen, boxes))
+        known = unknown.given.params[index] if unknown.given.params else None
+        parameters.append(
+            _parameter(unknown.kernel, parameter, own, chosen, boxes)
+            if known is None
+            else _completed(unknown.kernel, known, own, chosen, boxes)
+        )
     shape = unknown.shape
     x, y, z = shape.cluster
     return Launch(
@@ -142,22 +179,32 @@ def _parameter(
 ) -> Param:
     if len(own) == 1 and own[0].offset_bytes == 0 and own[0].size_bytes == parameter.size_bytes:
         return _whole(kernel, own[0], chosen, boxes)
-    data = bytearray(parameter.size_bytes)
-    fields: list[tuple[int, UnknownTensorMapParam | PointerParam]] = []
+    return _completed(kernel, OpaqueParam(parameter.size_bytes), own, chosen, boxes)
+
+
+def _completed(
+    kernel: Kernel, known: Param, own: tuple[Member, ...], chosen: Mapping[Member, int], boxes: Mapping[MapPlace, int]
+) -> Param:
+    """A parameter of which something is known, with the members that are not."""
+    if not isinstance(known, OpaqueParam):
+        return known
+    data = bytearray(known.data.ljust(known.size_bytes, b"\0"))
+    given = list(known.given if known.given is not None else [(0, len(known.data))])
+    fields: list[tuple[int, TensorMapParam | UnknownTensorMapParam | PointerParam]] = list(known.fields)
     for member in own:
-        begin = member.offset_bytes
+        begin, width = member.offset_bytes, member.size_bytes
         match member.kind:
             case "pointer":
                 fields.append((begin, _pointer(kernel, member, boxes)))
             case "tensor map":
                 fields.append((begin, UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))))
-            case "integer":
-                value = chosen.get(member, HARMLESS_NUMBER)
-                width = member.size_bytes
-                data[begin : begin + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
-            case "float":
+            case "integer" | "float" if width <= _WORD_BYTES:
+                data[begin : begin + width] = _number_bytes(member, chosen)
+                given.append((begin, begin + width))
+            case _:
+                # A structure that is read at places which are not in the text: its bytes stay unknown.
                 pass
-    return OpaqueParam(parameter.size_bytes, bytes(data), tuple(fields))
+    return OpaqueParam(known.size_bytes, bytes(data), tuple(fields), tuple(given))
 
 
 def _pointer(kernel: Kernel, member: Member, boxes: Mapping[MapPlace, int]) -> PointerParam:
@@ -173,15 +220,24 @@ def _whole(kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: 
             return _pointer(kernel, member, boxes)
         case "tensor map" if member.size_bytes == TENSOR_MAP_BYTES:
             return UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))
+        case "tensor map":
+            return OpaqueParam(member.size_bytes)
         case "float" if member.size_bytes == 4:
-            return ScalarParam("f32", 1.0)
-        case "integer" if member.size_bytes == 4:
-            return ScalarParam("i32", chosen.get(member, HARMLESS_NUMBER))
-        case "integer" if member.size_bytes == 8:
-            return ScalarParam("i64", chosen.get(member, HARMLESS_NUMBER))
-        case _:
-            value = chosen.get(member, 0)
-            return OpaqueParam(member.size_bytes, (value & 0xFFFF).to_bytes(2, "little")[: member.size_bytes])
+            return ScalarParam("f32", float(chosen.get(member, HARMLESS_NUMBER)))
+        case "integer" if member.size_bytes in (4, 8):
+            return ScalarParam("i32" if member.size_bytes == 4 else "i64", chosen.get(member, HARMLESS_NUMBER))
+        case "integer" | "float" if member.size_bytes > _WORD_BYTES:
+            return OpaqueParam(member.size_bytes)
+        case "integer" | "float":
+            return OpaqueParam(member.size_bytes, _number_bytes(member, chosen))
+
+
+def _number_bytes(member: Member, chosen: Mapping[Member, int]) -> bytes:
+    """The value chosen for a number, or a harmless one, as it stands in memory."""
+    value, width = chosen.get(member, HARMLESS_NUMBER), member.size_bytes
+    if member.kind == "float" and width in _FLOAT_FORMATS:
+        return struct.pack(_FLOAT_FORMATS[width], min(value, _HALF_MOST) if width == 2 else value)
+    return (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
 
 
 def _dynamic_bytes(module: Module, kernel: Kernel, target: Target) -> int:

@@ -1,15 +1,18 @@
 """What stands in a kernel's parameter block? The launch's values as bytes, in the order of the declarations.
 
 A tensor map is 128 bytes of the machine's own encoding (`tensor_map_bytes`), wherever it stands: as a parameter, at
-some offset of a structure, or in a buffer that a pointer leads to. A structure's pointers are written over its bytes;
-beyond the data given it is zero.
+some offset of a structure, or in a buffer that a pointer leads to. A structure's pointers are written over its bytes.
+What nobody gives of a structure is zero here; whoever must not rely on that asks for `OpaqueParam.unknown_bytes`.
 Source: PTX ISA 5.1.6 (parameter state space), 7.1; CUDA driver, cuTensorMapEncodeTiled (alignment).
+
+`parameter_places` says which registers of a text hold the address of a place in the parameters.
 
 Not handled: parameters that lie in a buffer of the caller's choice. Checked by: tests/machine/test_parameters.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +29,16 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
-from tilewright.frontends.ptx.ast import Kernel, Parameter
+from tilewright.frontends.ptx.ast import (
+    Address,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Parameter,
+    Register,
+    Symbol,
+)
 from tilewright.machine.memory import PARAM_WINDOW, GlobalMemory
 from tilewright.machine.tensor_map_bytes import ALIGNMENT_BYTES, encode, encode_unknown
 
@@ -118,3 +130,51 @@ def _buffer(memory: GlobalMemory, name: str, parameter: Parameter) -> int:
     if found is None:
         raise TilewrightError(f"parameter {parameter.name} names buffer {name}, which was not given")
     return found.base
+
+
+Place = tuple[str, int]
+"""A parameter's name and an offset in it, in bytes."""
+
+
+def parameter_places(kernel: Kernel, instructions: Iterable[Instruction]) -> dict[str, Place]:
+    """The registers that hold the address of a place in the kernel's parameters, whenever they hold anything."""
+    written: dict[str, list[Instruction]] = {}
+    for item in instructions:
+        if item.operands and isinstance(item.operands[0], Register):
+            written.setdefault(item.operands[0].name, []).append(item)
+    names = {parameter.name for parameter in kernel.parameters}
+    places: dict[str, Place] = {}
+    grown = True
+    while grown:
+        grown = False
+        for name, items in written.items():
+            if name not in places and len(items) == 1 and (place := _place_made(items[0], places, names)) is not None:
+                places[name] = place
+                grown = True
+    return places
+
+
+def place_of(operand: Operand, places: Mapping[str, Place], names: Collection[str] = ()) -> Place | None:
+    """The place in the parameters that an operand names, as one of `names`, or points to, as one of `places`."""
+    match operand:
+        case Symbol(name) if name in names:
+            return name, 0
+        case Register(name) if name in places:
+            return places[name]
+        case Address(Symbol(name), offset) if name in names:
+            return name, offset
+        case Address(Register(name), offset) if name in places:
+            parameter, begin = places[name]
+            return parameter, begin + offset
+        case _:
+            return None
+
+
+def _place_made(item: Instruction, places: Mapping[str, Place], names: Collection[str]) -> Place | None:
+    match item.row, item.operands:
+        case "mov" | "cvta" | "cvt", (_, source):
+            return place_of(source, places, names)
+        case "add", (_, source, Immediate(more)) if (place := place_of(source, places, names)) is not None:
+            return place[0], place[1] + more
+        case _:
+            return None

@@ -24,6 +24,7 @@ from tilewright.frontends.ptx.ast import Instruction, Label
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Registers
+from tilewright.machine.parameters import parameter_places
 from tilewright.machine.program import Program, assemble, decode_one, end_of
 from tilewright.machine.slice import Slice
 from tilewright.machine.state import Warp
@@ -89,6 +90,7 @@ def assemble_slice(
     unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma."))}
     unvalued |= failures.keys()
     undefined = may_be_unwritten(sliced)
+    places = parameter_places(sliced.text.kernel, instructions) if unknown_parameters else {}
     taint = may_taint(sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined)
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
@@ -112,7 +114,7 @@ def assemble_slice(
             if position in sliced.executed and _may_meet_taint(sliced, taint, tracker, position):
                 facts = StepFacts(
                     sliced, taint, position, slots, shadowed=tracker.shadowed,
-                    unknown_parameter=parameter_unknown(instructions[position], unknown_parameters),
+                    unknown_parameter=parameter_unknown(instructions[position], unknown_parameters, places),
                     unvalued=position in unvalued,
                 )  # fmt: skip
                 astray = astray or bool(facts.elsewhere or facts.generic)

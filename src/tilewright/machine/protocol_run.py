@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Launch, OpaqueParam, PointerParam
+from tilewright.base.plan import Launch, OpaqueParam
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.engine_fault import EngineFault
@@ -42,7 +42,6 @@ from tilewright.machine.undefined_registers import UndefinedRead
 from tilewright.machine.unknown_copies import UnknownPhase, UnknownStore, leave_unknown
 
 STEP_LIMIT = 50_000_000
-TENSOR_MAP_BYTES = 128
 _REQUEST = "clusterlaunchcontrol.try_cancel"
 
 Observer = Callable[[Event], None]
@@ -176,21 +175,12 @@ def run_protocol(
 
 def _unspecified(module: Module, launch: Launch) -> UnknownBytes:
     """The bytes of structures for which a launch gives neither data nor members."""
-    found: dict[str, tuple[tuple[int, int], ...]] = {}
-    for parameter, given in zip(kernel_of(module, launch.entry).parameters, launch.params, strict=False):
-        if not isinstance(given, OpaqueParam):
-            continue
-        begin = len(given.data)
-        ranges: list[tuple[int, int]] = []
-        for offset, member in sorted(given.fields, key=lambda field: field[0]):
-            if offset > begin:
-                ranges.append((begin, offset))
-            begin = max(begin, offset + (8 if isinstance(member, PointerParam) else TENSOR_MAP_BYTES))
-        if begin < given.size_bytes:
-            ranges.append((begin, given.size_bytes))
-        if ranges:
-            found[parameter.name] = tuple(ranges)
-    return found
+    kernel = kernel_of(module, launch.entry)
+    return {
+        parameter.name: given.unknown_bytes
+        for parameter, given in zip(kernel.parameters, launch.params, strict=False)
+        if isinstance(given, OpaqueParam) and given.unknown_bytes
+    }
 
 
 def _left_out(sliced: Slice) -> bool:

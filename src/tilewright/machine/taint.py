@@ -19,6 +19,7 @@ from typing import Literal
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
+from tilewright.machine.parameters import Place, parameter_places, place_of
 from tilewright.machine.slice import Slice, reads_call_parameter
 from tilewright.machine.slice_operands import is_volatile, symbols_read
 
@@ -115,10 +116,11 @@ def may_taint(
     are given.
     """
     text = sliced.text
+    places = parameter_places(text.kernel, text.flow.instructions) if unknown_parameters else {}
     tainted: set[str] = {
         name
         for position in sliced.executed
-        for name in _source_writes(sliced, position, unvalued, unknown_parameters, global_known)
+        for name in _source_writes(sliced, position, unvalued, unknown_parameters, places, global_known)
     }
     tainted |= {name for name in sliced.registers if is_volatile(name)} | undefined
     regions: dict[int, Region] = {}
@@ -152,19 +154,22 @@ def source_kind(instruction: Instruction, space: str) -> str:
     return f"data in {space} memory" if space in ("shared", "global", "local") else "data in memory"
 
 
-def parameter_unknown(instruction: Instruction, unknown: Mapping[str, tuple[tuple[int, int], ...]]) -> bool:
-    """Whether a load of parameters may read bytes that nobody gave."""
+def parameter_unknown(
+    instruction: Instruction, unknown: Mapping[str, tuple[tuple[int, int], ...]], places: Mapping[str, Place]
+) -> bool:
+    """Whether a load of parameters may read bytes that nobody gave. places: of registers that point into them."""
     if not unknown or instruction.row != "ld":
         return False
     for operand in instruction.operands:
-        match operand:
-            case Address(Symbol(name), offset):
-                size = _loaded_bytes(instruction)
-                return any(offset < end and offset + size > begin for begin, end in unknown.get(name, ()))
-            case Address():
-                return True
-            case _:
-                continue
+        if not isinstance(operand, Address):
+            continue
+        name = operand.base.name if isinstance(operand.base, Symbol) else ""
+        place = (name, operand.offset) if name else place_of(operand, places)
+        if place is None:
+            return True
+        name, offset = place
+        size = _loaded_bytes(instruction)
+        return any(offset < end and offset + size > begin for begin, end in unknown.get(name, ()))
     return any(name in unknown for name, _ in symbols_read(instruction))
 
 
@@ -178,7 +183,7 @@ def _loaded_bytes(instruction: Instruction) -> int:
 
 def _source_writes(
     sliced: Slice, position: int, unvalued: Collection[int],
-    unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]], global_known: bool,
+    unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]], places: Mapping[str, Place], global_known: bool,
 ) -> frozenset[str]:  # fmt: skip
     facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
     wanted = facts.writes & sliced.registers
@@ -188,7 +193,7 @@ def _source_writes(
         return wanted
     match facts.kind:
         case "load" if facts.space == "param" and not reads_call_parameter(sliced.text, position):
-            return wanted if parameter_unknown(instruction, unknown_parameters) else frozenset()
+            return wanted if parameter_unknown(instruction, unknown_parameters, places) else frozenset()
         case "load" if facts.space in ("global", "generic"):
             return frozenset() if global_known and facts.space == "global" else wanted
         case "load":
