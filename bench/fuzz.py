@@ -77,8 +77,9 @@ def _try(task: tuple[tuple[str, ...], int]) -> Outcome:
     problem = ""
     try:
         report = check_text(text, f"<seed {seed}>", options=CheckOptions(budget_seconds=_BUDGET_SECONDS))
-        if "tilewright itself" in report.error:
-            problem = report.error
+        defects = [f"{kernel.name}: {kernel.defect}" for kernel in report.kernels if kernel.defect]
+        if defects or "tilewright itself" in report.error:
+            problem = report.error or "; ".join(defects)
     except BaseException as error:  # the point of fuzzing: anything that comes out is a finding
         problem = f"{type(error).__name__}: {error}"
     seconds = time.monotonic() - begin

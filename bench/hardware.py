@@ -198,7 +198,8 @@ def _mutant(
     known = read_launch_file(str(launch))
     report = check_text(mutant.text, str(path), launch=known, options=CheckOptions(budget_seconds=60))
     kernel = report.kernels[0] if report.kernels else None
-    verdict = "error" if kernel is None else kernel.verdict + (f" {kernel.errors[0].code}" if kernel.errors else "")
+    code = f" {kernel.errors[0].code}" if kernel is not None and kernel.errors else ""
+    verdict = "error" if kernel is None or kernel.defect else kernel.verdict + code
     name = f"{path.stem}-{index}"
     seen = runner.outcome(mutant.text, launch, name, reference)
     if seen != "same" or not verdict.startswith("refuted"):

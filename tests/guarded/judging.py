@@ -85,6 +85,8 @@ def _check(kernel: GuardedKernel, text: str, launch: Mapping[str, object] | None
     if report.error:
         return "error", f"{report.error} ({report.error_line})", "", 0.0
     (found,) = report.kernels
+    if found.defect:
+        return "error", found.defect, "", 0.0
     why: tuple[str, ...]
     match found.verdict:
         case "refuted":

@@ -62,6 +62,8 @@ def judged(
     if report.error:
         return Outcome(mutant.mutation, mutant.line, "error", False, "", f"{report.error} ({report.error_line})")
     kernel = report.kernels[0]
+    if kernel.defect:
+        return Outcome(mutant.mutation, mutant.line, "error", False, "", kernel.defect)
     errors = [each for each in kernel.findings if each.level is Level.ERROR and _code_and_line(each) not in known]
     verdict = "proven" if kernel.verdict == "refuted" and not errors else kernel.verdict
     why = "; ".join(_said(finding) for finding in errors[:4]) or " | ".join(kernel.reasons)[:200]
