@@ -44,6 +44,7 @@ _BENCHES = {
     "slots": "slots",
     "soak": "soak",
     "unmapped": "unmapped",
+    "vacuity": "vacuity",
 }
 """Modules of this package, by the name of their benchmark."""
 

@@ -1,0 +1,221 @@
+"""Why is a kernel still proven after an edit that should break it? An argument that the checker itself makes, or none.
+
+In order, the first that holds:
+
+- not executed: with a trap in place of every instruction of the edited lines the launch is proven all the same;
+- for review: the check of the edited text reports something for review that it does not report of the subject;
+- contested: with one contested point read strictly, the edited text is refuted where the subject is not;
+- no data between lanes: a warp's barrier, which even the reading that asks for it (lanes_in_step, elected_arrive) does
+  not miss;
+- nothing remote: a cluster's barrier, where the run has no access, arrival or copy from one CTA to another;
+- the last use: arrivals at mbarriers for which nobody waits afterwards;
+- covered by another: without another instruction or kind of synchronization as well, the edited text has an error that
+  the subject without it does not have.
+
+No argument is an empty text. The arguments are facts about runs and about checks of other texts, as good as these are.
+Not handled: whether lines are executed, and what the run does, where there is no launch.
+Checked by: tests/mutants/test_deletions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from tests.mutants.deletions import Deletion, deletions, instructions, with_traps
+from tilewright.base.check_report import KernelReport
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.contract.readings import POINTS, tolerant
+from tilewright.driver.check import CheckOptions, check_text
+from tilewright.driver.given_launch import LaunchFile, placed
+from tilewright.driver.judge_launch import judge_launch
+from tilewright.frontends.ptx.ast import Module
+from tilewright.frontends.ptx.reader import read
+from tilewright.machine.event import (
+    Access,
+    BarrierArrive,
+    BarrierWait,
+    CopyIssue,
+    Event,
+    TensorMemoryCommit,
+    TensorMemoryIssue,
+    WarpActor,
+)
+
+Said = tuple[str, int]
+"""A finding's code and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A kernel that is proven. launch: None where it is proven without one."""
+
+    text: str
+    file: str
+    kernel: str
+    launch: LaunchFile | None
+    budget_seconds: float | None = 60.0
+
+    def check(self, text: str, isa: str = "tolerant") -> KernelReport | None:
+        """The report on `text` in its place; None where it is not even read."""
+        options = CheckOptions(isa=isa, entry=self.kernel, budget_seconds=self.budget_seconds)
+        report = check_text(text, self.file, launch=self.launch, options=options)
+        return report.kernels[0] if report.kernels and not report.error else None
+
+
+def argument(subject: Subject, edited: str, lines: Iterable[int], others: Callable[[], Iterable[Deletion]]) -> str:
+    """The argument for `edited`, which differs from the subject at `lines`. others: deletions of the edited text that
+    may show what covers for what is missing. Empty where there is none."""
+    places = frozenset(lines)
+    found = _not_executed(subject, places) or _for_review(subject, edited) or _contested(subject, edited)
+    return found or _nothing_to_do(subject, edited, places) or _covered(subject, others())
+
+
+def _not_executed(subject: Subject, lines: frozenset[int]) -> str:
+    if subject.launch is None:
+        return ""
+    report = subject.check(with_traps(subject.text, _module(subject), lines))
+    return "not executed by this launch" if report is not None and report.verdict == "proven" else ""
+
+
+def _nothing_to_do(subject: Subject, edited: str, lines: frozenset[int]) -> str:
+    """Arguments by what the edited instructions are for."""
+    opcodes = {item.opcode for item in instructions(_module(subject)) if item.span.line in lines}
+    if all(opcode.startswith("bar.warp.sync") for opcode in opcodes):
+        report = subject.check(edited, "tolerant,lanes_in_step=strict,elected_arrive=strict")
+        if report is not None and report.verdict == "proven":
+            return "no data between lanes: lanes_in_step and elected_arrive, read strictly, do not miss it"
+    events = _events(subject)
+    if events and all(opcode.startswith("barrier.cluster") for opcode in opcodes) and not any(map(_remote, events)):
+        return "nothing remote: no event of the run is of one CTA at another"
+    if events and all(opcode.startswith("mbarrier.arrive") for opcode in opcodes) and _last_use(events, lines):
+        return "the last use: nobody waits for these mbarriers afterwards"
+    return ""
+
+
+@cache
+def _events(subject: Subject) -> tuple[Event, ...]:
+    """Of the run of the launch; none without one."""
+    if subject.launch is None:
+        return ()
+    module = _module(subject)
+    whole = placed(subject.launch.resolve(subject.launch.kernel(module, subject.file)), subject.launch.buffers)
+    events: list[Event] = []
+    buffers = {buffer.name: buffer.size_bytes for buffer in whole.buffers}
+    judge_launch(module, whole.launch, buffers, tolerant(), watch=events.append)
+    return tuple(events)
+
+
+def _remote(event: Event) -> bool:
+    """Whether one CTA does something to another's shared memory."""
+    match event:
+        case (
+            Access(actor=WarpActor(cta=own), space="shared", cta=cta) | BarrierArrive(actor=WarpActor(cta=own), cta=cta)
+        ):
+            return own != cta
+        case CopyIssue(actor=WarpActor(cta=own)):
+            return any(cta != own for cta in (*event.destinations, *event.barrier_ctas))
+        case TensorMemoryIssue(actor=WarpActor(cta=own)):
+            touched = {block.cta for block in (*event.reads, *event.writes)} | {cta for cta, _ in event.shared}
+            return bool(touched - {own})
+        case TensorMemoryCommit(actor=WarpActor(cta=own)):
+            return any(cta != own for cta, _ in event.barriers)
+        case _:
+            return False
+
+
+def _last_use(events: tuple[Event, ...], lines: frozenset[int]) -> bool:
+    """Whether no wait comes after an arrival of these lines at its mbarrier, in the order of the run."""
+    arrived: set[tuple[int, int]] = set()
+    for event in events:
+        match event:
+            case BarrierArrive() if event.span.line in lines:
+                arrived.add((event.cta, event.address))
+            case BarrierWait() if (event.cta, event.address) in arrived:
+                return False
+            case _:
+                pass
+    return bool(arrived)
+
+
+def _module(subject: Subject) -> Module:
+    return read(subject.text, subject.file, tolerant=True)
+
+
+def _for_review(subject: Subject, edited: str) -> str:
+    new = _new(subject, edited, "tolerant", Level.REVIEW)
+    return f"reported for review: {_listed(new)}" if new else ""
+
+
+def _contested(subject: Subject, edited: str) -> str:
+    if not _new(subject, edited, "strict", Level.ERROR):
+        return ""
+    points = [
+        f"{point.name} ({_listed(new)})"
+        for point in POINTS
+        if (new := _new(subject, edited, f"tolerant,{point.name}=strict", Level.ERROR))
+    ]
+    return f"contested: {'; '.join(points)}" if points else "contested: refuted by the strict reading as a whole"
+
+
+def _covered(subject: Subject, others: Iterable[Deletion]) -> str:
+    """others: deletions of the edited text, whose like is made of the subject."""
+    own = {(each.kind, each.lines): each for each in _deletions(subject)}
+    for other in others:
+        alone = own.get((other.kind, other.lines))
+        both = subject.check(other.text)
+        if alone is None or both is None or not both.errors:
+            continue
+        known = _errors(subject, alone)
+        new = [finding for finding in both.errors if _conflict(finding) not in known]
+        if new:
+            return f"covered by {other.kind} at {_places(other.lines)}: without both also {_listed(new)}"
+    return ""
+
+
+@cache
+def _deletions(subject: Subject) -> tuple[Deletion, ...]:
+    module = _module(subject)
+    return tuple(
+        each for kernel in module.kernels if kernel.name == subject.kernel
+        for each in deletions(subject.text, module, kernel)
+    )  # fmt: skip
+
+
+@cache
+def _errors(subject: Subject, deletion: Deletion) -> frozenset[tuple[Said, int]]:
+    report = subject.check(deletion.text)
+    return frozenset(map(_conflict, report.errors)) if report is not None else frozenset()
+
+
+def _conflict(finding: Diagnostic) -> tuple[Said, int]:
+    return _said(finding), finding.conflicts_with.line if finding.conflicts_with is not None else 0
+
+
+def _new(subject: Subject, edited: str, isa: str, level: Level) -> list[Diagnostic]:
+    """Findings of the edited text that the subject does not have."""
+    report = subject.check(edited, isa)
+    if report is None:
+        return []
+    known = _known(subject, isa)
+    return [each for each in report.findings if each.level is level and _said(each) not in known]
+
+
+@cache
+def _known(subject: Subject, isa: str) -> frozenset[Said]:
+    report = subject.check(subject.text, isa)
+    return frozenset(_said(each) for each in report.findings) if report is not None else frozenset()
+
+
+def _said(finding: Diagnostic) -> Said:
+    return finding.code, finding.primary.line if finding.primary is not None else 0
+
+
+def _listed(findings: list[Diagnostic]) -> str:
+    return ", ".join(dict.fromkeys(f"{code} line {line}" for code, line in map(_said, findings[:3])))
+
+
+def _places(lines: tuple[int, ...]) -> str:
+    shown = ", ".join(str(line) for line in lines[:5])
+    return f"line {shown}" if len(lines) == 1 else f"lines {shown}{' ...' if len(lines) > 5 else ''}"

@@ -1,0 +1,101 @@
+"""Deletions of a kind of synchronization are made as said; what is still proven after one has an argument."""
+
+import re
+from pathlib import Path
+
+from tests.guarded.rings import ring
+from tests.guarded.sections import SHARED
+from tests.guarded.text import kernel_text, launch_json
+from tests.mutants.arguments import Subject, argument
+from tests.mutants.deletions import Deletion, deletions, with_traps
+from tilewright.driver.launch_file import launch_from_json, read_launch_file
+from tilewright.frontends.ptx.reader import read
+
+_CORPUS = Path(__file__).parent.parent / "data" / "ptx" / "corpus"
+
+
+def _ring(change: str = "", instead: str = "") -> Subject:
+    body = ring(None, "    mov.b32 %r_count, %r_n;")
+    text = kernel_text("ring", body, ("n",), shared=SHARED).replace(change, instead)
+    return Subject(text, "ring.ptx", "ring", launch_from_json(launch_json({"n": 5}, grid=1), "launch.json"))
+
+
+def _made(subject: Subject) -> list[Deletion]:
+    module = read(subject.text, subject.file, tolerant=True)
+    return list(deletions(subject.text, module, module.kernels[0]))
+
+
+def _why(subject: Subject, deletion: Deletion) -> str:
+    def others() -> list[Deletion]:
+        return _made(Subject(deletion.text, subject.file, subject.kernel, subject.launch))
+
+    return argument(subject, deletion.text, deletion.lines, others)
+
+
+def _verdict(subject: Subject, text: str) -> str:
+    report = subject.check(text)
+    return report.verdict if report is not None else "error"
+
+
+def test_deletions_keep_lines_and_are_read() -> None:
+    for path in sorted(_CORPUS.rglob("*.ptx")):
+        text = path.read_text("utf-8")
+        module = read(text, path.name, tolerant=True)
+        made = list(deletions(text, module, module.kernels[0]))
+        assert made
+        for each in made:
+            assert each.text != text and each.text.count("\n") == text.count("\n")
+            assert not read(each.text, path.name, tolerant=True).unread
+
+
+def test_a_ring_without_any_of_its_synchronization_is_refuted_or_has_an_argument() -> None:
+    subject = _ring()
+    assert _verdict(subject, subject.text) == "proven"
+    verdicts = {each.kind: _verdict(subject, each.text) for each in _made(subject)}
+    assert {"announcements", "waits: mbarrier", "arrivals: all", "inits: mbarrier"} <= verdicts.keys()
+    (left,) = [each for each in _made(subject) if _verdict(subject, each.text) != "refuted"]
+    assert left.kind == "fences: mbarrier init"
+    assert _why(subject, left).startswith("reported for review: MB105")
+
+
+def test_an_announcement_becomes_an_arrival() -> None:
+    subject = _ring()
+    (plain,) = [each for each in _made(subject) if each.kind == "announcements"]
+    (line,) = plain.lines
+    assert re.fullmatch(r"\s*mbarrier\.arrive\.shared::cta\.b64 _, \[%r\d+\];", plain.text.split("\n")[line - 1])
+
+
+def test_what_is_not_executed_is_said() -> None:
+    """A store that is waited for where no launch of this number gets."""
+    extra = (
+        "setp.gt.s32 %p_far, %r_n, 1000;\n"
+        "    @%p_far cp.async.bulk.commit_group;\n    @%p_far cp.async.bulk.wait_group 0;"
+    )
+    body = ring(None, f"    mov.b32 %r_count, %r_n;\n    {extra}")
+    text = kernel_text("ring", body, ("n",), shared=SHARED)
+    subject = Subject(text, "ring.ptx", "ring", launch_from_json(launch_json({"n": 5}, grid=1), "launch.json"))
+    (wait,) = [each for each in _made(subject) if each.kind == "waits: bulk group"]
+    assert _verdict(subject, wait.text) == "proven"
+    assert _why(subject, wait) == "not executed by this launch"
+    trapped = with_traps(text, read(text, "ring.ptx", tolerant=True), wait.lines)
+    assert re.search(r"@%p\d+ trap;", trapped)
+
+
+def test_a_barrier_that_another_covers_is_said() -> None:
+    subject = _ring("bar.sync 0;", "bar.sync 0;\n\tbarrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;")
+    assert _verdict(subject, subject.text) == "proven"
+    (barrier,) = [each for each in _made(subject) if each.kind == "waits: barriers of threads"]
+    assert _verdict(subject, barrier.text) == "proven"
+    assert "covered by waits: cluster barriers" in _why(subject, barrier)
+
+
+def test_a_cluster_barrier_that_orders_nothing_is_said() -> None:
+    name = "triton/sm_90a/matmul_tma_2cta_s2"
+    path = _CORPUS / f"{name}.ptx"
+    text = path.read_text("utf-8")
+    launch = read_launch_file(str(path.with_suffix(".launch.json")))
+    kernel = read(text, name, tolerant=True).kernels[0].name
+    subject = Subject(text, name, kernel, launch)
+    (barrier,) = [each for each in _made(subject) if each.kind == "waits: cluster barriers"]
+    assert _verdict(subject, barrier.text) == "proven"
+    assert _why(subject, barrier).startswith("nothing remote")
