@@ -123,17 +123,8 @@ def _deleted(subject: Subject, name: str, deletion: Deletion) -> Deleted:
     if report is not None and verdict == "unknown":
         why = report.reasons[0]
     if verdict == "proven":
-        why = argument(subject, deletion.text, deletion.lines, lambda: _further(subject, deletion))
+        why = argument(subject, deletion.text)
     return Deleted(name, subject.kernel, deletion.kind, deletion.lines, verdict, why)
-
-
-def _further(subject: Subject, deletion: Deletion) -> list[Deletion]:
-    """Deletions from what is left."""
-    module = read(deletion.text, subject.file, tolerant=True)
-    return [
-        each for kernel in module.kernels if kernel.name == subject.kernel
-        for each in deletions(deletion.text, module, kernel)
-    ]  # fmt: skip
 
 
 def _table(found: list[Deleted]) -> None:

@@ -19,11 +19,10 @@ Checked by: tests/mutants/test_deletions.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from tests.mutants.deletions import Deletion, deletions, instructions, with_traps
+from tests.mutants.deletions import Deletion, deletions, instructions, single_deletions, with_traps
 from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.contract.readings import POINTS, tolerant
@@ -43,6 +42,8 @@ from tilewright.machine.event import (
     WarpActor,
 )
 
+_NEAREST = 12
+"""So many single instructions are tried as what covers for what is missing."""
 Said = tuple[str, int]
 """A finding's code and line."""
 
@@ -56,20 +57,21 @@ class Subject:
     kernel: str
     launch: LaunchFile | None
     budget_seconds: float | None = 60.0
+    isa: str = "tolerant"
 
-    def check(self, text: str, isa: str = "tolerant") -> KernelReport | None:
+    def check(self, text: str, isa: str | None = None) -> KernelReport | None:
         """The report on `text` in its place; None where it is not even read."""
-        options = CheckOptions(isa=isa, entry=self.kernel, budget_seconds=self.budget_seconds)
+        options = CheckOptions(isa=isa or self.isa, entry=self.kernel, budget_seconds=self.budget_seconds)
         report = check_text(text, self.file, launch=self.launch, options=options)
         return report.kernels[0] if report.kernels and not report.error else None
 
 
-def argument(subject: Subject, edited: str, lines: Iterable[int], others: Callable[[], Iterable[Deletion]]) -> str:
-    """The argument for `edited`, which differs from the subject at `lines`. others: deletions of the edited text that
-    may show what covers for what is missing. Empty where there is none."""
-    places = frozenset(lines)
+def argument(subject: Subject, edited: str) -> str:
+    """The argument for `edited`, in whose text some lines of the subject are others. Empty where there is none."""
+    pairs = zip(subject.text.split("\n"), edited.split("\n"), strict=True)
+    places = frozenset(line for line, (old, new) in enumerate(pairs, 1) if old != new)
     found = _not_executed(subject, places) or _for_review(subject, edited) or _contested(subject, edited)
-    return found or _nothing_to_do(subject, edited, places) or _covered(subject, others())
+    return found or _nothing_to_do(subject, edited, places) or _covered(subject, edited, places)
 
 
 def _not_executed(subject: Subject, lines: frozenset[int]) -> str:
@@ -82,11 +84,11 @@ def _not_executed(subject: Subject, lines: frozenset[int]) -> str:
 def _nothing_to_do(subject: Subject, edited: str, lines: frozenset[int]) -> str:
     """Arguments by what the edited instructions are for."""
     opcodes = {item.opcode for item in instructions(_module(subject)) if item.span.line in lines}
-    if all(opcode.startswith("bar.warp.sync") for opcode in opcodes):
+    if opcodes and all(opcode.startswith("bar.warp.sync") for opcode in opcodes):
         report = subject.check(edited, "tolerant,lanes_in_step=strict,elected_arrive=strict")
         if report is not None and report.verdict == "proven":
             return "no data between lanes: lanes_in_step and elected_arrive, read strictly, do not miss it"
-    events = _events(subject)
+    events = _events(subject) if opcodes else ()
     if events and all(opcode.startswith("barrier.cluster") for opcode in opcodes) and not any(map(_remote, events)):
         return "nothing remote: no event of the run is of one CTA at another"
     if events and all(opcode.startswith("mbarrier.arrive") for opcode in opcodes) and _last_use(events, lines):
@@ -144,12 +146,12 @@ def _module(subject: Subject) -> Module:
 
 
 def _for_review(subject: Subject, edited: str) -> str:
-    new = _new(subject, edited, "tolerant", Level.REVIEW)
+    new = _new(subject, edited, subject.isa, Level.REVIEW)
     return f"reported for review: {_listed(new)}" if new else ""
 
 
 def _contested(subject: Subject, edited: str) -> str:
-    if not _new(subject, edited, "strict", Level.ERROR):
+    if subject.isa == "strict" or not _new(subject, edited, "strict", Level.ERROR):
         return ""
     points = [
         f"{point.name} ({_listed(new)})"
@@ -159,10 +161,10 @@ def _contested(subject: Subject, edited: str) -> str:
     return f"contested: {'; '.join(points)}" if points else "contested: refuted by the strict reading as a whole"
 
 
-def _covered(subject: Subject, others: Iterable[Deletion]) -> str:
-    """others: deletions of the edited text, whose like is made of the subject."""
-    own = {(each.kind, each.lines): each for each in _deletions(subject)}
-    for other in others:
+def _covered(subject: Subject, edited: str, places: frozenset[int]) -> str:
+    """What is deleted from the edited text is deleted from the subject, too, and the errors are compared."""
+    own = {(each.kind, each.lines): each for each in _deletions(subject, subject.text, places)}
+    for other in _deletions(subject, edited, places):
         alone = own.get((other.kind, other.lines))
         both = subject.check(other.text)
         if alone is None or both is None or not both.errors:
@@ -175,12 +177,14 @@ def _covered(subject: Subject, others: Iterable[Deletion]) -> str:
 
 
 @cache
-def _deletions(subject: Subject) -> tuple[Deletion, ...]:
-    module = _module(subject)
-    return tuple(
-        each for kernel in module.kernels if kernel.name == subject.kernel
-        for each in deletions(subject.text, module, kernel)
-    )  # fmt: skip
+def _deletions(subject: Subject, text: str, places: frozenset[int]) -> tuple[Deletion, ...]:
+    """Of one instruction near `places`, then of kinds as a whole."""
+    module = read(text, subject.file, tolerant=True)
+    (kernel,) = (kernel for kernel in module.kernels if kernel.name == subject.kernel)
+    return (
+        *single_deletions(text, module, kernel, places, _NEAREST),
+        *(each for each in deletions(text, module, kernel) if not each.kind.startswith("arrivals: one")),
+    )
 
 
 @cache

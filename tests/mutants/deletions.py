@@ -49,6 +49,24 @@ def deletions(text: str, module: Module, kernel: Kernel) -> Iterator[Deletion]:
             yield from _deleted(lines_of, kernel, "arrivals: one", [item], _gone)
 
 
+def single_deletions(text: str, module: Module, kernel: Kernel, near: Collection[int], most: int) -> Iterator[Deletion]:
+    """Deletions of one instruction each, of any kind of waits, fences and commits: the `most` that are nearest to the
+    lines `near`."""
+    lines_of = _Lines(text)
+    found: list[tuple[int, str, Instruction, Change]] = []
+    for part in (kernel, *module.functions):
+        for item in part.body:
+            if not isinstance(item, Instruction) or item.span.line in near:
+                continue
+            distance = min(abs(item.span.line - line) for line in near)
+            for kind, change in _KINDS.items():
+                if kind != "announcements" and change(item, lines_of.of(item)) is not None:
+                    found.append((distance, kind, item, change))
+                    break
+    for _, kind, item, change in sorted(found, key=lambda each: (each[0], each[2].span.line))[:most]:
+        yield from _deleted(lines_of, kernel, f"{kind}, one", [item], change)
+
+
 def _deleted(
     lines_of: _Lines, kernel: Kernel, kind: str, items: list[Instruction], change: Change
 ) -> Iterator[Deletion]:
