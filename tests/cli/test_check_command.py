@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Answer, Tilewright
 from tests.contract.replay_kernels import copy_text
+from tests.driver.boxed_kernels import boxed_text
 
 STEPS = 4
 BAD_EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r12], 1024;\n"
@@ -306,3 +307,15 @@ def test_shapes_that_cannot_be(
     (kernels / "grid.json").write_text('{"grid": [2]}', encoding="utf-8")
     answer = tilewright("check", "shaped.ptx", *arguments)
     assert answer.code == 2 and message in answer.out + answer.err and remedy in answer.out + answer.err
+
+
+def test_the_launch_that_refutes_is_written_and_refutes_again(folder: Path, tilewright: Tilewright) -> None:
+    unsynchronized = ("mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r8], %r6;\n    @!%p4 bra FULL;", "")
+    (folder / "pipe.ptx").write_text(boxed_text(unsynchronized), encoding="utf-8")
+    answer = tilewright("check", "pipe.ptx", "--no-repair", "--write-launch", "found.json")
+    assert answer.code == 1 and "found.json: the launch that refutes pipe" in answer.err
+    assert "shown by a launch with grid 1x1x1, block 64x1x1, cluster 1x1x1, parameter 2 = " in answer.out
+    again = tilewright("check", "pipe.ptx", "--no-repair", "--launch", "found.json", "--write-launch", "other.json")
+    assert again.code == 1 and "other.json is not written" in again.err and not (folder / "other.json").exists()
+    refused = tilewright("check", "pipe.ptx", "--launch", "found.json", "--write-launch", "found.json")
+    assert refused.code == 2

@@ -6,7 +6,7 @@ and so do findings that the text itself allows, with the reason that it gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,7 +31,8 @@ class KernelReport:
     scope: what a proof holds for ("all trip counts", "this launch"), empty where nothing is proven; assumptions: what
     it rests on; claims: what it found to be so; reasons: of `unknown`, what would decide it; findings: errors and
     reviews; suppressed: findings that the text allows; seconds: what the check took; steps: warp instructions that it
-    ran, the same on every machine; defect: of this program, where one ended the check ("KeyError at file.py:12").
+    ran, the same on every machine; defect: of this program, where one ended the check ("KeyError at file.py:12");
+    launch: that shows what refutes, as the document of a launch file, where none was given.
     """
 
     name: str
@@ -47,6 +48,7 @@ class KernelReport:
     timeline: Timeline | None = None
     steps: int = 0
     defect: str = ""
+    launch: Mapping[str, object] | None = None
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   tilewright check kernel.ttgir
   tilewright check build/ --format sarif --output findings.sarif
   nvcc -arch=sm_90a -ptx kernel.cu -o - | tilewright check -
+  tilewright check kernel.ptx --write-launch launch.json
   tilewright check kernel.ptx --fix --diff
   tilewright check kernel.ptx --launch launch.json --format html --output report.html --trace trace.json
 
@@ -79,6 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time for all kernels of a file (default: no limit); those not reached are unknown",
     )
+    parser.add_argument(
+        "--write-launch",
+        metavar="FILE.json",
+        help="write the launch that refutes a kernel, where none was given: a file for --launch",
+    )
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
 
 
@@ -111,7 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.driver.launch_file import read_launch_file
 
     readings_of(arguments.isa)
-    require_writable((arguments.output, arguments.trace), (*expand(arguments.paths), arguments.launch))
+    require_writable(
+        (arguments.output, arguments.trace, arguments.write_launch), (*expand(arguments.paths), arguments.launch)
+    )
     launch = read_launch_file(arguments.launch) if arguments.launch else None
     options = CheckOptions(
         arguments.isa,
@@ -140,6 +148,8 @@ def run(arguments: argparse.Namespace) -> int:
         from tilewright.report.trace import check_to_trace
 
         contents[Path(arguments.trace)] = json.dumps(check_to_trace(files)).encode()
+    if arguments.write_launch:
+        contents |= _launches(files, Path(arguments.write_launch))
     if arguments.output:
         contents[Path(arguments.output)] = (_rendered(files, arguments) + "\n").encode("utf-8", "replace")
     if contents:
@@ -150,6 +160,19 @@ def run(arguments: argparse.Namespace) -> int:
         # A machine-readable report on standard output stays one document.
         print(patches, end="", file=sys.stdout if arguments.output or arguments.format == "text" else sys.stderr)
     return exit_code(files)
+
+
+def _launches(files: Sequence[FileReport], target: Path) -> dict[Path, bytes]:
+    """The launches that refute, by the file to write: the one that is named, with a number where there are several."""
+    found = [kernel for file in files for kernel in file.kernels if kernel.launch is not None]
+    if not found:
+        print(f"no kernel was refuted by a launch that was made up: {target} is not written", file=sys.stderr)
+    contents: dict[Path, bytes] = {}
+    for number, kernel in enumerate(found, start=1):
+        path = target if len(found) == 1 else target.with_name(f"{target.stem}-{number}{target.suffix}")
+        contents[path] = (json.dumps(kernel.launch, indent=2) + "\n").encode()
+        print(f"{path}: the launch that refutes {kernel.name}", file=sys.stderr)
+    return contents
 
 
 def _repair_steps(arguments: argparse.Namespace) -> int:

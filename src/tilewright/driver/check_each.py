@@ -150,6 +150,7 @@ def _report(
         kept,
         suppressed,
         timeline=judgement.timeline,
+        launch=judgement.launch if verdict == "refuted" else None,
     )
     return report, frozenset(used)
 

@@ -9,7 +9,7 @@ Checked by: tests/driver/test_check.py, tests/driver/test_work.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -65,7 +65,8 @@ class Judgement:
     """What is known of a kernel after its run.
 
     findings: errors and reviews; doubts: why a clean run would not be a proof; complete: the run came to its end, so
-    that what was not found is not there; scope, assumptions, claims: of the proof, where there is one.
+    that what was not found is not there; scope, assumptions, claims: of the proof, where there is one; launch: that
+    refutes, as a launch file, where none was given.
     """
 
     findings: tuple[Diagnostic, ...] = ()
@@ -75,6 +76,7 @@ class Judgement:
     assumptions: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     timeline: Timeline | None = None
+    launch: Mapping[str, object] | None = None
 
 
 def judge_kernel(
@@ -169,6 +171,8 @@ def _without_launch(
             return Judgement(beside, doubts, True, scope, assumptions, claims, found.timeline)
         case Refuted(findings):
             # Findings of one choice of numbers: what others show is not among them.
-            return Judgement((*findings, *found.allowed), doubts, complete=False, timeline=found.timeline)
+            return Judgement(
+                (*findings, *found.allowed), doubts, complete=False, timeline=found.timeline, launch=found.launch
+            )
         case Unknown(reasons):
             return Judgement(beside, (*doubts, *reasons), complete=False, timeline=found.timeline)

@@ -54,7 +54,8 @@ _Row = tuple[int, list[Any]]
 class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
     in, by the loop's head; repeats: for loops that turned often enough, None if they repeat themselves for ever, else
-    why that is not shown; repetitions: in words. allowed: errors that the text allows, not among the findings."""
+    why that is not shown; repetitions: in words. allowed: errors that the text allows, not among the findings;
+    launch: that was run."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
@@ -65,6 +66,7 @@ class LaunchJudgement:
     report: ProtocolReport
     assumptions: tuple[str, ...] = ()
     allowed: tuple[Diagnostic, ...] = ()
+    launch: Launch | None = None
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -250,6 +252,7 @@ def _judge_once(
         repetitions,
         report,
         allowed=allowed,
+        launch=launch,
     )
 
 

@@ -9,11 +9,12 @@ Checked by: tests/driver/test_judge_unlaunched.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
@@ -22,6 +23,7 @@ from tilewright.driver.explore import Judged, Values, explore
 from tilewright.driver.given_launch import PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch_shapes import Shape, launch_shapes
+from tilewright.driver.refuting_launch import GIVEN_STEPS, given_again
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, unknown_launch
@@ -47,7 +49,7 @@ EXPLORING_SECONDS = 12.0
 @dataclass(frozen=True, slots=True)
 class UnlaunchedJudgement:
     """The verdict, what the roles did in the first run that refutes (or in the first at all), what any run leaves for
-    review, and the errors of any run that the text allows."""
+    review, and the errors of any run that the text allows. launch: that refutes, as a launch file."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
@@ -55,6 +57,7 @@ class UnlaunchedJudgement:
     timeline: Timeline | None = None
     reviews: tuple[Diagnostic, ...] = ()
     allowed: tuple[Diagnostic, ...] = ()
+    launch: Mapping[str, object] | None = None
 
 
 def judge_unlaunched(
@@ -84,6 +87,7 @@ def judge_unlaunched(
     runs = [0]
     runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows, ends)
     boxes = UnknownBoxes(unknown, runner.run)
+    failing: list[tuple[str, LaunchJudgement]] = []
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
@@ -94,6 +98,8 @@ def judge_unlaunched(
         verdicts = [boxes.judge(values)]
         if in_grid and shape.grid is None and runs[0] <= _RUNS_IN_A_GRID and not verdicts[0].errors:
             verdicts.append(boxes.judge(values, _CLUSTERS))
+        said = ", ".join(f"{name} = {value}" for name, value in zip(unknown.names, values, strict=True))
+        failing.extend((said, each) for each in verdicts if each.errors)
         for each in verdicts:
             runner.end(values, each)
         for finding in (finding for each in verdicts for finding in each.findings):
@@ -108,14 +114,32 @@ def judge_unlaunched(
         verdict = explore(unknown.names, judge, seconds=seconds)
     except _Ended as found:
         verdict = Refuted(found.findings)
+    document: Mapping[str, object] | None = None
+    if isinstance(verdict, Refuted) and (launch := _shown_by(verdict.findings[0], failing)) is not None:
+        again = given_again(kernel, launch, unknown.buffers, verdict.findings[0], runner.given)
+        document = None if again.against else again.document
+        verdict = Unknown((again.against,)) if again.against else verdict
     if isinstance(verdict, Proven):
         general = (*unknown.assumptions, *boxes.words(), *ASSUMPTIONS)
         scope = verdict.scope if unknown.numbers or not unknown.given.params else "this launch"
         verdict = Proven(scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
     return UnlaunchedJudgement(
-        verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()), tuple(allowed.values())
-    )
+        verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()), tuple(allowed.values()),
+        document,
+    )  # fmt: skip
+
+
+def _shown_by(finding: Diagnostic, failing: list[tuple[str, LaunchJudgement]]) -> Launch | None:
+    """The launch that shows a finding, which says with which numbers. failing: launches with their numbers in words."""
+    key = finding.code, finding.primary, finding.message
+    showing = [
+        (said, judged.launch)
+        for said, judged in failing
+        if any((each.code, each.primary, each.message) == key for each in judged.errors)
+    ]
+    with_numbers = [launch for said, launch in showing if finding.interleaving[:1] == (f"with {said}",)]
+    return next(iter(with_numbers), None) or next((launch for _, launch in showing), None)
 
 
 class _Ended(Exception):
@@ -194,6 +218,12 @@ class _Runner:
         if sizing:
             self.end(values, judged)
         return judged
+
+    def given(self, launch: Launch, buffers: Mapping[str, int]) -> LaunchJudgement:
+        """A launch that is given, judged as such."""
+        return judge_launch(
+            self.module, launch, buffers, self.readings, peeks=self.peeks, step_limit=GIVEN_STEPS, allows=self.allows
+        )
 
     def end(self, values: Values, judged: LaunchJudgement) -> None:
         """Raise `_Ended` at an error that leaves nothing to explore."""

@@ -461,6 +461,12 @@ class _Reader:
         )
 
 
+def data_type_name(described: TensorMap) -> str:
+    """The data type of a tensor map, as a launch file names it."""
+    named = (described.element, described.variant)
+    return next((name for name, each in _VARIANTS.items() if each == named), described.element.value)
+
+
 def _kind(value: object) -> str:
     match value:
         case None:

@@ -251,8 +251,8 @@ class UnknownBoxes:
             shown = {(finding.code, finding.primary) for finding in other.errors}
             both = tuple(finding for finding in common if (finding.code, finding.primary) in shown)
             if other.asserted is not None or (other.errors and not both and not unfed):
-                # Errors of their own, which hold with every box.
-                return other
+                # Errors of their own, which hold with every box: the launch that shows them has the boxes at hand.
+                return replace(other, launch=judged.launch)
             common = both
             if not common:
                 return self._only_with(judged, boxes, other)

@@ -51,4 +51,5 @@ def _kernel(kernel: KernelReport) -> dict[str, object]:
         "seconds": round(kernel.seconds, 3),
         "steps": kernel.steps,
         "defect": kernel.defect or None,
+        "launch": kernel.launch,
     }

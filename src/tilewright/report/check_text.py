@@ -6,8 +6,8 @@ Checked by: tests/report/test_check_report.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, cast
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
@@ -17,6 +17,7 @@ from tilewright.report.text import printable, render_finding
 Tone = Literal["plain", "heading", "good", "bad", "doubt", "quiet"]
 StyledLine = tuple[str, Tone]
 
+_NUMBERS_SHOWN = 6
 _TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt"}
 
 
@@ -44,6 +45,9 @@ def kernel_lines(kernel: KernelReport, path: str, *, limit: int | None = 8) -> l
     for each in kernel.suppressed:
         place = f" at {printable(str(each.finding.primary))}" if each.finding.primary is not None else ""
         lines.append((f"  allowed: {each.finding.code}{place}: {printable(each.reason)}", "quiet"))
+    if kernel.launch is not None:
+        said = printable(launch_words(kernel.launch))
+        lines.append((f"  shown by a launch with {said} (--write-launch FILE writes it)", "plain"))
     lines.extend((f"  {printable(claim)}", "plain") for claim in kernel.claims)
     lines.extend((f"  assuming that {printable(assumption)}", "quiet") for assumption in kernel.assumptions)
     reasons, left = shown_reasons(kernel.reasons, None if limit is None else REASONS_SHOWN)
@@ -51,6 +55,23 @@ def kernel_lines(kernel: KernelReport, path: str, *, limit: int | None = 8) -> l
     if left:
         lines.append((f"  and {left} more reasons (--all shows them)", "quiet"))
     return lines
+
+
+def launch_words(document: Mapping[str, object]) -> str:
+    """What a launch file says of CTAs, threads and numbers, in a line."""
+    words = [f"{name} {_extents(document.get(name))}" for name in ("grid", "block", "cluster")]
+    params = document.get("params")
+    numbers: list[str] = []
+    for index, param in enumerate(cast("list[dict[str, object]]", params) if isinstance(params, list) else []):
+        if param.get("kind") in ("i32", "i64"):
+            numbers.append(f"parameter {index} = {param.get('value')}")
+    left = len(numbers) - _NUMBERS_SHOWN
+    more = [f"{left} more number{'s' if left > 1 else ''}"] if left > 0 else []
+    return ", ".join((*words, *numbers[:_NUMBERS_SHOWN], *more))
+
+
+def _extents(value: object) -> str:
+    return "x".join(str(each) for each in cast("list[object]", value)) if isinstance(value, list) else "unknown"
 
 
 def _file_lines(file: FileReport, limit: int | None) -> list[StyledLine]:

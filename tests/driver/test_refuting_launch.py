@@ -1,0 +1,55 @@
+"""A refutation without a launch comes with a launch file that refutes by the same rule."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.driver.boxed_kernels import COPY_B, EXPECT, READ_B, boxed_text
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.plan import Launch, PointerParam, ScalarParam, UnknownTensorMapParam
+from tilewright.contract.readings import tolerant
+from tilewright.driver.check import CheckOptions, check_text
+from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
+from tilewright.driver.launch_file import parse_launch
+from tilewright.driver.refuting_launch import given_again
+from tilewright.frontends.ptx.reader import read
+
+FULL_WAIT = ("mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r8], %r6;\n    @!%p4 bra FULL;", "")
+POINTERS = {
+    "parameters": ".param .u64 a, .param .u64 b",
+    "addresses": "    ld.param.u64 %rd1, [a];\n    ld.param.u64 %rd2, [b];",
+}
+
+
+@pytest.mark.parametrize("parts", [{}, POINTERS])
+def test_the_launch_of_a_refutation_refutes_when_it_is_given(parts: dict[str, str]) -> None:
+    text = boxed_text(FULL_WAIT, **parts)  # type: ignore[arg-type]
+    (found,) = check_text(text, "boxed.ptx", options=CheckOptions()).kernels
+    assert found.verdict == "refuted" and found.launch is not None
+    given = parse_launch(json.dumps(found.launch), "launch.json")
+    (again,) = check_text(text, "boxed.ptx", launch=given, options=CheckOptions()).kernels
+    assert again.verdict == "refuted" and again.launch is None
+    assert found.errors[0].code in {finding.code for finding in again.errors}
+
+
+def test_a_proof_has_no_launch() -> None:
+    edits = ((COPY_B, ""), (READ_B, ""), (EXPECT, EXPECT.replace("3072", "1024")))
+    (found,) = check_text(boxed_text(*edits), "boxed.ptx", options=CheckOptions()).kernels
+    assert found.verdict == "proven" and found.launch is None
+
+
+def test_a_finding_that_the_given_launch_does_not_show_is_none() -> None:
+    module = read(boxed_text(**POINTERS), "boxed.ptx")  # type: ignore[arg-type]
+    kernel = module.kernels[0]
+    finding = Diagnostic("MB101", "name", "it breaks", kernel.span)
+    held = ((0, UnknownTensorMapParam(1024)),), ((0, UnknownTensorMapParam(2048)),)
+    pointers = tuple(PointerParam(name, 0, maps) for name, maps in zip(("a", "b"), held, strict=True))
+    launch = Launch("pipe", (1, 1, 1), (64, 1, 1), (*pointers, ScalarParam("i32", 4)))
+
+    def judge(launch: Launch, buffers: object) -> LaunchJudgement:
+        return judge_launch(module, launch, buffers, tolerant())  # type: ignore[arg-type]
+
+    again = given_again(kernel, launch, {"a": 4096, "b": 4096}, finding, judge)
+    assert "MB101 it breaks" in again.against and "it shows nothing" in again.against
