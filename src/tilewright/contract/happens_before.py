@@ -110,6 +110,11 @@ class HappensBefore:
         return tuple(self.state.findings.doubts)
 
     @property
+    def repeated_stores(self) -> frozenset[Span]:
+        """Stores that several warps make to the same bytes, unordered, of values whose identity is not known."""
+        return frozenset(self.state.repeated_stores)
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """What a clean run takes for granted."""
         return (*ASSUMPTIONS, *self.state.awaited.assumptions(resident=self.state.launch.resident))

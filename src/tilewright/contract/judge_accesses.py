@@ -70,6 +70,7 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         places=event.places,
         read_only=event.read_only,
         cluster=cluster.index if is_global else -1,
+        identity=event.identity,
     )
     if is_global:
         state.check_grid(cluster, warp.clock, event.write, event.span)

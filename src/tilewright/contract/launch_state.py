@@ -81,6 +81,7 @@ class LaunchState:
         self.roles = Roles()
         self.map_readers: set[int] = set()
         self.unordered_reads: dict[Span, Span] = {}
+        self.repeated_stores: set[Span] = set()
         self.joined_ranges: dict[tuple[int, ...], tuple[tuple[Ranges, ...], Ranges]] = {}
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
         self._of_cta: dict[int, ClusterState] = {}
@@ -251,6 +252,7 @@ class LaunchState:
         if ordered and lane_order.lanes_conflict(cluster, earlier, record):
             self._report_lanes(earlier, record, space)
         if not ordered and earlier.write and record.write and is_repeated(earlier, record):
+            self.repeated_stores.add(record.span)
             self.findings.doubt(
                 f"{record.span}: {name_of(record.actor)} and {name_of(earlier.actor)} store to the same bytes by "
                 "this instruction, unordered; whether both store the same would decide"
@@ -474,8 +476,10 @@ def is_done_in_time(earlier: Record, later: Record, space: Space) -> bool:
 
 
 def writes_same(first: Record, second: Record) -> bool:
-    """Do two writes store the same constants in the same bytes?"""
-    return bool(first.constant) and first.constant == second.constant and first.ranges == second.ranges
+    """Do two writes store the same in the same bytes: one constant, or one value whatever it is?"""
+    alike = bool(first.constant) and first.constant == second.constant
+    alike = alike or (first.identity != 0 and first.identity == second.identity and first.span == second.span)
+    return alike and first.ranges == second.ranges
 
 
 def is_repeated(first: Record, second: Record) -> bool:
@@ -485,6 +489,7 @@ def is_repeated(first: Record, second: Record) -> bool:
         and first.ranges == second.ranges
         and first.lanes == second.lanes
         and not first.constant
+        and not writes_same(first, second)
         and first.completion is None
         and second.completion is None
     )

@@ -235,10 +235,11 @@ POINTS: tuple[ContestedPoint, ...] = (
     ),
     ContestedPoint(
         "same_value", ("NB104",),
-        "May threads store the same constant to the same bytes without order?",
+        "May threads store the same value to the same bytes without order?",
         "No: conflicting weak stores race, whatever they store.",
-        "The bytes hold the constant whichever store comes last; compilers let all threads of a warpgroup store.",
-        ("PTX ISA 8.9 (data races)", "triton-lang/triton, warp specialization: partition states"),
+        "The bytes hold the value whichever store comes last; compilers let all threads of a warpgroup store.",
+        ("PTX ISA 8.9 (data races)", "triton-lang/triton, warp specialization: partition states and captured scalars",
+         "triton-lang/triton, Gluon: layouts that give several warps the same elements"),
     ),
     ContestedPoint(
         "unwritten_shared", ("UM101",),

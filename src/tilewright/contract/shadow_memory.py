@@ -61,7 +61,7 @@ class Record:
     bytes that each lane writes, once where they repeat, if the text gives them; places: which bytes are which lane's
     (`Access`); cluster: where the access was made, of global memory (its agent names the cluster, too); read_only: a
     load that takes the bytes for constant; parts: the accesses of which it consists, if of several: actor, issuer,
-    place and bytes of each, in order.
+    place and bytes of each, in order; identity: of the value that is written (`Access`).
     """
 
     actor: Actor
@@ -86,6 +86,7 @@ class Record:
     read_only: bool = False
     cluster: int = -1
     parts: tuple[tuple[Actor, Actor, Span, Ranges], ...] = ()
+    identity: int = 0
 
     def pieces(self, ranges: Ranges) -> tuple[Record, ...]:
         """The accesses of which it consists that touch a byte of `ranges`, in order; itself, if it is but one."""

@@ -55,7 +55,7 @@ class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
     in, by the loop's head; repeats: for loops that turned often enough, None if they repeat themselves for ever, else
     why that is not shown; repetitions: in words. allowed: errors that the text allows, not among the findings;
-    launch: that was run."""
+    launch: that was run; repeated_stores: by several warps to the same bytes, of values that were not compared."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
@@ -67,6 +67,7 @@ class LaunchJudgement:
     assumptions: tuple[str, ...] = ()
     allowed: tuple[Diagnostic, ...] = ()
     launch: Launch | None = None
+    repeated_stores: frozenset[Span] = frozenset()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -121,22 +122,33 @@ def judge_launch(
     def judged(
         peeks_fail: bool, told: Callable[[Event], None] | None, some: Sequence[int] | None, taken: Work
     ) -> LaunchJudgement:
-        return _judge_once(
-            module,
-            launch,
-            buffers,
-            readings,
-            told,
-            some,
-            any_global_address,
-            peeks,
-            peeks_fail,
-            sliced,
-            taken,
-            step_limit,
-            allows,
-            any_box,
-        )
+        def once(watching: Callable[[Event], None] | None, identify: frozenset[Span]) -> LaunchJudgement:
+            return _judge_once(
+                module,
+                launch,
+                buffers,
+                readings,
+                watching,
+                some,
+                any_global_address,
+                peeks,
+                peeks_fail,
+                sliced,
+                taken,
+                step_limit,
+                allows,
+                any_box,
+                identify,
+            )
+
+        found = once(told, frozenset())
+        if found.errors or not found.repeated_stores:
+            return found
+        # Several warps store to the same bytes: whether they store the same takes a run that asks for it.
+        again = once(None, found.repeated_stores)
+        if not again.report.identified:
+            return found
+        return replace(found, findings=again.findings, doubts=again.doubts, allowed=again.allowed)
 
     first = judged(False, watch, clusters, None)
     others: list[tuple[bool, Sequence[int] | None, Work]] = []
@@ -185,6 +197,7 @@ def _judge_once(
     step_limit: int,
     allows: Allows,
     any_box: bool,
+    identify: frozenset[Span],
 ) -> LaunchJudgement:
     contents = None if any_global_address else Contents()
     judge = HappensBefore(
@@ -210,6 +223,7 @@ def _judge_once(
         peeks_fail=peeks_fail,
         sliced=sliced,
         taken=taken,
+        identify=identify,
     )
     add_steps(report.counts.instructions)
     doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
@@ -253,6 +267,7 @@ def _judge_once(
         report,
         allowed=allowed,
         launch=launch,
+        repeated_stores=judge.repeated_stores,
     )
 
 

@@ -105,7 +105,8 @@ class Access:
     (`.nc`, `ldu`). places:
     which bytes are which lane's, with a row for each of several accesses that are told as one (`joined_accesses`), of
     which stores may be by different lanes, `lanes` being those of any; None where one lane has them all, or that is not
-    told.
+    told. identity: of a store, which another store of the same value to the same bytes has as well (`value_identity`);
+    0 where that was not asked.
     """
 
     actor: Actor
@@ -125,6 +126,7 @@ class Access:
     words: tuple[tuple[int, int, int], ...] = ()
     read_only: bool = False
     places: Places | None = field(default=None, compare=False)
+    identity: int = 0
 
 
 @value

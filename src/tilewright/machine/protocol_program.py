@@ -33,6 +33,7 @@ from tilewright.machine.taint import MayTaint, may_taint, parameter_unknown
 from tilewright.machine.taint_steps import StepFacts, tainted_step
 from tilewright.machine.taint_tracker import Tracker
 from tilewright.machine.undefined_registers import UndefinedRegisters, may_be_unwritten
+from tilewright.machine.value_identity import ValueIdentities
 
 OnBackEdge = Callable[[Warp, int], None]
 """Called with a warp and a branch's position when the warp takes a back edge of a loop."""
@@ -69,8 +70,10 @@ def assemble_slice(
     unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]],
     *,
     global_known: bool,
+    contested: frozenset[int] = frozenset(),
 ) -> Assembly:
-    """Decode the slice. Raises TilewrightError for text that contradicts itself (two labels of one name)."""
+    """Decode the slice. contested: stores (positions) of which the values need an identity. Raises TilewrightError for
+    text that contradicts itself (two labels of one name)."""
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)
@@ -94,6 +97,8 @@ def assemble_slice(
     taint = may_taint(sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined)
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
+    identities = ValueIdentities(sliced, contested, slots) if contested else None
+    tracker.identities = identities
     steps: list[Step] = []
     position_of: list[int] = []
     astray = False
@@ -120,6 +125,8 @@ def assemble_slice(
                 astray = astray or bool(facts.elsewhere or facts.generic)
                 if facts.concerned:
                     step = tainted_step(decoder, facts, step, tracker)
+            if identities is not None:
+                step = identities.wrapped(position, step)
             steps.append(_closing(step, position, on_back_edge) if position in edges else step)
             position_of.append(position)
         if position in latches:

@@ -33,7 +33,7 @@ from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_program import Assembly, Doubt, assemble_slice
 from tilewright.machine.run import Buffers, Prepared, cluster_origins, kernel_of, prepare, start_cluster
 from tilewright.machine.scheduler import Canonical, run_canonically, run_cluster
-from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
+from tilewright.machine.slice import Slice, Text, cheap_stores, protocol_slice, text_of
 from tilewright.machine.state import Cluster, Counts, Warp
 from tilewright.machine.taint import Sources, TaintedDecision
 from tilewright.machine.taint_addresses import UnknownAddresses
@@ -82,6 +82,7 @@ class ProtocolReport:
     unknown_stores: copies through tensor maps whose boxes are not known (`unknown_copies`). branches: whether a branch
     depended on something unknown, or was left out since it decides about nothing of the protocol; a loop of such
     branches may have no end. undefined: reads of registers that nobody wrote.
+    identified: every way to compute what was to be identified has been taken.
     """
 
     counts: Counts
@@ -96,6 +97,7 @@ class ProtocolReport:
     unknown_stores: tuple[UnknownStore, ...] = ()
     branches: bool = False
     undefined: tuple[UndefinedRead, ...] = ()
+    identified: bool = True
 
     @property
     def takes_work(self) -> bool:
@@ -130,6 +132,7 @@ def run_protocol(
     taken: Sequence[int] | None = None,
     peeks: frozenset[Span] = frozenset(),
     peeks_fail: bool = False,
+    identify: frozenset[Span] = frozenset(),
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
@@ -140,8 +143,9 @@ def run_protocol(
     strides are made up, so no global address is judged. sliced: from an earlier report on the same kernel, which saves
     slicing and rehearsal. taken: linear indices of clusters whose work the first cluster takes over, one at each
     clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
-    peeks: waits that never block; peeks_fail: nor ever succeed. step_limit: warp instructions. `buffers` are not
-    changed. Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
+    peeks: waits that never block; peeks_fail: nor ever succeed. identify: stores whose events tell the identity of the
+    value (`value_identity`), which takes a larger slice. step_limit: warp instructions. `buffers` are not changed.
+    Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
     """
     unknown = _unspecified(module, launch) if unknown_parameters is None else unknown_parameters
 
@@ -150,7 +154,7 @@ def run_protocol(
     ) -> ProtocolReport:
         run = _Run(
             module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing,
-            peeks, peeks_fail,
+            peeks, peeks_fail, contested,
         )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
@@ -159,18 +163,31 @@ def run_protocol(
             run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
         return run.go(running, step_limit)
 
-    if sliced is None:
-        text = text_of(inlined(module, kernel_of(module, launch.entry)))
-        sliced = protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
+    contested = frozenset[int]()
+    if sliced is None or identify:
+        text = sliced.text if sliced is not None else text_of(inlined(module, kernel_of(module, launch.entry)))
+        contested = _stores_at(text, identify)
+        stores = sliced.stores if sliced is not None else cheap_stores(text)
+        sliced = protocol_slice(text.kernel, text=text, stores=stores, data=contested)
         first = (0,) if clusters is None else tuple(clusters)[:1]
         while sliced.loads and _left_out(sliced):
             try:
                 once(sliced, first, None, None, True)
             except ReadBack as found:
-                sliced = protocol_slice(text.kernel, text=text, stores=sliced.stores | found.positions)
+                stores = sliced.stores | found.positions
+                sliced = protocol_slice(text.kernel, text=text, stores=stores, data=contested)
                 continue
             break
     return once(sliced, clusters, observe, at_back_edge, False)
+
+
+def _stores_at(text: Text, places: frozenset[Span]) -> frozenset[int]:
+    """Positions of the stores at some places."""
+    return frozenset(
+        position
+        for position, instruction in enumerate(text.flow.instructions)
+        if instruction.span in places and text.facts[position].kind == "store"
+    )
 
 
 def _unspecified(module: Module, launch: Launch) -> UnknownBytes:
@@ -213,6 +230,7 @@ class _Run:
         self, module: Module, launch: Launch, buffers: Buffers, sliced: Slice, observe: Observer | None,
         known_buffers: frozenset[str], unknown: UnknownBytes, hook: AtBackEdge | None, seed: int,
         schedule: Literal["canonical", "seeded"], rehearsing: bool, peeks: frozenset[Span], peeks_fail: bool,
+        contested: frozenset[int],
     ) -> None:  # fmt: skip
         known: list[tuple[int, int]] = []
         self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known, rehearsing=rehearsing)
@@ -231,8 +249,9 @@ class _Run:
         self.work: list[tuple[int, int, int]] = []
         global_known = bool(buffers) and known_buffers >= set(buffers) and not _writes_global(sliced)
         self.assembly: Assembly = assemble_slice(
-            self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known
-        )
+            self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known,
+            contested=contested,
+        )  # fmt: skip
 
     def answer_requests(self, taken: Sequence[int]) -> None:
         """Let the first cluster take over the work of others."""
@@ -282,6 +301,7 @@ class _Run:
             counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
             tuple(unknown), tuple(stores), bool(self.tracker.branch_origins or self.sliced.skipped),
             tuple(self.assembly.undefined.found.values()),
+            self.tracker.identities is None or self.tracker.identities.is_covered,
         )  # fmt: skip
 
     def _back_edge(self, warp: Warp, position: int) -> None:

@@ -114,16 +114,18 @@ def protocol_slice(
     *,
     text: Text | None = None,
     stores: Collection[int] | None = None,
+    data: Collection[int] = (),
 ) -> Slice:
     """The slice of `kernel`, whose calls must be inlined. stores: positions of stores to shared or generic memory whose
-    data matters; None takes all, if the slice loads from there. text: of the kernel, if the caller has it."""
+    data matters; None takes all, if the slice loads from there. text: of the kernel, if the caller has it. data: stores
+    whose data is to be computed as if it decided something."""
     text = text_of(kernel) if text is None else text
     sinks = tuple(
         Sink(position, use.register, use.role)
         for position, facts in enumerate(text.facts)
         if facts.kept
         for use in facts.uses
-        if use.role in SINK_ROLES
+        if use.role in SINK_ROLES or (use.role == "data" and position in data)
     )
     choices = _choices(text)
     deciding: set[int] = set()

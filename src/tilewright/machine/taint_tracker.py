@@ -24,6 +24,7 @@ from tilewright.machine.state import Cluster, Cta, Warp
 from tilewright.machine.taint import KNOWN, Origin, Sources, TaintedDecision, What
 from tilewright.machine.taint_addresses import UnknownAddresses
 from tilewright.machine.taint_local import LocalAccess, LocalShadow
+from tilewright.machine.value_identity import ValueIdentities
 
 SPIN_LIMIT = 4
 """Turns of a loop that polls unknown data, after which the run goes on as if the data had come."""
@@ -57,8 +58,8 @@ class Tracker:
     shadowed: whether shared memory is tracked; known: (begin, end) addresses of global buffers with known contents, as
     long as the kernel does not write to them. uncertain: the step now running may not happen, or elsewhere; astray:
     where its global addresses come from, if they are unknown; seen, local_seen: what it accessed. answered:
-    requests for work whose answers are given. addresses: who uses which buffer, where that matters. rehearsing: data
-    left out of the slice raises `ReadBack`; else it is unknown.
+    requests for work whose answers are given. addresses: who uses which buffer, where that matters. identities: of
+    what is stored, where that is asked. rehearsing: data left out of the slice raises `ReadBack`; else it is unknown.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Tracker:
         self.astray: Origin = KNOWN
         self.answered: frozenset[Span] = frozenset()
         self.addresses: UnknownAddresses | None = None
+        self.identities: ValueIdentities | None = None
         self._uncertain_copies: dict[CopyActor, Origin] = {}
         self._known_copies: set[CopyActor] = set()
 
@@ -91,6 +93,8 @@ class Tracker:
         self._warps.clear()
         self._shadows.clear()
         self.local.clear()
+        if self.identities is not None:
+            self.identities.start(cluster)
         if self.shadowed:
             cluster.observe_local = self._local_access
             for cta in cluster.ctas:
@@ -142,6 +146,8 @@ class Tracker:
         self.forward(event)
 
     def _access(self, event: Access) -> Access:
+        if self.identities is not None:
+            event = self.identities.note(event)
         if self.seen is not None:
             self.seen.append(event)
         if self.known and event.write and event.space == "global":
