@@ -68,7 +68,7 @@ BROKEN: tuple[Mutation, ...] = (
     Mutation("destination off alignment", ("AL", "MF", "TM"), each(misaligned)),
     Mutation("multicast to one CTA alone", (*_TX, "CL"), one_cta_multicast, shows=_USES_OF_MBARRIER),
     Mutation("all lanes issue the copy", (*_TX, "TM"), without_guard(*COPY, having="complete_tx")),
-    Mutation("all lanes are elected", (*_TX, *_RACE, "BG"), each(elected_by_all)),
+    Mutation("all lanes are elected", (*_TX, *_RACE, "BG"), each(elected_by_all), "strict"),
     Mutation("all lanes arrive", (*_TX, *_RACE), without_guard("mbarrier.arrive", EXPECT)),
     Mutation("wgmma fence dropped", ("WG",), drop("wgmma.fence"), shows=("wgmma",)),
     Mutation("wgmma commit dropped", ("WG",), drop("wgmma.commit_group"), shows=_USES_OF_DATA),
