@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_wrong(each: Verdicts, why: bool) -> None:
-    if each.buggy == "proven":
+    if each.falsely_proven:
         print(f"false proof   {each.name}: {each.buggy_scope} | {each.buggy_why[:300]}", flush=True)
     if each.fixed == "refuted":
         print(f"false alarm   {each.name}: {each.fixed_why[:300]}", flush=True)

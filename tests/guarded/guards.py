@@ -36,8 +36,11 @@ class Guard:
     harmless_words: tuple[int, ...] = ()
     differs_by_cta: bool = False
     """Whether CTAs of one launch may take different ways."""
-    once: bool = False
-    """Whether the lines may be executed by one thread alone, because they change memory."""
+    optional: bool = False
+    """Whether the guard asks if the pointer `data` is given. Either at the witness or in the harmless launch it is."""
+    null_at_witness: bool = False
+    excuse: str = ""
+    """A word that an assumption of a proof must have: the numbers at which it fails may be excluded in words."""
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -631,6 +634,39 @@ MEMORY = (
         "memory",
         words=(0, 0, 500),
         harmless_words=(0, 0, 500),
+    ),
+)
+
+POINTERS = (
+    Guard(
+        "missing pointer",
+        "condition",
+        "setp.eq.s64 %p_guard, %rd_data0, 0;",
+        {},
+        {},
+        "pointer",
+        optional=True,
+        null_at_witness=True,
+        excuse="null",
+    ),
+    Guard("optional pointer", "condition", "setp.ne.s64 %p_guard, %rd_data0, 0;", {}, {}, "pointer", optional=True),
+    Guard(
+        "number if a pointer is given",
+        "count",
+        "setp.eq.s64 %p_a, %rd_data0, 0; shr.u32 %r_a, %r_n, 9; selp.b32 %r_count, 0, %r_a, %p_a;",
+        {"n": 2048},
+        {"n": 2048},
+        "pointer",
+        optional=True,
+    ),
+    Guard(
+        "pointer given and a number",
+        "condition",
+        "setp.ne.s64 %p_a, %rd_data0, 0; setp.eq.and.s32 %p_guard, %r_n, 3001, %p_a;",
+        {"n": 3001},
+        {"n": 3001},
+        "pointer",
+        optional=True,
     ),
 )
 

@@ -34,10 +34,15 @@ class Verdicts:
     buggy_scope: str
     fixed_scope: str
     seconds: float
+    excuse: str = ""
+
+    @property
+    def falsely_proven(self) -> bool:
+        return self.buggy == "proven" and not (self.excuse and self.excuse in self.buggy_why)
 
     @property
     def wrong(self) -> bool:
-        return self.buggy == "proven" or self.fixed == "refuted" or "error" in (self.buggy, self.fixed)
+        return self.falsely_proven or self.fixed == "refuted" or "error" in (self.buggy, self.fixed)
 
 
 def unlaunched(kernel: GuardedKernel) -> Verdicts:
@@ -56,6 +61,7 @@ def unlaunched(kernel: GuardedKernel) -> Verdicts:
         buggy_scope,
         fixed_scope,
         one + other,
+        kernel.excuse,
     )
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from tests.guarded.guards import CONDITIONS, COUNTS, GUARDS, MEMORY, Guard
+from tests.guarded.guards import CONDITIONS, COUNTS, GUARDS, MEMORY, POINTERS, Guard
 from tests.guarded.mismatches import MISMATCHES
 from tests.guarded.rings import ITERATION_GUARDS, RING_BUGS, ring
 from tests.guarded.sections import CHOICES, SECTIONS, SHARED, Section
 from tests.guarded.text import kernel_text, launch_json
+from tests.guarded.tickets import TICKET_BUGS, tickets
 
 _RING_SHARED = ".shared .align 128 .b8 slots[2048];\n.shared .align 8 .b8 bars[32];"
 _RINGS_OF_A_GUARD = 3
@@ -28,7 +29,8 @@ _SECTIONS_OF_A_GUARD = 3
 class GuardedKernel:
     """A buggy kernel and its fixed twin. protocol, bug, guard: what was crossed; group: of the guard; witness: a launch
     file with which the buggy one fails; launches: with which, as with the witness, the twin is clean; words: of the
-    buffer `data` at each of these launches, witness first."""
+    buffer `data` at each of these launches, witness first; excuse: a proof of the buggy one is right if an
+    assumption has this word."""
 
     name: str
     protocol: str
@@ -40,12 +42,25 @@ class GuardedKernel:
     witness: Mapping[str, object]
     launches: tuple[Mapping[str, object], ...]
     words: tuple[tuple[int, ...], ...] = ()
+    excuse: str = ""
 
 
 def family() -> tuple[GuardedKernel, ...]:
     """All of them, in a fixed order, kinds interleaved so that any prefix has some of each. What two tables cross alike
     is there once."""
-    kinds = (_rings(), _sections(), _choices(), _iterations(), _nested(), _mismatches(), _structures(), _memory())
+    kinds = (
+        _rings(),
+        _sections(),
+        _choices(),
+        _iterations(),
+        _nested(),
+        _mismatches(),
+        _structures(),
+        _memory(),
+        _own_counts(),
+        _pointers(),
+        _tickets(),
+    )
     found: list[GuardedKernel] = []
     waiting = [iter(kind) for kind in kinds]
     while waiting:
@@ -150,7 +165,11 @@ def _renamed(guard: Guard, rename: Mapping[str, str]) -> Guard:
 def _mismatches() -> Iterator[GuardedKernel]:
     """Two roles count their trips in two ways, which differ for some numbers alone."""
     for each in MISMATCHES:
-        guard = Guard(each.name, "count", each.producer, each.witness, each.harmless, "trip counts of two roles")
+        group = "memory" if each.words else "trip counts of two roles"
+        guard = Guard(
+            each.name, "count", each.producer, each.witness, each.harmless, group, words=each.words,
+            harmless_words=each.harmless_words,
+        )  # fmt: skip
         buggy = ring("two counts", f"{each.producer}\n{each.consumer}")
         yield _crossed("ring", "roles disagree", guard, buggy, ring(None, each.producer), _RING_SHARED)
 
@@ -176,6 +195,36 @@ def _memory() -> Iterator[GuardedKernel]:
             yield _section_kernel(guard, section, section.bugs[index % len(section.bugs)])
 
 
+def _own_counts() -> Iterator[GuardedKernel]:
+    """Each role reads its trip count from memory by itself."""
+    for guard in MEMORY:
+        if guard.kind == "count":
+            for bug in ("expects more than it copies", "never releases", "consumer's parity never changes"):
+                named = replace(guard, name=f"{guard.name}, read by each role")
+                yield _crossed(
+                    "ring", bug, named, ring(bug, own=guard.lines), ring(None, own=guard.lines), _RING_SHARED
+                )
+
+
+def _pointers() -> Iterator[GuardedKernel]:
+    """What is done only if an optional pointer is given."""
+    for index, guard in enumerate(POINTERS):
+        for bug in RING_BUGS[index::4]:
+            yield _ring_kernel(guard, bug)
+        for section in SECTIONS[index::2]:
+            yield _section_kernel(guard, section, section.bugs[index % len(section.bugs)])
+
+
+def _tickets() -> Iterator[GuardedKernel]:
+    """Tiles that two CTAs take from a counter."""
+    for index, bug in enumerate(TICKET_BUGS):
+        for guard in (COUNTS[index], COUNTS[index + 17]):
+            taken = replace(
+                guard, name=f"tickets below {guard.name}", group="tickets", grid=2, words=(1,), harmless_words=(0,)
+            )
+            yield _crossed("tickets", bug, taken, tickets(bug, guard.lines), tickets(None, guard.lines), _RING_SHARED)
+
+
 def _crossed(
     protocol: str,
     bug: str,
@@ -189,17 +238,18 @@ def _crossed(
     threads, cluster = (section.threads, section.cluster) if section is not None else (64, 1)
     title = "_".join(f"{protocol} {bug} {guard.name}{' structured' if structured else ''}".replace("'", "").split())
     name = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in title)
+    data = guard.reads_memory or guard.optional
     directives = f".reqnctapercluster {cluster}, 1, 1\n" if cluster > 1 else ""
 
     def text(body: str) -> str:
         return kernel_text(
             name, body, guard.names, threads=threads, shared=shared, structured=structured,
-            data=guard.reads_memory, directives=directives,
+            data=data, directives=directives,
         )  # fmt: skip
 
-    def launch(numbers: Mapping[str, int], grid: int) -> Mapping[str, object]:
+    def launch(numbers: Mapping[str, int], grid: int, null: bool = False) -> Mapping[str, object]:
         return launch_json(
-            numbers, grid=grid, threads=threads, cluster=cluster, structured=structured, data=guard.reads_memory
+            numbers, grid=grid, threads=threads, cluster=cluster, structured=structured, data=data, null=null
         )
 
     return GuardedKernel(
@@ -210,7 +260,8 @@ def _crossed(
         "structure" if structured else guard.group,
         text(buggy),
         text(fixed),
-        launch(guard.witness, guard.grid),
-        (launch(guard.harmless, guard.harmless_grid),),
+        launch(guard.witness, guard.grid, guard.null_at_witness),
+        (launch(guard.harmless, guard.harmless_grid, guard.optional and not guard.null_at_witness),),
         (guard.words, guard.harmless_words) if guard.reads_memory else (),
+        guard.excuse,
     )

@@ -19,6 +19,9 @@ class Mismatch:
     consumer: str
     witness: Mapping[str, int]
     harmless: Mapping[str, int]
+    words: tuple[int, ...] = ()
+    """Of the buffer `data` at the witness, where the counts are read from it; `harmless_words` where they agree."""
+    harmless_words: tuple[int, ...] = ()
 
 
 MISMATCHES = (
@@ -94,5 +97,33 @@ MISMATCHES = (
         "add.s32 %r_other, %r_count, %r_b;",
         {"n": 80, "m": 80},
         {"n": 64, "m": 64},
+    ),
+    Mismatch(
+        "two words of memory",
+        "ld.global.u32 %r_a, [%rd_data]; min.u32 %r_count, %r_a, 16;",
+        "ld.global.u32 %r_b, [%rd_data+4]; min.u32 %r_other, %r_b, 16;",
+        {},
+        {},
+        (5, 6),
+        (5, 5),
+    ),
+    Mismatch(
+        "a word of memory against a number",
+        "ld.global.u32 %r_a, [%rd_data]; min.u32 %r_count, %r_a, 16;",
+        "min.u32 %r_other, %r_n, 16;",
+        {"n": 4},
+        {"n": 5},
+        (5,),
+        (5,),
+    ),
+    Mismatch(
+        "sums of words of memory",
+        "ld.global.v2.u32 {%r_a, %r_b}, [%rd_data]; add.s32 %r_c, %r_a, %r_b; min.u32 %r_count, %r_c, 16;",
+        "ld.global.v2.u32 {%r_d, %r_e}, [%rd_data]; max.u32 %r_f, %r_d, %r_e; add.s32 %r_f, %r_f, %r_e;"
+        "min.u32 %r_other, %r_f, 16;",
+        {},
+        {},
+        (2, 4),
+        (4, 2),
     ),
 )

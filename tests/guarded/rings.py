@@ -61,9 +61,12 @@ ITERATION_GUARDS: Mapping[str, tuple[str, Mapping[str, int], Mapping[str, int]]]
 """Conditions over the iteration: lines that compute `%p_now` from `%r_i`, a witness and numbers that are harmless."""
 
 
-def ring(bug: str | None, before_loop: str = "", at_iteration: str | None = None, nested: bool = False) -> str:
+def ring(
+    bug: str | None, before_loop: str = "", at_iteration: str | None = None, nested: bool = False, own: str = ""
+) -> str:
     """The body of a ring. It loops `%r_count` times, after `before_loop`. at_iteration: the bug shows only where these
-    lines leave `%p_now` true; nested: both roles have two loops, over `%r_outer` and `%r_inner`."""
+    lines leave `%p_now` true; nested: both roles have two loops, over `%r_outer` and `%r_inner`;
+    own: lines with which each role computes its count by itself."""
     return f"""\
     mov.u32 %r_tid, %tid.x;
     mov.u32 %r_slots, slots;
@@ -82,9 +85,11 @@ $L__INIT:
     @%p_a1 bra $L__CONSUMER;
     setp.ne.s32 %p_a2, %r_tid, 32;
     @%p_a2 bra {BODY_END};
+{own}
 {_producer(bug, at_iteration, nested)}
     bra.uni {BODY_END};
 $L__CONSUMER:
+{own}
 {_consumer(bug, nested)}
 """
 

@@ -84,12 +84,15 @@ def launch_json(
     cluster: int = 1,
     structured: bool = False,
     data: bool = False,
+    null: bool = False,
 ) -> dict[str, object]:
-    """A launch file for a kernel of `kernel_text`."""
-    pointers = ("source", "target", *(("data",) if data else ()))
+    """A launch file for a kernel of `kernel_text`. null: the third pointer is null."""
+    pointers = ("source", "target", *(("data",) if data and not null else ()))
     parameters: list[dict[str, object]] = [
         {"kind": "ptr", "bytes": BUFFER_BYTES * 8, "buffer": pointer} for pointer in pointers
     ]
+    if null:
+        parameters.append({"kind": "ptr", "bytes": 0})
     if structured and names:
         data_bytes = bytearray(_STRUCT_BYTES)
         for number, offset in member_offsets(tuple(names)).items():
