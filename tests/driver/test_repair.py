@@ -11,6 +11,7 @@ import pytest
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Repair
+from tilewright.driver.budget import BudgetSpent, bounded
 from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.edits import apply_edits
 from tilewright.driver.launch_file import read_launch_file
@@ -246,6 +247,17 @@ def test_a_search_that_time_ends_keeps_what_it_found() -> None:
     found = with_repairs(report, recheck, seconds=2.0)
     assert repair_of(found.kernels[0]) is not None and repair_of(found.kernels[1]) is None
     assert len(found.notes) == 1
+
+
+def test_the_alarm_of_a_block_around_ends_the_search_as_well() -> None:
+    report = checked(broken("_, [%r8], 2048;", "_, [%r8], 4096;"), steps=0)
+
+    def endless(other: str, _kernel: str | None) -> FileReport:
+        while True:
+            pass
+
+    with pytest.raises(BudgetSpent), bounded(0.2):
+        with_repairs(report, endless, seconds=60.0)
 
 
 def test_steps_bound_the_search_whatever_the_clock_says() -> None:

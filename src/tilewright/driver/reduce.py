@@ -161,10 +161,13 @@ class _Search:
         self.tries += 1
         if self.progress is not None:
             self.progress(min(1.0, 1 - max(0.0, self.deadline - monotonic()) / self.seconds))
+        own = False
         try:
-            with bounded(self.deadline - monotonic()):
+            with bounded(self.deadline - monotonic()) as own:
                 shown = self.test(text)
         except BudgetSpent:
+            if not own:
+                raise
             return None
         if shown:
             return fewer

@@ -81,12 +81,16 @@ class _Search:
     def checked(self, text: str, kernel: str | None) -> FileReport | None:
         """The report on a text, or None where the time is over before it is there."""
         left = None if self.deadline is None else max(0.0, self.deadline - monotonic())
+        found, own = None, False
         with counted(self.steps) as meter:
             try:
-                with bounded(left):
+                with bounded(left) as own:
                     found = self.recheck(text, kernel)
-            except (BudgetSpent, WorkSpent):
-                found = None
+            except WorkSpent:
+                pass
+            except BudgetSpent:
+                if not own:
+                    raise
         self.steps -= meter.steps + text.count("\n")
         return None if self.over and self.stopped else found
 
