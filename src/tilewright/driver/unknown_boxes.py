@@ -117,7 +117,9 @@ class UnknownBoxes:
     unknown: UnknownLaunch
     run: RunLaunch
     sized: _Sized = _Sized()
-    of_launch: dict[tuple[Values, int], _Sized] = field(default_factory=dict[tuple[Values, int], _Sized])
+    of_launch: dict[tuple[Values, int], tuple[_Sized, LaunchJudgement]] = field(
+        default_factory=dict[tuple[Values, int], tuple[_Sized, LaunchJudgement]]
+    )
     boxes: Boxes = field(default_factory=dict[Place, int])
 
     def prepare(self) -> None:
@@ -171,22 +173,23 @@ class UnknownBoxes:
         """Size the maps of one launch, and choose boxes anew. Returns whether there is anything new."""
         if (values, clusters) in self.of_launch:
             return False
-        more = self._sized(values, clusters)
+        more, _ = self._sized(values, clusters)
         before = set(self.boxes)
         self.sized = self.sized.with_more(more)
         self.boxes = self.sized.choices()[0]
         return bool(set(self.boxes) - before)
 
-    def _sized(self, values: Values, clusters: int) -> _Sized:
-        """What one launch shows of its boxes."""
+    def _sized(self, values: Values, clusters: int) -> tuple[_Sized, LaunchJudgement]:
+        """What one launch shows of its boxes, and what goes wrong in it with any."""
         known = self.of_launch.get((values, clusters))
         if known is None:
             known = self.of_launch[values, clusters] = self._size(values, clusters)
         return known
 
-    def _size(self, values: Values, clusters: int) -> _Sized:
+    def _size(self, values: Values, clusters: int) -> tuple[_Sized, LaunchJudgement]:
         written = _Written()
-        report = self.run(values, {}, clusters, sizing=True, watch=written.see).report
+        judged = self.run(values, {}, clusters, sizing=True, any_box=True, watch=written.see)
+        report = judged.report
         equations: list[PhaseEquation] = []
         fed: set[Place] = set()
         unfed: dict[Place, Span] = {}
@@ -206,7 +209,7 @@ class UnknownBoxes:
         between = starts if any(start in starts for _, start in stores) else set[int]()
         stored = store_extents(stores, barriers | between, written.merged(), _SHARED_BYTES)
         shown = _Sized((), frozenset(), frozenset(fed), unfed, stored)
-        return _Sized(tuple(equations), frozenset(barriers)).with_more(shown)
+        return _Sized(tuple(equations), frozenset(barriers)).with_more(shown), judged
 
     def _tried(self, solved: BoxSolutions) -> tuple[Boxes, ...]:
         """The choices of boxes that a proof is made for."""
@@ -234,7 +237,7 @@ class UnknownBoxes:
 
     def _failing(self, values: Values, clusters: int, judged: LaunchJudgement) -> LaunchJudgement:
         """The errors of a run that do not depend on its boxes, or a doubt where all of them may."""
-        own = self._sized(values, clusters)
+        own, least = self._sized(values, clusters)
         solved = own.solved()
         if solved.contradiction is not None and _one_map_each(solved.contradiction):
             return self._contradicting(values, clusters, judged, own, solved.contradiction)
@@ -247,7 +250,7 @@ class UnknownBoxes:
             boxes = {**known, **dict.fromkeys(unfed, size)}
             if own.places <= set(boxes) and all(self.boxes.get(place) == box for place, box in boxes.items()):
                 continue
-            other = self.run(values, boxes, clusters, any_box=True)
+            other = least if least.errors and not unfed else self.run(values, boxes, clusters, any_box=True)
             shown = {(finding.code, finding.primary) for finding in other.errors}
             both = tuple(finding for finding in common if (finding.code, finding.primary) in shown)
             if other.asserted is not None or (other.errors and not both and not unfed):
