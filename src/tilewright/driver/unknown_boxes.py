@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.driver.copied_bytes import BoxSolutions, PhaseEquation, Place, Sum, solve_boxes, store_extents
 from tilewright.driver.explore import Values
@@ -254,12 +255,21 @@ class UnknownBoxes:
             shown = {(finding.code, finding.primary) for finding in other.errors}
             both = tuple(finding for finding in common if (finding.code, finding.primary) in shown)
             if other.asserted is not None or (other.errors and not both and not unfed):
-                # Errors of their own, which hold with every box: the launch that shows them has the boxes at hand.
-                return replace(other, launch=judged.launch)
+                # Errors of their own, which hold with every box.
+                return replace(other, launch=self._showing(values, clusters, own, other) or judged.launch)
             common = both
             if not common:
                 return self._only_with(judged, boxes, other)
         return _with_errors(judged, common)
+
+    def _showing(self, values: Values, clusters: int, own: _Sized, other: LaunchJudgement) -> Launch | None:
+        """A launch with boxes for all maps that shows one of these errors."""
+        shown = {(finding.code, finding.primary) for finding in other.errors}
+        for boxes in (*own.choices()[:_TRIED], *self.sized.choices()[1:_TRIED]):
+            tried = self.run(values, {**self.boxes, **boxes}, clusters)
+            if any((finding.code, finding.primary) in shown for finding in tried.errors):
+                return tried.launch
+        return None
 
     def _contradicting(
         self, values: Values, clusters: int, judged: LaunchJudgement, own: _Sized, pair: tuple[Sum, Sum]
