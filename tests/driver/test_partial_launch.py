@@ -139,6 +139,20 @@ def test_a_load_that_may_read_missing_bytes_is_not_known() -> None:
     assert kernel.verdict == "unknown"
 
 
+@pytest.mark.parametrize("space", [".shared", ""])
+def test_a_load_from_elsewhere_does_not_read_missing_bytes(space: str) -> None:
+    """What a thread stored to shared memory is known, though bytes of a parameter are missing that nobody reads."""
+    load = f"""mov.u32 %r4, 1;
+mov.u64 %rd1, full;
+{"" if space else "cvta.shared.u64 %rd1, %rd1;"}
+st.shared.u32 [full+8], %r4;
+ld{space}.u32 %r2, [%rd1+8];
+ld.param.u32 %r5, [p+8];"""
+    text = structure(load).replace("full[8]", "full[16]")
+    kernel = checked(text, given(data="00" * 8 + "01000000"))
+    assert (kernel.verdict, kernel.scope) == ("proven", "this launch"), kernel.reasons
+
+
 def test_numbers_among_the_fields_stand_in_the_data() -> None:
     fields = [
         {"kind": "ptr", "bytes": 0, "at": 0},

@@ -48,7 +48,7 @@ def test_a_finding_that_the_given_launch_does_not_show_is_none() -> None:
     pointers = tuple(PointerParam(name, 0, maps) for name, maps in zip(("a", "b"), held, strict=True))
     launch = Launch("pipe", (1, 1, 1), (64, 1, 1), (*pointers, ScalarParam("i32", 4)))
 
-    def judge(launch: Launch, buffers: object) -> LaunchJudgement:
+    def judge(launch: Launch, buffers: object, _contents: object) -> LaunchJudgement:
         return judge_launch(module, launch, buffers, tolerant())  # type: ignore[arg-type]
 
     again = given_again(kernel, launch, {"a": 4096, "b": 4096}, finding, judge)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tilewright.base.element import Element
@@ -20,6 +21,7 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_file import parse_launch
 from tilewright.driver.written_launch import launch_document
 
@@ -54,6 +56,7 @@ def _read(launch: Launch) -> Launch:
         ScalarParam("f32", float("-inf")),
         UnknownTensorMapParam(8192),
         PointerParam("maps", 128, ((0, UnknownTensorMapParam(1024)), (192, UnknownTensorMapParam(16)))),
+        PointerParam("maps", 0, (), ((0, PointerParam("x", 8)), (24, PointerParam("x")))),
         OpaqueParam(256, bytes(range(16)) + bytes(240), ((8, PointerParam("x", 64)), (64, UnknownTensorMapParam(32)))),
     ],
 )
@@ -76,3 +79,14 @@ def test_every_tensor_map_comes_back(described: TensorMap) -> None:
 def test_a_map_that_nobody_copies_through_gets_the_least_box() -> None:
     launch = Launch("k", (1, 1, 1), (32, 1, 1), (UnknownTensorMapParam(),))
     assert _read(launch).params == (UnknownTensorMapParam(16),)
+
+
+def test_contents_are_written_once() -> None:
+    pointers = (PointerParam("x"), PointerParam("x", 8), PointerParam("maps", 0, (), ((0, PointerParam("x")),)))
+    data = np.arange(6, dtype=np.uint8)
+    document = launch_document(
+        Launch("k", (1, 1, 1), (32, 1, 1), pointers), BUFFERS, (BufferContents("x", data, ((0, 6),)),)
+    )
+    found = parse_launch(json.dumps(document), "launch.json")
+    contents = {each.name: (each.data.tobytes(), each.known) for each in found.contents}
+    assert contents == {"x": (data.tobytes(), ((0, 6),)), "maps": (b"", ((0, 8),))}

@@ -107,12 +107,14 @@ class TensorMapParam:
 class PointerParam:
     """A 64-bit global address: the start of a buffer plus `offset_bytes`.
 
-    maps: tensor maps that the buffer holds when the kernel begins, by their offsets from its start; for checking.
+    maps, pointers: tensor maps and pointers that the buffer holds when the kernel starts, by their offsets from its
+    start; for checking.
     """
 
     buffer: str
     offset_bytes: int = 0
     maps: tuple[tuple[int, TensorMapParam | UnknownTensorMapParam], ...] = ()
+    pointers: tuple[tuple[int, PointerParam], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +176,8 @@ Param = TensorMapParam | PointerParam | ScalarParam | NullPointerParam | Unknown
 def buffers_of(param: Param) -> tuple[str, ...]:
     """The names of the buffers that a parameter refers to, in order."""
     match param:
-        case PointerParam(buffer, _, maps):
-            return (buffer, *(name for _, held in maps for name in buffers_of(held)))
+        case PointerParam(buffer, _, maps, pointers):
+            return (buffer, *(name for _, held in (*maps, *pointers) for name in buffers_of(held)))
         case TensorMapParam():
             return (param.buffer,)
         case OpaqueParam():

@@ -27,6 +27,7 @@ from tilewright.driver.defect import defects_as_errors
 from tilewright.driver.given_launch import LaunchFile, PartialLaunch, placed, require_shape
 from tilewright.driver.isa import readings_of
 from tilewright.driver.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
+from tilewright.driver.launch_buffers import shifted
 from tilewright.driver.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.map_findings import map_findings
 from tilewright.driver.origin import with_origin
@@ -241,7 +242,7 @@ def _known_launch(module: Module, kernel: Kernel, given: PartialLaunch) -> Kerne
         return given
     whole = placed(given.whole(kernel), given.buffers)
     assumptions = launch_shapes(module, kernel, given.shape).assumptions
-    return KernelLaunch(whole.launch, whole.buffers, assumptions)
+    return KernelLaunch(whole.launch, whole.buffers, assumptions, shifted(given.contents, whole.shifts))
 
 
 def _task(

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import (
@@ -30,6 +30,9 @@ from tilewright.base.plan import (
 from tilewright.driver.launch_shapes import GivenShape, asks_for_grid, launch_shapes
 from tilewright.driver.parameter_kinds import Member, members
 from tilewright.frontends.ptx.ast import Kernel, Module
+
+if TYPE_CHECKING:
+    from tilewright.driver.launch_buffers import BufferContents
 
 DEFAULT_ALIGNMENT_BYTES = 256
 """What `cuMemAlloc` promises (CUDA Driver API); a pointer without `align` may be taken to have it."""
@@ -54,6 +57,7 @@ class PartialLaunch:
     params: tuple[Param | None, ...] = ()
     buffers: tuple[BufferSize, ...] = ()
     file: str = ""
+    contents: tuple[BufferContents, ...] = ()
 
     def left_open(self, module: Module, kernel: Kernel) -> tuple[str, ...]:
         """The parts that are not known and that the kernel may depend on, in words."""
@@ -121,6 +125,7 @@ class LaunchFile:
     dynamic_smem_bytes: int | None
     params: tuple[Param | None, ...] | None
     buffers: tuple[BufferSize, ...]
+    contents: tuple[BufferContents, ...] = ()
 
     def kernel(self, module: Module, path: str) -> Kernel:
         """The kernel of `module` (read from `path`) that is launched. Raises TilewrightError where there is none."""
@@ -186,7 +191,9 @@ class LaunchFile:
         """What is given of a launch of `kernel`. Raises TilewrightError where it is not the kernel's."""
         shape = GivenShape(self.block, self.cluster, self.grid)
         require_shape(kernel, shape, self.file)
-        return PartialLaunch(shape, self.dynamic_smem_bytes, self.fitted(kernel), self.buffers, self.file)
+        return PartialLaunch(
+            shape, self.dynamic_smem_bytes, self.fitted(kernel), self.buffers, self.file, self.contents
+        )
 
     def _fitted(self, index: int, param: Param, kernel: Kernel) -> Param:
         """The parameter as the kernel declares it: numbers may be narrower there, or wider floats."""
@@ -278,14 +285,19 @@ def _shift_bytes(align_bytes: int) -> int:
 
 def _shifted(param: Param, shifts: Mapping[str, int]) -> Param:
     match param:
-        case PointerParam(buffer, offset, maps):
+        case PointerParam(buffer, offset, maps, pointers):
             shift = shifts.get(buffer, 0)
             held: list[tuple[int, TensorMapParam | UnknownTensorMapParam]] = []
             for at, each in maps:
                 moved = _shifted(each, shifts)
                 assert isinstance(moved, TensorMapParam | UnknownTensorMapParam)
                 held.append((at + shift, moved))
-            return PointerParam(buffer, offset + shift, tuple(held))
+            led: list[tuple[int, PointerParam]] = []
+            for at, each in pointers:
+                moved = _shifted(each, shifts)
+                assert isinstance(moved, PointerParam)
+                led.append((at + shift, moved))
+            return PointerParam(buffer, offset + shift, tuple(held), tuple(led))
         case TensorMapParam(buffer, described):
             offset = described.offset_bytes + shifts.get(buffer, 0)
             return TensorMapParam(buffer, replace(described, offset_bytes=offset))

@@ -25,6 +25,7 @@ from tilewright.driver.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.judge_shapes import judge_shapes
 from tilewright.driver.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.frontends.ptx.ast import Kernel, Module
@@ -42,11 +43,13 @@ _CLUSTER_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """A launch that is known, and the buffers that its parameters name; assumptions: what was not, and is taken so."""
+    """A launch that is known, and the buffers that its parameters name; assumptions: what was not, and is taken so;
+    contents: of those buffers whose bytes are given."""
 
     launch: Launch
     buffers: tuple[BufferSize, ...]
     assumptions: tuple[str, ...] = ()
+    contents: tuple[BufferContents, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ def _all_clusters(
     def judge(clusters: tuple[int, ...] | None, watch: Callable[[Event], None] | None = None) -> LaunchJudgement:
         return judge_launch(
             module, launch.launch, buffers, options.readings, watch=watch, clusters=clusters, peeks=peeks,
-            step_limit=STEP_LIMIT, allows=options.allows,
+            step_limit=STEP_LIMIT, contents=launch.contents, allows=options.allows,
         )  # fmt: skip
 
     watch = recorder.feed if recorder is not None else None

@@ -25,13 +25,13 @@ from tilewright.base.span import Span
 from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.contract.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.contract.unwritten import Contents
+from tilewright.driver.launch_buffers import BufferContents, filled
 from tilewright.driver.work import add_steps, steps_left
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.induction import Snapshot, objections, repetition
 from tilewright.machine.lanes import FULL, WARP_SIZE, indices, selector
-from tilewright.machine.memory import VirtualBuffer
 from tilewright.machine.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.slice import Slice
 from tilewright.machine.state import Cluster, Warp
@@ -109,15 +109,16 @@ def judge_launch(
     peeks: frozenset[Span] = frozenset(),
     sliced: Slice | None = None,
     step_limit: int = STEP_LIMIT,
+    contents: Sequence[BufferContents] = (),
     allows: Allows = nothing_allowed,
     any_box: bool = False,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
     sliced: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
     twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none, one and two
-    of them. allows: errors to set aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong
-    with every box of the tensor maps that are unknown; else copies through these are doubts. Raises TilewrightError
-    where the launch does not fit the kernel."""
+    of them. contents: of the buffers whose bytes are given. allows: errors to set aside; what follows one that ends the
+    run is a doubt. any_box: ask what goes wrong with every box of the tensor maps that are unknown; else copies through
+    these are doubts. Raises TilewrightError where the launch does not fit the kernel."""
 
     def judged(
         peeks_fail: bool, told: Callable[[Event], None] | None, some: Sequence[int] | None, taken: Work
@@ -138,6 +139,7 @@ def judge_launch(
                 step_limit,
                 allows,
                 any_box,
+                contents,
                 identify,
             )
 
@@ -197,12 +199,14 @@ def _judge_once(
     step_limit: int,
     allows: Allows,
     any_box: bool,
+    contents: Sequence[BufferContents],
     identify: frozenset[Span],
 ) -> LaunchJudgement:
-    contents = None if any_global_address else Contents()
+    written = None if any_global_address else Contents()
     judge = HappensBefore(
-        launch, readings, follows_values=True, any_global_address=any_global_address, contents=contents
+        launch, readings, follows_values=True, any_global_address=any_global_address, contents=written
     )
+    whole, known = filled(buffers, contents)
     turns = _Turns()
 
     def observe(event: Event) -> None:
@@ -213,7 +217,8 @@ def _judge_once(
     report = run_protocol(
         module,
         launch,
-        {name: VirtualBuffer(size) for name, size in buffers.items()},
+        whole,
+        known_bytes=known,
         observe=observe,
         step_limit=steps_left(step_limit),
         clusters=clusters,

@@ -9,7 +9,7 @@ Checked by: tests/driver/test_judge_unlaunched.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -22,6 +22,7 @@ from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.explore import Judged, Values, explore
 from tilewright.driver.given_launch import PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
+from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.refuting_launch import GIVEN_STEPS, given_again
 from tilewright.driver.role_timeline import TimelineRecorder
@@ -116,7 +117,7 @@ def judge_unlaunched(
         verdict = Refuted(found.findings)
     document: Mapping[str, object] | None = None
     if isinstance(verdict, Refuted) and (launch := _shown_by(verdict.findings[0], failing)) is not None:
-        again = given_again(kernel, launch, unknown.buffers, verdict.findings[0], runner.given)
+        again = given_again(kernel, launch, unknown.buffers, verdict.findings[0], runner.given, unknown.given.contents)
         document = None if again.against else again.document
         verdict = Unknown((again.against,)) if again.against else verdict
     if isinstance(verdict, Proven):
@@ -209,6 +210,7 @@ class _Runner:
             peeks=self.peeks,
             sliced=self.sliced,
             step_limit=_SIZING_STEPS if sizing else _EXPLORED_STEPS,
+            contents=self.unknown.given.contents,
             allows=self.allows,
             any_box=any_box,
         )
@@ -219,11 +221,12 @@ class _Runner:
             self.end(values, judged)
         return judged
 
-    def given(self, launch: Launch, buffers: Mapping[str, int]) -> LaunchJudgement:
+    def given(self, launch: Launch, buffers: Mapping[str, int], contents: Sequence[BufferContents]) -> LaunchJudgement:
         """A launch that is given, judged as such."""
         return judge_launch(
-            self.module, launch, buffers, self.readings, peeks=self.peeks, step_limit=GIVEN_STEPS, allows=self.allows
-        )
+            self.module, launch, buffers, self.readings, peeks=self.peeks, step_limit=GIVEN_STEPS,
+            contents=contents, allows=self.allows,
+        )  # fmt: skip
 
     def end(self, values: Values, judged: LaunchJudgement) -> None:
         """Raise `_Ended` at an error that leaves nothing to explore."""

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NoReturn, cast, get_args
+
+import numpy as np
 
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
@@ -48,11 +51,12 @@ from tilewright.driver.given_launch import (
     param_bytes,
     plain_bytes,
 )
+from tilewright.driver.launch_buffers import CONTENT_BYTES_MOST, BufferContents, Bytes, Ranges, read_data
 
 Member = TensorMapParam | UnknownTensorMapParam | PointerParam | ScalarParam | NullPointerParam
 TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params")
 PARAM_FIELDS: dict[str, tuple[str, ...]] = {
-    "ptr": ("kind", "bytes", "align", "buffer", "offset", "maps"),
+    "ptr": ("kind", "bytes", "align", "buffer", "offset", "maps", "data", "dtype", "pointers"),
     "i32": ("kind", "value"),
     "i64": ("kind", "value"),
     "f32": ("kind", "value"),
@@ -86,6 +90,7 @@ _BY_WIDTH = {
 """Names of elements that the driver has another name for, of the same width."""
 _MAX_BYTES = 1 << 48
 _MAX_DIMS = 5
+_POINTER_BYTES = 8
 _MAP_BYTES = 128
 _MAP_ALIGNMENT_BYTES = 64
 
@@ -133,7 +138,7 @@ def _no_number(text: str) -> NoReturn:
 
 def launch_from_json(document: object, file: str) -> LaunchFile:
     """The launch that a JSON document describes. Raises TilewrightError, naming `file` and the path in it."""
-    reader = _Reader(file)
+    reader = _Reader(file, Path(file).parent)
     top = reader.object(document, "", TOP_FIELDS)
     entry = top.get("entry")
     params: tuple[Param | None, ...] | None = None
@@ -152,6 +157,7 @@ def launch_from_json(document: object, file: str) -> LaunchFile:
         None if dynamic is None else reader.integer(dynamic, "dynamic_smem", 0, 1 << 24),
         params,
         reader.buffers(),
+        tuple(reader.contents()),
     )
 
 
@@ -160,9 +166,12 @@ class _Reader:
     """Values by their paths, and the buffers met so far."""
 
     file: str
+    folder: Path
     sizes: dict[str, int] = field(default_factory=dict[str, int])
     alignments: dict[str, int] = field(default_factory=dict[str, int])
     unsized: dict[str, str] = field(default_factory=dict[str, str])
+    data: dict[str, Bytes] = field(default_factory=dict[str, "Bytes"])
+    known: dict[str, Ranges] = field(default_factory=dict[str, "Ranges"])
 
     def refuse(self, where: str, problem: str, remedy: str) -> NoReturn:
         place = f"{self.file}: {where}: " if where else f"{self.file}: "
@@ -260,20 +269,69 @@ class _Reader:
             self.alignments[name] = max(align, self.alignments.get(name, 1))
         offset = self.integer(fields.get("offset", 0), f"{where}.offset", 0, _MAX_BYTES)
         maps = self.maps(fields, where, name, index)
+        pointers = self.held(fields, where, name, index)
         if "bytes" not in fields:
             # Another parameter may say how large the buffer is.
             self.unsized.setdefault(name, where)
-            return PointerParam(name, offset, maps)
+            return PointerParam(name, offset, maps, pointers)
         size = self.integer(fields["bytes"], f"{where}.bytes", 0, _MAX_BYTES)
         if offset > size:
             problem = f"is {offset}, beyond the buffer's {size} bytes"
             self.refuse(f"{where}.offset", problem, "place the pointer inside the buffer")
+        if size == 0 and maps:
+            self.refuse(f"{where}.maps", "stand behind a null pointer", "write how many bytes the buffer has")
+        needed = self.sizes.get(name, 0)
+        if size < needed and (maps or pointers or "data" in fields):
+            problem = f"is {size}; what the buffer holds takes {needed}"
+            self.refuse(f"{where}.bytes", problem, "write how many bytes the buffer has")
         if size == 0:
-            if maps:
-                self.refuse(f"{where}.maps", "stand behind a null pointer", "write how many bytes the buffer has")
             return NullPointerParam()
         self.grow(name, size)
-        return PointerParam(name, offset, maps)
+        return PointerParam(name, offset, maps, pointers)
+
+    def held(
+        self, fields: Mapping[str, object], where: str, name: str, index: int
+    ) -> tuple[tuple[int, PointerParam], ...]:
+        """Take note of a buffer's data; the pointers that it holds, each with "at", its offset, or 8 bytes after the
+        one before."""
+        if "data" in fields:
+            if name in self.data:
+                self.refuse(f"{where}.data", f"is the second of buffer {name}", "write a buffer's data once")
+            dtype = self.text(fields["dtype"], f"{where}.dtype") if "dtype" in fields else None
+            self.data[name] = read_data(fields["data"], dtype, where, self.folder, self.refuse)
+            self.known[name] = ((0, self.data[name].size), *self.known.get(name, ()))
+            self.grow(name, self.data[name].size)
+        elif "dtype" in fields:
+            self.refuse(f"{where}.dtype", "stands without data", "write data, or leave dtype out")
+        found: list[tuple[int, PointerParam]] = []
+        after = 0
+        for number, value in enumerate(self.list(fields.get("pointers", []), f"{where}.pointers")):
+            place = f"{where}.pointers[{number}]"
+            if not isinstance(value, dict):
+                self.refuse(place, f"is {_kind(value)}, not an object", "write a ptr")
+            inner = {"kind": "ptr", **cast("dict[str, object]", value)}
+            at = self.integer(inner.pop("at", after), f"{place}.at", 0, _MAX_BYTES)
+            if at % _POINTER_BYTES:
+                self.refuse(f"{place}.at", f"is {at}, no multiple of {_POINTER_BYTES}", "align the pointer")
+            after = at + _POINTER_BYTES
+            if "buffer" not in inner and inner.get("bytes") != 0:
+                self.refuse(f"{place}.buffer", "is missing", "name the buffer that the pointer leads to")
+            held = self.param(inner, place, index)
+            if isinstance(held, PointerParam):
+                found.append((at, held))
+            elif not isinstance(held, NullPointerParam):
+                self.refuse(f"{place}.kind", "is no ptr", "write other contents into data, or into maps")
+            self.known[name] = (*self.known.get(name, ()), (at, after))
+            self.grow(name, after)
+        return tuple(found)
+
+    def contents(self) -> Iterator[BufferContents]:
+        """What buffers hold, of those of which it is said."""
+        for name, known in self.known.items():
+            if self.sizes[name] > CONTENT_BYTES_MOST:
+                problem = f"buffer {name} has {self.sizes[name]} bytes, some of which are given"
+                self.refuse("params", problem, f"give contents of buffers of at most {CONTENT_BYTES_MOST} bytes")
+            yield BufferContents(name, self.data.get(name, np.zeros(0, np.uint8)), known)
 
     def maps(
         self, fields: Mapping[str, object], where: str, name: str, index: int

@@ -8,17 +8,19 @@ Checked by: tests/driver/test_refuting_launch.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.driver.given_launch import placed
 from tilewright.driver.judge_launch import LaunchJudgement
+from tilewright.driver.launch_buffers import BufferContents, shifted
 from tilewright.driver.launch_file import launch_from_json
 from tilewright.driver.written_launch import launch_document
 from tilewright.frontends.ptx.ast import Kernel
 
+Judge = Callable[[Launch, Mapping[str, int], Sequence[BufferContents]], LaunchJudgement]
 GIVEN_STEPS = 2_000_000
 """Warp instructions after which a launch that is given again is given up."""
 
@@ -36,14 +38,16 @@ def given_again(
     launch: Launch,
     buffers: Mapping[str, int],
     finding: Diagnostic,
-    judge: Callable[[Launch, Mapping[str, int]], LaunchJudgement],
+    judge: Judge,
+    contents: Sequence[BufferContents] = (),
 ) -> GivenAgain:
-    """The launch that shows `finding`, judged as one that is given. buffers: bytes of each, by name; judge: judges a
-    given launch on such buffers."""
-    document = launch_document(launch, buffers)
+    """The launch that shows `finding`, judged as one that is given. buffers: bytes of each, by name; contents: of those
+    whose bytes are given; judge: judges a given launch on such buffers."""
+    document = launch_document(launch, buffers, contents)
     given = launch_from_json(document, "the launch")
     whole = placed(given.resolve(kernel), given.buffers)
-    judged = judge(whole.launch, {buffer.name: buffer.size_bytes for buffer in whole.buffers})
+    sizes = {buffer.name: buffer.size_bytes for buffer in whole.buffers}
+    judged = judge(whole.launch, sizes, shifted(given.contents, whole.shifts))
     if any(each.code == finding.code for each in judged.errors):
         return GivenAgain(document, "")
     found = f"{finding.code} {finding.message} ({finding.primary})"

@@ -77,6 +77,9 @@ def buffers_for(launch: LaunchFile, given: Mapping[str, NDArray[Any]], source: s
     arrays: Arrays = {}
     for name, size in sizes.items():
         arrays[name] = np.zeros(size, np.uint8)
+        for each in launch.contents:
+            if each.name == name:
+                arrays[name][: each.data.size] = each.data
         if name in given:
             data = np.ascontiguousarray(given[name]).reshape(-1).view(np.uint8)
             if data.size != size:
@@ -134,10 +137,10 @@ def run_on_gpu(text: str, file: str, launch: LaunchFile, arrays: Arrays) -> PtxR
         module = read(text, file, tolerant=True)
     whole = launch.resolve(launch.kernel(module, file))
     _require_known_maps(whole, launch.file)
-    if any(isinstance(param, PointerParam) and param.maps for param in whole.params):
+    if any(isinstance(param, PointerParam) and (param.maps or param.pointers) for param in whole.params):
         raise TilewrightError(
-            f"{launch.file}: maps: tensor maps in buffers are for the CPU machine and for check",
-            remedy="write the map's bytes into the buffer with --inputs",
+            f"{launch.file}: maps, pointers: what stands in buffers is for the CPU machine and for check",
+            remedy="leave out --on gpu",
         )
     target = _target(module, file)
     plan = LaunchPlan(

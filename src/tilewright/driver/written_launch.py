@@ -7,8 +7,9 @@ Source: docs/launch-file.md. Checked by: tests/driver/test_written_launch.py.
 
 from __future__ import annotations
 
+import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tilewright.base.plan import (
     Launch,
@@ -21,35 +22,44 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_file import data_type_name
 
 _LEAST_BOX_BYTES = 16
 
 
-def launch_document(launch: Launch, buffers: Mapping[str, int]) -> dict[str, object]:
-    """The launch as a JSON document. buffers: bytes of each, by name."""
+def launch_document(
+    launch: Launch, buffers: Mapping[str, int], contents: Sequence[BufferContents] = ()
+) -> dict[str, object]:
+    """The launch as a JSON document. buffers: bytes of each, by name; contents: of those whose bytes are given."""
+    data = {each.name: base64.b64encode(each.data.tobytes()).decode() for each in contents if each.data.size}
     return {
         "entry": launch.entry,
         "grid": list(launch.grid),
         "block": list(launch.block),
         "cluster": list(launch.cluster),
         "dynamic_smem": launch.dynamic_smem_bytes,
-        "params": [_written(param, buffers) for param in launch.params],
+        "params": [_written(param, buffers, data) for param in launch.params],
     }
 
 
-def _written(param: Param, buffers: Mapping[str, int]) -> dict[str, object]:
+def _written(param: Param, buffers: Mapping[str, int], data: dict[str, str]) -> dict[str, object]:
+    """A parameter. data: of buffers, in base64, that were not written so far."""
     match param:
         case NullPointerParam():
             return {"kind": "ptr", "bytes": 0}
-        case PointerParam(buffer, offset, maps):
+        case PointerParam(buffer, offset, maps, pointers):
             document: dict[str, object] = {"kind": "ptr", "buffer": buffer}
             if buffer in buffers:
                 document["bytes"] = buffers[buffer]
             if offset:
                 document["offset"] = offset
+            if buffer in data:
+                document["data"] = f"base64:{data.pop(buffer)}"
+            if pointers:
+                document["pointers"] = [{"at": at, **_written(held, buffers, data)} for at, held in pointers]
             if maps:
-                document["maps"] = [{"at": at, **_written(held, buffers)} for at, held in maps]
+                document["maps"] = [{"at": at, **_written(held, buffers, data)} for at, held in maps]
             return document
         case ScalarParam(kind, value):
             return {"kind": kind, "value": value if isinstance(value, int) or math.isfinite(value) else str(value)}
@@ -57,10 +67,10 @@ def _written(param: Param, buffers: Mapping[str, int]) -> dict[str, object]:
             return {"kind": "tensormap", "box_bytes": box_bytes or _LEAST_BOX_BYTES}
         case TensorMapParam(buffer, described):
             return {"kind": "tensormap", **_map(described), "buffer": buffer}
-        case OpaqueParam(size_bytes, data, fields):
-            document = {"kind": "bytes", "size": size_bytes, "data": data.hex()}
+        case OpaqueParam(size_bytes, content, fields):
+            document = {"kind": "bytes", "size": size_bytes, "data": content.hex()}
             if fields:
-                document["fields"] = [{"at": at, **_written(member, buffers)} for at, member in fields]
+                document["fields"] = [{"at": at, **_written(member, buffers, data)} for at, member in fields]
             return document
 
 

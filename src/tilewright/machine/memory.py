@@ -129,11 +129,13 @@ class GlobalMemory:
     """Every buffer, module variable and the parameter block, sorted by address.
 
     virtual_maps: tensor maps that the kernel wrote to virtual buffers, which hold no bytes, by address. forgiving: no
-    global address is wrong, whatever it is; for launches whose sizes and strides are not known.
+    global address is wrong, whatever it is; for launches whose sizes and strides are not known. solid: buffers whose
+    bytes count even then.
     """
 
     def __init__(self) -> None:
         self.forgiving = False
+        self.solid: tuple[Region, ...] = ()
         self.virtual_maps: dict[int, bytes] = {}
         self.regions: list[Region] = []
         self.by_name: dict[str, Region] = {}
@@ -181,6 +183,14 @@ class GlobalMemory:
         begin = address - where.base
         where.data[begin : begin + len(content)] = np.frombuffer(content, np.uint8)
 
+    def put_bytes(self, address: int, content: bytes) -> None:
+        """Let bytes stand in a buffer that has bytes. Raises TilewrightError where they do not fit."""
+        where = self.find(address)
+        if where is None or where.virtual or address + len(content) > where.base + where.size_bytes:
+            raise TilewrightError(f"{len(content)} bytes at {address:#x} leave their buffer, or it holds no bytes")
+        begin = address - where.base
+        where.data[begin : begin + len(content)] = np.frombuffer(content, np.uint8)
+
     def find(self, address: int) -> Region | None:
         """The region that begins at or below `address` (the address may lie past its end)."""
         index = bisect_right(self._bases, address) - 1
@@ -203,7 +213,7 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
     Raises MachineFault for a misaligned address or one whose `size_bytes` are not inside one region.
     """
     if cta.cluster.memory.forgiving and (space == "global" or (space == "generic" and int(addresses.max()) < _WINDOWS)):
-        return [Located(_ANYWHERE, addresses.view(np.int64), np.arange(addresses.size))]
+        return _forgiven(cta.cluster.memory.solid, addresses, size_bytes)
     bits = addresses.item() if addresses.size == 1 else int(np.bitwise_or.reduce(addresses))
     if size_bytes & (size_bytes - 1) == 0 and bits & (size_bytes - 1):
         address = int(addresses[np.flatnonzero(addresses & np.uint64(size_bytes - 1))[0]])
@@ -231,6 +241,22 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
             raise out_of_bounds(where, address, int(offsets[0]), size_bytes, span)
         found.append(Located(where, offsets[inside], remaining[inside]))
         remaining = remaining[~inside]
+    return found
+
+
+def _forgiven(solid: tuple[Region, ...], addresses: npt.NDArray[np.uint64], size_bytes: int) -> list[Located]:
+    """Global accesses none of which is wrong: to the solid buffers where they fall into one, else to anywhere."""
+    found: list[Located] = []
+    remaining = np.arange(addresses.size)
+    for where in solid:
+        offsets = addresses[remaining].view(np.int64) - where.base
+        inside = (offsets >= 0) & (offsets <= where.size_bytes - size_bytes)
+        inside &= (offsets + where.base) % size_bytes == 0
+        if inside.any():
+            found.append(Located(where, offsets[inside], remaining[inside]))
+            remaining = remaining[~inside]
+    if remaining.size:
+        found.append(Located(_ANYWHERE, addresses[remaining].view(np.int64), remaining))
     return found
 
 

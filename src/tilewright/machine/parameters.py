@@ -12,7 +12,7 @@ Not handled: parameters that lie in a buffer of the caller's choice. Checked by:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,7 @@ from tilewright.frontends.ptx.ast import (
     Parameter,
     Register,
     Symbol,
+    SymbolOffset,
 )
 from tilewright.machine.memory import PARAM_WINDOW, GlobalMemory
 from tilewright.machine.tensor_map_bytes import ALIGNMENT_BYTES, encode, encode_unknown
@@ -114,8 +115,10 @@ def _member(
     match given:
         case NullPointerParam():
             return bytes(8)
-        case PointerParam(buffer, offset, maps):
+        case PointerParam(buffer, offset, maps, pointers):
             begin = _buffer(memory, buffer, parameter)
+            for at, each in pointers:
+                memory.put_bytes(begin + at, _member(parameter, each, memory, begin + at))
             for at, held in maps:
                 memory.put_map(begin + at, _member(parameter, held, memory, begin + at))
             return (begin + offset).to_bytes(8, "little")
@@ -136,8 +139,17 @@ Place = tuple[str, int]
 """A parameter's name and an offset in it, in bytes."""
 
 
-def parameter_places(kernel: Kernel, instructions: Iterable[Instruction]) -> dict[str, Place]:
-    """The registers that hold the address of a place in the kernel's parameters, whenever they hold anything."""
+@dataclass(frozen=True, slots=True)
+class ParameterPlaces:
+    """Where a text's registers point into the parameters. places: of those that point to one place whenever they hold
+    anything; elsewhere: others may point into the parameters, too."""
+
+    places: Mapping[str, Place]
+    elsewhere: bool = False
+
+
+def parameter_places(kernel: Kernel, instructions: Sequence[Instruction]) -> ParameterPlaces:
+    """Where the registers of a kernel's text point into its parameters."""
     written: dict[str, list[Instruction]] = {}
     for item in instructions:
         if item.operands and isinstance(item.operands[0], Register):
@@ -151,7 +163,20 @@ def parameter_places(kernel: Kernel, instructions: Iterable[Instruction]) -> dic
             if name not in places and len(items) == 1 and (place := _place_made(items[0], places, names)) is not None:
                 places[name] = place
                 grown = True
-    return places
+    return ParameterPlaces(places, any(_leads_elsewhere(item, places, names) for item in instructions))
+
+
+def _leads_elsewhere(item: Instruction, places: Mapping[str, Place], names: Collection[str]) -> bool:
+    """Does the instruction take the address of a parameter to where `places` does not follow it?"""
+    target = item.operands[0] if item.operands else None
+    if isinstance(target, Register) and target.name in places:
+        return False
+    sources = item.operands if target is None or not isinstance(target, Register) else item.operands[1:]
+    return any(
+        place_of(each, places, names) is not None
+        for each in sources
+        if not isinstance(each, Address) or isinstance(each, SymbolOffset)
+    )
 
 
 def place_of(operand: Operand, places: Mapping[str, Place], names: Collection[str] = ()) -> Place | None:

@@ -24,7 +24,7 @@ from tilewright.frontends.ptx.ast import Instruction, Label
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Registers
-from tilewright.machine.parameters import parameter_places
+from tilewright.machine.parameters import ParameterPlaces, parameter_places
 from tilewright.machine.program import Program, assemble, decode_one, end_of
 from tilewright.machine.slice import Slice
 from tilewright.machine.state import Warp
@@ -93,7 +93,7 @@ def assemble_slice(
     unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma."))}
     unvalued |= failures.keys()
     undefined = may_be_unwritten(sliced)
-    places = parameter_places(sliced.text.kernel, instructions) if unknown_parameters else {}
+    places = parameter_places(sliced.text.kernel, instructions) if unknown_parameters else ParameterPlaces({})
     taint = may_taint(sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined)
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches

@@ -124,6 +124,7 @@ def run_protocol(
     schedule: Literal["canonical", "seeded"] = "canonical",
     seed: int = 0,
     known_buffers: frozenset[str] = frozenset(),
+    known_bytes: UnknownBytes | None = None,
     clusters: Sequence[int] | None = None,
     at_back_edge: AtBackEdge | None = None,
     unknown_parameters: UnknownBytes | None = None,
@@ -136,7 +137,8 @@ def run_protocol(
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
-    buffers: by name, bytes or `VirtualBuffer`s; known_buffers: those whose contents count as known. clusters: linear
+    buffers: by name, bytes or `VirtualBuffer`s; known_buffers: those whose contents count as known; known_bytes: byte
+    ranges of others that do. clusters: linear
     indices of the clusters to run (all). schedule: "canonical" makes no choices, "seeded" plays the adversary of
     `run_launch`. unknown_parameters: byte ranges of parameters that stand for anything; None: what a launch leaves
     open of its structures. any_global_address: sizes and
@@ -158,7 +160,12 @@ def run_protocol(
         )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
-        run.prepared.memory.forgiving = any_global_address
+        memory = run.prepared.memory
+        for name, ranges in (known_bytes or {}).items():
+            base = memory.by_name[name].base
+            run.tracker.known += [(base + begin, base + end) for begin, end in ranges]
+        memory.forgiving = any_global_address
+        memory.solid = tuple(memory.by_name[name] for name in known_bytes or ())
         if not any_global_address and not rehearsing and run.assembly.astray:
             run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
         return run.go(running, step_limit)

@@ -19,7 +19,7 @@ from typing import Literal
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
-from tilewright.machine.parameters import Place, parameter_places, place_of
+from tilewright.machine.parameters import ParameterPlaces, parameter_places, place_of
 from tilewright.machine.slice import Slice, reads_call_parameter
 from tilewright.machine.slice_operands import is_volatile, symbols_read
 
@@ -27,6 +27,9 @@ Origin = frozenset[int]
 """Numbers of sources. Empty: the value is known."""
 
 KNOWN: Origin = frozenset()
+
+_ELSEWHERE = frozenset({"global", "shared", "shared::cta", "shared::cluster", "local", "const"})
+"""Spaces of loads that are none of parameters."""
 
 What = Literal["branch", "guard", "shared address", "global address", "synchronization", "descriptor", "spin"]
 
@@ -116,7 +119,7 @@ def may_taint(
     are given.
     """
     text = sliced.text
-    places = parameter_places(text.kernel, text.flow.instructions) if unknown_parameters else {}
+    places = parameter_places(text.kernel, text.flow.instructions) if unknown_parameters else ParameterPlaces({})
     tainted: set[str] = {
         name
         for position in sliced.executed
@@ -155,18 +158,18 @@ def source_kind(instruction: Instruction, space: str) -> str:
 
 
 def parameter_unknown(
-    instruction: Instruction, unknown: Mapping[str, tuple[tuple[int, int], ...]], places: Mapping[str, Place]
+    instruction: Instruction, unknown: Mapping[str, tuple[tuple[int, int], ...]], places: ParameterPlaces
 ) -> bool:
     """Whether a load of parameters may read bytes that nobody gave. places: of registers that point into them."""
-    if not unknown or instruction.row != "ld":
+    if not unknown or instruction.row != "ld" or not _ELSEWHERE.isdisjoint(instruction.modifiers):
         return False
     for operand in instruction.operands:
         if not isinstance(operand, Address):
             continue
         name = operand.base.name if isinstance(operand.base, Symbol) else ""
-        place = (name, operand.offset) if name else place_of(operand, places)
+        place = (name, operand.offset) if name else place_of(operand, places.places)
         if place is None:
-            return True
+            return places.elsewhere or "param" in instruction.modifiers
         name, offset = place
         size = _loaded_bytes(instruction)
         return any(offset < end and offset + size > begin for begin, end in unknown.get(name, ()))
@@ -183,7 +186,7 @@ def _loaded_bytes(instruction: Instruction) -> int:
 
 def _source_writes(
     sliced: Slice, position: int, unvalued: Collection[int],
-    unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]], places: Mapping[str, Place], global_known: bool,
+    unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]], places: ParameterPlaces, global_known: bool,
 ) -> frozenset[str]:  # fmt: skip
     facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
     wanted = facts.writes & sliced.registers
