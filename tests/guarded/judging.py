@@ -1,7 +1,7 @@
 """Is a guarded kernel buggy, and its twin not? And what does a check without a launch say of both?
 
-With a launch, a check decides; where a guard reads global memory, a run on the CPU machine with these words does, under
-the judge of runs, since a check of one launch does not know what memory holds.
+With a launch, a check decides. Where a guard reads global memory, a run on the CPU machine with these words does, under
+the judge of runs, and the check must not say the opposite: of words that the kernel changes it knows nothing.
 Checked by: tests/guarded/test_guarded_kernels.py.
 """
 
@@ -79,6 +79,9 @@ def ground_truth(kernel: GuardedKernel) -> list[str]:
                 said, why = _check(kernel, text, launch)[:2]
             else:
                 said, why = _run(kernel, text, launch, words)
+                checked, reason = _check(kernel, text, launch)[:2]
+                if checked not in (verdict, "unknown"):
+                    wrong.append(f"{kernel.name}: {which} at launch {index}: the check says {checked} {reason}")
             if said != verdict:
                 wrong.append(f"{kernel.name}: {which} at launch {index}: {said} {why}")
     return wrong

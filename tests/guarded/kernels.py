@@ -247,10 +247,13 @@ def _crossed(
             data=data, directives=directives,
         )  # fmt: skip
 
-    def launch(numbers: Mapping[str, int], grid: int, null: bool = False) -> Mapping[str, object]:
+    def launch(
+        numbers: Mapping[str, int], grid: int, null: bool = False, words: tuple[int, ...] = ()
+    ) -> Mapping[str, object]:
         return launch_json(
-            numbers, grid=grid, threads=threads, cluster=cluster, structured=structured, data=data, null=null
-        )
+            numbers, grid=grid, threads=threads, cluster=cluster, structured=structured, data=data, null=null,
+            words=words,
+        )  # fmt: skip
 
     return GuardedKernel(
         name,
@@ -260,8 +263,12 @@ def _crossed(
         "structure" if structured else guard.group,
         text(buggy),
         text(fixed),
-        launch(guard.witness, guard.grid, guard.null_at_witness),
-        (launch(guard.harmless, guard.harmless_grid, guard.optional and not guard.null_at_witness),),
+        launch(guard.witness, guard.grid, guard.null_at_witness, guard.words),
+        (
+            launch(
+                guard.harmless, guard.harmless_grid, guard.optional and not guard.null_at_witness, guard.harmless_words
+            ),
+        ),
         (guard.words, guard.harmless_words) if guard.reads_memory else (),
         guard.excuse,
     )

@@ -85,12 +85,16 @@ def launch_json(
     structured: bool = False,
     data: bool = False,
     null: bool = False,
+    words: Sequence[int] = (),
 ) -> dict[str, object]:
-    """A launch file for a kernel of `kernel_text`. null: the third pointer is null."""
+    """A launch file for a kernel of `kernel_text`. null: the third pointer is null; words: what it
+    leads to begins with them."""
     pointers = ("source", "target", *(("data",) if data and not null else ()))
     parameters: list[dict[str, object]] = [
         {"kind": "ptr", "bytes": BUFFER_BYTES * 8, "buffer": pointer} for pointer in pointers
     ]
+    if words:
+        parameters[-1] |= {"data": list(words), "dtype": "u32"}
     if null:
         parameters.append({"kind": "ptr", "bytes": 0})
     if structured and names:
