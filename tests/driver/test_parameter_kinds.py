@@ -71,6 +71,13 @@ def test_a_structure_is_cut_into_the_members_that_are_loaded() -> None:
     )
 
 
+@pytest.mark.parametrize("narrow_first", [True, False])
+def test_a_member_that_is_loaded_at_two_widths_has_the_greater(narrow_first: bool) -> None:
+    loads = ["ld.param.u32 %r1, [%rd1+8];", "ld.param.u64 %rd2, [%rd1+8];"]
+    found = _members(".param .align 8 .b8 s[32]", "mov.b64 %rd1, s;" + "".join(loads if narrow_first else loads[::-1]))
+    assert found == (Member(0, 8, 8, "integer"),)
+
+
 def test_a_parameter_that_is_not_used_is_there() -> None:
     assert _members(".param .u32 n, .param .f32 x", "") == (Member(0, 0, 4, "integer"), Member(1, 0, 4, "float"))
 

@@ -62,7 +62,8 @@ class _Place:
 
 
 def members(kernel: Kernel) -> tuple[Member, ...]:
-    """Every parameter of a kernel, or the members of it that the text uses, in order. A tensor map is one member."""
+    """Every parameter of a kernel, or the members of it that the text uses, in order. A tensor map is one member; what
+    is loaded at two widths is one member of the greater."""
     numbers = {parameter.name: number for number, parameter in enumerate(kernel.parameters)}
     instructions = [item for item in kernel.body if isinstance(item, Instruction)]
     addresses, converted = _addresses(instructions)
@@ -75,7 +76,8 @@ def members(kernel: Kernel) -> tuple[Member, ...]:
         )
     maps = list(found.values())
     for place, size, type_name, register in _loads(instructions, places, numbers):
-        if any(_inside(place, each) for each in maps) or (place.parameter, place.offset_bytes) in found:
+        before = found.get((place.parameter, place.offset_bytes))
+        if any(_inside(place, each) for each in maps) or (before is not None and before.size_bytes >= size):
             continue
         kind: MemberKind = "float" if type_name in ("f32", "f64", "f16", "bf16") else "integer"
         if size == 8 and (register in converted or (register in addresses and not _has_converted(kernel, converted))):
