@@ -28,15 +28,16 @@ def test_a_correct_pipeline_is_clean(steps: int) -> None:
 
 def test_its_loops_repeat_every_four_turns() -> None:
     judged = _judged(40)
-    assert set(judged.repeats.values()) == {None}
-    assert len(judged.repetitions) == 2 and all("every 4 turns" in line for line in judged.repetitions)
+    assert {each.reason for each in judged.repeats.values()} == {None}
+    assert [each.period for each in judged.repeats.values()] == [4, 4]
+    assert all("every 4 iterations" in each.said for each in judged.repeats.values())
 
 
 @pytest.mark.parametrize("lane", [1, 7, 31])
 def test_a_loop_of_one_lane_repeats_whichever_lane_that_is(lane: int) -> None:
     judged = _judged(40, "setp.eq.u32 %p1, %r3, 0;", f"setp.eq.u32 %p1, %r3, {lane};")
     assert judged.complete and not judged.errors
-    assert len(judged.repeats) == 2 and set(judged.repeats.values()) == {None}
+    assert len(judged.repeats) == 2 and {each.reason for each in judged.repeats.values()} == {None}
 
 
 _READERS = """    @%p1 mbarrier.init.shared::cta.b64 [bars+16], 32;
@@ -54,7 +55,7 @@ def test_a_loop_of_some_lanes_repeats(lanes: int) -> None:
     fewer = _READERS.replace("], 32;", f"], {lanes};") + _LESS.replace("LAST", str(32 + lanes))
     judged = _judged(40, _READERS, fewer)
     assert judged.complete and not judged.errors
-    assert len(judged.repeats) == 2 and set(judged.repeats.values()) == {None}
+    assert len(judged.repeats) == 2 and {each.reason for each in judged.repeats.values()} == {None}
 
 
 def test_a_threshold_that_the_run_never_met_keeps_the_loop_from_repeating() -> None:
@@ -64,7 +65,7 @@ def test_a_threshold_that_the_run_never_met_keeps_the_loop_from_repeating() -> N
         "    setp.eq.u32 %p5, %r4, 1000;\n    @%p5 bra FULL;\n    ld.shared.b32 %r12, [%r10];",
     )
     assert not judged.errors
-    assert any(reason and "before they met" in reason for reason in judged.repeats.values())
+    assert any(each.reason and "before they met" in each.reason for each in judged.repeats.values())
 
 
 def test_a_missing_release_is_found() -> None:

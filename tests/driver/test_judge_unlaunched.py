@@ -36,7 +36,7 @@ def test_launches_have_a_buffer_for_each_pointer_and_the_numbers_chosen() -> Non
 
 def test_it_is_proven_for_all_trip_counts() -> None:
     module, kernel = pipe()
-    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    found = judge_unlaunched(module, kernel, tolerant())
     assert isinstance(found.verdict, Proven)
     assert found.verdict.scope == "all trip counts"
     assert "the 2 pointers lead to distinct buffers, and no access leaves its buffer" in found.verdict.assumptions
@@ -44,7 +44,7 @@ def test_it_is_proven_for_all_trip_counts() -> None:
 
 def test_a_fault_that_shows_from_the_third_step_on_is_found() -> None:
     module, kernel = pipe("    mbarrier.arrive.shared::cta.b64 _, [%r8+16];\n", "")
-    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    found = judge_unlaunched(module, kernel, tolerant())
     assert isinstance(found.verdict, Refuted)
 
 
@@ -53,16 +53,15 @@ def test_a_fault_at_a_large_count_alone_is_not_proven_away() -> None:
         "    ld.shared.b32 %r12, [%r10];",
         "    setp.eq.u32 %p5, %r4, 5000;\n    @%p5 bra FULL;\n    ld.shared.b32 %r12, [%r10];",
     )
-    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
-    assert isinstance(found.verdict, Proven)
-    assert found.verdict.scope == "this launch"
-    assert any("before they met" in line for line in found.verdict.assumptions)
+    found = judge_unlaunched(module, kernel, tolerant())
+    assert isinstance(found.verdict, Unknown)
+    assert any("before they met" in line for line in found.verdict.reasons)
 
 
 def test_an_assertion_on_the_numbers_is_assumed_to_hold() -> None:
     start = "    mov.u32 %r4, 0;"
     module, kernel = pipe(start, start + "\n    setp.gt.u32 %p6, %r1, 20;\n    @%p6 trap;")
-    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    found = judge_unlaunched(module, kernel, tolerant())
     assert isinstance(found.verdict, Proven), found.verdict
     assert any("the kernel's own assertion at pipe.ptx:" in line for line in found.verdict.assumptions)
 
@@ -70,7 +69,7 @@ def test_an_assertion_on_the_numbers_is_assumed_to_hold() -> None:
 def test_a_kernel_that_always_traps_is_unknown() -> None:
     start = "    mov.u32 %r4, 0;"
     module, kernel = pipe(start, start + "\n    @%p1 trap;")
-    found = judge_unlaunched(module, kernel, tolerant(), seconds=60)
+    found = judge_unlaunched(module, kernel, tolerant())
     assert isinstance(found.verdict, Unknown)
     assert "assertion" in found.verdict.reasons[0]
 
@@ -106,8 +105,8 @@ def test_a_float_that_steers_is_tried_as_zero_and_as_more(comparison: str, param
     """The wait behind the branch never ends: it is behind `beta != 0`, or behind `beta == 0`."""
     text = _SCALED.format(comparison=comparison, parameter=parameter, place=place)
     module = read(text, "k.ptx")
-    verdict = judge_unlaunched(module, module.kernels[0], tolerant(), seconds=60).verdict
+    verdict = judge_unlaunched(module, module.kernels[0], tolerant()).verdict
     if comparison == "eq":
         assert isinstance(verdict, Refuted)
     else:
-        assert isinstance(verdict, Proven) and any("= 0" in line for line in verdict.assumptions)
+        assert isinstance(verdict, Proven) and any("is not 0" in line for line in verdict.assumptions)

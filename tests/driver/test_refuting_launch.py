@@ -51,5 +51,5 @@ def test_a_finding_that_the_given_launch_does_not_show_is_none() -> None:
     def judge(launch: Launch, buffers: object, _contents: object) -> LaunchJudgement:
         return judge_launch(module, launch, buffers, tolerant())  # type: ignore[arg-type]
 
-    again = given_again(kernel, launch, {"a": 4096, "b": 4096}, finding, judge)
+    again = given_again(kernel, launch, {"a": 4096, "b": 4096}, (finding,), judge)
     assert "MB101 it breaks" in again.against and "it shows nothing" in again.against

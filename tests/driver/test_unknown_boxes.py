@@ -18,7 +18,7 @@ NO_EMPTY_WAIT = ("mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r8+16], %r7;\n
 
 def _verdict(*edits: tuple[str, str], **parts: int | str) -> Verdict:
     module, kernel = boxed(*edits, **parts)
-    return judge_unlaunched(module, kernel, tolerant(), seconds=60).verdict
+    return judge_unlaunched(module, kernel, tolerant()).verdict
 
 
 def _boxes(verdict: Verdict) -> list[str]:

@@ -1,219 +1,369 @@
-"""What holds of a kernel for every value of its numbers, where no launch is given?
+"""What holds of a kernel for every launch, where none is given?
 
-The numbers that steer a kernel (loop bounds, mostly) are given boundary values: all of them 0 and 1, each of them alone
-larger and larger until its loops turn often enough to repeat themselves, values at which a loop turns a few times, and
-all together at such values. Each choice is one launch, judged as such. Together they give:
+Launches are made up (`exploration`) until they cover what the kernel can do (`coverage`). Together they give:
 
-- refuted, if a launch of the largest kind fails, or one that no clean launch exceeds in every number;
-- nothing, if the kernel's own assertion fails in it; if an access leaves an array in launches with larger numbers than
-  a clean one has, the verdict is unknown, since the array may bound the numbers;
-- proven under the assumption that the numbers are not as small as in those that failed, if all others are clean: an
-  author may rely on at least one tile, one iteration; the failures are kept as findings for review;
-- proven else: for all trip counts if every loop repeats itself (`machine.induction`), for the values tried otherwise;
-- unknown, if any launch was, or if time ran out before a loop had turned twice.
+- refuted, if a launch fails that is not degenerate;
+- a launch that fails is degenerate if a number is zero, a pointer null or a loop without iterations in it, and the
+  launch that differs in that alone is clean. It is excluded by an assumption that says so;
+- nothing, if the kernel's own assertion fails in it; if an access leaves an array, the array may bound the numbers;
+- unknown, if a launch was, or if something that a launch could reach was not covered;
+- proven otherwise, for all trip counts.
 
-Not handled: values that no boundary choice reaches, such as a bug at a trip count of 1000 alone: such a comparison is
-what `machine.induction` objects to. Checked by: tests/driver/test_explore.py.
+Not handled: failures at numbers so large that sums may overflow, or at data that no kernel need accept; they leave the
+verdict unknown. Checked by: tests/driver/test_explore.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from time import monotonic
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.driver.coverage import cover
+from tilewright.driver.exploration import Exploration, Tried, distinct
+from tilewright.driver.path_search import Assignment
+from tilewright.frontends.ptx.ast import Immediate, Register
+from tilewright.machine.symbolic.expression import (
+    Applied,
+    CannotEvaluate,
+    Evaluation,
+    Input,
+    Node,
+    inputs_of,
+    needed,
+)
 
-Values = tuple[int, ...]
-"""One value for each number, in the order of the numbers."""
-
-_ENOUGH_TURNS = 28
-"""A loop that turned so often has had time to repeat itself."""
-_FEW_TURNS = (1, 2, 3, 4, 5, 7)
-_AGAIN_TURNS = (2,)
-_SMALL = 1
-_FIRST = 64
-_LARGEST = 1 << 20
+_WORDS_MOST = 2
+"""Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One launch, judged. turns: how often each loop with a protocol turned at most (by the loop's place); steps: warp
-    instructions run; repeats: of loops that turned often enough, None if the loop repeats itself, else why that is not
-    shown; repetitions: in words; too_long: the run was given up, and says nothing; asserted: where the kernel's own
-    assertion failed, which excludes the launch; overrun: it failed since an access left an array, in words."""
+class Places:
+    """Where things stand in the kernel. name: of an input; span, loop_span: of an instruction, of a loop's head;
+    positions: the instructions of the protocol."""
+
+    name: Callable[[Input], str]
+    span: Callable[[int], Span]
+    loop_span: Callable[[int], Span]
+    positions: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """The verdict, and the launches that refute, those with small numbers first."""
 
     verdict: Verdict
-    turns: Mapping[str, int]
-    steps: int
-    repeats: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    repetitions: tuple[str, ...] = ()
-    too_long: bool = False
-    asserted: Span | None = None
-    overrun: str = ""
+    shown: tuple[dict[Input, int], ...] = ()
 
 
-@dataclass(slots=True)
-class _Exploration:
-    names: tuple[str, ...]
-    judge: Callable[[Values], Judged]
-    deadline: float
-    judged: dict[Values, Judged] = field(default_factory=dict[Values, Judged])
-    ran_out: bool = False
+@dataclass(frozen=True, slots=True)
+class _Excuse:
+    """Why a launch that fails refutes nothing, as an assumption."""
 
-    def at(self, values: Values) -> Judged | None:
-        """The judgement of a launch, or None once time is up. The first two are made in any case."""
-        known = self.judged.get(values)
-        if known is None:
-            if len(self.judged) >= 2 and monotonic() > self.deadline:
-                self.ran_out = True
-                return None
-            known = self.judged[values] = self.judge(values)
-        return known
+    assumption: str
 
 
-def explore(names: tuple[str, ...], judge: Callable[[Values], Judged], *, seconds: float) -> Verdict:
-    """The verdict for all values of the numbers `names`. judge: makes and judges one launch; seconds: time after which
-    no further launch is begun."""
-    exploration = _Exploration(names, judge, monotonic() + seconds)
-    if not names:
-        return _together(exploration, exploration.judge(()), complete=True)
-    _try_values(exploration)
-    return _together(exploration, None, complete=not exploration.ran_out)
+def explore(exploration: Exploration, text: Places) -> Explored:
+    """Make launches until they cover the kernel, and say what they show."""
+    dimensions = exploration.dimensions
+    exploration.at({each: dimension.first for each, dimension in dimensions.items()})
+    exploration.at(dict.fromkeys(dimensions, 0) | _grid(exploration))
+    exploration.at({each: min(64, dimension.largest) for each, dimension in dimensions.items()} | _grid(exploration))
+    exploration.go()
+    excuses: dict[int, _Excuse] = {}
+
+    def counted(tried: Tried) -> bool:
+        return tried.clean or id(tried) in excuses or tried.judged.asserted is not None
+
+    _excuse(exploration, text, excuses)
+    guilty = _guilty(exploration, excuses)
+    if not guilty:
+        covered = cover(exploration, counted, text.name, text.span, text.loop_span, text.positions)
+        _excuse(exploration, text, excuses)
+        guilty = _guilty(exploration, excuses)
+        if not guilty:
+            return Explored(_open_or_proven(exploration, text, excuses, covered.reasons, covered.claims))
+    return _refuted(text, guilty)
 
 
-def _try_values(exploration: _Exploration) -> None:
-    """Small numbers; each number alone, until its loops turn often; each at few turns; all together at few turns."""
-    count = len(exploration.names)
-    small = (_SMALL,) * count
-    if exploration.at(small) is None or exploration.at((0,) * count) is None:
-        return
-    steps: list[int] = []
-    seen: set[str] = set()
-    for index in range(count):
-        step, loops = _turning(exploration, index, seen)
-        steps.append(step)
-        for turns in _FEW_TURNS if loops - seen else _AGAIN_TURNS if step else ():
-            if exploration.at(_one_apart(count, index, step * turns)) is None:
-                return
-        seen |= loops
-    if count > 1:
-        exploration.at(tuple(max(2 * step, _FIRST) for step in steps))
+def _grid(exploration: Exploration) -> dict[Input, int]:
+    """One cluster, the first: an empty grid is none."""
+    return {
+        each: 1 if each.kind == "grid" else 0 for each in exploration.dimensions if each.kind in ("grid", "cluster")
+    }
 
 
-def _turning(exploration: _Exploration, index: int, seen: set[str]) -> tuple[int, set[str]]:
-    """How much more of a number makes a loop turn once more, 0 if none does, and which loops do. The number alone is
-    made larger until a loop turns often; once is enough where other numbers were seen to turn the same loops."""
-    count = len(exploration.names)
-    least = exploration.judged[(_SMALL,) * count].turns
-    value, step = _FIRST, 0
-    loops: set[str] = set()
-    while value <= _LARGEST:
-        judged = exploration.at(_one_apart(count, index, value))
-        if judged is None or judged.too_long:
-            break
-        if judged.asserted is not None:
-            value *= 16
-            continue
-        more = [turns - least.get(loop, 0) for loop, turns in judged.turns.items() if turns > least.get(loop, 0)]
-        if not more:
-            value *= 16
-            continue
-        step = max(1, value // max(more))
-        loops = {loop for loop, turns in judged.turns.items() if turns > least.get(loop, 0)}
-        if max(more) >= _ENOUGH_TURNS or loops <= seen:
-            break
-        value = max(2 * value, step * (_ENOUGH_TURNS + 2))
-    return step, loops
-
-
-def _one_apart(count: int, index: int, value: int) -> Values:
-    """One number has a value, all others are small."""
-    return tuple(value if place == index else _SMALL for place in range(count))
-
-
-def _together(exploration: _Exploration, alone: Judged | None, *, complete: bool) -> Verdict:
-    tried: dict[Values, Judged] = dict(exploration.judged) if alone is None else {(): alone}
-    names = exploration.names
-    asserted = tuple(dict.fromkeys(str(each.asserted) for each in tried.values() if each.asserted is not None))
-    tried = {values: each for values, each in tried.items() if each.asserted is None}
-    if not tried:
-        places = " and ".join(asserted)
-        return Unknown((f"every launch tried ends at the kernel's own assertion at {places}: give --launch",))
-    judged = {values: each for values, each in tried.items() if not each.too_long} or tried
-    unknown = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Unknown)}
-    failed = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Refuted)}
-    clean = {values: each.verdict for values, each in judged.items() if isinstance(each.verdict, Proven)}
-    excused = {values for values in failed if any(_exceeds(other, values) for other in clean)}
-    guilty = {values: verdict for values, verdict in failed.items() if values not in excused}
-    too_large = {values: judged[values].overrun for values in guilty if clean and judged[values].overrun}
-    guilty = {values: verdict for values, verdict in guilty.items() if values not in too_large}
-    if guilty:
-        values = min(guilty, key=lambda each: (sum(each), each))
-        return Refuted(tuple(_at_values(finding, names, values) for finding in guilty[values].findings))
-    if unknown:
-        values = min(unknown)
-        return Unknown(tuple(dict.fromkeys(reason for verdict in unknown.values() for reason in verdict.reasons)))
-    if too_large:
-        values = min(too_large, key=lambda each: (sum(each), each))
-        said = f"with {_said(names, values)}, {too_large[values]}; say by --launch how large the numbers are"
-        return Unknown((said,))
+def _open_or_proven(
+    exploration: Exploration,
+    text: Places,
+    excuses: dict[int, _Excuse],
+    missing: tuple[str, ...],
+    claims: tuple[str, ...],
+) -> Verdict:
+    asserted = [each for each in exploration.tried if each.judged.asserted is not None]
+    places = tuple(dict.fromkeys(str(each.judged.asserted) for each in asserted))
+    left = [each for each in exploration.tried if each.judged.asserted is None]
+    if not left:
+        return Unknown(
+            (f"every launch tried ends at the kernel's own assertion at {' and '.join(places)}: give --launch",)
+        )
+    reasons: list[str] = []
+    for each in left:
+        verdict = each.judged.verdict
+        if isinstance(verdict, Unknown) and not each.judged.too_long:
+            reasons += verdict.reasons
+        if each.fails and id(each) not in excuses:
+            reasons.append(_left_open(each, text))
+    reasons += missing
+    if reasons:
+        return Unknown(tuple(dict.fromkeys(reasons)))
+    clean = [each for each in left if each.clean]
     if not clean:
-        return Unknown(("no choice of the numbers was clean",))
-    if not complete and all(max(judged[values].turns.values(), default=0) < _AGAIN_TURNS[0] for values in clean):
-        return Unknown((f"time ran out after {len(judged)} choices of the numbers {', '.join(names)}: raise --budget",))
-    proven = _proven(judged, clean, {values: failed[values] for values in excused}, names, complete=complete)
-    held = tuple(f"the kernel's own assertion at {place} holds" for place in asserted)
-    return replace(proven, assumptions=(*proven.assumptions, *held))
+        return Unknown(("no launch tried was clean",))
+    assumptions: list[str] = []
+    for each in clean:
+        if isinstance(each.judged.verdict, Proven):
+            assumptions += each.judged.verdict.assumptions
+    assumptions += [excuse.assumption for excuse in excuses.values()]
+    assumptions += [f"the kernel's own assertion at {place} holds" for place in places]
+    said = [found.said for each in clean for found in each.judged.repeats.values() if found.said]
+    return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), tuple(dict.fromkeys((*said, *claims))))
 
 
-def _exceeds(one: Values, other: Values) -> bool:
-    return one != other and all(mine >= theirs for mine, theirs in zip(one, other, strict=True))
+# ---------------------------------------------------------------- launches that fail
 
 
-def _proven(
-    judged: Mapping[Values, Judged],
-    clean: Mapping[Values, Proven],
-    excused: Mapping[Values, Refuted],
-    names: tuple[str, ...],
-    *,
-    complete: bool,
-) -> Proven:
-    assumptions = [line for verdict in clean.values() for line in verdict.assumptions]
-    for values, verdict in sorted(excused.items()):
-        finding = verdict.findings[0]
-        assumptions.append(f"not {_said(names, values)}: there {finding.code} {finding.message} ({finding.primary})")
-    reason = _not_repeating([judged[values] for values in clean]) if complete else "time ran out (raise --budget)"
-    said = tuple(dict.fromkeys(line for each in judged.values() for line in each.repetitions))
-    if reason is None:
-        return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), said)
-    tried = "; ".join(_said(names, values) for values in sorted(clean))
-    assumptions.append(f"the numbers are as in one of the launches tried ({tried}), since {reason}")
-    return Proven("this launch", tuple(dict.fromkeys(assumptions)), said)
-
-
-def _not_repeating(clean: list[Judged]) -> str | None:
-    """Why a loop whose turns depend on the numbers is not shown to repeat itself; None if all are."""
-    loops = dict.fromkeys(loop for judged in clean for loop in judged.turns)
-    for loop in loops:
-        counts = {judged.turns.get(loop, 0) for judged in clean}
-        if len(counts) == 1:
+def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]) -> None:
+    """Find out of every launch that fails whether something degenerate makes it fail."""
+    for tried in list(exploration.tried):
+        if not tried.fails or id(tried) in excuses:
             continue
-        longest = max(clean, key=lambda judged: (loop in judged.repeats, judged.turns.get(loop, 0)))
-        reason = longest.repeats.get(loop, f"the loop at {loop} turned {max(counts)} times at most")
-        if reason is not None:
-            return reason
-    return None
+        huge = _huge(exploration, tried)
+        if huge:
+            _excuse_huge(exploration, text, excuses, tried, huge)
+            continue
+        zero = [
+            each for each, value in tried.values.items() if not value and each.kind in ("number", "pointer", "memory")
+        ]
+        loops = _empty_loops(tried)
+        if not zero and not loops:
+            continue
+        clean = [each for each in exploration.tried if each.clean]
+        changed = {*zero, *(each for inputs in loops.values() for each in inputs)}
+        if not clean or not changed:
+            continue
+        repaired = _repaired(exploration, tried, changed, clean)
+        if repaired is not None and repaired.clean:
+            excuses[id(tried)] = _Excuse(_said(tried, repaired, text, zero, loops))
 
 
-def _said(names: tuple[str, ...], values: Values) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+def _huge(exploration: Exploration, tried: Tried) -> list[Input]:
+    """Numbers so large that a sum which decides something overflows."""
+    found = [
+        given
+        for given, value in tried.values.items()
+        if given.kind == "number" and given.size_bytes in (4, 8) and value >= _limit(given)
+    ]
+    return found if found and _overflows(exploration, tried, _SUMS) else []
 
 
-def _at_values(finding: Diagnostic, names: tuple[str, ...], values: Values) -> Diagnostic:
-    """A finding that says for which values it was found."""
-    if not values or finding.level is not Level.ERROR:
-        return finding
-    return replace(finding, interleaving=(f"with {_said(names, values)}", *finding.interleaving))
+def _limit(given: Input) -> int:
+    return 1 << (8 * given.size_bytes - 2)
+
+
+def _excuse_huge(
+    exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried, huge: list[Input]
+) -> None:
+    """Exclude numbers at which sums overflow, if the launch with smaller ones is clean; no others are tried then."""
+    clean = [each for each in exploration.tried if each.clean]
+    repaired = _repaired(exploration, tried, set(huge), clean) if clean else None
+    if repaired is None or not repaired.clean:
+        return
+    assert isinstance(tried.judged.verdict, Refuted), "asked of launches that fail"
+    finding = tried.judged.verdict.findings[0]
+    for given in huge:
+        most = _limit(given)
+        exploration.dimensions[given] = replace(exploration.dimensions[given], largest=most - 1)
+        said = f"{text.name(given)} is at least 0 and below 2^{most.bit_length() - 1} (else a sum overflows: "
+        excuses[id(tried)] = _Excuse(f"{said}{finding.code})")
+
+
+def _empty_loops(tried: Tried) -> dict[int, tuple[Input, ...]]:
+    """Loops that are not entered since inputs say so, and these inputs."""
+    found: dict[int, tuple[Input, ...]] = {}
+    for condition in distinct(tried.judged.conditions):
+        if condition.loop < 0 or condition.iteration or condition.outcome.size != 1:
+            continue
+        if bool(condition.outcome[0]) != condition.stays:
+            found.setdefault(
+                condition.loop, tuple(each for each in inputs_of((condition.node,)) if each.kind != "cluster")
+            )
+    return found
+
+
+def _repaired(exploration: Exploration, tried: Tried, changed: set[Input], clean: list[Tried]) -> Tried | None:
+    """A launch that differs from one that fails in what is degenerate alone: the first of these that is clean, else
+    the last."""
+    found: Tried | None = None
+    same = [
+        each
+        for each in clean
+        if all(each.values.get(given, value) == value for given, value in tried.values.items() if given not in changed)
+    ]
+    nearest = sorted(
+        clean, key=lambda each: (sum(not each.values.get(given) for given in changed), sum(each.values.values()))
+    )
+    for other in same:
+        if all(other.values.get(given) for given in changed):
+            return other
+    for other in [*same[:1], *nearest[:2]]:
+        found = exploration.at({**tried.values, **{given: other.values.get(given, 1) for given in changed}})
+        if found.clean:
+            return found
+    return found
+
+
+def _said(tried: Tried, repaired: Tried, text: Places, zero: list[Input], loops: dict[int, tuple[Input, ...]]) -> str:
+    """What an assumption says of a launch that is excluded."""
+    assert isinstance(tried.judged.verdict, Refuted), "asked of launches that fail"
+    finding = tried.judged.verdict.findings[0]
+    needed = [each for each in zero if repaired.values.get(each)]
+    if needed:
+        names = " and ".join(text.name(each) for each in needed)
+        verb = "are" if len(needed) > 1 else "is"
+        null = all(each.kind == "pointer" for each in needed)
+        return f"{names} {verb} not {'null' if null else '0'} (else {finding.code}: {finding.message})"
+    places = " and ".join(str(text.loop_span(loop)) for loop in loops)
+    word = "loops" if len(loops) > 1 else "loop"
+    iterate = f"iterate{'' if len(loops) > 1 else 's'}"
+    return f"the {word} at {places} {iterate} at least once (else {finding.code}: {finding.message})"
+
+
+def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried]:
+    """The launches that refute, those with small numbers first."""
+    clean = any(each.clean for each in exploration.tried)
+    found = [
+        each
+        for each in exploration.tried
+        if each.fails
+        and id(each) not in excuses
+        and not (each.judged.overrun and clean)
+        and not _uncertain(exploration, each)
+    ]
+    return sorted(found, key=lambda each: (sum(each.values.values()), tuple(each.values.values())))
+
+
+def _uncertain(exploration: Exploration, tried: Tried) -> bool:
+    """Whether a launch that fails may be one that no author has to think of."""
+    if any(value >> (8 * given.size_bytes - 1) for given, value in tried.values.items()):
+        return True
+    if _overflows(exploration, tried, frozenset(_EXACT)):
+        return True
+    words = [each for each in inputs_of([each.node for each in tried.judged.conditions]) if each.kind == "memory"]
+    return len(words) > _WORDS_MOST
+
+
+def _overflows(exploration: Exploration, tried: Tried, rows: frozenset[str]) -> bool:
+    """Whether a result of these rows that decides something in a launch is too large for its register, signed or
+    not."""
+    columns = {
+        given: np.array([tried.values.get(given, dimension.first)], np.uint64)
+        for given, dimension in exploration.dimensions.items()
+    }
+    evaluation = Evaluation(exploration.table, columns, 1)
+    for node in needed([each.node for each in tried.judged.conditions], {}):
+        if isinstance(node.operation, Applied) and node.operation.instruction.row in rows and node.uniform:
+            try:
+                result = int(evaluation.of(node)[0])
+                sides = [evaluation.of(each) if isinstance(each, Node) else each for each in node.sources]
+            except CannotEvaluate:
+                continue
+            if "hi" not in node.operation.instruction.modifiers and not _fits(node.operation, sides, result):
+                return True
+    return False
+
+
+_EXACT: dict[str, Callable[[Sequence[int]], int]] = {
+    "add": sum,
+    "sub": lambda given: given[0] - given[1],
+    "mul": prod,
+    "mad": lambda given: given[0] * given[1] + given[2],
+    "shl": lambda given: given[0] << min(given[1], 128),
+}
+
+
+_SUMS = frozenset({"add", "sub"})
+
+
+def _fits(applied: Applied, sides: list[npt.NDArray[Any]], result: int) -> bool:
+    """Whether a result is the exact one, its operands taken as signed or as unsigned numbers."""
+    given = dict(zip(applied.names, sides, strict=True))
+    exact = _EXACT[applied.instruction.row]
+    for signed in (True, False):
+        values: list[int] = []
+        for operand in applied.instruction.operands[1:]:
+            match operand:
+                case Register(name) if name in given:
+                    side = given[name]
+                    values.append(int((side.view(f"i{side.dtype.itemsize}") if signed else side)[0]))
+                case Immediate(value):
+                    values.append(value)
+                case _:
+                    return True
+        found = exact(values)
+        width = 64 if "wide" in applied.instruction.modifiers else 8 * next(iter(sides)).dtype.itemsize
+        low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
+        if low <= found < high:
+            return True
+    return False
+
+
+def _left_open(tried: Tried, text: Places) -> str:
+    assert isinstance(tried.judged.verdict, Refuted), "asked of launches that fail"
+    finding = tried.judged.verdict.findings[0]
+    numbers = _numbers(tried.values, text) or "a launch that is made up"
+    if tried.judged.overrun:
+        return f"with {numbers}, {tried.judged.overrun}; say by --launch how large the numbers are"
+    what = f"{finding.code} {finding.message} ({finding.primary})"
+    return f"with {numbers}: {what}; whether a launch has these is not known: give --launch"
+
+
+def _refuted(text: Places, guilty: list[Tried]) -> Explored:
+    first = guilty[0]
+    assert isinstance(first.judged.verdict, Refuted), "asked of launches that fail"
+    said = _numbers(first.values, text)
+    findings = tuple(
+        replace(finding, interleaving=(f"with {said}", *finding.interleaving))
+        if said and finding.level is Level.ERROR
+        else finding
+        for finding in first.judged.verdict.findings
+    )
+    return Explored(Refuted(findings), tuple(dict(each.values) for each in guilty))
+
+
+def _numbers(values: Assignment, text: Places) -> str:
+    """The values that a reader may want to know: not what is as always."""
+    shown = [
+        f"{text.name(given)} = {value}"
+        for given, value in values.items()
+        if not (given.kind == "pointer" and value)
+        and not (given.kind == "grid" and value == 1)
+        and not (given.kind == "cluster" and not value)
+        and not (given.kind == "memory" and not value)
+        and given.kind != "ticket"
+    ]
+    return ", ".join(shown)
+
+
+def errors(verdict: Verdict) -> tuple[Diagnostic, ...]:
+    """The errors that a verdict shows."""
+    if not isinstance(verdict, Refuted):
+        return ()
+    return tuple(finding for finding in verdict.findings if finding.level is Level.ERROR)

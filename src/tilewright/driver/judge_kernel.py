@@ -100,7 +100,7 @@ def judge_kernel(
     claims = (
         f"{ran.phases} mbarrier phases, {ran.copies} bulk copies and {ran.wgmmas} wgmmas are ordered in every "
         "interleaving",
-        *judged.repetitions,
+        *dict.fromkeys(each.said for each in judged.repeats.values() if each.said),
     )
     return Judgement(
         (*judged.findings, *judged.allowed),

@@ -36,6 +36,7 @@ from tilewright.machine.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.slice import Slice
 from tilewright.machine.state import Cluster, Warp
 from tilewright.machine.steering import Steering, steering
+from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 3_000_000
 """Warp instructions of one protocol run."""
@@ -50,19 +51,29 @@ _Row = tuple[int, list[Any]]
 """The lanes that turned, and the registers of their warp."""
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
+    does so every `period` iterations from iteration `first` on; said: in words."""
+
+    reason: str | None
+    period: int = 1
+    first: int = 0
+    said: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
-    in, by the loop's head; repeats: for loops that turned often enough, None if they repeat themselves for ever, else
-    why that is not shown; repetitions: in words. allowed: errors that the text allows, not among the findings;
-    launch: that was run; repeated_stores: by several warps to the same bytes, of values that were not compared."""
+    in, by the loop's number; repeats: of those that turned often enough. allowed: errors that the text allows, not
+    among the findings; launch: that was run; repeated_stores: by several warps to the same bytes, of values that were
+    not compared."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
     complete: bool
-    turns: Mapping[str, int]
-    repeats: Mapping[str, str | None]
-    repetitions: tuple[str, ...]
+    turns: Mapping[int, int]
+    repeats: Mapping[int, Repeated]
     report: ProtocolReport
     assumptions: tuple[str, ...] = ()
     allowed: tuple[Diagnostic, ...] = ()
@@ -111,17 +122,25 @@ def judge_launch(
     step_limit: int = STEP_LIMIT,
     contents: Sequence[BufferContents] = (),
     allows: Allows = nothing_allowed,
+    symbolic: SymbolicRun | None = None,
+    iterations_most: int | None = None,
     any_box: bool = False,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
     sliced: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
     twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none, one and two
-    of them. contents: of the buffers whose bytes are given. allows: errors to set aside; what follows one that ends the
+    of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on what the
+    launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most` times. allows: errors
+    to set aside; what follows one that ends the
     run is a doubt. any_box: ask what goes wrong with every box of the tensor maps that are unknown; else copies through
     these are doubts. Raises TilewrightError where the launch does not fit the kernel."""
 
     def judged(
-        peeks_fail: bool, told: Callable[[Event], None] | None, some: Sequence[int] | None, taken: Work
+        peeks_fail: bool,
+        told: Callable[[Event], None] | None,
+        some: Sequence[int] | None,
+        taken: Work,
+        followed: SymbolicRun | None = None,
     ) -> LaunchJudgement:
         def once(watching: Callable[[Event], None] | None, identify: frozenset[Span]) -> LaunchJudgement:
             return _judge_once(
@@ -138,6 +157,8 @@ def judge_launch(
                 taken,
                 step_limit,
                 allows,
+                followed if not identify or followed is None else followed.anew(),
+                iterations_most,
                 any_box,
                 contents,
                 identify,
@@ -152,13 +173,15 @@ def judge_launch(
             return found
         return replace(found, findings=again.findings, doubts=again.doubts, allowed=again.allowed)
 
-    first = judged(False, watch, clusters, None)
+    first = judged(False, watch, clusters, None, symbolic)
     others: list[tuple[bool, Sequence[int] | None, Work]] = []
     taken: Work = None
     assumptions: tuple[str, ...] = ()
     if first.report.takes_work:
         taken = ()
-        first = judged(False, watch, clusters, taken)
+        if symbolic is not None:
+            symbolic.restart()
+        first = judged(False, watch, clusters, taken, symbolic)
         others = [(False, (0,), work) for work in _works(launch)]
         assumptions = (f"a cluster takes over the work of {len(others)} others at most",)
     if peeks:
@@ -167,7 +190,7 @@ def judge_launch(
         return first
     allowed = dict.fromkeys(first.allowed)
     for peeks_fail, some, work in others:
-        other = judged(peeks_fail, None, some, work)
+        other = judged(peeks_fail, None, some, work, None if symbolic is None else symbolic.anew())
         allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
             return replace(other, allowed=tuple(allowed))
@@ -198,6 +221,8 @@ def _judge_once(
     taken: Work,
     step_limit: int,
     allows: Allows,
+    symbolic: SymbolicRun | None,
+    iterations_most: int | None,
     any_box: bool,
     contents: Sequence[BufferContents],
     identify: frozenset[Span],
@@ -208,6 +233,15 @@ def _judge_once(
     )
     whole, known = filled(buffers, contents)
     turns = _Turns()
+
+    begun: Counter[tuple[int, int]] = Counter()
+
+    def at_back_edge(cluster: Cluster, warp: Warp, loop: int) -> bool:
+        turns.turn(cluster, warp, loop)
+        if symbolic is None or iterations_most is None or loop not in symbolic.loops:
+            return False
+        begun[id(warp), loop] += 1
+        return begun[id(warp), loop] > iterations_most
 
     def observe(event: Event) -> None:
         judge.feed(event)
@@ -222,13 +256,14 @@ def _judge_once(
         observe=observe,
         step_limit=steps_left(step_limit),
         clusters=clusters,
-        at_back_edge=turns.turn,
+        at_back_edge=at_back_edge,
         any_global_address=any_global_address,
         peeks=peeks,
         peeks_fail=peeks_fail,
         sliced=sliced,
         taken=taken,
         identify=identify,
+        symbolic=symbolic,
     )
     add_steps(report.counts.instructions)
     doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
@@ -236,7 +271,7 @@ def _judge_once(
     unsized = _unsized_copies(report)
     if not any_box:
         doubts += unsized
-    findings = judge.findings if report.fault is not None else judge.finish()
+    findings = judge.findings if report.fault is not None or report.stopped else judge.finish()
     match report.fault:
         case MachineFault() as fault:
             findings = (fault.diagnostic, *findings)
@@ -261,14 +296,12 @@ def _judge_once(
         findings = tuple(finding for finding in findings if finding.level is not Level.ERROR)
     findings = (*findings, *(each.review for each in report.undefined))
     doubts += judge.doubts
-    repeats, repetitions = turns.judged(report)
     return LaunchJudgement(
         findings,
         tuple(dict.fromkeys(doubts)),
         report.fault is None and not report.stopped,
-        {str(loop.span): loop.most or 0 for loop in report.loops if loop.protocol and not loop.waits},
-        repeats,
-        repetitions,
+        {number: loop.most or 0 for number, loop in enumerate(report.loops) if loop.protocol and not loop.waits},
+        turns.judged(report),
         report,
         allowed=allowed,
         launch=launch,
@@ -342,12 +375,11 @@ class _Turns:
         if len(visit) > len(longest.get(key, ())):
             longest[key] = visit
 
-    def judged(self, report: ProtocolReport) -> tuple[dict[str, str | None], tuple[str, ...]]:
-        """For every loop that turned often enough: None if it repeats itself in all warps, else why not; in words."""
+    def judged(self, report: ProtocolReport) -> dict[int, Repeated]:
+        """For every loop that turned often enough: whether it repeats itself in all warps; the worst of them."""
         steers = steering(report.sliced)
-        repeats: dict[str, str | None] = {}
-        words: dict[str, None] = {}
-        seen: dict[tuple[int, int], str | None] = {}
+        repeats: dict[int, Repeated] = {}
+        seen: set[tuple[int, int]] = set()
         for (_, _, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
             loop = report.loops[number]
             if not loop.protocol or loop.waits or len(visit) < _TURNS_TO_REPEAT:
@@ -355,14 +387,12 @@ class _Turns:
             shape = (number, len(visit))
             if shape in seen and len(report.ctas_run) > 1:
                 continue
-            reason, said = _repeats(report, steers, number, self._snapshots(visit))
-            seen[shape] = reason
-            where = str(loop.span)
-            if reason is not None or where not in repeats:
-                repeats[where] = repeats.get(where) or reason
-            if said:
-                words[said] = None
-        return repeats, tuple(words)
+            seen.add(shape)
+            found = _repeats(report, steers, number, self._snapshots(visit))
+            known = repeats.get(number)
+            if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
+                repeats[number] = found
+        return repeats
 
     def _snapshots(self, visit: list[_Row]) -> list[Snapshot]:
         """The registers at each iteration. Where the same lanes always turned, only theirs count: the others are
@@ -382,8 +412,8 @@ class _Turns:
 
 def _repeats(
     report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot]
-) -> tuple[str | None, str]:
-    """Why a loop is not shown to repeat itself (None if it is), and what its repetition is."""
+) -> Repeated:
+    """Whether a loop is shown to repeat itself."""
     loop, text = report.loops[number], report.sliced.text
     body = [
         text.flow.instructions[position]
@@ -399,14 +429,17 @@ def _repeats(
     held = sorted(name for name in written if all(name in snapshot for snapshot in snapshots[1:]))
     found = repetition(snapshots[1:], held)
     if found is None:
-        return f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} turns", ""
+        return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
     exits = _exits(report, number)
     against = objections(body, found, snapshots[1:], exits)
     if against:
         first = against[0]
-        return f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})", ""
-    turn = "turn" if found.period == 1 else f"{found.period} turns"
-    return None, f"the loop at {loop.span} repeats itself every {turn}"
+        return Repeated(
+            f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})"
+        )
+    every = "iteration" if found.period == 1 else f"{found.period} iterations"
+    # The first snapshot, which is left out, is taken after one iteration.
+    return Repeated(None, found.period, found.first + 2, f"the loop at {loop.span} repeats itself every {every}")
 
 
 def _exits(report: ProtocolReport, number: int) -> frozenset[str]:

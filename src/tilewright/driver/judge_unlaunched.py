@@ -10,8 +10,7 @@ Checked by: tests/driver/test_judge_unlaunched.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, field
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
@@ -19,32 +18,37 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
-from tilewright.driver.explore import Judged, Values, explore
+from tilewright.driver.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged
+from tilewright.driver.explore import Places, explore
 from tilewright.driver.given_launch import PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_shapes import Shape, launch_shapes
+from tilewright.driver.launch_space import Chosen, LaunchSpace, launch_space
+from tilewright.driver.path_search import Assignment
 from tilewright.driver.refuting_launch import GIVEN_STEPS, given_again
 from tilewright.driver.role_timeline import TimelineRecorder
 from tilewright.driver.unknown_boxes import Boxes, UnknownBoxes
-from tilewright.driver.unknown_launch import UnknownLaunch, launch_of, unknown_launch
+from tilewright.driver.unknown_launch import UnknownLaunch, unknown_launch
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.event import Event
 from tilewright.machine.inline import inlined
 from tilewright.machine.model import model_of
 from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.steering import steering
+from tilewright.machine.symbolic.expression import Table
+from tilewright.machine.symbolic.steps import is_protocol
+from tilewright.machine.symbolic.tracker import SymbolicRun
 
-_GRID_REGISTERS = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%smid")
-_CLUSTERS = 3
-_GIVEN_CLUSTERS = 4
-"""So many clusters of a grid that is given are run."""
-_RUNS_IN_A_GRID = 4
-"""So many choices of the numbers are launched with several clusters, too."""
-_EXPLORED_STEPS = 150_000
-"""Warp instructions after which a launch is given up: others say more in the time."""
+_EXPLORED_STEPS = 100_000
+"""Warp instructions after which a launch is given up: others say more for the effort."""
 _SIZING_STEPS = 20_000
-EXPLORING_SECONDS = 12.0
+_ITERATIONS_MOST = 96
+"""Of a loop, in all its visits together, after which a launch shows no more of it."""
+_GIVEN_AGAIN = 3
+"""Launches that show a finding, of which one must show it when it is given as a launch file."""
+_SIZING_VALUES = (256, 1024, 64, 4096, 1)
+"""Values of all numbers at which the bytes of copies are looked for, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def judge_unlaunched(
     *,
     shape: Shape | None = None,
     peeks: frozenset[Span] = frozenset(),
-    seconds: float = EXPLORING_SECONDS,
+    effort: Effort = DEFAULT_EFFORT,
     timeline: bool = False,
     given: PartialLaunch | None = None,
     progress: Callable[[float], None] | None = None,
@@ -76,79 +80,91 @@ def judge_unlaunched(
     ends: Callable[[Diagnostic], bool] = nothing_allowed,
 ) -> UnlaunchedJudgement:
     """Explore the launches of `kernel`. shape: their block and cluster, the likeliest if None; peeks: waits that only
-    look ahead; given: what is known of the launch; allows: errors to set aside; ends: an error
-    of which it is true refutes at once. Raises TilewrightError for a text that the machine can't run at all."""
+    look ahead; given: what is known of the launch; allows: errors to set aside; ends: an error of which it is true
+    refutes at once. Raises TilewrightError for a text that the machine can't run at all."""
     text = text_of(inlined(module, kernel))
-    steers = steering(protocol_slice(text.kernel, text=text, stores=cheap_stores(text)))
+    sliced = protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
+    steers = steering(sliced)
     numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
     places = frozenset((numbers[name], offset) for name, offset in steers.parameters if name in numbers)
     shape = shape or launch_shapes(module, kernel).likely[0]
     unknown = unknown_launch(module, kernel, model_of(module), places, shape, given or PartialLaunch())
-    in_grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
-    runs = [0]
-    runner = _Runner(module, unknown, readings, peeks, _Shown(timeline), allows, ends)
+    space = launch_space(unknown, places, steers)
+    table = Table()
+    runner = _Runner(module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends)
     boxes = UnknownBoxes(unknown, runner.run)
-    failing: list[tuple[str, LaunchJudgement]] = []
+    failing: dict[Chosen, Launch | None] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
-    def judge(values: Values) -> Judged:
-        runs[0] += 1
+    def judge(values: Assignment) -> Judged:
         if progress is not None:
-            progress(min(0.9, runs[0] / 24))
-        verdicts = [boxes.judge(values)]
-        if in_grid and shape.grid is None and runs[0] <= _RUNS_IN_A_GRID and not verdicts[0].errors:
-            verdicts.append(boxes.judge(values, _CLUSTERS))
-        said = ", ".join(f"{name} = {value}" for name, value in zip(unknown.names, values, strict=True))
-        failing.extend((said, each) for each in verdicts if each.errors)
-        for each in verdicts:
-            runner.end(values, each)
-        for finding in (finding for each in verdicts for finding in each.findings):
+            progress(min(0.9, len(exploration.tried) / 24))
+        chosen = tuple(values.items())
+        judged = boxes.judge(chosen)
+        if judged.errors:
+            failing[chosen] = judged.launch
+        runner.end(chosen, judged)
+        for finding in judged.findings:
             if finding.level is Level.REVIEW:
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
-        for finding in (finding for each in verdicts for finding in each.allowed):
+        for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
-        return _judged(verdicts)
+        return _judged(judged, runner.symbolic)
 
+    exploration = Exploration(table, dict(space.dimensions), judge, effort)
+    flow = text.flow
+    where = Places(
+        lambda given: exploration.dimensions[given].name,
+        lambda position: flow.instructions[position].span,
+        lambda loop: flow.instructions[flow.loops[loop].head].span,
+        frozenset(position for position in sliced.executed if is_protocol(sliced, position)),
+    )
     try:
-        boxes.prepare()
-        verdict = explore(unknown.names, judge, seconds=seconds)
+        boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES)
+        explored = explore(exploration, where)
+        verdict = explored.verdict
+        launches = [failing.get(tuple(values.items())) for values in explored.shown[:_GIVEN_AGAIN]]
     except _Ended as found:
-        verdict = Refuted(found.findings)
+        verdict, launches = Refuted(found.judged.findings), [found.judged.launch]
     document: Mapping[str, object] | None = None
-    if isinstance(verdict, Refuted) and (launch := _shown_by(verdict.findings[0], failing)) is not None:
-        again = given_again(kernel, launch, unknown.buffers, verdict.findings[0], runner.given, unknown.given.contents)
-        document = None if again.against else again.document
-        verdict = Unknown((again.against,)) if again.against else verdict
+    if isinstance(verdict, Refuted):
+        against = ""
+        for launch in launches:
+            if launch is None:
+                continue
+            again = given_again(kernel, launch, unknown.buffers, verdict.findings, runner.given, unknown.given.contents)
+            if not again.against:
+                document = again.document
+                break
+            against = against or again.against
+        if document is None and against:
+            verdict = Unknown((against,))
     if isinstance(verdict, Proven):
         general = (*unknown.assumptions, *boxes.words(), *ASSUMPTIONS)
         scope = verdict.scope if unknown.numbers or not unknown.given.params else "this launch"
         verdict = Proven(scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
     return UnlaunchedJudgement(
-        verdict, doubts, runs[0], runner.shown.timeline, tuple(reviews.values()), tuple(allowed.values()),
-        document,
+        verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
+        tuple(allowed.values()), document,
     )  # fmt: skip
 
 
-def _shown_by(finding: Diagnostic, failing: list[tuple[str, LaunchJudgement]]) -> Launch | None:
-    """The launch that shows a finding, which says with which numbers. failing: launches with their numbers in words."""
-    key = finding.code, finding.primary, finding.message
-    showing = [
-        (said, judged.launch)
-        for said, judged in failing
-        if any((each.code, each.primary, each.message) == key for each in judged.errors)
-    ]
-    with_numbers = [launch for said, launch in showing if finding.interleaving[:1] == (f"with {said}",)]
-    return next(iter(with_numbers), None) or next((launch for _, launch in showing), None)
+def _all_alike(space: LaunchSpace, value: int) -> Chosen:
+    """A launch in which all numbers have one value."""
+    return tuple(
+        (each, min(value, dimension.largest) if each.kind == "number" else dimension.first)
+        for each, dimension in space.dimensions.items()
+    )
 
 
 class _Ended(Exception):
-    """An error that leaves nothing to explore; findings: of its run."""
+    """An error that leaves nothing to explore; judged: its run."""
 
-    def __init__(self, findings: tuple[Diagnostic, ...]) -> None:
+    def __init__(self, judged: LaunchJudgement) -> None:
         super().__init__()
-        self.findings = findings
+        self.judged = judged
 
 
 @dataclass(slots=True)
@@ -173,22 +189,25 @@ class _Shown:
 
 @dataclass(slots=True)
 class _Runner:
-    """Judges launches of one kernel. sliced: the kernel's slice, once a run has found it."""
+    """Judges launches of one kernel. sliced: the kernel's slice, once a run has found it; symbolic: what the last run
+    that may be shown depended on."""
 
     module: Module
     unknown: UnknownLaunch
+    space: LaunchSpace
+    table: Table
     readings: Readings
     peeks: frozenset[Span]
     shown: _Shown
     allows: Allows
     ends: Callable[[Diagnostic], bool]
     sliced: Slice | None = None
+    symbolic: SymbolicRun = field(init=False)
 
     def run(
         self,
-        values: Values,
+        values: Chosen,
         boxes: Boxes,
-        clusters: int,
         /,
         *,
         sizing: bool = False,
@@ -199,13 +218,17 @@ class _Runner:
         """One launch, judged. sizing: a short run; any_box: as for `judge_launch`; show: its timeline may be the one
         that is shown."""
         recorder = self.shown.recorder() if show else None
+        made = self.space.launch(self.unknown, dict(values), boxes)
+        symbolic = SymbolicRun(self.table, made.inputs)
+        if show:
+            self.symbolic = symbolic
         judged = judge_launch(
             self.module,
-            launch_of(self.unknown, values, boxes, clusters),
+            made.launch,
             self.unknown.buffers,
             self.readings,
             watch=recorder.feed if recorder is not None else watch,
-            clusters=_clusters_run(self.unknown.shape, clusters),
+            clusters=(made.cluster,),
             any_global_address=True,
             peeks=self.peeks,
             sliced=self.sliced,
@@ -213,6 +236,8 @@ class _Runner:
             contents=self.unknown.given.contents,
             allows=self.allows,
             any_box=any_box,
+            symbolic=symbolic,
+            iterations_most=_ITERATIONS_MOST,
         )
         if judged.complete and not judged.report.fault:
             self.sliced = judged.report.sliced
@@ -228,44 +253,37 @@ class _Runner:
             contents=contents, allows=self.allows,
         )  # fmt: skip
 
-    def end(self, values: Values, judged: LaunchJudgement) -> None:
+    def end(self, values: Chosen, judged: LaunchJudgement) -> None:
         """Raise `_Ended` at an error that leaves nothing to explore."""
-        if min(values, default=1) > 0 and any(self.ends(finding) for finding in judged.errors):
-            raise _Ended(judged.findings)
+        positive = all(value > 0 for given, value in values if given.kind == "number")
+        if positive and any(self.ends(finding) for finding in judged.errors):
+            raise _Ended(judged)
 
 
-def _clusters_run(shape: Shape, clusters: int) -> tuple[int, ...] | None:
-    """Which clusters of a launch are run, None for all: the first and the last, and of a grid that is given some
-    between them."""
-    if shape.grid is None:
-        return (0, clusters - 1) if clusters > 1 else None
-    count = prod(extent // step for extent, step in zip(shape.grid, shape.cluster, strict=True))
-    if count <= _GIVEN_CLUSTERS:
-        return None
-    return tuple(sorted({round(index * (count - 1) / (_GIVEN_CLUSTERS - 1)) for index in range(_GIVEN_CLUSTERS)}))
-
-
-def _judged(runs: list[LaunchJudgement]) -> Judged:
-    """Several runs of one choice of numbers as one: the worst verdict, the most turns."""
-    errors = tuple(finding for run in runs for finding in run.errors)
-    doubts = tuple(dict.fromkeys(doubt for run in runs for doubt in run.doubts))
-    turns: dict[str, int] = {}
-    repeats: dict[str, str | None] = {}
-    for run in runs:
-        for loop, count in run.turns.items():
-            turns[loop] = max(turns.get(loop, 0), count)
-        for loop, reason in run.repeats.items():
-            repeats[loop] = repeats.get(loop) or reason
-    steps = sum(run.report.counts.instructions for run in runs)
-    said = tuple(dict.fromkeys(line for run in runs for line in run.repetitions))
+def _judged(run: LaunchJudgement, symbolic: SymbolicRun) -> Judged:
+    """What one launch showed."""
+    too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > _EXPLORED_STEPS
+    too_long = too_long and not run.errors
+    doubts = run.doubts
+    if symbolic.words_written:
+        doubts = (*doubts, "memory that the kernel reads is also written by it, so that its data is not known")
     verdict: Verdict
-    if errors:
-        verdict = Refuted((*errors, *(f for run in runs for f in run.findings if f not in errors)))
-    elif doubts or not all(run.complete for run in runs):
+    if run.errors:
+        verdict = Refuted((*run.errors, *(each for each in run.findings if each not in run.errors)))
+    elif doubts or not run.complete:
         verdict = Unknown(doubts or ("the run did not come to its end",))
     else:
-        verdict = Proven("this launch", tuple(dict.fromkeys(line for run in runs for line in run.assumptions)))
-    too_long = any(run.report.counts.instructions > _EXPLORED_STEPS for run in runs) and not errors
-    asserted = next((run.asserted for run in runs if run.asserted is not None), None)
-    overrun = next((f"{each.message} ({each.primary})" for run in runs if (each := run.overrun) is not None), "")
-    return Judged(verdict, turns, steps, repeats, said, too_long, asserted, overrun)
+        verdict = Proven("this launch", run.assumptions)
+    overrun = run.overrun
+    return Judged(
+        verdict,
+        run.report.counts.instructions,
+        tuple(symbolic.conditions),
+        frozenset(symbolic.covered),
+        run.turns,
+        run.repeats,
+        too_long,
+        run.asserted,
+        f"{overrun.message} ({overrun.primary})" if overrun is not None else "",
+        tuple(symbolic.words_read),
+    )

@@ -1,8 +1,8 @@
 """Does a made-up launch refute a kernel when it is given as well?
 
 A finding without a launch is worth what the launch is worth that shows it. So that launch is written as a launch file,
-read as one, and judged as one: with buffers of a size and all accesses of global memory judged. The finding counts if
-its rule is broken then, too. Otherwise the verdict is unknown, and says both.
+read as one, and judged as one: with buffers of a size and all accesses of global memory judged. The findings count if
+one of their rules is broken then, too. Otherwise the verdict is unknown, and says both.
 Checked by: tests/driver/test_refuting_launch.py.
 """
 
@@ -37,19 +37,21 @@ def given_again(
     kernel: Kernel,
     launch: Launch,
     buffers: Mapping[str, int],
-    finding: Diagnostic,
+    findings: Sequence[Diagnostic],
     judge: Judge,
     contents: Sequence[BufferContents] = (),
 ) -> GivenAgain:
-    """The launch that shows `finding`, judged as one that is given. buffers: bytes of each, by name; contents: of those
-    whose bytes are given; judge: judges a given launch on such buffers."""
+    """The launch that shows `findings`, judged as one that is given. buffers: bytes of each, by name; contents: of
+    those whose bytes are given; judge: judges a given launch on such buffers."""
     document = launch_document(launch, buffers, contents)
     given = launch_from_json(document, "the launch")
     whole = placed(given.resolve(kernel), given.buffers)
     sizes = {buffer.name: buffer.size_bytes for buffer in whole.buffers}
     judged = judge(whole.launch, sizes, shifted(given.contents, whole.shifts))
-    if any(each.code == finding.code for each in judged.errors):
+    codes = {each.code for each in findings}
+    if any(each.code in codes for each in judged.errors):
         return GivenAgain(document, "")
+    finding = findings[0]
     found = f"{finding.code} {finding.message} ({finding.primary})"
     said = f"{found} with a launch that was made up; given as a launch file"
     if judged.errors:

@@ -18,7 +18,7 @@ Checked by: tests/driver/test_unknown_boxes.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -26,16 +26,14 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.driver.copied_bytes import BoxSolutions, PhaseEquation, Place, Sum, solve_boxes, store_extents
-from tilewright.driver.explore import Values
 from tilewright.driver.judge_launch import LaunchJudgement
+from tilewright.driver.launch_space import Chosen
 from tilewright.driver.unknown_launch import UnknownLaunch, map_name
 from tilewright.frontends.ptx.ast import Instruction, TensorAddress
 from tilewright.machine.event import Access, Event, Ranges
 
 Boxes = Mapping[Place, int]
 
-_SIZING_VALUES = (256, 1024, 64, 4096, 1)
-"""Values of all numbers at which the bytes of copies are looked for, one after the other."""
 _UNFED_BYTES = (1024, 16, 16384)
 """Sizes of a box that no equation is about."""
 _TRIED = 4
@@ -49,9 +47,8 @@ class RunLaunch(Protocol):
 
     def __call__(
         self,
-        values: Values,
+        values: Chosen,
         boxes: Boxes,
-        clusters: int,
         /,
         *,
         sizing: bool = False,
@@ -118,13 +115,14 @@ class UnknownBoxes:
     unknown: UnknownLaunch
     run: RunLaunch
     sized: _Sized = _Sized()
-    of_launch: dict[tuple[Values, int], tuple[_Sized, LaunchJudgement]] = field(
-        default_factory=dict[tuple[Values, int], tuple[_Sized, LaunchJudgement]]
+    of_launch: dict[Chosen, tuple[_Sized, LaunchJudgement]] = field(
+        default_factory=dict[Chosen, tuple[_Sized, LaunchJudgement]]
     )
     boxes: Boxes = field(default_factory=dict[Place, int])
 
-    def prepare(self) -> None:
-        """Look for the boxes of a kernel that copies through tensor maps, before the first launch is judged."""
+    def prepare(self, choices: Iterable[Chosen]) -> None:
+        """Look for the boxes of a kernel that copies through tensor maps, before the first launch is judged. choices:
+        launches to look at, one after the other."""
         if not any(
             isinstance(operand, TensorAddress)
             for item in self.unknown.kernel.body
@@ -132,24 +130,24 @@ class UnknownBoxes:
             for operand in item.operands
         ):
             return
-        for value in _SIZING_VALUES:
-            self._learn((value,) * len(self.unknown.numbers), 1)
+        for values in choices:
+            self._learn(values)
             if self.sized.fed:
                 return
 
-    def judge(self, values: Values, clusters: int = 1) -> LaunchJudgement:
+    def judge(self, values: Chosen) -> LaunchJudgement:
         """One launch, judged with boxes that its phases allow."""
-        judged = self.run(values, self.boxes, clusters, show=True)
+        judged = self.run(values, self.boxes, show=True)
         for _ in range(_ROUNDS):
-            if not _unsized(judged) or not self._learn(values, clusters):
+            if not _unsized(judged) or not self._learn(values):
                 break
-            judged = self.run(values, self.boxes, clusters, show=True)
+            judged = self.run(values, self.boxes, show=True)
         if not self.boxes or judged.asserted is not None or _unsized(judged):
             return judged
         if judged.errors:
-            return self._failing(values, clusters, judged)
+            return self._failing(values, judged)
         if not judged.doubts:
-            judged = self._clean(values, clusters, judged)
+            judged = self._clean(values, judged)
         return judged
 
     def words(self) -> tuple[str, ...]:
@@ -170,26 +168,26 @@ class UnknownBoxes:
 
     # ------------------------------------------------------------ sizes
 
-    def _learn(self, values: Values, clusters: int) -> bool:
+    def _learn(self, values: Chosen) -> bool:
         """Size the maps of one launch, and choose boxes anew. Returns whether there is anything new."""
-        if (values, clusters) in self.of_launch:
+        if values in self.of_launch:
             return False
-        more, _ = self._sized(values, clusters)
+        more, _ = self._sized(values)
         before = set(self.boxes)
         self.sized = self.sized.with_more(more)
         self.boxes = self.sized.choices()[0]
         return bool(set(self.boxes) - before)
 
-    def _sized(self, values: Values, clusters: int) -> tuple[_Sized, LaunchJudgement]:
+    def _sized(self, values: Chosen) -> tuple[_Sized, LaunchJudgement]:
         """What one launch shows of its boxes, and what goes wrong in it with any."""
-        known = self.of_launch.get((values, clusters))
+        known = self.of_launch.get(values)
         if known is None:
-            known = self.of_launch[values, clusters] = self._size(values, clusters)
+            known = self.of_launch[values] = self._size(values)
         return known
 
-    def _size(self, values: Values, clusters: int) -> tuple[_Sized, LaunchJudgement]:
+    def _size(self, values: Chosen) -> tuple[_Sized, LaunchJudgement]:
         written = _Written()
-        judged = self.run(values, {}, clusters, sizing=True, any_box=True, watch=written.see)
+        judged = self.run(values, {}, sizing=True, any_box=True, watch=written.see)
         report = judged.report
         equations: list[PhaseEquation] = []
         fed: set[Place] = set()
@@ -218,7 +216,7 @@ class UnknownBoxes:
 
     # ------------------------------------------------------------ verdicts
 
-    def _clean(self, values: Values, clusters: int, judged: LaunchJudgement) -> LaunchJudgement:
+    def _clean(self, values: Chosen, judged: LaunchJudgement) -> LaunchJudgement:
         """A clean run, unless it is clean only with the boxes at hand."""
         if self.sized.unfed:
             doubts = tuple(
@@ -231,17 +229,17 @@ class UnknownBoxes:
         if not solved.sums:
             return judged
         for boxes in self._tried(solved)[1:]:
-            other = self.run(values, boxes, clusters)
+            other = self.run(values, boxes)
             if other.errors or other.doubts:
                 return replace(judged, doubts=(self._depends(self.boxes, (), boxes, other.errors),))
         return judged
 
-    def _failing(self, values: Values, clusters: int, judged: LaunchJudgement) -> LaunchJudgement:
+    def _failing(self, values: Chosen, judged: LaunchJudgement) -> LaunchJudgement:
         """The errors of a run that do not depend on its boxes, or a doubt where all of them may."""
-        own, least = self._sized(values, clusters)
+        own, least = self._sized(values)
         solved = own.solved()
         if solved.contradiction is not None and _one_map_each(solved.contradiction):
-            return self._contradicting(values, clusters, judged, own, solved.contradiction)
+            return self._contradicting(values, judged, own, solved.contradiction)
         known: Boxes = {}
         if solved.contradiction is None and solved.solutions:
             known = {place: solved.solutions[0][place] for place in solved.decided}
@@ -251,32 +249,32 @@ class UnknownBoxes:
             boxes = {**known, **dict.fromkeys(unfed, size)}
             if own.places <= set(boxes) and all(self.boxes.get(place) == box for place, box in boxes.items()):
                 continue
-            other = least if least.errors and not unfed else self.run(values, boxes, clusters, any_box=True)
+            other = least if least.errors and not unfed else self.run(values, boxes, any_box=True)
             shown = {(finding.code, finding.primary) for finding in other.errors}
             both = tuple(finding for finding in common if (finding.code, finding.primary) in shown)
             if other.asserted is not None or (other.errors and not both and not unfed):
                 # Errors of their own, which hold with every box.
-                return replace(other, launch=self._showing(values, clusters, own, other) or judged.launch)
+                return replace(other, launch=self._showing(values, own, other) or judged.launch)
             common = both
             if not common:
                 return self._only_with(judged, boxes, other)
         return _with_errors(judged, common)
 
-    def _showing(self, values: Values, clusters: int, own: _Sized, other: LaunchJudgement) -> Launch | None:
+    def _showing(self, values: Chosen, own: _Sized, other: LaunchJudgement) -> Launch | None:
         """A launch with boxes for all maps that shows one of these errors."""
         shown = {(finding.code, finding.primary) for finding in other.errors}
         for boxes in (*own.choices()[:_TRIED], *self.sized.choices()[1:_TRIED]):
-            tried = self.run(values, {**self.boxes, **boxes}, clusters)
+            tried = self.run(values, {**self.boxes, **boxes})
             if any((finding.code, finding.primary) in shown for finding in tried.errors):
                 return tried.launch
         return None
 
     def _contradicting(
-        self, values: Values, clusters: int, judged: LaunchJudgement, own: _Sized, pair: tuple[Sum, Sum]
+        self, values: Chosen, judged: LaunchJudgement, own: _Sized, pair: tuple[Sum, Sum]
     ) -> LaunchJudgement:
         """Phases of one launch that no boxes satisfy: an error, if each choice for either of them shows one."""
         for boxes in own.choices()[:_TRIED]:
-            other = self.run(values, boxes, clusters)
+            other = self.run(values, boxes)
             if not other.errors:
                 return self._only_with(judged, boxes, other)
         first, *others = judged.errors

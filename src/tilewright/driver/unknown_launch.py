@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from tilewright.base.plan import (
     Launch,
+    NullPointerParam,
     OpaqueParam,
     Param,
     PointerParam,
@@ -34,8 +35,6 @@ from tilewright.targets.target import Target
 
 _WORD_BYTES = 8
 _FLOAT_FORMATS = {2: "<e", 4: "<f", 8: "<d"}
-_HALF_MOST = 65504
-"""The largest number of 16 bits."""
 BUFFER_BYTES = 1 << 40
 HARMLESS_NUMBER = 64
 """Value of a number that only makes addresses and coordinates: a whole number of 16-byte units of any element."""
@@ -148,11 +147,16 @@ def _is_open(member: Member, given: PartialLaunch) -> bool:
 
 
 def launch_of(
-    unknown: UnknownLaunch, values: tuple[int, ...], boxes: Mapping[MapPlace, int], clusters: int = 1
+    unknown: UnknownLaunch,
+    values: tuple[int, ...],
+    boxes: Mapping[MapPlace, int],
+    clusters: tuple[int, int, int] = (1, 1, 1),
+    nulls: frozenset[Member] = frozenset(),
 ) -> Launch:
-    """One of the launches. values: of `unknown.numbers`; boxes: bytes that a copy through a tensor map transfers,
-    by the map's place; clusters: how many there are, along x, where the grid is not known."""
-    chosen = dict(zip(unknown.numbers, values, strict=True))
+    """One of the launches. values: of `unknown.numbers`; boxes: bytes that a copy through a tensor map transfers, by
+    the map's place; clusters: how many there are along each axis, where the grid is not known; nulls: pointers that
+    are null."""
+    chosen = dict(zip(unknown.numbers, values, strict=True)) | dict.fromkeys(nulls, 0)
     parameters: list[Param] = []
     for index, parameter in enumerate(unknown.kernel.parameters):
         own = tuple(member for member in unknown.members if member.parameter == index)
@@ -163,9 +167,9 @@ def launch_of(
             else _completed(unknown.kernel, known, own, chosen, boxes)
         )
     shape = unknown.shape
-    x, y, z = shape.cluster
+    x, y, z = (count * step for count, step in zip(clusters, shape.cluster, strict=True))
     return Launch(
-        unknown.kernel.name, shape.grid or (x * clusters, y, z), shape.block, tuple(parameters), shape.cluster,
+        unknown.kernel.name, shape.grid or (x, y, z), shape.block, tuple(parameters), shape.cluster,
         unknown.dynamic_smem_bytes,
     )  # fmt: skip
 
@@ -194,8 +198,10 @@ def _completed(
     for member in own:
         begin, width = member.offset_bytes, member.size_bytes
         match member.kind:
-            case "pointer":
+            case "pointer" if member not in chosen:
                 fields.append((begin, _pointer(kernel, member, boxes)))
+            case "pointer":
+                pass  # null
             case "tensor map":
                 fields.append((begin, UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))))
             case "integer" | "float" if width <= _WORD_BYTES:
@@ -217,13 +223,13 @@ def _pointer(kernel: Kernel, member: Member, boxes: Mapping[MapPlace, int]) -> P
 def _whole(kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: Mapping[MapPlace, int]) -> Param:
     match member.kind:
         case "pointer":
-            return _pointer(kernel, member, boxes)
+            return NullPointerParam() if member in chosen else _pointer(kernel, member, boxes)
         case "tensor map" if member.size_bytes == TENSOR_MAP_BYTES:
             return UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))
         case "tensor map":
             return OpaqueParam(member.size_bytes)
         case "float" if member.size_bytes == 4:
-            return ScalarParam("f32", float(chosen.get(member, HARMLESS_NUMBER)))
+            return ScalarParam("f32", float(struct.unpack("<f", _number_bytes(member, chosen))[0]))
         case "integer" if member.size_bytes in (4, 8):
             return ScalarParam("i32" if member.size_bytes == 4 else "i64", chosen.get(member, HARMLESS_NUMBER))
         case "integer" | "float" if member.size_bytes > _WORD_BYTES:
@@ -233,10 +239,10 @@ def _whole(kernel: Kernel, member: Member, chosen: Mapping[Member, int], boxes: 
 
 
 def _number_bytes(member: Member, chosen: Mapping[Member, int]) -> bytes:
-    """The value chosen for a number, or a harmless one, as it stands in memory."""
+    """The bits chosen for a number, or those of a harmless one, as they stand in memory."""
     value, width = chosen.get(member, HARMLESS_NUMBER), member.size_bytes
-    if member.kind == "float" and width in _FLOAT_FORMATS:
-        return struct.pack(_FLOAT_FORMATS[width], min(value, _HALF_MOST) if width == 2 else value)
+    if member.kind == "float" and width in _FLOAT_FORMATS and member not in chosen:
+        return struct.pack(_FLOAT_FORMATS[width], value)
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
 
 

@@ -28,7 +28,10 @@ from tilewright.machine.parameters import ParameterPlaces, parameter_places
 from tilewright.machine.program import Program, assemble, decode_one, end_of
 from tilewright.machine.slice import Slice
 from tilewright.machine.state import Warp
+from tilewright.machine.steering import steering
 from tilewright.machine.step import Control, Plain, Signal, Step
+from tilewright.machine.symbolic.steps import Iterations, Recording, reached_by_inputs, symbolic_step
+from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint import MayTaint, may_taint, parameter_unknown
 from tilewright.machine.taint_steps import StepFacts, tainted_step
 from tilewright.machine.taint_tracker import Tracker
@@ -71,9 +74,12 @@ def assemble_slice(
     *,
     global_known: bool,
     contested: frozenset[int] = frozenset(),
+    symbolic: SymbolicRun | None = None,
+    iterations: Iterations = lambda _warp, _loop: 0,
 ) -> Assembly:
-    """Decode the slice. contested: stores (positions) of which the values need an identity. Raises TilewrightError for
-    text that contradicts itself (two labels of one name)."""
+    """Decode the slice. contested: stores (positions) of which the values need an identity; symbolic: follows what
+    depends on inputs; iterations: how often a warp has begun a loop anew. Raises TilewrightError for text that
+    contradicts itself (two labels of one name)."""
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)
@@ -102,6 +108,7 @@ def assemble_slice(
     steps: list[Step] = []
     position_of: list[int] = []
     astray = False
+    recording = _recording(decoder, sliced, tracker, slots, symbolic, iterations)
     for position in sorted({*kept, *latches, *detours}):
         if position in detours:
             for touched in detours[position]:
@@ -125,6 +132,8 @@ def assemble_slice(
                 astray = astray or bool(facts.elsewhere or facts.generic)
                 if facts.concerned:
                     step = tainted_step(decoder, facts, step, tracker)
+            if recording is not None and position in decoded and recording.concerns(position):
+                step = symbolic_step(recording, position, decoded[position], step)
             if identities is not None:
                 step = identities.wrapped(position, step)
             steps.append(_closing(step, position, on_back_edge) if position in edges else step)
@@ -138,6 +147,19 @@ def assemble_slice(
     places = (*position_of, len(instructions))
     fills = UndefinedRegisters(sliced, undefined, places, tracker, tracker.sources, lambda slot: _zeros(decoder, slot))
     return Assembly(program, places, taint, astray, doubts, fills)
+
+
+def _recording(
+    decoder: Decoder, sliced: Slice, tracker: Tracker, slots: Mapping[str, int], symbolic: SymbolicRun | None,
+    iterations: Iterations,
+) -> Recording | None:  # fmt: skip
+    """What follows the expressions of a run, if anything does."""
+    if symbolic is None:
+        return None
+    inputs = symbolic.inputs
+    closure = reached_by_inputs(sliced, bool(inputs.block), grid=inputs.grid, data=inputs.data)
+    closure &= steering(sliced).registers
+    return Recording(symbolic, decoder, sliced, closure, slots, tracker.forget, iterations)
 
 
 def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:

@@ -35,6 +35,7 @@ from tilewright.machine.run import Buffers, Prepared, cluster_origins, kernel_of
 from tilewright.machine.scheduler import Canonical, run_canonically, run_cluster
 from tilewright.machine.slice import Slice, Text, cheap_stores, protocol_slice, text_of
 from tilewright.machine.state import Cluster, Counts, Warp
+from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint import Sources, TaintedDecision
 from tilewright.machine.taint_addresses import UnknownAddresses
 from tilewright.machine.taint_tracker import ReadBack, Tracker
@@ -134,6 +135,7 @@ def run_protocol(
     peeks: frozenset[Span] = frozenset(),
     peeks_fail: bool = False,
     identify: frozenset[Span] = frozenset(),
+    symbolic: SymbolicRun | None = None,
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
@@ -146,8 +148,9 @@ def run_protocol(
     slicing and rehearsal. taken: linear indices of clusters whose work the first cluster takes over, one at each
     clusterlaunchcontrol.try_cancel; later requests and other clusters get none; None: what is answered is unknown data.
     peeks: waits that never block; peeks_fail: nor ever succeed. identify: stores whose events tell the identity of the
-    value (`value_identity`), which takes a larger slice. step_limit: warp instructions. `buffers` are not changed.
-    Raises TilewrightError for a launch that does not fit the kernel or a text that contradicts itself.
+    value (`value_identity`), which takes a larger slice. symbolic: follows how the run depends on what the launch
+    chooses. step_limit: warp instructions. `buffers` are not changed. Raises TilewrightError for a launch that does not
+    fit the kernel or a text that contradicts itself.
     """
     unknown = _unspecified(module, launch) if unknown_parameters is None else unknown_parameters
 
@@ -156,7 +159,7 @@ def run_protocol(
     ) -> ProtocolReport:
         run = _Run(
             module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing,
-            peeks, peeks_fail, contested,
+            peeks, peeks_fail, contested, None if rehearsing else symbolic,
         )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
@@ -238,9 +241,11 @@ class _Run:
         known_buffers: frozenset[str], unknown: UnknownBytes, hook: AtBackEdge | None, seed: int,
         schedule: Literal["canonical", "seeded"], rehearsing: bool, peeks: frozenset[Span], peeks_fail: bool,
         contested: frozenset[int],
+        symbolic: SymbolicRun | None,
     ) -> None:  # fmt: skip
         known: list[tuple[int, int]] = []
         self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known, rehearsing=rehearsing)
+        self.tracker.symbolic = symbolic
         own = {name: data if isinstance(data, VirtualBuffer) else data.copy() for name, data in buffers.items()}
         self.prepared: Prepared = prepare(module, launch, own, observe=self.tracker.observe, strict=False)
         self.prepared.decoder.peeks, self.prepared.decoder.peeks_fail = peeks, peeks_fail
@@ -257,7 +262,7 @@ class _Run:
         global_known = bool(buffers) and known_buffers >= set(buffers) and not _writes_global(sliced)
         self.assembly: Assembly = assemble_slice(
             self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known,
-            contested=contested,
+            contested=contested, symbolic=symbolic, iterations=self.trips.iteration,
         )  # fmt: skip
 
     def answer_requests(self, taken: Sequence[int]) -> None:
@@ -340,6 +345,10 @@ class _Trips:
             self._leave(key, inner)
         self.now[key, number] = self.now.get((key, number), 0) + 1
         return number
+
+    def iteration(self, warp: Warp, number: int) -> int:
+        """How often a warp has begun a loop anew in its present visit."""
+        return self.now.get((id(warp), number), 0)
 
     def _leave(self, key: int, number: int) -> None:
         turns = self.now.pop((key, number), None)

@@ -11,7 +11,7 @@ barriers' objects. Checked by: tests/machine/test_protocol_run.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from tilewright.base.span import Span
 from tilewright.machine.event import Access, AsyncCopyIssue, CopyActor, CopyIssue, Event, WarpActor
 from tilewright.machine.lanes import Lanes
 from tilewright.machine.state import Cluster, Cta, Warp
+from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint import KNOWN, Origin, Sources, TaintedDecision, What
 from tilewright.machine.taint_addresses import UnknownAddresses
 from tilewright.machine.taint_local import LocalAccess, LocalShadow
@@ -87,6 +88,8 @@ class Tracker:
         self.identities: ValueIdentities | None = None
         self._uncertain_copies: dict[CopyActor, Origin] = {}
         self._known_copies: set[CopyActor] = set()
+        # Follows how the run depends on the inputs of its launch, if anything does.
+        self.symbolic: SymbolicRun | None = None
 
     def start(self, cluster: Cluster) -> None:
         """Begin a cluster: registers are known, shared memory was never written."""
@@ -106,6 +109,12 @@ class Tracker:
         if found is None:
             found = self._warps[key] = WarpTaint()
         return found
+
+    def forget(self, warp: Warp, slots: Sequence[int]) -> None:
+        """These registers now hold what the launch gives."""
+        registers = self.of(warp).registers
+        for slot in slots:
+            registers.pop(slot, None)
 
     def decide(self, span: Span, what: What, origin: Origin) -> None:
         """Note a choice that depends on unknown data."""
@@ -150,6 +159,12 @@ class Tracker:
             event = self.identities.note(event)
         if self.seen is not None:
             self.seen.append(event)
+        symbolic = self.symbolic
+        if symbolic is not None:
+            if symbolic.seen is not None:
+                symbolic.seen.append(event)
+            if isinstance(event.actor, CopyActor) and event.write and event.space == "shared":
+                symbolic.copied(event)
         if self.known and event.write and event.space == "global":
             self._forget(event)
         if self.addresses is not None and event.space == "global":

@@ -16,7 +16,7 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, PairOfPredicate
 from tilewright.machine import integer
 from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.instruction.integer import Operation, operation, refuse_float
-from tilewright.machine.lanes import WARP_SIZE, Lanes, Registers, indices, merge
+from tilewright.machine.lanes import Lanes, Registers, indices, merge
 from tilewright.machine.step import LaneFunction, Plain, compute, compute_many
 
 
@@ -78,7 +78,7 @@ def _lop3(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     rows = [index for index in range(8) if value >> index & 1]
 
     def look_up(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        result = np.zeros(WARP_SIZE, np.uint32)
+        result = np.zeros(len(a), np.uint32)
         for row in rows:
             result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
         return result
@@ -304,7 +304,7 @@ def _prmt(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> P
     chosen_bytes = None if mode is None else np.array(_PERMUTATIONS[mode], np.intp)
 
     def permute(low: Lanes, high: Lanes, chosen: Lanes) -> Lanes:
-        pool = np.empty((WARP_SIZE, 2), np.uint32)
+        pool = np.empty((len(low), 2), np.uint32)
         pool[:, 0] = low
         pool[:, 1] = high
         source_bytes = pool.view(np.uint8)

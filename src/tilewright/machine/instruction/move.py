@@ -95,7 +95,7 @@ def _pack(decoder: Decoder, instruction: Instruction, declared: TypeName, target
     dtype, count = part.raw, len(sources)
 
     def pack(*parts: Lanes) -> Lanes:
-        together = np.empty((WARP_SIZE, count), dtype)
+        together = np.empty((len(parts[0]), count), dtype)
         for index, item in enumerate(parts):
             together[:, index] = item
         return together.view(declared.raw)[:, 0]
@@ -110,7 +110,7 @@ def _unpack(decoder: Decoder, instruction: Instruction, declared: TypeName, targ
     dtype, count = part.raw, len(targets)
 
     def unpack(whole: Lanes) -> tuple[Lanes, ...]:
-        columns = np.ascontiguousarray(np.ascontiguousarray(whole).view(dtype).reshape(WARP_SIZE, count).T)
+        columns = np.ascontiguousarray(np.ascontiguousarray(whole).view(dtype).reshape(len(whole), count).T)
         return tuple(columns)
 
     return compute_many(unpack, targets, (source,))

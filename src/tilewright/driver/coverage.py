@@ -1,0 +1,324 @@
+"""Do the launches that were made cover what a kernel can do? What is missing, and what stands in the way.
+
+A proof without a launch rests on launches that were made. It holds for the others if each of them does what one of
+these did, loops apart, which must have been shown to repeat themselves (`machine.induction`). So it is asked of the
+launches that were clean, or that an assumption excludes:
+
+- every branch that inputs decide, in every warp that comes to it, went either way;
+- every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
+  iterations, and was left after every number of iterations up to that;
+- every operand of the protocol that depends on inputs had each of its values.
+
+What no launch showed may be impossible: then a solver shows that the conditions on the way contradict it
+(`solve.bit_vectors`). Where it finds a launch instead, that launch is made. Otherwise the verdict is unknown, with the
+line and the expression that stands in the way.
+
+Not handled: combinations of decisions (tried, not counted). Checked by: tests/driver/test_coverage.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tilewright.base.span import Span
+from tilewright.driver.exploration import (
+    ENOUGH_ITERATIONS,
+    FAILS,
+    HOLDS,
+    MOST_ITERATIONS,
+    VALUES_MOST,
+    Exploration,
+    Place,
+    Tried,
+    distinct,
+    place_of,
+)
+from tilewright.driver.missing import Missing, asking, cut
+from tilewright.driver.path_search import label
+from tilewright.driver.reachable import Impossible, Reached, Undecided
+from tilewright.driver.unequal_loops import unequal_loops
+from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, rendered
+from tilewright.machine.symbolic.tracker import Condition
+
+_QUESTIONS_MOST = 160
+_BEFORE = 200
+"""Conditions of a warp before one in question that a solver is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A decision as the launches showed it. conditions: an example of each outcome, with the conditions of its warp
+    before it."""
+
+    place: Place
+    kind: str
+    loop: int
+    stays: bool
+    seen: dict[bytes, Condition] = field(default_factory=dict[bytes, Condition])
+    before: dict[bytes, tuple[Condition, ...]] = field(default_factory=dict[bytes, tuple[Condition, ...]])
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What launches cover, in words, and reasons for which that is not all."""
+
+    claims: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def cover(
+    exploration: Exploration,
+    counted: Callable[[Tried], bool],
+    name: Callable[[Input], str],
+    span: Callable[[int], Span],
+    loop_span: Callable[[int], Span],
+    positions: frozenset[int],
+) -> Covered:
+    """Complete an exploration as far as launches can be found, and say what it covers.
+
+    counted: launches that are clean, or that an assumption excludes; name: of an input; span, loop_span: of an
+    instruction and of a loop's head; positions: the instructions of the protocol."""
+    answers: dict[tuple[object, ...], Impossible | Undecided] = {}
+    questions = 0
+    while True:
+        missing = (
+            *_missing(exploration, counted, name),
+            *_further(exploration, counted, loop_span),
+            *unequal_loops(exploration, [each for each in exploration.tried if counted(each)], name, loop_span),
+        )
+        fresh: dict[Input, int] | None = None
+        for each in missing:
+            if each.key in answers or fresh is not None or exploration.ended_early:
+                continue
+            if questions >= _QUESTIONS_MOST:
+                answers[each.key] = Undecided()
+                continue
+            questions += 1
+            match each.ask():
+                case Reached(values) if exploration.is_new(values):
+                    fresh = values
+                case Reached():
+                    answers[each.key] = Undecided()
+                case Impossible() | Undecided() as answer:
+                    answers[each.key] = answer
+        if fresh is None:
+            break
+        exploration.at(fresh)
+        exploration.go()
+    left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
+    reasons = [f"{span(each.position)}: {each.reason}" if each.position >= 0 else each.reason for each in left]
+    if exploration.ended_early:
+        reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
+    impossible = sum(isinstance(each, Impossible) for each in answers.values())
+    return Covered(_claims(exploration, counted, positions, loop_span, impossible), tuple(dict.fromkeys(reasons)))
+
+
+def sites(tried: Iterable[Tried]) -> dict[Place, Site]:
+    """Every decision that depends on inputs, with the outcomes that launches showed."""
+    found: dict[Place, Site] = {}
+    for each in tried:
+        before: dict[tuple[int, int], list[Condition]] = {}
+        for condition in distinct(each.judged.conditions):
+            place = place_of(condition)
+            site = found.get(place)
+            if site is None:
+                site = found[place] = Site(place, condition.kind, condition.loop, condition.stays)
+            way = before.setdefault((condition.cta, condition.warp), [])
+            outcome = label(condition.outcome)
+            if outcome not in site.seen:
+                site.seen[outcome] = condition
+                site.before[outcome] = tuple(way)
+            way.append(condition)
+    return found
+
+
+def _missing(exploration: Exploration, counted: Callable[[Tried], bool], name: Callable[[Input], str]) -> list[Missing]:
+    found: list[Missing] = []
+    chosen = [each for each in exploration.tried if counted(each)]
+    # A launch that an assumption excludes ends where one warp fails: what that one decided is excluded for all.
+    excluded: dict[int, set[bytes]] = {}
+    for site in sites(each for each in chosen if not each.clean).values():
+        excluded.setdefault(site.place[0], set()).update(site.seen)
+    for site in sites(chosen).values():
+        position = site.place[0]
+        if site.kind == "value":
+            found += _values(exploration, chosen, site, name)
+            continue
+        shown = {*site.seen, *excluded.get(position, ())}
+        if b"split" in shown or (HOLDS in shown and FAILS in shown):
+            continue
+        outcome, condition = next(iter(site.seen.items()))
+        said = cut(rendered(condition.node, name))
+        entering = site.loop >= 0 and (outcome == HOLDS) != site.stays
+        if entering:
+            reason = f"no launch tried goes on in the loop: it would need {_not(said, outcome == FAILS)}"
+        elif site.loop >= 0:
+            reason = f"no launch tried leaves the loop: it would need {_not(said, outcome == FAILS)}"
+        else:
+            reason = f"no launch tried goes the other way: it would need {_not(said, outcome == FAILS)}"
+        found.append(asking(exploration, position, reason, condition, site.before[outcome], (outcome,)))
+    found += _trips(exploration, counted, name)
+    return found
+
+
+def _values(
+    exploration: Exploration, chosen: Sequence[Tried], site: Site, name: Callable[[Input], str]
+) -> list[Missing]:
+    """Values that an operand may have beside those seen. Of one that differs by lane, what is the same in all lanes of
+    what it is computed from is asked about instead."""
+    found: list[Missing] = []
+    asked: set[int] = set()
+    for outcome, condition in site.seen.items():
+        for node in frontier(condition.node):
+            if node.number in asked:
+                continue
+            asked.add(node.number)
+            said = f"an operand depends on {cut(rendered(node, name))}, of which "
+            seen = tuple(sorted(site.seen)) if node is condition.node else _seen(exploration, chosen, node)
+            said += _times(len(seen))
+            about = replace(
+                condition, node=node, outcome=np.frombuffer(seen[0], np.uint8) if seen else condition.outcome
+            )
+            found.append(asking(exploration, site.place[0], said, about, site.before[outcome], seen))
+    return found
+
+
+def _seen(exploration: Exploration, chosen: Sequence[Tried], node: Node) -> tuple[bytes, ...]:
+    """The values of an expression in the launches that were made."""
+    columns = {
+        given: np.array([each.values.get(given, dimension.first) for each in chosen], np.uint64)
+        for given, dimension in exploration.dimensions.items()
+    }
+    try:
+        values = Evaluation(exploration.table, columns, len(chosen)).of(node)
+    except CannotEvaluate:
+        return ()
+    return tuple(sorted({values[index : index + 1].tobytes() for index in range(len(chosen))}))
+
+
+def frontier(node: Node) -> tuple[Node, ...]:
+    """The largest uniform expressions that a node is computed from."""
+    found: dict[Node, None] = {}
+    waiting = [node]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each.number in seen:
+            continue
+        seen.add(each.number)
+        if each.uniform:
+            found[each] = None
+        else:
+            waiting += [source for source in each.sources if isinstance(source, Node)]
+    return tuple(sorted(found, key=lambda each: each.number))
+
+
+def _trips(exploration: Exploration, counted: Callable[[Tried], bool], name: Callable[[Input], str]) -> list[Missing]:
+    """Numbers of iterations that stand for others and after which no launch left a loop."""
+    left: dict[int, set[int]] = {}
+    longest: dict[int, list[tuple[Condition, tuple[Condition, ...]]]] = {}
+    for each in exploration.tried:
+        if not counted(each):
+            continue
+        before: dict[tuple[int, int], list[Condition]] = {}
+        stays: dict[int, list[tuple[Condition, tuple[Condition, ...]]]] = {}
+        whose: dict[int, tuple[int, int]] = {}
+        for condition in distinct(each.judged.conditions):
+            warp = (condition.cta, condition.warp)
+            way = before.setdefault(warp, [])
+            if condition.loop >= 0 and condition.outcome.size == 1:
+                if (label(condition.outcome) == HOLDS) == condition.stays:
+                    if whose.setdefault(condition.loop, warp) == warp and condition.iteration < MOST_ITERATIONS:
+                        stays.setdefault(condition.loop, []).append((condition, tuple(way[-_BEFORE:])))
+                else:
+                    left.setdefault(condition.loop, set()).add(condition.iteration)
+            way.append(condition)
+        for loop, found in stays.items():
+            if len(found) > len(longest.get(loop, ())):
+                longest[loop] = found
+    missing: list[Missing] = []
+    for loop, found in longest.items():
+        classes = exploration.classes(loop)
+        for condition, before_it in found:
+            if condition.iteration < classes and condition.iteration not in left.get(loop, ()):
+                said = cut(rendered(condition.node, name))
+                reason = f"no launch tried leaves the loop after {condition.iteration} iterations: {said} decides"
+                excluded = (label(condition.outcome),)
+                missing.append(asking(exploration, condition.position, reason, condition, before_it, excluded))
+    return missing
+
+
+def _further(
+    exploration: Exploration, counted: Callable[[Tried], bool], loop_span: Callable[[int], Span]
+) -> list[Missing]:
+    """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
+    last: dict[int, Missing] = {}
+    most: dict[int, int] = {}
+    deciding: set[int] = set()
+    for each in exploration.tried:
+        if not (counted(each) or each.judged.too_long):
+            continue
+        ways: dict[tuple[int, int], list[Condition]] = {}
+        for condition in distinct(each.judged.conditions):
+            way = ways.setdefault((condition.cta, condition.warp), [])
+            loop = condition.loop
+            if loop >= 0 and condition.outcome.size == 1:
+                deciding.add(loop)
+                leaves = (label(condition.outcome) == HOLDS) != condition.stays
+                if leaves and counted(each) and condition.iteration >= most.get(loop, 0):
+                    most[loop] = condition.iteration
+                    last[loop] = asking(
+                        exploration, -1, _not_repeating(exploration, loop, loop_span), condition, tuple(way[-_BEFORE:]),
+                        (label(condition.outcome),),
+                    )  # fmt: skip
+            way.append(condition)
+    found: list[Missing] = []
+    for loop in sorted(deciding):
+        repeated = exploration.repetition(loop)
+        if repeated is not None and repeated.reason is None:
+            continue
+        if loop in last and exploration.longest(loop) < ENOUGH_ITERATIONS:
+            found.append(last[loop])
+        else:
+            found.append(Missing(-1, _not_repeating(exploration, loop, loop_span), ("further", loop), Undecided))
+    return found
+
+
+def _not_repeating(exploration: Exploration, loop: int, loop_span: Callable[[int], Span]) -> str:
+    repeated = exploration.repetition(loop)
+    if repeated is not None and repeated.reason is not None:
+        return repeated.reason
+    most = exploration.most(loop)
+    return f"{loop_span(loop)}: the loop iterated {most} times at most, which does not show that it repeats itself"
+
+
+def _claims(
+    exploration: Exploration, counted: Callable[[Tried], bool], positions: frozenset[int],
+    loop_span: Callable[[int], Span], impossible: int,
+) -> tuple[str, ...]:  # fmt: skip
+    chosen = [each for each in exploration.tried if counted(each)]
+    executed = frozenset[int]().union(*(each.judged.covered for each in chosen)) & positions
+    every = sites(chosen)
+    branches = {site.place[0] for site in every.values() if site.kind != "value" and site.loop < 0}
+    loops = sorted({site.loop for site in every.values() if site.loop >= 0})
+    words = [f"{len(chosen)} launch{'es' if len(chosen) != 1 else ''} covered"]
+    words.append(f"{len(executed)} of {len(positions)} instructions of the protocol")
+    if branches:
+        words.append(f"both ways of {len(branches)} branch{'es' if len(branches) != 1 else ''}")
+    for loop in loops:
+        words.append(f"the loop at {loop_span(loop)} with 0 to {exploration.most(loop)} iterations")
+    said = [f"{words[0]} {', '.join(words[1:])}"]
+    if impossible:
+        said.append(f"{impossible} way{'s' if impossible != 1 else ''} through the kernel shown to be impossible")
+    return tuple(said)
+
+
+def _times(count: int) -> str:
+    return f"{count} value{'s were' if count != 1 else ' was'} tried" + (" at most" if count >= VALUES_MOST else "")
+
+
+def _not(said: str, holds: bool) -> str:
+    return said if holds else f"!{said}"

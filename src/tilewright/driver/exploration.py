@@ -1,0 +1,340 @@
+"""Which launches are made of a kernel whose launch is not given, one after another?
+
+Each launch that was run says by its conditions which others would go elsewhere (`path_search`). Where they go is a
+goal: a branch that comes out otherwise, a loop that is entered, left after so many iterations or kept for long, an
+operand of the protocol with another value, two warps that both differ. Goals are tried in the order of what they add,
+each by a launch with small numbers and by one with odd ones, until none is left or the effort is spent. Effort counts
+launches and warp instructions, and pools have fixed seeds, so that an exploration is a function of the kernel alone.
+
+Not handled: goals that no launch of a pool reaches (`driver.coverage` asks a solver for those).
+Checked by: tests/driver/test_explore.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from tilewright.base.span import Span
+from tilewright.base.verdict import Refuted, Unknown, Verdict
+from tilewright.driver.judge_launch import Repeated
+from tilewright.driver.path_search import (
+    Assignment,
+    Dimension,
+    Divergence,
+    Pool,
+    at_distance,
+    cheapest,
+    distances,
+    divergences,
+    label,
+    labels,
+    pool_of,
+    typical,
+)
+from tilewright.machine.symbolic.expression import CannotEvaluate, Input, Table
+from tilewright.machine.symbolic.tracker import Condition
+
+ENOUGH_ITERATIONS = 28
+"""A loop that was begun anew so often has had time to repeat itself."""
+FEW_ITERATIONS = 6
+"""Numbers of iterations that are tried before it is known after how many a loop repeats itself."""
+MOST_ITERATIONS = 72
+VALUES_MOST = 20
+"""Values of one operand of the protocol that are tried."""
+_JOINT_MOST = 16
+"""Launches that are made for the sake of combinations alone."""
+_ATTEMPTS = 2
+HOLDS, FAILS = b"\x01", b"\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """launches: how many are judged at most; steps: warp instructions of all together."""
+
+    launches: int = 120
+    steps: int = 1_000_000
+
+
+DEFAULT_EFFORT = Effort()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One launch, judged. steps: warp instructions run; conditions, covered: of its run; iterations: how often each
+    loop with a protocol was begun anew at most, by its number; repeats: of those that iterated often enough; too_long:
+    the run was given up, and shows nothing but its conditions; asserted: where the kernel's own assertion failed, which
+    excludes the launch; overrun: it failed since an access left an array, in words; inputs: words of memory that it
+    read as inputs."""
+
+    verdict: Verdict
+    steps: int
+    conditions: Sequence[Condition] = ()
+    covered: frozenset[int] = frozenset()
+    iterations: Mapping[int, int] = field(default_factory=dict[int, int])
+    repeats: Mapping[int, Repeated] = field(default_factory=dict[int, Repeated])
+    too_long: bool = False
+    asserted: Span | None = None
+    overrun: str = ""
+    inputs: tuple[Input, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A launch that was made, and what it showed."""
+
+    values: dict[Input, int]
+    judged: Judged
+
+    @property
+    def fails(self) -> bool:
+        return isinstance(self.judged.verdict, Refuted) and self.judged.asserted is None
+
+    @property
+    def clean(self) -> bool:
+        left_open = isinstance(self.judged.verdict, Refuted | Unknown)
+        return not left_open and not self.judged.too_long and self.judged.asserted is None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Wanted:
+    """A launch to be made for a goal. Smaller ones come first."""
+
+    priority: int
+    cost: float
+    order: int
+    goal: tuple[object, ...] = field(compare=False)
+    values: dict[Input, int] = field(compare=False)
+
+
+Judge = Callable[[Assignment], Judged]
+Place = tuple[int, int, int, int]
+"""A decision: position of the instruction, rank of the CTA, warp, register of an operand."""
+
+
+@dataclass(slots=True, eq=False)
+class Exploration:
+    """The launches of one kernel. dimensions: its inputs, those that runs discover included; judge: makes a launch and
+    judges it; values_of: of operands of the protocol, those that were seen or wanted; wanted: every goal there was."""
+
+    table: Table
+    dimensions: dict[Input, Dimension]
+    judge: Judge
+    effort: Effort
+    tried: list[Tried] = field(default_factory=list[Tried])
+    steps: int = 0
+    ended_early: bool = False
+    attempts: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
+    values_of: dict[Place, set[bytes]] = field(default_factory=dict[Place, set[bytes]])
+    wanted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
+        default_factory=dict[tuple[tuple[Input, int], ...], Tried]
+    )
+    _waiting: list[_Wanted] = field(default_factory=list[_Wanted])
+    _ways_wanted: set[tuple[int, bytes]] = field(default_factory=set[tuple[int, bytes]])
+    _joint: int = 0
+    _order: int = 0
+
+    def is_new(self, values: Assignment) -> bool:
+        """Whether a launch has not been made yet."""
+        return self._whole(values)[1] not in self._known
+
+    def _whole(self, values: Assignment) -> tuple[dict[Input, int], tuple[tuple[Input, int], ...]]:
+        whole = {each: int(values.get(each, dimension.first)) for each, dimension in self.dimensions.items()}
+        for each in whole:
+            if each.kind == "grid":
+                whole[each] = max(1, whole[each])
+            if each.kind == "cluster":
+                extent = Input("grid", each.place, each.size_bytes)
+                whole[each] = min(whole[each], max(1, whole.get(extent, 1)) - 1)
+        return whole, tuple((each, value) for each, value in whole.items() if value != self.dimensions[each].first)
+
+    def at(self, values: Assignment) -> Tried:
+        """A launch, made at most once. values: of inputs; others have their first value."""
+        whole, key = self._whole(values)
+        known = self._known.get(key)
+        if known is None:
+            judged = self.judge(whole)
+            self.steps += judged.steps
+            for word in judged.inputs:
+                if word not in self.dimensions:
+                    self.dimensions[word] = dimension_of_word(word, len(self.dimensions))
+            known = self._known[key] = Tried(whole, judged)
+            self.tried.append(known)
+            if judged.asserted is None:
+                self._goals(known)
+        return known
+
+    def go(self) -> None:
+        """Try goals until none is left or the effort is spent."""
+        while self._waiting:
+            if len(self.tried) >= self.effort.launches or self.steps >= self.effort.steps:
+                self.ended_early = True
+                return
+            wanted = heappop(self._waiting)
+            if self.attempts.get(wanted.goal, 0) >= _ATTEMPTS or not self._needed(wanted.goal):
+                continue
+            self.attempts[wanted.goal] = self.attempts.get(wanted.goal, 0) + 1
+            self.at(wanted.values)
+
+    # What loops showed
+
+    def most(self, loop: int) -> int:
+        """How often a loop was begun anew at most."""
+        return max((each.judged.iterations.get(loop, 0) for each in self.tried), default=0)
+
+    def longest(self, loop: int) -> int:
+        """How often a loop was begun anew at most in a launch that came to its end."""
+        return max((each.judged.iterations.get(loop, 0) for each in self.tried if not each.judged.too_long), default=0)
+
+    def repetition(self, loop: int) -> Repeated | None:
+        """What the launch in which a loop iterated most showed of it; of one that came to its end, if any did."""
+
+        def telling(each: Tried) -> tuple[bool, bool, int]:
+            known = each.judged.repeats.get(loop)
+            shown = known is not None and known.reason is None
+            return known is not None, shown or not each.judged.too_long, each.judged.iterations.get(loop, 0)
+
+        return max(self.tried, key=telling).judged.repeats.get(loop)
+
+    def classes(self, loop: int) -> int:
+        """Numbers of iterations below this stand for all others: beyond, the loop repeats itself."""
+        found = self.repetition(loop)
+        if found is None or found.reason is not None:
+            return max(FEW_ITERATIONS, min(self.most(loop), ENOUGH_ITERATIONS))
+        return min(found.first + found.period + 1, MOST_ITERATIONS)
+
+    # Goals
+
+    def _needed(self, goal: tuple[object, ...]) -> bool:
+        match goal:
+            case ("trip", int() as loop, int() as iteration):
+                return iteration < self.classes(loop)
+            case ("more", int() as loop, "often", _):
+                return self.longest(loop) < ENOUGH_ITERATIONS
+            case ("more", int() as loop, "long", _):
+                found = self.repetition(loop)
+                return found is not None and found.reason is not None
+            case _:
+                return True
+
+    def _goals(self, tried: Tried) -> None:
+        """Note where other launches would have gone."""
+        conditions = distinct(tried.judged.conditions)
+        for condition in conditions:
+            if condition.kind == "value":
+                self.values_of.setdefault(place_of(condition), set()).add(label(condition.outcome))
+        if not conditions or not self.dimensions:
+            return
+        pool = pool_of(self.table, tuple(self.dimensions.values()), tried.values, conditions)
+        steps = _steps(pool, conditions)
+        found = divergences(pool, conditions)
+        for divergence in found:
+            self._goal(pool, divergence, steps)
+        self._joint_goals(pool, found)
+
+    def _goal(self, pool: Pool, divergence: Divergence, steps: Mapping[Place, float]) -> None:
+        condition, rows = divergence.condition, divergence.rows
+        if condition.loop >= 0 and condition.outcome.size == 1:
+            if label(condition.outcome) == (HOLDS if condition.stays else FAILS):
+                goal = ("trip", condition.loop, condition.iteration)
+                priority = 0 if condition.iteration <= 1 else 2
+                self._want(priority, goal, pool, cheapest(pool, rows), typical(pool, rows))
+                return
+            step = steps.get(place_of(condition), 1.0)
+            wanted = (
+                ("entered", 1, 1.0),
+                ("again", 2, 3.0),
+                ("often", 1, 1.25 * ENOUGH_ITERATIONS),
+                ("long", 2, 3.0 * ENOUGH_ITERATIONS),
+            )
+            for level, priority, iterations in wanted:
+                goal = ("more", condition.loop, level, min(condition.iteration, 3))
+                self._want(priority, goal, pool, at_distance(pool, condition, rows, iterations * step))
+            return
+        try:
+            found = labels(pool, condition, rows)
+        except CannotEvaluate:
+            return
+        by_label: dict[bytes, list[int]] = {}
+        for row, each in zip(rows.tolist(), found, strict=True):
+            by_label.setdefault(each, []).append(row)
+        known = self.values_of.setdefault(place_of(condition), set()) if condition.kind == "value" else None
+        for each, chosen in sorted(by_label.items(), key=lambda item: (-len(item[1]), item[0])):
+            if known is not None:
+                if each not in known and len(known) >= VALUES_MOST:
+                    continue
+                known.add(each)
+            few = np.array(chosen, np.int64)
+            fresh = (condition.position, each) not in self._ways_wanted
+            self._ways_wanted.add((condition.position, each))
+            goal = (condition.kind, *place_of(condition), min(condition.iteration, 2), each)
+            self._want(0 if fresh else 3, goal, pool, cheapest(pool, few), typical(pool, few))
+
+    def _joint_goals(self, pool: Pool, found: Sequence[Divergence]) -> None:
+        """Launches that differ from this one in several decisions at once."""
+        differs: dict[int, list[int]] = {}
+        for divergence in found:
+            for row in divergence.rows.tolist():
+                differs.setdefault(row, []).append(divergence.condition.position)
+        for row, positions in differs.items():
+            signature = tuple(sorted(set(positions)))
+            if len(signature) < 2 or self._joint >= _JOINT_MOST:
+                continue
+            goal = ("joint", signature)
+            if goal not in self.attempts:
+                self.attempts[goal] = 0
+                self._joint += 1
+                self._want(4, goal, pool, row)
+
+    def _want(self, priority: int, goal: tuple[object, ...], pool: Pool, *rows: int) -> None:
+        self.wanted.add(goal)
+        if self.attempts.get(goal, 0) >= _ATTEMPTS:
+            return
+        for place, row in enumerate(dict.fromkeys(rows)):
+            cost = float(pool.cost(np.array([row], np.int64))[0])
+            self._order += 1
+            heappush(self._waiting, _Wanted(priority + place, cost, self._order, goal, pool.assignment(row)))
+
+
+def place_of(condition: Condition) -> Place:
+    return condition.position, condition.cta, condition.warp, condition.slot
+
+
+def distinct(conditions: Sequence[Condition]) -> list[Condition]:
+    """The conditions without those that repeat what the same warp has decided by the same expression."""
+    found: dict[tuple[object, ...], Condition] = {}
+    for each in conditions:
+        key = (each.position, each.cta, each.warp, each.node.number, each.mask, each.outcome.tobytes())
+        found.setdefault(key, each)
+    return list(found.values())
+
+
+def dimension_of_word(word: Input, number: int) -> Dimension:
+    """The values that a word of memory, or what an atomic operation returns, may have."""
+    largest = min((1 << (8 * word.size_bytes)) - 1, (1 << 31) - 1) if word.size_bytes <= 4 else (1 << 40) - 1
+    if word.kind == "ticket":
+        return Dimension(word, f"ticket {word.place}", largest, word.place)
+    return Dimension(word, f"word {number} of the memory that is read", largest, 0)
+
+
+def _steps(pool: Pool, conditions: Sequence[Condition]) -> dict[Place, float]:
+    """By how much the sides of a loop's comparison approach one another in an iteration."""
+    found: dict[Place, float] = {}
+    last: dict[Place, tuple[int, float]] = {}
+    for condition in conditions:
+        if condition.loop < 0 or place_of(condition) in found:
+            continue
+        apart = distances(pool, condition)
+        if apart is None:
+            continue
+        place = place_of(condition)
+        before = last.get(place)
+        now = float(apart[0])
+        if before is not None and condition.iteration == before[0] + 1 and now != before[1]:
+            found[place] = abs(now - before[1])
+        last[place] = (condition.iteration, now)
+    return found

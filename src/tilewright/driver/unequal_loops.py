@@ -1,0 +1,118 @@
+"""Do two loops that iterated equally often in every launch always do so?
+
+A producer that counts its tiles by one expression and a consumer that counts them by another agree in the launches that
+were made; whether they agree in all is a question about the two expressions. Where the difference of two loops'
+iterations was the same in all launches, though the numbers themselves were not, the difference of what bounds them must
+be the same for all inputs: they are one expression, or a solver shows it, or a launch is made in which they differ.
+
+Not handled: loops whose first comparison has no side that depends on inputs alone. Checked by:
+tests/driver/test_unequal_loops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from tilewright.base.span import Span
+from tilewright.driver.exploration import Exploration, Tried, distinct
+from tilewright.driver.missing import Missing, cut
+from tilewright.driver.path_search import comparison_of, label
+from tilewright.driver.reachable import Undecided, reach_difference
+from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, rendered
+from tilewright.machine.symbolic.tracker import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """How often a loop iterated in its first visit, what bounds it, and the conditions on the way there."""
+
+    iterations: int
+    node: Node
+    before: tuple[Condition, ...]
+
+
+def unequal_loops(
+    exploration: Exploration, chosen: Sequence[Tried], name: Callable[[Input], str], loop_span: Callable[[int], Span]
+) -> list[Missing]:
+    """Pairs of loops that are not shown to keep the difference that they always had."""
+    bounds = [_bounds(each) for each in chosen]
+    loops = sorted({loop for each in bounds for loop in each})
+    found: list[Missing] = []
+    for one, other in combinations(loops, 2):
+        both = [(index, each[one], each[other]) for index, each in enumerate(bounds) if one in each and other in each]
+        apart = {first.iterations - second.iterations for _, first, second in both}
+        if len(apart) != 1 or len({first.iterations for _, first, _ in both}) < 2:
+            continue
+        index, first, second = max(both, key=lambda each: each[1].iterations)
+        if first.node is second.node:
+            continue
+        usual = _difference(exploration, chosen[index], first.node, second.node)
+        expressions = f"{cut(rendered(first.node, name))} and {cut(rendered(second.node, name))}"
+        said = (
+            f"{loop_span(one)}: the loop iterated as often as the one at {loop_span(other)} in every launch tried, "
+            f"and it is not shown that {expressions} always go together"
+        )
+        key = ("unequal", first.node.number, second.node.number)
+        if usual is None:
+            found.append(Missing(-1, said, key, Undecided))
+            continue
+        found.append(Missing(-1, said, key, _asked(exploration, first, second, usual)))
+    return found
+
+
+def _asked(exploration: Exploration, first: _Bound, second: _Bound, usual: int):
+    before = (*first.before, *second.before)
+    return lambda: reach_difference(exploration.table, exploration.dimensions, first.node, second.node, usual, before)
+
+
+def _bounds(tried: Tried) -> dict[int, _Bound]:
+    """The loops that a launch left, by number."""
+    entered: dict[int, tuple[tuple[int, int], Node, tuple[Condition, ...]]] = {}
+    left: dict[int, int] = {}
+    ways: dict[tuple[int, int], list[Condition]] = {}
+    for condition in distinct(tried.judged.conditions):
+        warp = (condition.cta, condition.warp)
+        way = ways.setdefault(warp, [])
+        loop = condition.loop
+        if loop >= 0 and condition.outcome.size == 1 and loop not in left:
+            if loop not in entered:
+                node = _side(condition.node)
+                if node is not None:
+                    entered[loop] = (warp, node, tuple(way[-40:]))
+            if (
+                loop in entered
+                and entered[loop][0] == warp
+                and (label(condition.outcome) == b"\x01") != condition.stays
+            ):
+                left[loop] = condition.iteration
+        way.append(condition)
+    return {loop: _Bound(left[loop], node, before) for loop, (_, node, before) in entered.items() if loop in left}
+
+
+def _side(node: Node) -> Node | None:
+    """The side of a comparison that depends on inputs, if one does."""
+    comparison = comparison_of(node)
+    if comparison is None:
+        return None
+    sides = [each for each in comparison.sources[:2] if isinstance(each, Node)]
+    return sides[0] if len(sides) == 1 else None
+
+
+def _difference(exploration: Exploration, tried: Tried, one: Node, other: Node) -> int | None:
+    """By how much two expressions differ in a launch."""
+    columns = {
+        given: np.array([tried.values.get(given, dimension.first)], np.uint64)
+        for given, dimension in exploration.dimensions.items()
+    }
+    try:
+        evaluation = Evaluation(exploration.table, columns, 1)
+        first, second = evaluation.of(one), evaluation.of(other)
+    except CannotEvaluate:
+        return None
+    if first.dtype != second.dtype or first.dtype.kind != "u":
+        return None
+    return int((first - second)[0])

@@ -1,0 +1,384 @@
+"""What is a register's value as a function of what the launch chooses?
+
+An expression is a node of a graph without cycles. Its leaves are bytes of inputs (`Input`: a number among the
+parameters, the size of the grid, a word of memory that the kernel only reads) and constants; every other node is one
+instruction of the kernel, applied by the machine's own decoded step. So there is one meaning of `mul.hi`, not two: to
+evaluate an expression for a thousand launches, the step runs on vectors of a thousand lanes instead of 32.
+
+A node is uniform where all its sources are: then one value stands for all lanes. Others are evaluated for 32 lanes of
+every launch. Equal nodes are the same object within a table, so that work is shared between iterations and runs.
+
+A value that depends on inputs in a way that is not followed (through a lane-varying shuffle, through memory by parts)
+is `opaque`: it has sources, and cannot be evaluated.
+
+Source: concolic execution (Godefroid, Klarlund and Sen, "DART: Directed Automated Random Testing", PLDI 2005).
+Checked by: tests/machine/symbolic/test_expression.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
+from tilewright.machine.lanes import WARP_SIZE, selector
+from tilewright.machine.step import FullFunction
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Something that a launch chooses. kind: "number" and "pointer" stand in the parameter block at byte `place`;
+    "grid" and "cluster" are the number of clusters along axis `place` and the index of the one that runs; "memory" is
+    a word at address `place` that nobody writes; "ticket" is the result of the atomic operation number `place`.
+    A pointer's value is 1 where it leads to its buffer and 0 where it is null."""
+
+    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket"]
+    place: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Bytes `offset_bytes` and following of an input, as a register of type `dtype`; scale, addend: the register
+    holds `value * scale + addend` (the index of a CTA in the grid from that of its cluster)."""
+
+    input: Input
+    offset_bytes: int
+    dtype: np.dtype[Any]
+    scale: int = 1
+    addend: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """`base` where the input is not 0, else null."""
+
+    input: Input
+    base: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied:
+    """An instruction's result. full: its decoded step, without guard; reads, names: the slots and names of what it
+    reads, which the sources give; target, target_name: of the result."""
+
+    instruction: Instruction
+    full: FullFunction
+    reads: tuple[int, ...]
+    names: tuple[str, ...]
+    target: int
+    target_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The second source in lanes where the first, a predicate, holds; else the third."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The first source in the lanes of `mask`, the second elsewhere."""
+
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A predicate, negated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A function of the sources that is not followed. why: in words."""
+
+    why: str
+
+
+Operation = Leaf | Pointer | Applied | Chosen | Merged | Not | Opaque
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An expression. number: its place in the table, larger than that of each source; uniform: the same in all lanes;
+    opaque: it can't be evaluated."""
+
+    number: int
+    operation: Operation
+    sources: tuple[Source, ...]
+    uniform: bool
+    opaque: bool
+
+
+Source = Node | Array
+"""A constant is a vector of one element where all lanes agree, else of 32."""
+
+
+class CannotEvaluate(Exception):
+    """An opaque node, or a step that works on 32 lanes alone."""
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """The nodes of one exploration, each once."""
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    _known: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
+
+    def leaf(self, operation: Leaf | Pointer) -> Node:
+        return self._node((operation,), operation, ())
+
+    def applied(self, shape: tuple[object, ...], operation: Applied, sources: tuple[Source, ...]) -> Node:
+        """An instruction's result. shape: what else than the sources decides about it: the instruction but for its
+        registers, and which of its results this is."""
+        return self._node((shape, *map(_key, sources)), operation, sources)
+
+    def chosen(self, predicate: Node, holds: Source, otherwise: Source) -> Source:
+        """`holds` where the predicate does."""
+        if _key(holds) == _key(otherwise):
+            return holds
+        sources: tuple[Source, ...] = (predicate, holds, otherwise)
+        return self._node(("chosen", *map(_key, sources)), Chosen(), sources)
+
+    def merged(self, mask: int, inside: Source, outside: Source) -> Node:
+        sources: tuple[Source, ...] = (inside, outside)
+        return self._node(("merged", mask, *map(_key, sources)), Merged(mask), sources, uniform=False)
+
+    def negated(self, node: Node) -> Node:
+        if isinstance(node.operation, Not) and isinstance(node.sources[0], Node):
+            return node.sources[0]
+        return self._node(("not", node.number), Not(), (node,))
+
+    def opaque(self, why: str, sources: tuple[Source, ...]) -> Node:
+        return self._node(("opaque", why, *map(_key, sources)), Opaque(why), sources)
+
+    def _node(
+        self, key: tuple[object, ...], operation: Operation, sources: tuple[Source, ...], *, uniform: bool = True
+    ) -> Node:
+        found = self._known.get(key)
+        if found is None:
+            even = uniform and all(each.uniform if isinstance(each, Node) else each.size == 1 for each in sources)
+            opaque = isinstance(operation, Opaque) or any(isinstance(each, Node) and each.opaque for each in sources)
+            found = Node(len(self.nodes), operation, sources, even, opaque)
+            self.nodes.append(found)
+            self._known[key] = found
+        return found
+
+
+def _key(source: Source) -> object:
+    return source.number if isinstance(source, Node) else (source.dtype.str, source.tobytes())
+
+
+def constant(lanes: Array, mask: int) -> Array:
+    """A register that depends on no input, as a source: one element where the lanes of `mask` agree."""
+    inside = lanes[selector(mask)]
+    if inside.size and (inside == inside[0]).all():
+        return np.ascontiguousarray(inside[:1])
+    return lanes
+
+
+# ---------------------------------------------------------------- evaluation
+
+Columns = Mapping[Input, npt.NDArray[np.uint64]]
+"""For every input, its value in each launch of a batch."""
+
+
+class Evaluation:
+    """The values of nodes in a batch of launches. Nodes are worked out when asked for, each once."""
+
+    def __init__(self, table: Table, columns: Columns, count: int) -> None:
+        self.table = table
+        self.columns = columns
+        self.count = count
+        self._known: dict[int, Array | None] = {}
+
+    def of(self, node: Node) -> Array:
+        """One value a launch if the node is uniform, else 32, launch after launch. Raises CannotEvaluate."""
+        if node.number not in self._known:
+            for each in needed((node,), self._known):
+                try:
+                    self._known[each.number] = self._value(each)
+                except CannotEvaluate:
+                    self._known[each.number] = None
+        found = self._known[node.number]
+        if found is None:
+            raise CannotEvaluate
+        return found
+
+    def lanes(self, node: Node) -> Array:
+        """32 values a launch, whether the node is uniform or not: one row each."""
+        values = self.of(node)
+        if node.uniform:
+            return np.repeat(values, WARP_SIZE).reshape(self.count, WARP_SIZE)
+        return values.reshape(self.count, WARP_SIZE)
+
+    def _source(self, source: Source, *, uniform: bool) -> Array:
+        if isinstance(source, Node):
+            values = self._known[source.number]
+            if values is None:
+                raise CannotEvaluate
+            return np.repeat(values, WARP_SIZE) if source.uniform and not uniform else values
+        if source.size == 1:
+            return np.repeat(source, self.count if uniform else self.count * WARP_SIZE)
+        return np.tile(source, self.count)
+
+    def _value(self, node: Node) -> Array:
+        operation = node.operation
+        match operation:
+            case Leaf():
+                return self._leaf(operation)
+            case Pointer(given, base):
+                return np.where(self._column(given) != 0, np.uint64(base), np.uint64(0))
+            case Opaque():
+                raise CannotEvaluate
+            case _:
+                values = [self._source(each, uniform=node.uniform) for each in node.sources]
+        match operation:
+            case Not():
+                return ~values[0]
+            case Chosen():
+                return np.where(values[0], values[1], values[2].astype(values[1].dtype))
+            case Merged(mask):
+                return np.where(np.tile(selector(mask), self.count), values[0], values[1].astype(values[0].dtype))
+            case Applied(_, full, reads, _, target):
+                registers: dict[int, Any] = dict(zip(reads, values, strict=True))
+                try:
+                    full(registers)  # type: ignore[arg-type]
+                    found: Array = registers[target]
+                except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+                    raise CannotEvaluate from error
+                if found.shape != (len(values[0]) if values else self.count,):
+                    raise CannotEvaluate
+                return found
+
+    def _column(self, given: Input) -> npt.NDArray[np.uint64]:
+        found = self.columns.get(given)
+        return np.zeros(self.count, np.uint64) if found is None else found
+
+    def _leaf(self, leaf: Leaf) -> Array:
+        values = self._column(leaf.input) >> np.uint64(8 * leaf.offset_bytes)
+        values = values * np.uint64(leaf.scale) + np.uint64(leaf.addend)
+        return values != 0 if leaf.dtype == np.bool_ else values.astype(leaf.dtype)
+
+
+def needed(nodes: Iterable[Node], known: Mapping[int, object]) -> list[Node]:
+    """The nodes that `nodes` are computed from, and themselves, without those that are known, sources first."""
+    found: dict[int, Node] = {}
+    waiting = [node for node in nodes if node.number not in known]
+    while waiting:
+        node = waiting.pop()
+        if node.number in found:
+            continue
+        found[node.number] = node
+        waiting += [
+            each
+            for each in node.sources
+            if isinstance(each, Node) and each.number not in known and each.number not in found
+        ]
+    return [found[number] for number in sorted(found)]
+
+
+def inputs_of(nodes: Iterable[Node]) -> tuple[Input, ...]:
+    """The inputs that nodes depend on, in the order of their nodes."""
+    found = dict.fromkeys(
+        each.operation.input for each in needed(nodes, {}) if isinstance(each.operation, (Leaf, Pointer))
+    )
+    return tuple(found)
+
+
+def constants_of(nodes: Iterable[Node]) -> tuple[int, ...]:
+    """The numbers that stand in expressions beside the inputs, ascending; one lane's of those that differ by lane."""
+    found = {
+        int(each[0])
+        for node in needed(nodes, {})
+        for each in node.sources
+        if not isinstance(each, Node) and each.dtype.kind in "ui"
+    }
+    return tuple(sorted(found))
+
+
+Namer = Callable[[Input], str]
+
+_INFIX = {
+    "add": "+", "sub": "-", "shl": "<<", "shr": ">>", "and": "&", "or": "|", "xor": "^", "div": "/", "rem": "%",
+}  # fmt: skip
+_COMPARED = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+}  # fmt: skip
+_SILENT = frozenset({"mov", "cvt", "cvta"})
+_DEPTH = 7
+
+
+def rendered(source: Source, name: Namer, depth: int = _DEPTH) -> str:
+    """An expression in words of C, cut where it is deep."""
+    if not isinstance(source, Node):
+        return _number(source)
+    if depth == 0:
+        return "..."
+    parts = [rendered(each, name, depth - 1) for each in source.sources]
+    if isinstance(source.operation, Applied):
+        return _applied(source.operation, dict(zip(source.operation.names, parts, strict=True)))
+    match source.operation:
+        case Leaf(given, offset):
+            return name(given) if not offset else f"({name(given)} >> {8 * offset})"
+        case Pointer(given):
+            return name(given)
+        case Not():
+            return f"!{parts[0]}"
+        case Chosen():
+            return f"({parts[0]} ? {parts[1]} : {parts[2]})"
+        case Merged() | Opaque():
+            return f"f({', '.join(dict.fromkeys(part for part in parts if part))})"
+
+
+def _number(values: Array) -> str:
+    if values.size > 1:
+        return "lane"
+    if values.dtype == np.bool_:
+        return str(bool(values[0])).lower()
+    if values.dtype.kind not in "ui":
+        return "..."
+    value = int(values[0])
+    bits = 8 * values.dtype.itemsize
+    return str(value - (1 << bits) if bits >= 32 and value >> (bits - 1) else value)
+
+
+def _applied(applied: Applied, given: Mapping[str, str]) -> str:
+    instruction = applied.instruction
+    row, modifiers = instruction.row, instruction.modifiers
+    match parts := [_operand(each, given) for each in instruction.operands[1:]]:
+        case [only] if row in _SILENT:
+            return only
+        case [one, other] if row in _INFIX:
+            return f"({one} {_INFIX[row]} {other})"
+        case [one, other] if row == "mul":
+            return f"({one} * {other})" if "hi" not in modifiers else f"mulhi({one}, {other})"
+        case [one, other, third] if row == "mad" and "hi" not in modifiers:
+            return f"({one} * {other} + {third})"
+        case [one, other, *rest] if row == "setp":
+            sign = next((_COMPARED[each] for each in modifiers if each in _COMPARED), "?")
+            joined = f"{one} {sign} {other}"
+            return f"({joined} {'|' if 'or' in modifiers else '&'} {rest[0]})" if rest else f"({joined})"
+        case [one, other, third] if row == "selp":
+            return f"({third} ? {one} : {other})"
+        case _:
+            return f"{row}({', '.join(parts)})"
+
+
+def _operand(operand: Operand, given: Mapping[str, str]) -> str:
+    match operand:
+        case Register(name):
+            return given.get(name, name)
+        case Immediate(value):
+            return str(value)
+        case Negated(register):
+            return f"!{_operand(register, given)}"
+        case Vector(items):
+            return ", ".join(_operand(each, given) for each in items)
+        case _:
+            return "..."

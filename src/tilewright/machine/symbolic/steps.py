@@ -1,0 +1,651 @@
+"""How does a step carry expressions along, and what does it decide by them? Wrappers around decoded steps.
+
+A step that computes makes an expression of those it reads, if any of them is one; under a guard that depends on inputs,
+its result is a choice. A load of the parameter block makes a leaf; one of shared memory takes up what was stored. What
+exchanges lanes passes uniform expressions on. What the protocol sees notes conditions (`tracker`), and that it has
+been executed. Steps that can't meet an expression stay as they are, by a static closure over register names
+(`reached_by_inputs`). Checked by: tests/machine/symbolic/test_tracker.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Negated, Register, Symbol
+from tilewright.machine.decoder import Decoder, type_name
+from tilewright.machine.event import Access
+from tilewright.machine.lanes import FULL, SINK_SLOT, UNINITIALISED, Lanes, Registers, indices, predicate_mask, selector
+from tilewright.machine.memory import PARAM_WINDOW, SHARED_WINDOW
+from tilewright.machine.program import decode_one
+from tilewright.machine.slice import Slice
+from tilewright.machine.slice_operands import Role
+from tilewright.machine.state import Strand, Warp
+from tilewright.machine.step import Control, Plain, Signal, Step
+from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source
+from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun
+
+_SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
+_VALUES: tuple[Role, ...] = ("shared address", "generic address", "barrier", "sync", "descriptor")
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+_SPLIT_MOST = 4
+"""Words that the lanes of one load of global memory may read, for each to be an input."""
+_ABSORBING = {"and": False, "or": True, "mul": False}
+"""Operands that decide the result alone; of `or`, among predicates."""
+_STRONG = frozenset({"acquire", "relaxed", "volatile", "mmio", "release", "acq_rel"})
+
+Iterations = Callable[[Warp, int], int]
+"""How often a warp has begun a loop anew in its present visit."""
+
+
+@dataclass(slots=True, eq=False)
+class Recording:
+    """What the wrappers of one run share. closure: registers that may hold expressions; slots: of all names."""
+
+    run: SymbolicRun
+    decoder: Decoder
+    sliced: Slice
+    closure: frozenset[str]
+    slots: Mapping[str, int]
+    forget_taint: Callable[[Warp, Sequence[int]], None]
+    iterations: Iterations
+
+    def concerns(self, position: int) -> bool:
+        """Whether a step may meet an expression, or counts as covered."""
+        facts = self.sliced.text.facts[position]
+        return (
+            is_protocol(self.sliced, position)
+            or not self.closure.isdisjoint(facts.writes)
+            or not self.closure.isdisjoint(facts.reads)
+        )
+
+
+def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> frozenset[str]:
+    """Registers of the slice that may depend on what a launch chooses. block, grid, data: whether there are inputs in
+    the parameter block, the grid, global memory."""
+    text = sliced.text
+    found: set[str] = set()
+    if grid:
+        found |= {name for name in sliced.registers if name.startswith(_SHAPES)}
+    for position in sliced.executed:
+        facts = text.facts[position]
+        if facts.kind == "load" and (
+            (facts.space == "param" and block) or (facts.space in ("global", "generic") and (data or block))
+        ):
+            found |= facts.writes & sliced.registers
+        if facts.kind == "atomic" and data:
+            found |= facts.writes & sliced.registers
+    while True:
+        before = len(found)
+        through_memory = any(
+            facts.kind in ("store", "atomic") and facts.space != "global" and not found.isdisjoint(facts.reads)
+            for facts in (text.facts[position] for position in sliced.stores)
+        )
+        for position in sliced.executed:
+            facts = text.facts[position]
+            if facts.kind in ("store", "protocol", "control"):
+                continue
+            stored = through_memory and facts.kind == "load" and facts.space in ("shared", "generic", "local")
+            if stored or not found.isdisjoint(facts.reads):
+                found |= facts.writes & sliced.registers
+        if len(found) == before:
+            return frozenset(found)
+
+
+def symbolic_step(recording: Recording, position: int, plain: Step, step: Step) -> Step:
+    """`step`, carrying expressions. plain: the step as it was decoded, before other wrappers."""
+    facts = recording.sliced.text.facts[position]
+    wrapper = _Wrapper(recording, position, plain)
+    body = step.body
+    if isinstance(body, Plain):
+        full, masked = body.full, body.masked
+
+        def run_full(r: Registers) -> None:
+            wrapper.run(r[0], FULL, lambda: full(r))
+
+        def run_masked(r: Registers, mask: int) -> None:
+            wrapper.run(r[0], mask, lambda: masked(r, mask))
+
+        return step.doing(Plain(run_full, run_masked))
+    act, guard = body.act, step.guard
+    if facts.kind == "control":
+
+        def branch(warp: Warp, mask: int) -> int | Signal | None:
+            if guard < 0:
+                wrapper.branch(warp, mask)
+            return act(warp, mask)
+
+        return _noting_guard(step, wrapper, Control(branch, body.converged))
+    unguarded = guard < 0 and wrapper.guard >= 0
+
+    def acted(warp: Warp, mask: int) -> int | Signal | None:
+        result: list[int | Signal | None] = [None]
+
+        def run() -> bool:
+            result[0] = act(warp, mask)
+            return result[0] not in (Signal.CONVERGE, Signal.BLOCK)
+
+        wrapper.run(warp, mask, run, guarded=unguarded)
+        return result[0]
+
+    return _noting_guard(step, wrapper, Control(acted, body.converged))
+
+
+def _noting_guard(step: Step, wrapper: _Wrapper, body: Control) -> Step:
+    """A control step that notes its guard before the guard is looked at. As the machine does, lanes that do not take
+    part go on, then the rest run the step."""
+    slot, negated, act = step.guard, step.negated, body.act
+    if slot < 0 or not wrapper.guard_matters:
+        return step.doing(body)
+
+    def guarded(warp: Warp, mask: int) -> int | Signal | None:
+        wrapper.branch(warp, mask)
+        holds = predicate_mask(warp.r[slot])
+        chosen = mask & (holds ^ FULL if negated else holds)
+        if not chosen:
+            return None
+        if chosen != mask:
+            strand = warp.current
+            warp.strands.append(Strand(strand.pc + 1, mask ^ chosen))
+            strand.mask = chosen
+            return strand.pc
+        if body.converged and mask != warp.live:
+            return Signal.CONVERGE
+        return act(warp, mask)
+
+    return replace(step, body=Control(guarded), guard=-1, negated=False)
+
+
+class _Wrapper:
+    """One instruction and what it needs to carry expressions."""
+
+    def __init__(self, recording: Recording, position: int, plain: Step) -> None:
+        self.recording = recording
+        self.run_of = recording.run
+        self.position = position
+        sliced = recording.sliced
+        facts = self.facts = sliced.text.facts[position]
+        self.instruction: Instruction = sliced.text.flow.instructions[position]
+        self.counts = is_protocol(sliced, position)
+        slots, closure = recording.slots, recording.closure
+        guard = self.instruction.guard
+        self.guard = slots.get(guard.register.name, -1) if guard is not None else -1
+        self.negated = guard is not None and guard.negated
+        self.guard_matters = guard is not None and guard.register.name in closure
+        self.writes = tuple(slots[name] for name in sorted(facts.writes & sliced.registers) if name in slots)
+        self.sinks = tuple(
+            dict.fromkeys(
+                slots[use.register]
+                for use in facts.uses
+                if facts.kept
+                and use.role in _VALUES
+                and use.register in closure
+                and use.register in slots
+                # What is written into a tensor map shows in the copies through it.
+                and not (use.role == "sync" and "tensor" in self.instruction.row)
+            )
+        )
+        self.generic = any(use.role == "generic address" for use in facts.uses)
+        self.data = tuple(slots[use.register] for use in facts.uses if use.role == "data" and use.register in slots)
+        self.loop, self.stays = _leaves(sliced, position)
+        self.specials = {slot: name for name, slot in slots.items() if name.startswith(_SHAPES)}
+        self.bare: Plain | None = None
+        self.reads: tuple[int, ...] = ()
+        self.probed = False
+        # Of the execution now running, where its guard matters: what the registers held, and what they would be given.
+        self._old: dict[int, Source] = {}
+        self._would_give: dict[int, Any] = {}
+        # Two instructions alike compute the same of the same: whatever they name is read or written.
+        self.shape = tuple(
+            each.value if isinstance(each, Immediate) else "" if isinstance(each, Register) else repr(each)
+            for each in self.instruction.operands
+        )
+        if facts.kind == "compute":
+            self.bare = self._bare(plain)
+
+    def _bare(self, plain: Step) -> Plain | None:
+        """The step without its guard, if it computes."""
+        if self.instruction.guard is None:
+            return plain.body if isinstance(plain.body, Plain) else None
+        try:
+            found = decode_one(self.recording.decoder, replace(self.instruction, guard=None)).body
+        except TilewrightError:
+            return None
+        return found if isinstance(found, Plain) else None
+
+    # Decisions
+
+    def branch(self, warp: Warp, mask: int) -> None:
+        """Note by which expression a branch or guard is decided, before it is."""
+        if self.guard >= 0 and self.guard_matters:
+            kind = "branch" if self.facts.kind == "control" else "guard"
+            held = self.run_of.of(warp)
+            node = self.run_of.node(held, warp.r, self.guard, mask)
+            if node is not None:
+                holds = selector(mask) & np.asarray(warp.r[self.guard], np.bool_)
+                inside = holds[indices(mask)]
+                agree = bool((inside == inside[0]).all())
+                iteration = self.recording.iterations(warp, self.loop) if self.loop >= 0 else 0
+                self.run_of.decide(
+                    Condition(
+                        kind, self.position, warp.cta.rank, warp.index, mask, node, self.negated,
+                        inside[:1] if agree else holds, self.loop, self.stays != self.negated, iteration,
+                    )
+                )  # fmt: skip
+        if self.facts.kind == "control":
+            self._values(warp, mask)
+
+    def _values(self, warp: Warp, mask: int) -> None:
+        """Note the operands that steer the protocol."""
+        run = self.run_of
+        held = run.of(warp)
+        if not held:
+            return
+        for slot in self.sinks:
+            if slot in held and (node := run.node(held, warp.r, slot, mask)) is not None:
+                value = run.source_of(warp.r, slot, mask)
+                run.decide(
+                    Condition("value", self.position, warp.cta.rank, warp.index, mask, node, False, value, slot=slot)
+                )  # fmt: skip
+
+    # Running
+
+    def run(self, warp: Warp, mask: int, act: Callable[[], bool | None], *, guarded: bool = True) -> None:
+        """Run the step and carry expressions. act: does what the step does; False where it did not happen yet.
+        guarded: whether the guard is still to be looked at."""
+        r = warp.r
+        chosen, predicate = mask, None
+        run = self.run_of
+        held = run.of(warp)
+        if guarded and self.guard >= 0:
+            if self.guard_matters:
+                predicate = run.node(held, r, self.guard, mask)
+            holds = predicate_mask(r[self.guard])
+            chosen = mask & (holds ^ FULL if self.negated else holds)
+            if predicate is not None and self.facts.kept:
+                self.branch(warp, mask)
+        if chosen and self.facts.kept:
+            if self.counts:
+                run.covered.add(self.position)
+            if self.sinks and self.facts.kind != "control" and (held or self.specials):
+                self._sinks(warp, chosen, held)
+        results = self._results(warp, r, held, mask if predicate is not None else chosen)
+        watched = self.facts.kind in ("load", "store", "atomic") and self.facts.space in ("shared", "generic", "global")
+        before, run.seen = run.seen, [] if watched else run.seen
+        seen = run.seen
+        try:
+            done = act()
+        finally:
+            run.seen = before
+        if done is False or not (chosen or predicate is not None):
+            return
+        if watched and seen is not None:
+            results = self._moved(warp, r, held, chosen, seen) or results
+        if not self.writes or (not held and not results):
+            return
+        for slot in self.writes:
+            node = results.get(slot)
+            if predicate is None:
+                run.give(held, slot, chosen, node)
+                continue
+            self._choose(warp, held, slot, mask, predicate, node)
+
+    def _sinks(self, warp: Warp, mask: int, held: dict[int, Pieces]) -> None:
+        generic = self.generic and self.facts.space == "generic"
+        if generic and not _leads_to_shared(warp, self.sinks, mask):
+            return
+        self._values(warp, mask)
+
+    def _choose(
+        self, warp: Warp, held: dict[int, Pieces], slot: int, mask: int, predicate: Node, node: Source | None
+    ) -> None:
+        """A register written under a guard that depends on inputs: what it would hold either way."""
+        run = self.run_of
+        old = self._old.get(slot)
+        if old is None:
+            return
+        new = node if node is not None else self._computed(warp, slot, mask)
+        if new is None:
+            new = run.table.opaque("what a guarded instruction gives", (predicate,))
+        holds, otherwise = (old, new) if self.negated else (new, old)
+        run.give(held, slot, mask, run.table.chosen(predicate, holds, otherwise))
+
+    def _computed(self, warp: Warp, slot: int, mask: int) -> Source | None:
+        """What the instruction gives if its guard holds, where it depends on no input."""
+        values = self._would_give.get(slot)
+        if values is None:
+            return None
+        inside = values[indices(mask)]
+        return np.ascontiguousarray(inside[:1]) if (inside == inside[0]).all() else values
+
+    def _results(self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int) -> dict[int, Source]:
+        """The expressions of what the step writes, by slot, as far as registers decide."""
+        self._old, self._would_give = {}, {}
+        if not mask or not self.writes:
+            return {}
+        run = self.run_of
+        if self.guard_matters:
+            self._old = {slot: run.source(held, r, slot, mask) for slot in self.writes}
+        match self.facts.kind:
+            case "load" if self.facts.space == "param":
+                return self._parameters(r, mask)
+            case "compute" if self.bare is not None:
+                return self._compute(warp, r, held, mask)
+            case "collective":
+                return self._exchanged(warp, r, held, mask)
+            case "compute" | "unknown" | "matrix" | "protocol":
+                nodes = self._read(r, held, mask)
+                if nodes and self.facts.kind == "compute":
+                    return dict.fromkeys(self.writes, run.table.opaque(f"what {self.instruction.opcode} gives", nodes))
+                return {}
+            case _:
+                return {}
+
+    def _read(self, r: Registers, held: dict[int, Pieces], mask: int) -> tuple[Node, ...]:
+        slots = [self.recording.slots[name] for name in self.facts.reads if name in self.recording.slots]
+        found = [self.run_of.node(held, r, slot, mask) for slot in slots]
+        return tuple(node for node in found if node is not None)
+
+    def _probe(self, r: Registers) -> None:
+        """Learn which slots the step reads, by letting it run on a copy that notes them."""
+        assert self.bare is not None, "asked of what computes"
+        noted = _Noted(r)
+        self.probed = True
+        try:
+            self.bare.full(noted)  # type: ignore[arg-type]
+        except (TypeError, AttributeError):
+            self.probed = False  # a register that nobody has written yet: try again next time
+            return
+        self.reads = tuple(noted.reads)
+
+    def _compute(self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int) -> dict[int, Source]:
+        assert self.bare is not None, "asked of what computes"
+        if not self.probed:
+            self._probe(r)
+        run = self.run_of
+        sources: list[Source] = []
+        symbolic = False
+        for slot in self.reads:
+            node = run.node(held, r, slot, mask) if slot in held else None
+            if node is None and slot in self.specials:
+                node = run.of_special(warp, self.specials[slot])
+            symbolic = symbolic or node is not None
+            sources.append(node if node is not None else run.source_of(r, slot, mask))
+        if self.guard_matters and self.guard in held:
+            self._would_give = self._values_given(r)
+        if not symbolic or self._absorbed(sources):
+            return {}
+        names = self.recording.decoder.names
+        read = tuple(names[slot] for slot in self.reads)
+        return {
+            slot: run.table.applied(
+                (self.instruction.opcode, self.shape, index),
+                Applied(self.instruction, self.bare.full, self.reads, read, slot, names[slot]),
+                tuple(sources),
+            )
+            for index, slot in enumerate(self.writes)
+        }
+
+    def _absorbed(self, sources: Sequence[Source]) -> bool:
+        """Whether a constant among the sources decides the result: `false & x`, `true | x`, `0 * x`."""
+        absorbing = _ABSORBING.get(self.instruction.row)
+        if absorbing is None:
+            words = self.instruction.modifiers if self.instruction.row == "setp" else ()
+            absorbing = next((_ABSORBING[word] for word in words if word in ("and", "or")), None)
+            sources = sources[2:]
+            if isinstance(self.instruction.operands[-1], Negated) and absorbing is not None:
+                absorbing = not absorbing
+        if absorbing is None:
+            return False
+        constants = [each for each in sources if not isinstance(each, Node) and each.size == 1]
+        if absorbing:
+            return any(each.dtype == np.bool_ and bool(each[0]) for each in constants)
+        return any(not each[0] for each in constants)
+
+    def _values_given(self, r: Registers) -> dict[int, Any]:
+        assert self.bare is not None, "asked of what computes"
+        noted = _Noted(r)
+        try:
+            self.bare.full(noted)  # type: ignore[arg-type]
+        except (TypeError, AttributeError):
+            return {}
+        return noted.written
+
+    def _parameters(self, r: Registers, mask: int) -> dict[int, Source]:
+        """The leaves that a load of the parameter block gives."""
+        operand = self.instruction.operands[1]
+        places = self.recording.decoder.places.fixed
+        match operand:
+            case Address(Symbol(name), offset) if name in places:
+                begin = places[name] + offset - PARAM_WINDOW
+            case Address(Register(name), offset) if name in self.recording.slots:
+                base = r[self.recording.slots[name]]
+                if base is UNINITIALISED:
+                    return {}
+                inside: Lanes = base[indices(mask)]
+                if not (inside == inside[0]).all():
+                    return {}
+                begin = int(inside[0]) + offset
+                begin -= PARAM_WINDOW if begin >= PARAM_WINDOW else 0
+            case _:
+                return {}
+        found: dict[int, Source] = {}
+        parameters = self.recording.decoder.parameters
+        for index, (slot, dtype) in enumerate(self._targets()):
+            at = begin + index * self._element_bytes()
+            raw = bytes(parameters[at : at + dtype.itemsize])
+            node = self.run_of.of_parameters(at, dtype, int.from_bytes(raw, "little"))
+            if node is not None and slot is not None:
+                found[slot] = node
+        return found
+
+    def _element_bytes(self) -> int:
+        for modifier in reversed(self.instruction.modifiers):
+            declared = type_name(modifier)
+            if declared is not None:
+                return declared.bytes
+        return 4
+
+    def _targets(self) -> list[tuple[int | None, np.dtype[Any]]]:
+        """The registers that a load writes, in order; None for the sink. Registers wider than the element are taken to
+        be opaque by their leaf's width."""
+        decoder, slots = self.recording.decoder, self.recording.slots
+        found: list[tuple[int | None, np.dtype[Any]]] = []
+        for item in decoder.vector(self.instruction.operands[0]):
+            slot = slots.get(item.name) if isinstance(item, Register) else None
+            element = self._element_bytes()
+            if slot is None or slot == SINK_SLOT:
+                found.append((None, np.dtype(f"u{min(element, 8)}")))
+            else:
+                found.append((slot, decoder.type_of(slot).raw))
+        return found
+
+    # Memory
+
+    def _moved(
+        self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int, seen: list[Access]
+    ) -> dict[int, Source]:
+        """What memory keeps or gives of expressions."""
+        run = self.run_of
+        shared = [access for access in seen if access.space == "shared"]
+        if self.facts.kind in ("store", "atomic"):
+            if shared and self.facts.kind == "store":
+                nodes = [run.node(held, r, slot, mask) for slot in self.data if slot in held]
+                node = next((each for each in nodes if each is not None), None)
+                if node is not None and len(self.data) > 1:
+                    node = run.table.opaque("one of several words that are stored at once", (node,))
+                run.stored(shared, node, self._element_bytes())
+            for access in seen:
+                if access.space == "global" and access.write:
+                    self._written_words(access)
+            if self.facts.kind == "atomic" and run.inputs.data and not shared and self.writes:
+                return self._ticket(warp, r, mask)
+            return {}
+        if shared:
+            targets = self._targets() if self.instruction.row == "ld" else []
+            found = {
+                slot: node
+                for index, (slot, dtype) in enumerate(targets)
+                if slot is not None and (node := run.loaded(shared, dtype, index)) is not None
+            }
+            return {slot: node for slot, node in found.items()}
+        if run.inputs.data and any(access.space == "global" for access in seen):
+            return self._words(warp, r, mask)
+        return {}
+
+    def _written_words(self, access: Access) -> None:
+        run = self.run_of
+        for word in run.words_read:
+            if any(begin < word.place + word.size_bytes and word.place < end for begin, end in access.ranges):
+                run.words_written[word] = None
+
+    def _words(self, warp: Warp, r: Registers, mask: int) -> dict[int, Source]:
+        """Words of global memory that a weak load reads, as inputs."""
+        run = self.run_of
+        if self.instruction.row != "ld" or not _STRONG.isdisjoint(self.instruction.modifiers):
+            return {}
+        operand = self.instruction.operands[1]
+        if not (isinstance(operand, Address) and isinstance(operand.base, Register)):
+            return {}
+        addresses = r[self.recording.slots[operand.base.name]]
+        lanes = indices(mask)
+        places = addresses[lanes].astype(np.int64) + operand.offset
+        found: dict[int, Source] = {}
+        element = self._element_bytes()
+        distinct = np.unique(places)
+        if distinct.size > _SPLIT_MOST or element > 8:
+            return {}
+        fresh: list[int] = []
+        for index, (slot, dtype) in enumerate(self._targets()):
+            if slot is None or slot not in self.writes or dtype.kind not in "ub":
+                continue
+            values = np.array(r[slot], copy=True)
+            node: Source | None = None
+            for place in distinct.tolist():
+                word = Input("memory", place + index * element, element)
+                run.words_read[word] = None
+                leaf = run.table.leaf(Leaf(word, 0, dtype))
+                mine = lanes[places == place]
+                values[mine] = run.inputs.memory.get(word, 0)
+                within = int(sum(1 << (8 * int(lane)) for lane in mine))
+                node = leaf if node is None else run.table.merged(within, leaf, node)
+            if node is not None:
+                r[slot] = values
+                found[slot] = node
+                fresh.append(slot)
+        self.recording.forget_taint(warp, fresh)
+        return found
+
+    def _ticket(self, warp: Warp, r: Registers, mask: int) -> dict[int, Source]:
+        """The result of an atomic operation on global memory: distinct from one to the next, else anything."""
+        run = self.run_of
+        if mask.bit_count() != 1 or len(self.writes) != 1:
+            return {}
+        slot = self.writes[0]
+        dtype = r[slot].dtype
+        if dtype.kind != "u":
+            return {}
+        ticket = Input("ticket", run.tickets, dtype.itemsize)
+        value = run.inputs.memory.get(ticket, run.tickets)
+        run.tickets += 1
+        run.words_read[ticket] = None
+        values = np.array(r[slot], copy=True)
+        values[indices(mask)] = value
+        r[slot] = values
+        self.recording.forget_taint(warp, [slot])
+        return {slot: run.table.leaf(Leaf(ticket, 0, dtype))}
+
+    # Lanes
+
+    def _exchanged(self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int) -> dict[int, Source]:
+        """What lanes give one another: a uniform expression stays what it is."""
+        run, row = self.run_of, self.instruction.row
+        nodes = self._read(r, held, mask)
+        if not nodes:
+            return {}
+        slots = self.recording.slots
+        value = self.instruction.operands[1]
+        negated = isinstance(value, Negated)
+        register = value.operand if isinstance(value, Negated) else value
+        slot = slots.get(register.name) if isinstance(register, Register) else None
+        node = run.node(held, r, slot, mask) if slot is not None else None
+        alone = len(nodes) == 1 and node is not None
+        if row == "shfl.sync" and slot is not None and node is None:
+            return {}
+        if row == "shfl.sync" and alone and "idx" in self.instruction.modifiers:
+            lane = self.instruction.operands[2]
+            if not node.uniform and isinstance(lane, Immediate):  # type: ignore[union-attr]
+                node = run.node(held, r, slot, 1 << (8 * (lane.value & 31)))  # type: ignore[arg-type]
+        target = self.writes[0] if len(self.writes) == 1 else None
+        if alone and node is not None and node.uniform and target is not None:
+            if negated:
+                node = run.table.negated(node)
+            if row == "shfl.sync" or (row == "redux.sync" and not {"add", "xor"} & set(self.instruction.modifiers)):
+                return {target: node}
+            if row == "vote.sync" and {"any", "all"} & set(self.instruction.modifiers):
+                return {target: node}
+            if row == "vote.sync" and "ballot" in self.instruction.modifiers:
+                bits = sum(1 << int(lane) for lane in indices(mask))
+                word = np.array([bits], np.uint32), np.array([0], np.uint32)
+                return {target: run.table.chosen(node, *word)}
+        return dict.fromkeys(self.writes, run.table.opaque(f"what {self.instruction.opcode} gives", nodes))
+
+
+class _Noted:
+    """A register file that notes what is read and keeps what is written to itself."""
+
+    def __init__(self, registers: Registers) -> None:
+        self.registers = registers
+        self.reads: dict[int, None] = {}
+        self.written: dict[int, Any] = {}
+
+    def __getitem__(self, slot: int) -> Any:
+        self.reads[slot] = None
+        return self.registers[slot]
+
+    def __setitem__(self, slot: int, value: Any) -> None:
+        self.written[slot] = value
+
+
+def is_protocol(sliced: Slice, position: int) -> bool:
+    """Whether an instruction is one of those that a proof must have seen executed."""
+    facts = sliced.text.facts[position]
+    if not facts.kept or facts.kind in ("control", "collective"):
+        return False
+    if facts.kind in ("load", "store", "atomic"):
+        return facts.space != "global"
+    return True
+
+
+def _leads_to_shared(warp: Warp, slots: tuple[int, ...], mask: int) -> bool:
+    for slot in slots:
+        values = warp.r[slot]
+        if values is UNINITIALISED:
+            continue
+        inside: Lanes = values[indices(mask)]
+        if inside.dtype == np.uint64 and bool((inside >= SHARED_WINDOW).any()):
+            return True
+    return False
+
+
+def _leaves(sliced: Slice, position: int) -> tuple[int, bool]:
+    """The innermost loop that one way of a branch leaves and the other does not, and whether taking it stays."""
+    flow = sliced.text.flow
+    instruction = flow.instructions[position]
+    if instruction.guard is None or sliced.text.facts[position].kind != "control":
+        return -1, False
+    block = flow.block_of[position]
+    if position + 1 >= len(flow.instructions):
+        return -1, False
+    falls = flow.block_of[position + 1]
+    taken = [each for each in flow.blocks[block].successors if each != falls] or [falls]
+    for number, loop in enumerate(flow.loops):
+        if block in loop.blocks:
+            inside = taken[0] in loop.blocks, falls in loop.blocks
+            if inside[0] != inside[1]:
+                return number, inside[0]
+    return -1, False

@@ -1,0 +1,238 @@
+"""Which expressions do the registers of a running protocol run hold, and what has the run decided by them?
+
+Beside each register of a warp that depends on inputs stand its expressions, by lanes (`expression`). Shared memory
+keeps the expression of what was stored where it is loaded back whole. Whenever the run decides something by such a
+register, a `Condition` says by which, and how it came out: which way a branch went, whether a guarded instruction of
+the protocol happened, which value an operand of the protocol had. Any launch for which all conditions come out the same
+takes the same steps: so a run says something of every launch that satisfies them.
+
+`covered` are the instructions of the protocol that some lane has executed.
+Not handled: local memory, and shared memory that is read in other pieces than it was written in (opaque).
+Checked by: tests/machine/symbolic/test_tracker.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.machine.event import Access
+from tilewright.machine.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers
+from tilewright.machine.state import Warp
+from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant
+
+_UNWRITTEN = np.zeros(1, np.uint32)
+"""Stands for a register that nobody has written, which nothing that is executed reads."""
+
+Kind = Literal["branch", "guard", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One decision of a warp. position: of the instruction; cta: its rank; mask: the lanes that decided; node: the
+    predicate of a branch or guard, with whether it is negated, or the operand; outcome: what it came to, one element
+    where the lanes agree. loop: the loop that one way of a branch leaves, or -1; stays: whether the condition keeps the
+    warp in it; iteration: how often the warp had begun it anew. slot: the register of an operand."""
+
+    kind: Kind
+    position: int
+    cta: int
+    warp: int
+    mask: int
+    node: Node
+    negated: bool
+    outcome: npt.NDArray[Any]
+    loop: int = -1
+    stays: bool = False
+    iteration: int = 0
+    slot: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the launch chooses of one run. block: the inputs of the parameter block, by first and last byte; grid:
+    whether the grid is chosen; memory: the words of global memory whose values are given; data: whether loads of global
+    memory are inputs at all."""
+
+    block: tuple[tuple[int, int, Input], ...] = ()
+    grid: bool = False
+    memory: Mapping[Input, int] = field(default_factory=dict[Input, int])
+    data: bool = False
+
+
+Pieces = tuple[tuple[int, Node], ...]
+"""The expressions of a register: lanes (disjoint sets) and what they hold."""
+
+
+class SymbolicRun:
+    """The expressions of one run."""
+
+    def __init__(self, table: Table, inputs: Inputs) -> None:
+        self.table = table
+        self.inputs = inputs
+        self.restart()
+
+    def anew(self) -> SymbolicRun:
+        """For another run of the same launch."""
+        return SymbolicRun(self.table, self.inputs)
+
+    def restart(self) -> None:
+        """Forget a run that is made anew."""
+        self.conditions: list[Condition] = []
+        self.loops: set[int] = set()
+        self.covered: set[int] = set()
+        self.words_read: dict[Input, None] = {}
+        self.words_written: dict[Input, None] = {}
+        self.tickets = 0
+        self.seen: list[Access] | None = None
+        self._registers: dict[int, dict[int, Pieces]] = {}
+        self._shared: dict[int, dict[tuple[int, int], Node | None]] = {}
+        self._written: dict[int, set[int]] = {}
+
+    # Registers
+
+    def of(self, warp: Warp) -> dict[int, Pieces]:
+        found = self._registers.get(id(warp))
+        if found is None:
+            found = self._registers[id(warp)] = {}
+        return found
+
+    def node(self, held: Mapping[int, Pieces], r: Registers, slot: int, mask: int) -> Node | None:
+        """What a register's lanes of `mask` hold as an expression; None where they depend on no input."""
+        pieces = held.get(slot)
+        if pieces is None:
+            return None
+        found: Node | None = None
+        for lanes, node in pieces:
+            if not lanes & mask:
+                continue
+            if not mask & ~lanes:
+                return node
+            outside: Source = self.source_of(r, slot, mask) if found is None else found
+            found = self.table.merged(lanes, node, outside)
+        return found
+
+    def source_of(self, r: Registers, slot: int, mask: int) -> Lanes:
+        """What a register holds, as a constant."""
+        values = r[slot]
+        return _UNWRITTEN if values is UNINITIALISED else constant(values, mask)
+
+    def source(self, held: Mapping[int, Pieces], r: Registers, slot: int, mask: int) -> Source:
+        return self.node(held, r, slot, mask) or self.source_of(r, slot, mask)
+
+    def give(self, held: dict[int, Pieces], slot: int, mask: int, node: Source | None) -> None:
+        """Lanes of a register now hold an expression, or depend on no input."""
+        if slot == SINK_SLOT:
+            return
+        left = tuple((lanes & ~mask, each) for lanes, each in held.get(slot, ()) if lanes & ~mask)
+        if isinstance(node, Node):
+            left = (*left, (mask, node))
+        if left:
+            held[slot] = left
+        else:
+            held.pop(slot, None)
+
+    # Leaves
+
+    def of_parameters(self, begin: int, dtype: np.dtype[Any], value: int) -> Node | None:
+        """What a load of the parameter block at byte `begin` gives. value: in this run, where all lanes agree."""
+        end = begin + dtype.itemsize
+        for first, last, given in self.inputs.block:
+            if begin >= last or end <= first:
+                continue
+            if given.kind == "pointer":
+                whole = begin == first and end == last
+                base = value
+                if not whole or not base:
+                    return self.table.opaque("part of a pointer", (self.table.leaf(Leaf(given, 0, dtype)),))
+                return self.table.leaf(Pointer(given, base))
+            if first <= begin and end <= last:
+                return self.table.leaf(Leaf(given, begin - first, dtype))
+            return self.table.opaque("several numbers at once", (self.table.leaf(Leaf(given, 0, dtype)),))
+        return None
+
+    def of_special(self, warp: Warp, name: str) -> Node | None:
+        """What a special register gives, if the grid decides about it."""
+        if not self.inputs.grid:
+            return None
+        base, _, component = name.partition(".")
+        if component not in ("x", "y", "z"):
+            return None
+        axis = "xyz".index(component)
+        step = warp.cta.cluster.launch.cluster[axis]
+        number = np.dtype(np.uint32)
+        match base:
+            case "%nctaid":
+                leaf = Leaf(Input("grid", axis, 4), 0, number, step)
+            case "%nclusterid":
+                leaf = Leaf(Input("grid", axis, 4), 0, number)
+            case "%ctaid":
+                leaf = Leaf(Input("cluster", axis, 4), 0, number, step, warp.cta.index[axis] % step)
+            case "%clusterid":
+                leaf = Leaf(Input("cluster", axis, 4), 0, number)
+            case _:
+                return None
+        return self.table.leaf(leaf)
+
+    # Shared memory
+
+    def stored(self, accesses: list[Access], node: Node | None, size_bytes: int) -> None:
+        """Bytes of shared memory now hold what one register held, if a single word of it was stored."""
+        for access in accesses:
+            if not access.write or access.space != "shared":
+                continue
+            memory = self._shared.setdefault(access.cta, {})
+            written = self._written.setdefault(access.cta, set())
+            for begin, end in access.ranges:
+                if written and not written.isdisjoint(range(begin, end)):
+                    for place in [each for each in memory if each[0] < end and begin < each[1]]:
+                        del memory[place]
+                    written.difference_update(range(begin, end))
+                if node is not None:
+                    whole = end - begin == size_bytes and node.uniform
+                    memory[begin, end] = node if whole else None
+                    written.update(range(begin, end))
+
+    def loaded(self, accesses: list[Access], dtype: np.dtype[Any], index: int) -> Node | None:
+        """What element `index` of a load gives: an expression where one word is loaded as it was stored, an opaque one
+        where any byte depends on inputs otherwise."""
+        touched: list[Node] = []
+        unknown = False
+        for access in accesses:
+            if access.write or access.space != "shared":
+                continue
+            written = self._written.get(access.cta)
+            if not written:
+                continue
+            memory = self._shared[access.cta]
+            for begin, end in access.ranges:
+                if written.isdisjoint(range(begin, end)):
+                    continue
+                first = begin + index * dtype.itemsize
+                exact = memory.get((first, first + dtype.itemsize))
+                if exact is not None and len(accesses) == 1 and len(access.ranges) == 1:
+                    return exact
+                for (low, high), node in memory.items():
+                    if low < end and begin < high:
+                        unknown = True
+                        if node is not None:
+                            touched.append(node)
+        if not unknown:
+            return None
+        return self.table.opaque("shared memory read in other pieces than written", tuple(dict.fromkeys(touched)))
+
+    def copied(self, access: Access) -> None:
+        """An engine has overwritten shared memory."""
+        if self._written.get(access.cta):
+            self.stored([access], None, 0)
+
+    # Decisions
+
+    def decide(self, condition: Condition) -> None:
+        self.conditions.append(condition)
+        if condition.loop >= 0:
+            self.loops.add(condition.loop)

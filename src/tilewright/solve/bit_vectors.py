@@ -1,0 +1,171 @@
+"""Is there an assignment of numbers of fixed width under which some conditions hold? z3's bit vectors, bounded.
+
+Terms are plain trees: arithmetic wraps, shifts beyond the width give 0 (arithmetic ones the sign), comparisons and
+Boolean terms have a width of 1 and stand for true and false. Work is bounded by z3's own resource limit, never by time:
+a question that meets it has no answer. Division is by constants other than 0 alone, since its value by 0 is nobody's
+promise. Source: PTX ISA, Integer Arithmetic, Logic and Shift Instructions; SMT-LIB, theory of fixed-size bit vectors.
+Checked by: tests/solve/test_bit_vectors.py, against evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.solve.bounded import DEFAULT_EFFORT
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A number to be found: its place among the question's variables, its width, and the largest it may be."""
+
+    index: int
+    width: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied:
+    """An operation on terms. numbers: what it takes besides (the bits of an extraction, the bits to extend by)."""
+
+    operation: str
+    terms: tuple[Term, ...]
+    width: int
+    numbers: tuple[int, ...] = ()
+
+
+Term = Variable | Number | Applied
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """variables: whose values are asked for; conditions: terms of width 1 that all hold."""
+
+    variables: tuple[Variable, ...]
+    conditions: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """values: by a variable's index."""
+
+    values: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """No assignment satisfies the conditions."""
+
+
+def ask(question: Question, resources: int = DEFAULT_EFFORT.z3_resources) -> Witness | Contradiction | None:
+    """Decide a question; None where the resources run out, or z3 is not installed."""
+    try:
+        import z3  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        return None
+    library: Any = z3
+    context = library.Context()
+    solver = library.SolverFor("QF_BV", ctx=context)
+    solver.set("rlimit", resources)
+    variables = [library.BitVec(f"input_{each.index}", each.width, context) for each in question.variables]
+    for variable, given in zip(variables, question.variables, strict=True):
+        if given.largest < (1 << given.width) - 1:
+            solver.add(library.ULE(variable, library.BitVecVal(given.largest, given.width, context)))
+    formulas: dict[int, Any] = {}
+    for condition in question.conditions:
+        formula = _formula(library, context, variables, condition, formulas)
+        solver.add(formula == library.BitVecVal(1, 1, context))
+    answer = str(solver.check())
+    if answer == "unsat":
+        return Contradiction()
+    if answer != "sat":
+        return None
+    model = solver.model()
+    return Witness(
+        {
+            given.index: int(model.eval(variable, model_completion=True).as_long())
+            for variable, given in zip(variables, question.variables, strict=True)
+        }
+    )
+
+
+def _formula(library: Any, context: Any, variables: list[Any], term: Term, known: dict[int, Any]) -> Any:
+    """z3's formula of a term. known: by the identity of the terms of this question, which are all alive."""
+    waiting: list[Term] = [term]
+    while waiting:
+        each = waiting[-1]
+        if id(each) in known:
+            waiting.pop()
+            continue
+        match each:
+            case Variable(index):
+                known[id(each)] = variables[index]
+            case Number(value, width):
+                known[id(each)] = library.BitVecVal(value, width, context)
+            case Applied(operation, terms, _, numbers):
+                left = [part for part in terms if id(part) not in known]
+                if left:
+                    waiting += left
+                    continue
+                known[id(each)] = _applied(library, context, operation, [known[id(part)] for part in terms], numbers)
+        waiting.pop()
+    return known[id(term)]
+
+
+def _bit(library: Any, context: Any, truth: Any) -> Any:
+    return library.If(truth, library.BitVecVal(1, 1, context), library.BitVecVal(0, 1, context))
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "add": lambda _z3, a, b: a + b,
+    "sub": lambda _z3, a, b: a - b,
+    "mul": lambda _z3, a, b: a * b,
+    "and": lambda _z3, a, b: a & b,
+    "or": lambda _z3, a, b: a | b,
+    "xor": lambda _z3, a, b: a ^ b,
+    "shl": lambda _z3, a, b: a << b,
+    "lshr": lambda z3, a, b: z3.LShR(a, b),
+    "ashr": lambda _z3, a, b: a >> b,
+    "udiv": lambda z3, a, b: z3.UDiv(a, b),
+    "urem": lambda z3, a, b: z3.URem(a, b),
+    "sdiv": lambda _z3, a, b: a / b,
+    "srem": lambda z3, a, b: z3.SRem(a, b),
+}
+_COMPARISONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "eq": lambda _z3, a, b: a == b,
+    "ne": lambda _z3, a, b: a != b,
+    "ult": lambda z3, a, b: z3.ULT(a, b),
+    "ule": lambda z3, a, b: z3.ULE(a, b),
+    "slt": lambda _z3, a, b: a < b,
+    "sle": lambda _z3, a, b: a <= b,
+}
+OPERATIONS = frozenset({*_ARITHMETIC, *_COMPARISONS, "not", "if", "extract", "zero_extend", "sign_extend", "concat"})
+
+
+def _applied(library: Any, context: Any, operation: str, parts: list[Any], numbers: tuple[int, ...]) -> Any:
+    if operation in _ARITHMETIC:
+        return _ARITHMETIC[operation](library, *parts)
+    if operation in _COMPARISONS:
+        return _bit(library, context, _COMPARISONS[operation](library, *parts))
+    match operation:
+        case "not":
+            return ~parts[0]
+        case "if":
+            return library.If(parts[0] == library.BitVecVal(1, 1, context), parts[1], parts[2])
+        case "extract":
+            return library.Extract(numbers[0], numbers[1], parts[0])
+        case "zero_extend":
+            return library.ZeroExt(numbers[0], parts[0])
+        case "sign_extend":
+            return library.SignExt(numbers[0], parts[0])
+        case "concat":
+            return library.Concat(*parts)
+        case _:
+            raise AssertionError(f"no operation {operation}")
