@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
@@ -47,6 +49,8 @@ _ITERATIONS_MOST = 96
 """Of a loop, in all its visits together, after which a launch shows no more of it."""
 _GIVEN_AGAIN = 3
 """Launches that show a finding, of which one must show it when it is given as a launch file."""
+_BUFFER_BYTES = 1 << 26
+"""Of a buffer that has words chosen in it, in the launch file that shows a finding."""
 _SIZING_VALUES = (256, 1024, 64, 4096, 1)
 """Values of all numbers at which the bytes of copies are looked for, one after the other."""
 
@@ -93,7 +97,7 @@ def judge_unlaunched(
     table = Table()
     runner = _Runner(module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends)
     boxes = UnknownBoxes(unknown, runner.run)
-    failing: dict[Chosen, Launch | None] = {}
+    failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
 
@@ -103,7 +107,7 @@ def judge_unlaunched(
         chosen = tuple(values.items())
         judged = boxes.judge(chosen)
         if judged.errors:
-            failing[chosen] = judged.launch
+            failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic))
         runner.end(chosen, judged)
         for finding in judged.findings:
             if finding.level is Level.REVIEW:
@@ -124,16 +128,20 @@ def judge_unlaunched(
         boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES)
         explored = explore(exploration, where)
         verdict = explored.verdict
-        launches = [failing.get(tuple(values.items())) for values in explored.shown[:_GIVEN_AGAIN]]
+        launches = [
+            failing[chosen] for values in explored.shown[:_GIVEN_AGAIN] if (chosen := tuple(values.items())) in failing
+        ]
     except _Ended as found:
-        verdict, launches = Refuted(found.judged.findings), [found.judged.launch]
+        verdict, launches = Refuted(found.judged.findings), [_Failing(found.judged.launch, ())]
     document: Mapping[str, object] | None = None
     if isinstance(verdict, Refuted):
         against = ""
-        for launch in launches:
-            if launch is None:
+        for each in launches:
+            if each.launch is None:
                 continue
-            again = given_again(kernel, launch, unknown.buffers, verdict.findings, runner.given, unknown.given.contents)
+            sizes = unknown.buffers | {held.name: _BUFFER_BYTES for held in each.contents}
+            contents = (*unknown.given.contents, *each.contents)
+            again = given_again(kernel, each.launch, sizes, verdict.findings, runner.given, contents)
             if not again.against:
                 document = again.document
                 break
@@ -149,6 +157,30 @@ def judge_unlaunched(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
         tuple(allowed.values()), document,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """A launch that fails, with the words of memory that were chosen for it."""
+
+    launch: Launch | None
+    contents: tuple[BufferContents, ...]
+
+
+def _contents(values: Assignment, symbolic: SymbolicRun) -> tuple[BufferContents, ...]:
+    """The words that a run read of each buffer, as its contents."""
+    words: dict[str, list[tuple[int, bytes]]] = {}
+    for word, held in symbolic.words_read.items():
+        if held is not None and held[1] + word.size_bytes <= _BUFFER_BYTES:
+            value = values.get(word, 0).to_bytes(word.size_bytes, "little")
+            words.setdefault(held[0], []).append((held[1], value))
+    found: list[BufferContents] = []
+    for name, held in words.items():
+        data = np.zeros(max(offset + len(value) for offset, value in held), np.uint8)
+        for offset, value in held:
+            data[offset : offset + len(value)] = np.frombuffer(value, np.uint8)
+        found.append(BufferContents(name, data, ((0, data.size),)))
+    return tuple(found)
 
 
 def _all_alike(space: LaunchSpace, value: int) -> Chosen:

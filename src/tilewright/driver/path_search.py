@@ -157,7 +157,7 @@ def _values(dimension: Dimension, several: Sequence[int], constants: Sequence[in
         for value in (other, other + 1, other - 1, 2 * other, other + 2, other + 3):
             add(value)
         for constant in constants[:24]:
-            for value in (other + constant, other - constant, other ^ constant, other * constant):
+            for value in (other + constant, other + constant + 1, other - constant, other ^ constant, other * constant):
                 add(value)
     for constant in constants[:24]:
         for shift in _SHIFTS:

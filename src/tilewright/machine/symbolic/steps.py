@@ -527,7 +527,7 @@ class _Wrapper:
             node: Source | None = None
             for place in distinct.tolist():
                 word = Input("memory", place + index * element, element)
-                run.words_read[word] = None
+                run.words_read[word] = _held_by(warp, word)
                 leaf = run.table.leaf(Leaf(word, 0, dtype))
                 mine = lanes[places == place]
                 values[mine] = run.inputs.memory.get(word, 0)
@@ -609,6 +609,14 @@ class _Noted:
 
     def __setitem__(self, slot: int, value: Any) -> None:
         self.written[slot] = value
+
+
+def _held_by(warp: Warp, word: Input) -> tuple[str, int] | None:
+    """The buffer that a word of global memory is in, and where."""
+    for region in warp.cta.cluster.memory.regions:
+        if region.space == "global" and region.base <= word.place < region.base + region.size_bytes:
+            return region.name, word.place - region.base
+    return None
 
 
 def is_protocol(sliced: Slice, position: int) -> bool:

@@ -25,6 +25,7 @@ from tilewright.machine.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers
 from tilewright.machine.state import Warp
 from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant
 
+_SOMEWHERE = 1 << 40
 _UNWRITTEN = np.zeros(1, np.uint32)
 """Stands for a register that nobody has written, which nothing that is executed reads."""
 
@@ -85,7 +86,8 @@ class SymbolicRun:
         self.conditions: list[Condition] = []
         self.loops: set[int] = set()
         self.covered: set[int] = set()
-        self.words_read: dict[Input, None] = {}
+        # With the buffer that holds each word and its offset there, None for what is no word of a buffer.
+        self.words_read: dict[Input, tuple[str, int] | None] = {}
         self.words_written: dict[Input, None] = {}
         self.tickets = 0
         self.seen: list[Access] | None = None
@@ -146,10 +148,10 @@ class SymbolicRun:
                 continue
             if given.kind == "pointer":
                 whole = begin == first and end == last
-                base = value
-                if not whole or not base:
+                if not whole:
                     return self.table.opaque("part of a pointer", (self.table.leaf(Leaf(given, 0, dtype)),))
-                return self.table.leaf(Pointer(given, base))
+                # Of a null pointer nobody knows where it would lead; any address will do.
+                return self.table.leaf(Pointer(given, value or _SOMEWHERE))
             if first <= begin and end <= last:
                 return self.table.leaf(Leaf(given, begin - first, dtype))
             return self.table.opaque("several numbers at once", (self.table.leaf(Leaf(given, 0, dtype)),))
