@@ -247,7 +247,7 @@ def _said(tried: Tried, repaired: Tried, text: Places, zero: list[Input], loops:
 
 
 def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried]:
-    """The launches that refute, those with small numbers first."""
+    """The launches that refute: those in which nothing is degenerate first, then those with small numbers."""
     clean = any(each.clean for each in exploration.tried)
     found = [
         each
@@ -257,7 +257,13 @@ def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried
         and not (each.judged.overrun and clean)
         and not _uncertain(exploration, each)
     ]
-    return sorted(found, key=lambda each: (sum(each.values.values()), tuple(each.values.values())))
+
+
+    def order(each: Tried) -> tuple[int, int, tuple[int, ...]]:
+        zero = sum(not value for given, value in each.values.items() if given.kind in ("number", "pointer"))
+        return zero + len(_empty_loops(each)), sum(each.values.values()), tuple(each.values.values())
+
+    return sorted(found, key=order)
 
 
 def _uncertain(exploration: Exploration, tried: Tried) -> bool:

@@ -42,7 +42,7 @@ from tilewright.machine.symbolic.expression import Table
 from tilewright.machine.symbolic.steps import is_protocol
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
-_EXPLORED_STEPS = 100_000
+_EXPLORED_STEPS = 250_000
 """Warp instructions after which a launch is given up: others say more for the effort."""
 _SIZING_STEPS = 20_000
 _ITERATIONS_MOST = 96

@@ -286,8 +286,8 @@ def _shift(reading: _Reading) -> Term:
 
 
 def _reciprocal(factor: int, shift: int, *, signed: bool) -> int | None:
-    """The d for which `x * factor >> 32 + shift` is x / d rounded down: `factor * d` exceeds 2^(32 + shift) by so
-    little that no x of 32 bits notices, but for negative multiples of d, of which it is one less. None if there is none.
+    """The d for which `x * factor >> 32 + shift` is x / d rounded down, or None: `factor * d` exceeds 2^(32 + shift)
+    by so little that no x of 32 bits notices, but for negative multiples of d, of which it is one less.
     Source: H. Warren, "Hacker's Delight", chapter 10."""
     if factor <= 0 or factor >> (31 if signed else 32):
         return None
