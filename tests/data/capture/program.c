@@ -181,7 +181,9 @@ static void step(const char *what, const char *value) {
     } else if (strcmp(what, "kill") == 0) {
         kill(getpid(), atoi(value));
     } else if (strcmp(what, "say") == 0) {
-        puts(value);
+        puts(value), fflush(stdout);
+    } else if (strcmp(what, "sleep") == 0) {
+        sleep((unsigned)atoi(value));
     } else {
         fail(what);
     }

@@ -204,6 +204,17 @@ def test_a_program_that_is_killed_leaves_its_launches(driver: FakeDriver, folder
     assert Path("here/scale.1.launch.json").is_file()
 
 
+def test_a_program_that_hangs_can_be_stopped(driver: FakeDriver, folder: Path) -> None:
+    steps = ("data", "scale.ptx", "kernel", "scale", "launch", "1", "say", "launched", "sleep", "60")
+    source = str(Path(sys.modules["tilewright"].__file__ or "").parents[1])
+    command = [sys.executable, "-m", "tilewright", "capture", "-o", "here", "--", *driver.command("table", *steps)]
+    capture = subprocess.Popen(command, env=driver.environment(PYTHONPATH=source), stdout=subprocess.PIPE)
+    assert capture.stdout is not None and capture.stdout.readline() == b"launched\n"
+    capture.terminate()
+    assert capture.wait(timeout=30) == 128 + 15
+    assert Path("here/scale.1.launch.json").is_file()
+
+
 def test_forks_are_captured_as_one_kernel(driver: FakeDriver, folder: Path) -> None:
     steps = ("data", "scale.ptx", "kernel", "scale", "launch", "77", "fork", "scale.ptx")
     assert main(["capture", "-o", "here", "--", *driver.command("table", *steps)]) == 0

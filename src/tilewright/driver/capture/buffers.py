@@ -1,33 +1,35 @@
-"""Which bytes did a launch's buffers have? Saved beside the launch file as .npy, where the capture asked for them.
+"""Which bytes did a launch's buffers have? Those that were saved, read, and written as .npy.
 
-Checked by: tests/driver/capture/test_capture.py.
+The files are written without NumPy, which a machine with a GPU may not have. Source: the NPY format, version 1.0 (NumPy
+Enhancement Proposal 1). Checked by: tests/driver/capture/test_capture.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
 from pathlib import Path
 
-from tilewright.driver.capture.launches import CapturedLaunch
 from tilewright.driver.capture.records import LaunchRecord, Process
 
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER_ALIGNMENT_BYTES = 64
 
-@dataclass(frozen=True, slots=True)
-class BufferFiles:
-    """Names the files of one launch: STEM.BUFFER.npy in `folder`."""
 
-    process: Process
-    launch: LaunchRecord
-    folder: Path
-    stem: str
+def contents(process: Process, launch: LaunchRecord) -> dict[int, bytes]:
+    """The saved bytes of a launch's buffers, by the index of their range."""
+    found: dict[int, bytes] = {}
+    for index in range(len(launch.ranges)):
+        path = process.buffers.get((launch.number, index))
+        if path is not None and path.is_file():
+            found[index] = path.read_bytes()
+    return found
 
-    def added(self, made: CapturedLaunch) -> dict[str, object]:
-        """The document, its buffers written."""
-        for name, index in made.buffers.items():
-            saved = self.process.buffers.get((self.launch.number, index))
-            if saved is None or not saved.is_file():
-                continue
-            import numpy as np  # a machine with a GPU may have nothing but Python
 
-            np.save(self.folder / f"{self.stem}.{name}.npy", np.fromfile(saved, np.uint8))
-        return made.document
+def write_npy(target: Path, saved: Path) -> None:
+    """Copy raw bytes into an array of uint8."""
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({saved.stat().st_size},), }}".encode("ascii")
+    padding = -(len(_MAGIC) + 2 + len(header) + 1) % _HEADER_ALIGNMENT_BYTES
+    header += b" " * padding + b"\n"
+    with open(target, "wb") as stream, open(saved, "rb") as source:
+        stream.write(_MAGIC + len(header).to_bytes(2, "little") + header)
+        shutil.copyfileobj(source, stream)

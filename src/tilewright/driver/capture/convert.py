@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from tilewright.driver.capture.buffers import BufferFiles
+from tilewright.driver.capture.buffers import contents, write_npy
 from tilewright.driver.capture.launches import captured
 from tilewright.driver.capture.names import short_name, unique_name
 from tilewright.driver.capture.records import COOPERATIVE, IN_GRAPH, PROGRAMMATIC, LaunchRecord, Process
@@ -139,7 +139,7 @@ class _Conversion:
             kernel.unusable[f"it has {len(launch.kernel.places)} parameters, its text {len(types)}"] += count
             return
         try:
-            made = captured(launch, process.maps, launch.kernel.places, types)
+            made = captured(launch, process.maps, launch.kernel.places, types, contents(process, launch))
         except ValueError as error:
             kernel.unusable[str(error)] += count
             return
@@ -147,13 +147,16 @@ class _Conversion:
         if known is not None:
             known.count += count
             return
-        files = BufferFiles(process, launch, self.folder, f"{stem}.{len(kernel.launches) + 1}")
+        number = len(kernel.launches) + 1
         notes = [note for flag, note in _NOTES.items() if launch.flags & flag]
-        found = CapturedFile(f"{stem}.{len(kernel.launches) + 1}.launch.json", count, tuple(notes))
+        found = CapturedFile(f"{stem}.{number}.launch.json", count, tuple(notes))
         self.documents[stem, json.dumps(made.document)] = found
         kernel.launches.append(found)
-        document = files.added(made)
-        (self.folder / found.file).write_text(launch_text(document), encoding="utf-8")
+        (self.folder / found.file).write_text(launch_text(made.document), encoding="utf-8")
+        for name, index in made.buffers.items():
+            saved = process.buffers.get((launch.number, index))
+            if saved is not None:
+                write_npy(self.folder / f"{stem}.{number}.{name}.npy", saved)
 
     def _kernel(self, name: str, text: KernelText) -> tuple[CapturedKernel, str]:
         content = text.text if text.text is not None else text.cubin

@@ -4,6 +4,8 @@ Allocations of the device become buffers, `buffer0`, `buffer1`, ... in the order
 and a pointer is a buffer and an offset. A window of 128 bytes that a tensor map was encoded to is that map. Two
 launches that differ in addresses alone make the same file.
 
+Where a buffer's bytes were saved, tensor maps that stand in them are listed with the first pointer into it.
+
 A buffer is what the program allocated: a framework's pool of many tensors is one. Words that are not aligned to 8 bytes
 are not taken for pointers. Checked by: tests/driver/capture/test_launches.py.
 """
@@ -12,12 +14,17 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import cast
 
 from tilewright.driver.capture.maps import described
 from tilewright.driver.capture.records import TENSOR_MAP_BYTES, EncodedMap, LaunchRecord, MemoryRange
 from tilewright.driver.given_launch import DEFAULT_ALIGNMENT_BYTES
+
+_MAP_ALIGNMENT_BYTES = 64
+"""Of a tensor map in memory (CUDA Driver API, cuTensorMapEncodeTiled)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,12 @@ def captured(
     maps: Mapping[bytes, EncodedMap],
     places: Sequence[tuple[int, int]],
     types: Sequence[str] = (),
+    contents: Mapping[int, bytes] = MappingProxyType({}),
 ) -> CapturedLaunch:
-    """The launch as a file. places: offset and size of each parameter; types: as PTX declares them, where it is known.
+    """The launch as a file.
+
+    places: offset and size of each parameter; types: as PTX declares them, where it is known
+    contents: bytes of buffers that were saved, by the index of the record's range
 
     Raises ValueError where the record contradicts them.
     """
@@ -54,6 +65,8 @@ def captured(
         _parameter(launch, maps, at, size, types[index] if index < len(types) else "", buffers)
         for index, (at, size) in enumerate(places)
     ]
+    for index, content in contents.items():
+        _add_maps(params, launch, maps, buffers, launch.ranges[index], content)
     document: dict[str, object] = {
         "entry": launch.kernel.name,
         "grid": list(launch.grid),
@@ -136,6 +149,35 @@ def _map_field(launch: LaunchRecord, encoded: EncodedMap, at: int, buffers: _Buf
     if encoded.address != memory.start:
         found["offset"] = encoded.address - memory.start
     return found
+
+
+def _add_maps(
+    params: list[dict[str, object]],
+    launch: LaunchRecord,
+    maps: Mapping[bytes, EncodedMap],
+    buffers: _Buffers,
+    memory: MemoryRange,
+    content: bytes,
+) -> None:
+    """List the tensor maps that a buffer holds with the first pointer into it."""
+    pointer = next((each for each in _pointers(params) if each.get("buffer") == buffers.names.get(memory)), None)
+    if pointer is None or not maps:
+        return
+    found: list[dict[str, object]] = []
+    for at in range(0, len(content) - TENSOR_MAP_BYTES + 1, _MAP_ALIGNMENT_BYTES):
+        encoded = maps.get(content[at : at + TENSOR_MAP_BYTES])
+        if encoded is not None:
+            found.append({"at": at, **_map_field(launch, encoded, at, buffers)})
+    if found:
+        pointer["maps"] = found
+
+
+def _pointers(params: list[dict[str, object]]) -> Iterator[dict[str, object]]:
+    for param in params:
+        if param["kind"] == "ptr":
+            yield param
+        elif param["kind"] == "bytes":
+            yield from _pointers(cast("list[dict[str, object]]", param.get("fields", [])))
 
 
 def _inside(address: int, memory: MemoryRange) -> bool:

@@ -1,7 +1,7 @@
 """Run a program with the shim in front of its driver, and convert what it launched.
 
-The program's streams are its own, and so is its exit code. Interrupts go to the program; what it launched until then is
-converted. Records lie in `FOLDER/raw` meanwhile, and are removed when they are converted.
+The program's streams are its own, and so is its exit code. Interrupts and requests to end go to the program; what it
+launched until then is converted. Records lie in `FOLDER/raw` meanwhile, and are removed when they are converted.
 Checked by: tests/driver/capture/test_capture.py, with a driver of the test's own.
 """
 
@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.cache import cache_folder
@@ -97,13 +99,20 @@ def capture(command: Sequence[str], folder: Path, options: CaptureOptions) -> tu
 
 def _waited(process: subprocess.Popen[bytes]) -> int:
     """The exit code; 128 and the signal's number for a program that a signal ended."""
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        process.send_signal(number)
+
+    before: dict[signal.Signals, Any] = {}
     try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not in the main thread, which alone gets interrupts
-        before = None
+        # A terminal interrupts the program too; other signals come to this process alone.
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        before[signal.SIGTERM] = signal.signal(signal.SIGTERM, pass_on)
+    except ValueError:
+        pass  # not in the main thread, which alone gets signals
     try:
         code = process.wait()
     finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return code if code >= 0 else 128 - code
