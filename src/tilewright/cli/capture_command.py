@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tilewright.driver.capture.convert import Capture, CapturedKernel
 
 DEFAULT_BUFFER_BYTES = 64 << 20
+MOST_BUFFER_BYTES = 1 << 28
+"""Of a buffer whose contents a launch file may give."""
 _SHOWN = 12
 
 EXAMPLES = """examples:
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_bytes,
         const=DEFAULT_BUFFER_BYTES,
         default=0,
-        help="save the contents of buffers before each launch, up to BYTES each (default: 64M; K, M, G are known)",
+        help="save the contents of buffers before each launch, up to BYTES each (default: 64M, at most 256M)",
     )
     parser.add_argument(
         "--limit", metavar="N", type=_count, default=16, help="different launches of one kernel (default: 16; 0: all)"
@@ -54,7 +56,10 @@ def _bytes(text: str) -> int:
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
     if not (number.isascii() and number.isdigit()) or unit not in ("", "K", "M", "G"):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes; write 65536, 64K, 16M or 1G")
-    return int(number) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
+    count = int(number) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
+    if count > MOST_BUFFER_BYTES:
+        raise argparse.ArgumentTypeError(f"{text} is too much: launch files hold buffers of up to 256M")
+    return count
 
 
 def _count(text: str) -> int:

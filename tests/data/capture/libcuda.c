@@ -80,6 +80,12 @@ int cuMemcpyDtoH_v2(void *to, Address from, size_t length) {
     memcpy(to, memory[index].bytes + (from - memory[index].start), length);
     return 0;
 }
+int cuMemcpyHtoD_v2(Address to, const void *from, size_t length) {
+    int index = find(to, 0);
+    if (index < 0) return 1;
+    memcpy(memory[index].bytes + (to - memory[index].start), from, length);
+    return 0;
+}
 int cuCtxSynchronize(void) { return 0; }
 int cuCtxGetDevice(int *device) { return *device = 0, 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
@@ -194,6 +200,23 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, co
     return 0;
 }
 
+/* NVRTC's part: a program is the name of two files, NAME.cubin and NAME.ptx. */
+static int nvrtc_file(const char *program, const char *suffix, char *bytes, size_t *length) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s.%s", program, suffix);
+    FILE *file = fopen(path, "rb");
+    if (!file) return 4;
+    static char content[1 << 20];
+    *length = fread(content, 1, sizeof content, file);
+    fclose(file);
+    if (bytes) memcpy(bytes, content, *length);
+    return 0;
+}
+int nvrtcGetCUBINSize(const char *program, size_t *length) { return nvrtc_file(program, "cubin", NULL, length); }
+int nvrtcGetPTXSize(const char *program, size_t *length) { return nvrtc_file(program, "ptx", NULL, length); }
+int nvrtcGetCUBIN(const char *program, char *bytes) { size_t length; return nvrtc_file(program, "cubin", bytes, &length); }
+int nvrtcGetPTX(const char *program, char *bytes) { size_t length; return nvrtc_file(program, "ptx", bytes, &length); }
+
 int cuGetProcAddress(const char *symbol, void **found, int version, uint64_t flags);
 int cuGetProcAddress_v2(const char *symbol, void **found, int version, uint64_t flags, int *status);
 #define SAME(name) {#name, (void *)name}
@@ -204,6 +227,7 @@ static const struct { const char *symbol; void *function; } TABLE[] = {
     SAME(cuLibraryGetKernel), SAME(cuKernelGetFunction), SAME(cuLaunchKernel), SAME(cuLaunchKernelEx),
     SAME(cuLaunchCooperativeKernel), {"cuGraphAddKernelNode", (void *)cuGraphAddKernelNode_v2}, SAME(cuGraphLaunch),
     SAME(cuTensorMapEncodeTiled), SAME(cuMemMap), SAME(cuMemUnmap),
+    {"cuMemcpyHtoD", (void *)cuMemcpyHtoD_v2},
 };
 int cuGetProcAddress_v2(const char *symbol, void **found, int version, uint64_t flags, int *status) {
     *found = NULL;

@@ -21,7 +21,7 @@ extern int cuModuleLoad(void), cuModuleLoadData(void), cuModuleLoadDataEx(void),
 extern int cuModuleUnload(void), cuModuleGetFunction(void), cuLibraryLoadData(void), cuLibraryLoadFromFile(void);
 extern int cuLibraryGetKernel(void), cuKernelGetFunction(void), cuLibraryGetModule(void), cuLaunchKernel(void);
 extern int cuLaunchKernelEx(void), cuLaunchCooperativeKernel(void), cuGraphAddKernelNode_v2(void), cuGraphLaunch(void);
-extern int cuTensorMapEncodeTiled(void), cuMemMap(void), cuMemUnmap(void);
+extern int cuTensorMapEncodeTiled(void), cuMemMap(void), cuMemUnmap(void), cuMemcpyHtoD_v2(void), nvrtcGetCUBIN(void);
 #define SAME(name) {#name, (void *)name}
 static const struct { const char *name; void *function; } LINKS[] = {
     SAME(cuInit), SAME(cuMemAlloc_v2), SAME(cuMemAllocAsync), SAME(cuModuleLoad), SAME(cuModuleLoadData),
@@ -29,6 +29,7 @@ static const struct { const char *name; void *function; } LINKS[] = {
     SAME(cuLibraryLoadData), SAME(cuLibraryLoadFromFile), SAME(cuLibraryGetKernel), SAME(cuKernelGetFunction),
     SAME(cuLibraryGetModule), SAME(cuLaunchKernel), SAME(cuLaunchKernelEx), SAME(cuLaunchCooperativeKernel),
     SAME(cuGraphAddKernelNode_v2), SAME(cuGraphLaunch), SAME(cuTensorMapEncodeTiled), SAME(cuMemMap), SAME(cuMemUnmap),
+    SAME(cuMemcpyHtoD_v2), SAME(nvrtcGetCUBIN),
 };
 #endif
 
@@ -109,6 +110,16 @@ static void step(const char *what, const char *value) {
     } else if (strcmp(what, "wrapped") == 0) {
         struct { unsigned magic, version; const void *data; void *more; } wrapper = {0x466243b1, 1, read_file(value, &length), NULL};
         CALL(cuLibraryLoadData, &module, &wrapper, NULL, NULL, 0u, NULL, NULL, 0u);
+    } else if (strcmp(what, "compile") == 0) {
+        char *bytes = calloc(1, 1 << 20);
+        const char *before = how;
+        if (strcmp(how, "linked") != 0) how = "dlsym"; /* NVRTC has no table */
+        CALL(nvrtcGetCUBIN, value, bytes);
+        how = before;
+        CALL(cuModuleLoadData, &module, bytes);
+    } else if (strcmp(what, "point") == 0) {
+        Address address = buffers[1] + (Address)atoi(value);
+        CALL(cuMemcpyHtoD_v2, buffers[0] + 16, &address, sizeof address);
     } else if (strcmp(what, "file") == 0) {
         CALL(cuModuleLoad, &module, value);
     } else if (strcmp(what, "kernel") == 0) {

@@ -123,7 +123,7 @@ def test_a_fat_binary_gives_the_text_of_its_cubin(driver: FakeDriver, folder: Pa
     assert launch["params"][0] == {"kind": "ptr", "bytes": 1000, "buffer": "buffer0", "offset": 16}
 
 
-def cubin(folder: Path) -> bytes:
+def cubin() -> bytes:
     from tilewright.frontends.fatbin.container import entries
 
     return next(entry for entry in entries((DATA / "fatbin/none.fatbin").read_bytes()) if entry.kind == "cubin").payload
@@ -132,11 +132,11 @@ def cubin(folder: Path) -> bytes:
 def test_a_cubin_without_text_is_kept_and_named(
     driver: FakeDriver, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    Path("x.cubin").write_bytes(cubin(folder))
+    Path("x.cubin").write_bytes(cubin())
     command = driver.command("table", "file", "x.cubin", "kernel", "scale", "launch", "3")
     assert main(["capture", "-o", "here", "--", *command]) == 0
     assert "1 kernel without a launch file: it was loaded as a cubin, without PTX: scale" in capfd.readouterr().err
-    assert Path("here/scale.cubin").read_bytes() == cubin(folder)
+    assert Path("here/scale.cubin").read_bytes() == cubin()
     assert not list(Path("here").glob("*.launch.json"))
 
 
@@ -154,11 +154,11 @@ def test_the_text_beside_a_cubin_is_found(
     elif where.startswith("texts"):
         beside, arguments = Path("dump"), ("--texts", "dump")
     beside.mkdir(parents=True)
-    Path("x.cubin").write_bytes(cubin(folder))
+    Path("x.cubin").write_bytes(cubin())
     if where != "texts alone":
-        (beside / "scale.cubin").write_bytes(cubin(folder))
+        (beside / "scale.cubin").write_bytes(cubin())
         # One of the same size, with another content and another text.
-        (beside / "other.cubin").write_bytes(cubin(folder)[:-1] + b"\xff")
+        (beside / "other.cubin").write_bytes(cubin()[:-1] + b"\xff")
         (beside / "other.ptx").write_text(SCALE.replace("128", "64"), encoding="utf-8")
     (beside / "scale.ptx").write_text(SCALE, encoding="utf-8")
     command = driver.command("table", "file", "x.cubin", "kernel", "scale", "launch", "3")
@@ -196,6 +196,32 @@ def test_buffers_are_saved_up_to_a_size(driver: FakeDriver, folder: Path) -> Non
     # The map's buffer has 8192 bytes; a node of a graph has no contents yet.
     assert [path.name for path in saved] == ["mapped.1.buffer1.npy"]
     assert np.load(saved[0]).tolist() == [at % 256 for at in range(4096)]
+
+
+def test_pointers_in_a_buffer_are_listed(driver: FakeDriver, folder: Path) -> None:
+    steps = ("data", "scale.ptx", "point", "40", "kernel", "scale", "launch", "3")
+    assert main(["capture", "-o", "here", "--buffers", "--", *driver.command("table", *steps)]) == 0
+    launch = json.loads(Path("here/scale.1.launch.json").read_text(encoding="utf-8"))
+    pointer = {"at": 16, "kind": "ptr", "bytes": 8192, "buffer": "buffer1", "offset": 40}
+    assert launch["params"][0] == {
+        "kind": "ptr",
+        "bytes": 4096,
+        "buffer": "buffer0",
+        "pointers": [pointer],
+        "data": {"file": "scale.1.buffer0.npy"},
+    }
+    data = np.load("here/scale.1.buffer0.npy")
+    assert data[16:24].tolist() == [0] * 8 and data[24:28].tolist() == [24, 25, 26, 27]
+
+
+@pytest.mark.parametrize("how", ["linked", "dlsym", "table"])
+def test_the_text_that_a_program_compiles_is_kept(driver: FakeDriver, folder: Path, how: str) -> None:
+    Path("made.cubin").write_bytes(cubin())
+    Path("made.ptx").write_text(SCALE + "\0", encoding="utf-8")
+    command = driver.command(how, "compile", "made", "kernel", "scale", "launch", "3")
+    assert main(["capture", "-o", "here", "--", *command]) == 0
+    assert Path("here/scale.ptx").read_text(encoding="utf-8") == SCALE
+    assert Path("here/scale.1.launch.json").is_file()
 
 
 def test_a_program_that_is_killed_leaves_its_launches(driver: FakeDriver, folder: Path) -> None:
@@ -241,6 +267,7 @@ def test_the_folder_is_a_new_one(driver: FakeDriver, folder: Path, capfd: pytest
         (("--shim", "no.so", "--", "true"), "there is no file no.so"),
         (("--texts", "no", "--", "true"), "there is no folder no"),
         (("--buffers=1X", "--", "true"), "'1X' is no number of bytes"),
+        (("--buffers=1G", "--", "true"), "1G is too much"),
         (("--limit", "-1", "--", "true"), "--limit"),
     ],
 )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tilewright.base.plan import PointerParam, TensorMapParam
-from tilewright.driver.capture.launches import captured
+from tilewright.base.plan import TensorMapParam
+from tilewright.driver.capture.launches import BufferContent, captured
 from tilewright.driver.capture.maps import described
 from tilewright.driver.capture.records import EncodedMap, KernelRecord, LaunchRecord, MemoryRange
 from tilewright.driver.launch_file import launch_from_json
@@ -76,20 +76,28 @@ def test_a_map_of_memory_that_no_pointer_leads_to() -> None:
         launch_from_json(document, "x.json")
 
 
-def test_maps_in_a_buffer_are_listed_with_its_pointer() -> None:
-    encoded = bytes(range(128))
-    content = bytes(192) + encoded + bytes(3776)
+def test_what_a_buffer_holds_is_listed_with_its_first_pointer() -> None:
+    encoded = (B.start + 16).to_bytes(8, "little") + bytes(range(120))
+    other = MemoryRange(0x7E0000000000, 64)
+    data = bytes(192) + encoded + bytes(32) + struct.pack("<QQ", A.start + 8, other.start) + bytes(3728)
+    content = BufferContent(data, ((192, B), (352, A), (360, other)))
     record = launch(struct.pack("<QQ", B.start, A.start + 64), {0: 1, 8: 0})
     maps = {encoded: tiled(B.start + 16, encoded)}
-    document: Any = captured(record, maps, [(0, 8), (8, 8)], (), {0: content}).document
-    assert "maps" not in document["params"][0]
-    (held,) = document["params"][1]["maps"]
+    found = captured(record, maps, [(0, 8), (8, 8)], (), {0: content})
+    document: Any = found.document
+    first, second = document["params"]
+    assert "maps" not in first and found.saved == {"buffer1": (second, content)}
+    (held,) = second["maps"]
     assert (held["at"], held["buffer"], held["offset"]) == (192, "buffer0", 16)
-    parsed = launch_from_json(document, "x.json").params[1]
-    assert isinstance(parsed, PointerParam) and parsed.buffer == "buffer1" and len(parsed.maps) == 1
-    # A buffer without maps, and one that no pointer leads to.
-    document = captured(record, maps, [(0, 8)], (), {0: content, 1: bytes(256)}).document
-    assert "maps" not in document["params"][0]
+    # The map's own address is no pointer.
+    assert [(each["at"], each["buffer"], each.get("offset", 0)) for each in second["pointers"]] == [
+        (352, "buffer1", 8),
+        (360, "buffer2", 0),
+    ]
+    # A buffer without any, and one that no parameter points to.
+    plain = captured(record, maps, [(0, 8)], (), {0: content, 1: BufferContent(bytes(256))})
+    document = plain.document
+    assert document["params"][0].keys() == {"kind", "bytes", "buffer", "align"} and set(plain.saved) == {"buffer0"}
 
 
 def test_a_block_that_is_too_short_is_refused() -> None:

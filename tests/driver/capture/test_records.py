@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.capture.records import MemoryRange, read_process, read_processes
+from tilewright.driver.capture.records import FORMAT_VERSION, MemoryRange, SavedBuffer, read_process, read_processes
 
 
 def record(tag: str, *parts: bytes) -> bytes:
@@ -27,8 +27,8 @@ def text(value: str) -> bytes:
     return u32(len(value)) + value.encode()
 
 
-OPEN = record("OPEN", u32(1), u64(7), text("/bin/program"))
-IMAGE = record("IMAG", u64(1), u32(0), u64(0, 99), text(""), text("x.cubin"), text("/t"), text("/h"))
+OPEN = record("OPEN", u32(FORMAT_VERSION), u64(7), text("/bin/program"))
+IMAGE = record("IMAG", u64(1), u32(0), u64(0, 99), text(""), text("x.cubin"), text("/t"), text("/h"), u64(0))
 KERNEL = record("KERN", u64(1), u64(1), u32(90, 1), text("scale"), u32(2), u32(0, 8), u32(8, 4))
 LAUNCH = record(
     "LNCH", u64(1, 1), u32(4, 1, 1), u32(128, 1, 1), u32(0, 0, 0), u32(1024, 2), u32(12), bytes(12),
@@ -39,7 +39,11 @@ ALL = OPEN + IMAGE + KERNEL + LAUNCH + record("SAME", u64(1)) + record("OVER", u
 
 def test_every_record_is_read(tmp_path: Path) -> None:
     path = tmp_path / "7-0.records"
-    path.write_bytes(ALL + record("DATA", u64(1), u32(0), u64(65536)) + record("FAIL", u64(1), u32(1)))
+    path.write_bytes(
+        ALL
+        + record("DATA", u64(1), u32(0), u64(65536), u32(1), u64(16, 0x7F0000, 4096))
+        + record("FAIL", u64(1), u32(1))
+    )
     process = read_process(path)
     (launch,) = process.launches
     assert (process.program, process.cut, process.graph_launches) == ("/bin/program", False, 1)
@@ -50,7 +54,8 @@ def test_every_record_is_read(tmp_path: Path) -> None:
     image = launch.kernel.image
     assert image is not None and image.path == tmp_path / "images" / "7-0-1.bin" and image.origin == "x.cubin"
     assert image.triton_folders == (Path("/t"), Path("/h/.triton/cache"))
-    assert process.buffers == {(1, 0): tmp_path / "buffers" / "7-0-65536.bin"}
+    saved = SavedBuffer(tmp_path / "buffers" / "7-0-65536.bin", ((16, MemoryRange(0x7F0000, 4096)),))
+    assert process.buffers == {(1, 0): saved}
 
 
 def test_a_killed_process_leaves_what_is_complete(tmp_path: Path) -> None:
@@ -67,7 +72,7 @@ def test_a_killed_process_leaves_what_is_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        record("OPEN", u32(2), u64(7), text("/bin/program")),
+        record("OPEN", u32(FORMAT_VERSION + 1), u64(7), text("/bin/program")),
         record("XXXX", b""),
         OPEN + LAUNCH,
         OPEN + record("KERN", u64(1)),

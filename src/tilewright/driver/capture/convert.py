@@ -152,11 +152,10 @@ class _Conversion:
         found = CapturedFile(f"{stem}.{number}.launch.json", count, tuple(notes))
         self.documents[stem, json.dumps(made.document)] = found
         kernel.launches.append(found)
+        for name, (pointer, content) in made.saved.items():
+            pointer["data"] = {"file": f"{stem}.{number}.{name}.npy"}
+            write_npy(self.folder / f"{stem}.{number}.{name}.npy", content)
         (self.folder / found.file).write_text(launch_text(made.document), encoding="utf-8")
-        for name, index in made.buffers.items():
-            saved = process.buffers.get((launch.number, index))
-            if saved is not None:
-                write_npy(self.folder / f"{stem}.{number}.{name}.npy", saved)
 
     def _kernel(self, name: str, text: KernelText) -> tuple[CapturedKernel, str]:
         content = text.text if text.text is not None else text.cubin

@@ -4,7 +4,8 @@ Allocations of the device become buffers, `buffer0`, `buffer1`, ... in the order
 and a pointer is a buffer and an offset. A window of 128 bytes that a tensor map was encoded to is that map. Two
 launches that differ in addresses alone make the same file.
 
-Where a buffer's bytes were saved, tensor maps that stand in them are listed with the first pointer into it.
+Where a buffer's bytes were saved, the tensor maps and pointers that stand in them are listed with the first pointer
+into it.
 
 A buffer is what the program allocated: a framework's pool of many tensors is one. Words that are not aligned to 8 bytes
 are not taken for pointers. Checked by: tests/driver/capture/test_launches.py.
@@ -28,11 +29,20 @@ _MAP_ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
+class BufferContent:
+    """Bytes of a buffer before a launch. pointers: words that point into memory, by their offset, with its range."""
+
+    data: bytes
+    pointers: tuple[tuple[int, MemoryRange], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CapturedLaunch:
-    """document: the launch file; buffers: by their names there, the index of the record's range."""
+    """document: the launch file; saved: by the name of a buffer whose content was saved, its pointer in the document,
+    and the content."""
 
     document: dict[str, object]
-    buffers: dict[str, int]
+    saved: dict[str, tuple[dict[str, object], BufferContent]]
 
 
 @dataclass(slots=True)
@@ -51,12 +61,12 @@ def captured(
     maps: Mapping[bytes, EncodedMap],
     places: Sequence[tuple[int, int]],
     types: Sequence[str] = (),
-    contents: Mapping[int, bytes] = MappingProxyType({}),
+    contents: Mapping[int, BufferContent] = MappingProxyType({}),
 ) -> CapturedLaunch:
     """The launch as a file.
 
     places: offset and size of each parameter; types: as PTX declares them, where it is known
-    contents: bytes of buffers that were saved, by the index of the record's range
+    contents: of buffers that were saved, by the index of the record's range
 
     Raises ValueError where the record contradicts them.
     """
@@ -65,8 +75,13 @@ def captured(
         _parameter(launch, maps, at, size, types[index] if index < len(types) else "", buffers)
         for index, (at, size) in enumerate(places)
     ]
+    holders: dict[str, dict[str, object]] = {}
     for index, content in contents.items():
-        _add_maps(params, launch, maps, buffers, launch.ranges[index], content)
+        name = buffers.names.get(launch.ranges[index])
+        holder = next((each for each in _pointers(params) if each["buffer"] == name), None)
+        if name is not None and holder is not None:
+            _add_contents(holder, launch, maps, buffers, content)
+            holders[name] = holder
     document: dict[str, object] = {
         "entry": launch.kernel.name,
         "grid": list(launch.grid),
@@ -75,10 +90,12 @@ def captured(
     if launch.cluster is not None:
         document["cluster"] = list(launch.cluster)
     document |= {"dynamic_smem": launch.dynamic_smem_bytes, "params": params}
-    indices = {memory: index for index, memory in enumerate(launch.ranges)}
-    return CapturedLaunch(
-        document, {name: indices[memory] for memory, name in buffers.names.items() if memory in indices}
-    )
+    saved = {
+        name: (holders[name], contents[index])
+        for index, memory in enumerate(launch.ranges)
+        if (name := buffers.names.get(memory)) is not None and name in holders
+    }
+    return CapturedLaunch(document, saved)
 
 
 def _parameter(
@@ -128,8 +145,10 @@ def _pointer_field(launch: LaunchRecord, at: int, buffers: _Buffers) -> dict[str
     index = launch.pointers.get(at)
     if index is None:
         return None
-    memory = launch.ranges[index]
-    address = int.from_bytes(launch.parameters[at : at + 8], "little")
+    return _pointer(int.from_bytes(launch.parameters[at : at + 8], "little"), launch.ranges[index], buffers)
+
+
+def _pointer(address: int, memory: MemoryRange, buffers: _Buffers) -> dict[str, object]:
     found: dict[str, object] = {"kind": "ptr", "bytes": memory.size_bytes, "buffer": buffers.name(memory)}
     if address != memory.start:
         found["offset"] = address - memory.start
@@ -151,25 +170,31 @@ def _map_field(launch: LaunchRecord, encoded: EncodedMap, at: int, buffers: _Buf
     return found
 
 
-def _add_maps(
-    params: list[dict[str, object]],
+def _add_contents(
+    param: dict[str, object],
     launch: LaunchRecord,
     maps: Mapping[bytes, EncodedMap],
     buffers: _Buffers,
-    memory: MemoryRange,
-    content: bytes,
+    content: BufferContent,
 ) -> None:
-    """List the tensor maps that a buffer holds with the first pointer into it."""
-    pointer = next((each for each in _pointers(params) if each.get("buffer") == buffers.names.get(memory)), None)
-    if pointer is None or not maps:
-        return
-    found: list[dict[str, object]] = []
-    for at in range(0, len(content) - TENSOR_MAP_BYTES + 1, _MAP_ALIGNMENT_BYTES):
-        encoded = maps.get(content[at : at + TENSOR_MAP_BYTES])
-        if encoded is not None:
-            found.append({"at": at, **_map_field(launch, encoded, at, buffers)})
-    if found:
-        pointer["maps"] = found
+    """List the tensor maps and the pointers that a buffer holds with the first pointer into it."""
+    held: list[dict[str, object]] = []
+    if maps:
+        for at in range(0, len(content.data) - TENSOR_MAP_BYTES + 1, _MAP_ALIGNMENT_BYTES):
+            encoded = maps.get(content.data[at : at + TENSOR_MAP_BYTES])
+            if encoded is not None:
+                held.append({"at": at, **_map_field(launch, encoded, at, buffers)})
+    inside = {cast("int", each["at"]) for each in held}
+    pointers = [
+        {"at": at, **_pointer(int.from_bytes(content.data[at : at + 8], "little"), memory, buffers)}
+        for at, memory in content.pointers
+        # The first word of a tensor map is an address, too.
+        if not any(begin in inside for begin in range(at - at % _MAP_ALIGNMENT_BYTES - 64, at + 1, 64))
+    ]
+    if held:
+        param["maps"] = held
+    if pointers:
+        param["pointers"] = pointers
 
 
 def _pointers(params: list[dict[str, object]]) -> Iterator[dict[str, object]]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from tilewright.base.error import TilewrightError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 TENSOR_MAP_BYTES = 128
 Extent = tuple[int, int, int]
 
@@ -31,6 +31,7 @@ class Image:
     place: "saved": a file of the capture; "mapped": part of a program or library; "lost": it could not be saved
     origin: the file's name where the program loaded one
     triton_folders: where Triton kept its files at that moment, as far as the environment said
+    text: the PTX that NVRTC had of it
     """
 
     place: Literal["saved", "mapped", "lost"]
@@ -39,6 +40,7 @@ class Image:
     size_bytes: int
     origin: str
     triton_folders: tuple[Path, ...]
+    text: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,14 @@ class EncodedMap:
     numbers: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SavedBuffer:
+    """A buffer's bytes before a launch. pointers: words that point into memory, by their offset, with its range."""
+
+    path: Path
+    pointers: tuple[tuple[int, MemoryRange], ...]
+
+
 @dataclass(slots=True)
 class Process:
     """Everything that one process left.
@@ -118,7 +128,7 @@ class Process:
     maps: dict[bytes, EncodedMap] = field(default_factory=dict[bytes, EncodedMap])
     counts: Counter[int] = field(default_factory=Counter[int])
     over: Counter[str] = field(default_factory=Counter[str])
-    buffers: dict[tuple[int, int], Path] = field(default_factory=dict[tuple[int, int], Path])
+    buffers: dict[tuple[int, int], SavedBuffer] = field(default_factory=dict[tuple[int, int], SavedBuffer])
     failures: dict[int, int] = field(default_factory=dict[int, int])
     graph_launches: int = 0
     lost: int = 0
@@ -165,6 +175,7 @@ def read_process(path: Path) -> Process:
     images: dict[int, Image] = {}
     kernels: dict[int, KernelRecord] = {}
     launches: dict[int, LaunchRecord] = {}
+    texts: dict[tuple[int, int], Path] = {}
     identity = path.stem
     at = 0
     try:
@@ -189,7 +200,10 @@ def read_process(path: Path) -> Process:
                     process.program = payload.text()
                 case "IMAG":
                     number = payload.u64()
-                    images[number] = _image(payload, path.parent / "images" / f"{identity}-{number}.bin")
+                    images[number] = _image(payload, path.parent / "images" / f"{identity}-{number}.bin", texts)
+                case "TEXT":
+                    key = (payload.u64(), payload.u64())
+                    texts[key] = path.parent / "texts" / f"{identity}-{payload.u64()}.bin"
                 case "KERN":
                     number = payload.u64()
                     kernels[number] = _kernel(payload, images)
@@ -203,7 +217,11 @@ def read_process(path: Path) -> Process:
                     process.over[kernels[payload.u64()].name] += 1
                 case "DATA":
                     key = (payload.u64(), payload.u32())
-                    process.buffers[key] = path.parent / "buffers" / f"{identity}-{payload.u64()}.bin"
+                    saved = path.parent / "buffers" / f"{identity}-{payload.u64()}.bin"
+                    pointers = tuple(
+                        (payload.u64(), MemoryRange(payload.u64(), payload.u64())) for _ in range(payload.u32())
+                    )
+                    process.buffers[key] = SavedBuffer(saved, pointers)
                 case "FAIL":
                     number = payload.u64()
                     process.failures[number] = payload.u32()
@@ -223,13 +241,14 @@ def read_process(path: Path) -> Process:
     return process
 
 
-def _image(payload: _Payload, saved: Path) -> Image:
+def _image(payload: _Payload, saved: Path, texts: dict[tuple[int, int], Path]) -> Image:
     place = ("saved", "mapped", "lost")[payload.u32()]
     offset, size_bytes = payload.u64(), payload.u64()
     path, origin = payload.text(), payload.text()
     cache, home = payload.text(), payload.text()
     folders = [*([Path(cache)] if cache else []), *([Path(home, ".triton", "cache")] if home else [])]
-    return Image(place, Path(path) if path else saved, offset, size_bytes, origin, tuple(folders))
+    text = texts.get((payload.u64(), size_bytes))
+    return Image(place, Path(path) if path else saved, offset, size_bytes, origin, tuple(folders), text)
 
 
 def _kernel(payload: _Payload, images: dict[int, Image]) -> KernelRecord:

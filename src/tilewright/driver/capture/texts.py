@@ -1,11 +1,11 @@
 """Where is a kernel's PTX? In what the program loaded, or beside the cubin that it loaded.
 
 A module that was given as PTX is its own text. Of a fat binary it is the PTX that its cubin was made of, or that the
-driver compiled: another architecture's text is another kernel, and is not taken. Of a cubin it is the `.ptx` beside a
-`.cubin` of equal bytes in the folders where Triton keeps its files, and in folders that the user names. In the latter
-a `.ptx` counts, too, that alone declares the kernel.
+driver compiled: another architecture's text is another kernel, and is not taken. Of a cubin it is what NVRTC had when it was
+made, or the `.ptx` beside a `.cubin` of equal bytes in the folders where Triton keeps its files, and in folders that
+the user names. In the latter a `.ptx` counts, too, that alone declares the kernel.
 
-Not handled: texts that NVRTC or nvJitLink compiled in memory; text inside a cubin's debug sections.
+Not handled: texts that nvJitLink compiled in memory; text inside a cubin's debug sections.
 Checked by: tests/driver/capture/test_texts.py.
 """
 
@@ -121,6 +121,9 @@ def _read(image: Image) -> KernelText | tuple[container.Entry, ...]:
             return container.entries(data)
         except ValueError as error:
             return KernelText(None, f"its fat binary can't be read: {error}")
+    if data[:4] == _ELF and image.text is not None:
+        text = _text_at(image.text)
+        return KernelText(text.rstrip("\0") if text is not None else None, "its text can't be read", data)
     if data[:4] == _ELF:
         return KernelText(None, "it was loaded as a cubin, without PTX", data)
     try:

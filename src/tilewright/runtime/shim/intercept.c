@@ -2,7 +2,8 @@
 
    Programs get at the driver in three ways, and each leads to the functions below: by linking with libcuda (the symbols
    here come first), by dlsym on a handle of libcuda (dlsym is replaced), and by cuGetProcAddress (its answers are
-   replaced), as the CUDA runtime does. Every function calls the driver's own and returns its result.
+   replaced), as the CUDA runtime does. Every function calls the driver's own and returns its result. Of NVRTC, one
+   function is replaced in the same way.
 
    Not handled: dlvsym, since libcuda's symbols have no versions; cuGetExportTable, whose tables have no public layout;
    programs that are linked statically with the C library, or that run with raised privileges.
@@ -23,6 +24,7 @@
 #define HOOKS(HOOK)                                              \
     HOOK(cuGetProcAddress_v2, "cuGetProcAddress", 12000, 0)      \
     HOOK(cuGetProcAddress, "cuGetProcAddress", 0, 0)             \
+    HOOK(nvrtcGetCUBIN, "nvrtcGetCUBIN", 0, 0)                   \
     HOOK(cuModuleLoad, "cuModuleLoad", 0, 0)                     \
     HOOK(cuModuleLoadData, "cuModuleLoadData", 0, 0)             \
     HOOK(cuModuleLoadDataEx, "cuModuleLoadDataEx", 0, 0)         \
@@ -101,7 +103,7 @@ static void *real(int number) {
 }
 
 static Hook *hook_named(const char *name) {
-    if (name[0] != 'c' || name[1] != 'u') return NULL;
+    if (strncmp(name, "cu", 2) != 0 && strncmp(name, "nvrtc", 5) != 0) return NULL;
     for (int number = 0; number < HOOK_COUNT; number++)
         if (strcmp(hooks[number].name, name) == 0) return &hooks[number];
     return NULL;
@@ -115,7 +117,7 @@ EXPORTED void *dlsym(void *library, const char *name) {
             /* By RTLD_DEFAULT it is the shim's own that is found, driver or no driver. */
             if (found == hook->own) return real((int)(hook - hooks)) ? found : NULL;
             if (!found) return NULL;
-            if (!open_driver() && library != RTLD_DEFAULT) driver = library; /* it goes by another name */
+            if (name[0] == 'c' && !open_driver() && library != RTLD_DEFAULT) driver = library; /* it has another name */
             __atomic_store_n(&hook->real, found, __ATOMIC_RELEASE);
             return hook->own;
         }
@@ -163,6 +165,34 @@ EXPORTED Result cuGetProcAddress_v2(const char *symbol, void **function, int ver
 EXPORTED Result cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
     Result result = DRIVER(cuGetProcAddress, (const char *, void **, int, uint64_t), symbol, function, version, flags);
     if (result == 0 && function) *function = replaced(symbol, *function, version, flags);
+    return result;
+}
+
+/* A program that compiles a kernel while it runs takes the cubin and leaves the text: it is asked for here. */
+static void keep_text(Handle program, const char *cubin) {
+    Dl_info where;
+    if (!dladdr(real(NUMBER_nvrtcGetCUBIN), &where) || !where.dli_fname) return;
+    void *library = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!library) return;
+    typedef Result Size(Handle, size_t *);
+    Size *cubin_size = (Size *)real_dlsym(library, "nvrtcGetCUBINSize");
+    Size *text_size = (Size *)real_dlsym(library, "nvrtcGetPTXSize");
+    Result (*get_text)(Handle, char *) = (Result(*)(Handle, char *))real_dlsym(library, "nvrtcGetPTX");
+    size_t length = 0, text_length = 0;
+    if (cubin_size && text_size && get_text && cubin_size(program, &length) == 0 && length > 1 &&
+        text_size(program, &text_length) == 0 && text_length > 1) {
+        char *text = malloc(text_length);
+        if (text && get_text(program, text) == 0) text_compiled(cubin, length, text, text_length);
+        free(text);
+    }
+    dlclose(library);
+}
+
+EXPORTED Result nvrtcGetCUBIN(Handle program, char *cubin) {
+    Result (*get)(Handle, char *) = (Result(*)(Handle, char *))real(NUMBER_nvrtcGetCUBIN);
+    if (!get) return 3; /* NVRTC_ERROR_INVALID_INPUT */
+    Result result = get(program, cubin);
+    AFTER(result == 0, keep_text(program, cubin));
     return result;
 }
 

@@ -16,6 +16,7 @@
 
 #define MAX_PARAMETER_BYTES 32764
 #define MAX_RANGES 256
+#define MAX_BUFFER_POINTERS 65536
 #define KEY(handle) ((uint64_t)(uintptr_t)(handle))
 
 typedef struct {
@@ -40,7 +41,7 @@ static Table seen;           /* hash of a launch -> number of its record */
 static Table maps;           /* hash of a tensor map and its arguments */
 static Range *mapped;        /* by address, none touching the next: what programs map piece by piece is one range */
 static size_t mapped_count, mapped_room;
-static uint64_t image_count, kernel_count, launch_count;
+static uint64_t text_count, image_count, kernel_count, launch_count;
 
 static void drop(Kernel *kernel) {
     if (!kernel) return;
@@ -51,7 +52,7 @@ static void drop(Kernel *kernel) {
 static void forget(void) {
     for (size_t index = 0; index < kernels.room; index++) drop((Kernel *)(uintptr_t)kernels.values[index]);
     table_clear(&images), table_clear(&images_by_hash), table_clear(&kernels), table_clear(&seen), table_clear(&maps);
-    image_count = kernel_count = launch_count = mapped_count = 0;
+    text_count = image_count = kernel_count = launch_count = mapped_count = 0;
 }
 
 __attribute__((constructor)) static void start(void) { forget_everything = forget; }
@@ -82,10 +83,20 @@ static void record_image(Handle owner, const Image *image, const char *origin) {
         /* Where Triton keeps the text beside the cubin; the program may have set it since it started. */
         put_text(&payload, getenv("TRITON_CACHE_DIR"));
         put_text(&payload, getenv("TRITON_HOME"));
+        put_u64(&payload, *image->path ? 0 : hash);
         write_record("IMAG", &payload);
         set(&images_by_hash, hash, number);
     }
     set(&images, KEY(owner), number);
+}
+
+void text_compiled(const void *cubin, size_t length, const char *text, size_t text_length) {
+    if (write_file("texts", ++text_count, text, text_length)) return;
+    Payload payload = {0};
+    put_u64(&payload, hash_bytes(HASH_START, cubin, length));
+    put_u64(&payload, length);
+    put_u64(&payload, text_count);
+    write_record("TEXT", &payload);
 }
 
 void image_loaded(Handle owner, const void *address) {
@@ -289,6 +300,26 @@ static int range_of(uint64_t word, Range *range) {
     return 1;
 }
 
+/* Writes which words of a saved buffer point into memory of the device, each with the range. */
+static void put_pointers(Payload *payload, const unsigned char *bytes, size_t length, uint64_t prefix) {
+    Payload found = {0};
+    uint32_t count = 0;
+    for (size_t at = 0; at + 8 <= length && count < MAX_BUFFER_POINTERS; at += 8) {
+        uint64_t word;
+        Range range;
+        memcpy(&word, bytes + at, 8);
+        /* The driver is asked about few words only: those near the buffer itself. */
+        if (word >> 40 != prefix || !range_of(word, &range)) continue;
+        put_u64(&found, at);
+        put_u64(&found, range.start);
+        put_u64(&found, range.length);
+        count++;
+    }
+    put_u32(payload, found.lost ? 0 : count);
+    if (count && !found.lost) put_bytes(payload, found.bytes + 12, found.length - 12);
+    free(found.bytes);
+}
+
 static void save_buffers(uint64_t launch, const KernelLaunch *how, const Range *ranges, unsigned count) {
     int capturing = 0, mode = CAPTURE_RELAXED;
     if (how->flags & LAUNCH_IN_GRAPH) return;
@@ -306,6 +337,7 @@ static void save_buffers(uint64_t launch, const KernelLaunch *how, const Range *
             put_u64(&payload, launch);
             put_u32(&payload, index);
             put_u64(&payload, number);
+            put_pointers(&payload, copy, ranges[index].length, ranges[index].start >> 40);
             write_record("DATA", &payload);
         }
         free(copy);

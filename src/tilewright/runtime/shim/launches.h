@@ -7,6 +7,8 @@
 /* A module or library was loaded from an image in memory, or from a file. */
 void image_loaded(Handle owner, const void *image);
 void file_loaded(Handle owner, const char *path);
+/* NVRTC made a cubin of a program of which it has the text, too. */
+void text_compiled(const void *cubin, size_t length, const char *text, size_t text_length);
 void image_unloaded(Handle owner);
 /* `module` is a library's module. */
 void same_image(Handle module, Handle library);

@@ -90,7 +90,7 @@ static int open_file(void) {
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
     Payload payload = {0};
-    put_u32(&payload, 1); /* version of the format */
+    put_u32(&payload, 2); /* version of the format */
     put_u64(&payload, (uint64_t)owner);
     put_text(&payload, program);
     write_record("OPEN", &payload);
