@@ -1,12 +1,12 @@
 """Where is a kernel's PTX? In what the program loaded, or beside the cubin that it loaded.
 
 A module that was given as PTX is its own text. Of a fat binary it is the PTX that its cubin was made of, or that the
-driver compiled: another architecture's text is another kernel, and is not taken. Of a cubin it is what NVRTC had when it was
-made, or the `.ptx` beside a `.cubin` of equal bytes in the folders where Triton keeps its files, and in folders that
-the user names. In the latter a `.ptx` counts, too, that alone declares the kernel.
+driver compiled: another architecture's text is another kernel, and is not taken. Of a cubin it is what NVRTC had when
+it was made, or the `.ptx` beside a `.cubin` of equal bytes in the folders where Triton keeps its files, and in folders
+that the user names. In the latter a `.ptx` counts, too, that alone declares the kernel.
 
 Not handled: texts that nvJitLink compiled in memory; text inside a cubin's debug sections.
-Checked by: tests/driver/capture/test_texts.py.
+Checked by: tests/driver/capture/test_capture.py.
 """
 
 from __future__ import annotations
