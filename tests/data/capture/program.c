@@ -162,7 +162,7 @@ static void step(const char *what, const char *value) {
         CALL(cuLaunchKernelEx, &config, kernel, parameters, NULL);
     } else if (strcmp(what, "packed") == 0) {
         memcpy(packed + 8, &buffers[0], 8);
-        tensor_map(map, buffers[0] + 64);
+        tensor_map(map, buffers[1] + 64);
         memcpy(packed + 64, map, 128);
         packed[200] = 42;
         void *parameters[] = {packed};

@@ -102,7 +102,7 @@ def test_tensor_maps_structures_and_clusters(driver: FakeDriver, folder: Path) -
     assert structure["data"] == bytes(200).hex() + "2a00000000000000"
     assert structure["fields"] == [
         {"at": 8, "kind": "ptr", "bytes": 4096, "buffer": "buffer0"},
-        {"at": 64, **described, "buffer": "buffer0", "offset": 64},
+        {"at": 64, **described, "buffer": "buffer1", "offset": 64},
     ]
     module = read(SCALE, "scale.ptx")
     for name in ("mapped", "packed"):
@@ -202,7 +202,8 @@ def test_pointers_in_a_buffer_are_listed(driver: FakeDriver, folder: Path) -> No
     steps = ("data", "scale.ptx", "point", "40", "kernel", "scale", "launch", "3")
     assert main(["capture", "-o", "here", "--buffers", "--", *driver.command("table", *steps)]) == 0
     launch = json.loads(Path("here/scale.1.launch.json").read_text(encoding="utf-8"))
-    pointer = {"at": 16, "kind": "ptr", "bytes": 8192, "buffer": "buffer1", "offset": 40}
+    data = {"file": "scale.1.buffer1.npy"}
+    pointer = {"at": 16, "kind": "ptr", "bytes": 8192, "buffer": "buffer1", "offset": 40, "data": data}
     assert launch["params"][0] == {
         "kind": "ptr",
         "bytes": 4096,
@@ -212,6 +213,7 @@ def test_pointers_in_a_buffer_are_listed(driver: FakeDriver, folder: Path) -> No
     }
     data = np.load("here/scale.1.buffer0.npy")
     assert data[16:24].tolist() == [0] * 8 and data[24:28].tolist() == [24, 25, 26, 27]
+    assert np.load("here/scale.1.buffer1.npy")[:3].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("how", ["linked", "dlsym", "table"])

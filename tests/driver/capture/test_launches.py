@@ -9,11 +9,11 @@ import pytest
 
 from tilewright.base.plan import TensorMapParam
 from tilewright.driver.capture.launches import BufferContent, captured
-from tilewright.driver.capture.maps import described
+from tilewright.driver.capture.maps import described, span_bytes
 from tilewright.driver.capture.records import EncodedMap, KernelRecord, LaunchRecord, MemoryRange
 from tilewright.driver.launch_file import launch_from_json
 
-A, B = MemoryRange(0x7F0000000000, 4096), MemoryRange(0x7F0000100010, 256)
+A, B = MemoryRange(0x7F0000000000, 4096), MemoryRange(0x7F0000100010, 8192)
 KERNEL = KernelRecord("k", None, 90, None)
 
 
@@ -31,7 +31,7 @@ def test_numbers_and_pointers() -> None:
     types = ("u64", "u64", "u64", "f32", "u32", "u8", "s16", "f32", "u64")
     document: Any = captured(launch(block, {0: 1, 8: 0}), {}, places, types).document
     assert document["params"] == [
-        {"kind": "ptr", "bytes": 256, "buffer": "buffer0", "offset": 32, "align": 16},
+        {"kind": "ptr", "bytes": 8192, "buffer": "buffer0", "offset": 32, "align": 16},
         {"kind": "ptr", "bytes": 4096, "buffer": "buffer1"},
         {"kind": "i64", "value": 7},
         {"kind": "f32", "value": struct.unpack("<f", struct.pack("<f", 0.1))[0]},
@@ -49,7 +49,7 @@ def test_addresses_leave_no_trace() -> None:
     """A launch with buffers elsewhere is the same file, structures included."""
     documents: list[Any] = []
     for moved in (0, 0x10000):
-        first, second = MemoryRange(A.start + moved, 4096), MemoryRange(B.start + 3 * moved, 256)
+        first, second = MemoryRange(A.start + moved, 4096), MemoryRange(B.start + 3 * moved, 8192)
         encoded = struct.pack("<Q", second.start) + bytes(120)
         block = struct.pack("<IIQ", 1, 2, first.start + 8).ljust(64, b"\0") + encoded + struct.pack("<Q", second.start)
         record = launch(block, {8: 0, 64: 1, 192: 1}, (first, second))
@@ -68,7 +68,8 @@ def test_a_map_of_memory_that_no_pointer_leads_to() -> None:
     """Its buffer is what it was encoded for, or one of its own."""
     encoded = bytes(range(128))
     other = MemoryRange(0x7E0000000000, 1 << 20)
-    for memory, buffer, offset in ((other, "buffer0", 4096), (None, "map0", 0)):
+    short = MemoryRange(other.start, 8191)  # the map reaches 4096 bytes from an offset of 4096
+    for memory, buffer, offset in ((other, "buffer0", 4096), (None, "map0", 0), (short, "map0", 0)):
         found = tiled(other.start + 4096, encoded, memory)
         document: Any = captured(launch(encoded, {}, ()), {encoded: found}, [(0, 128)]).document
         (param,) = document["params"]
@@ -83,10 +84,13 @@ def test_what_a_buffer_holds_is_listed_with_its_first_pointer() -> None:
     content = BufferContent(data, ((192, B), (352, A), (360, other)))
     record = launch(struct.pack("<QQ", B.start, A.start + 64), {0: 1, 8: 0})
     maps = {encoded: tiled(B.start + 16, encoded)}
-    found = captured(record, maps, [(0, 8), (8, 8)], (), {0: content})
+    found = captured(record, maps, [(0, 8), (8, 8)], (), {A: content, other: BufferContent(bytes(64))})
     document: Any = found.document
     first, second = document["params"]
-    assert "maps" not in first and found.saved == {"buffer1": (second, content)}
+    assert "maps" not in first and list(found.saved) == ["buffer1", "buffer2"]
+    assert found.saved["buffer1"] == (second, content)
+    # The buffer that it points to was saved, too.
+    assert found.saved["buffer2"] == (second["pointers"][1], BufferContent(bytes(64)))
     (held,) = second["maps"]
     assert (held["at"], held["buffer"], held["offset"]) == (192, "buffer0", 16)
     # The map's own address is no pointer.
@@ -95,7 +99,7 @@ def test_what_a_buffer_holds_is_listed_with_its_first_pointer() -> None:
         (360, "buffer2", 0),
     ]
     # A buffer without any, and one that no parameter points to.
-    plain = captured(record, maps, [(0, 8)], (), {0: content, 1: BufferContent(bytes(256))})
+    plain = captured(record, maps, [(0, 8)], (), {A: content, B: BufferContent(bytes(256))})
     document = plain.document
     assert document["params"][0].keys() == {"kind", "bytes", "buffer", "align"} and set(plain.saved) == {"buffer0"}
 
@@ -156,8 +160,10 @@ def test_every_number_of_a_tiled_map() -> None:
         *((6, 0, 0, 0, number) for number in range(2)),
     ):
         numbers = (64, 8, interleave, swizzle, promotion, fill)
-        fields = described(EncodedMap(0, bytes(128), data_type, A.start, A, (64, 32), (128,), (1, 1), numbers))
-        launch_from_json({"params": [{**fields, "buffer": "x"}]}, "x.json")
+        found = EncodedMap(0, bytes(128), data_type, A.start, A, (64, 32), (128,), (1, 1), numbers)
+        fields = described(found)
+        (buffer,) = launch_from_json({"params": [{**fields, "buffer": "x"}]}, "x.json").buffers
+        assert buffer.size_bytes == span_bytes(found)
         for name, values in names.items():
             values.append(fields.get(name))
     assert [len(set(values) - {None}) for values in names.values()] == [16, 6, 2, 3, 1]

@@ -41,7 +41,7 @@ def test_every_record_is_read(tmp_path: Path) -> None:
     path = tmp_path / "7-0.records"
     path.write_bytes(
         ALL
-        + record("DATA", u64(1), u32(0), u64(65536), u32(1), u64(16, 0x7F0000, 4096))
+        + record("DATA", u64(1, 0x7E0000, 64), u64(65536), u32(1), u64(16, 0x7F0000, 4096))
         + record("FAIL", u64(1), u32(1))
     )
     process = read_process(path)
@@ -54,8 +54,9 @@ def test_every_record_is_read(tmp_path: Path) -> None:
     image = launch.kernel.image
     assert image is not None and image.path == tmp_path / "images" / "7-0-1.bin" and image.origin == "x.cubin"
     assert image.triton_folders == (Path("/t"), Path("/h/.triton/cache"))
-    saved = SavedBuffer(tmp_path / "buffers" / "7-0-65536.bin", ((16, MemoryRange(0x7F0000, 4096)),))
-    assert process.buffers == {(1, 0): saved}
+    path = tmp_path / "buffers" / "7-0-65536.bin"
+    saved = SavedBuffer(MemoryRange(0x7E0000, 64), path, ((16, MemoryRange(0x7F0000, 4096)),))
+    assert process.buffers == {1: [saved]}
 
 
 def test_a_killed_process_leaves_what_is_complete(tmp_path: Path) -> None:

@@ -9,20 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from tilewright.driver.capture.launches import BufferContent
-from tilewright.driver.capture.records import LaunchRecord, Process
+from tilewright.driver.capture.records import LaunchRecord, MemoryRange, Process
 
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER_ALIGNMENT_BYTES = 64
 
 
-def contents(process: Process, launch: LaunchRecord) -> dict[int, BufferContent]:
-    """What was saved of a launch's buffers, by the index of their range."""
-    found: dict[int, BufferContent] = {}
-    for index in range(len(launch.ranges)):
-        saved = process.buffers.get((launch.number, index))
-        if saved is not None and saved.path.is_file():
-            found[index] = BufferContent(saved.path.read_bytes(), saved.pointers)
-    return found
+def contents(process: Process, launch: LaunchRecord) -> dict[MemoryRange, BufferContent]:
+    """What was saved of the buffers that a launch's parameters lead to."""
+    return {
+        saved.memory: BufferContent(saved.path.read_bytes(), saved.pointers)
+        for saved in process.buffers.get(launch.number, [])
+        if saved.path.is_file()
+    }
 
 
 def write_npy(target: Path, content: BufferContent) -> None:

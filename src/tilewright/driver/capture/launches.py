@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import cast
 
-from tilewright.driver.capture.maps import described
+from tilewright.driver.capture.maps import described, span_bytes
 from tilewright.driver.capture.records import TENSOR_MAP_BYTES, EncodedMap, LaunchRecord, MemoryRange
 from tilewright.driver.given_launch import DEFAULT_ALIGNMENT_BYTES
 
@@ -51,9 +51,14 @@ class _Buffers:
 
     ranges: Sequence[MemoryRange]
     names: dict[MemoryRange, str] = field(default_factory=dict[MemoryRange, str])
+    maps: dict[bytes, str] = field(default_factory=dict[bytes, str])
 
     def name(self, memory: MemoryRange) -> str:
         return self.names.setdefault(memory, f"buffer{len(self.names)}")
+
+    def own(self, encoded: EncodedMap) -> str:
+        """A buffer for one tensor map alone."""
+        return self.maps.setdefault(encoded.encoded, f"map{len(self.maps)}")
 
 
 def captured(
@@ -61,12 +66,12 @@ def captured(
     maps: Mapping[bytes, EncodedMap],
     places: Sequence[tuple[int, int]],
     types: Sequence[str] = (),
-    contents: Mapping[int, BufferContent] = MappingProxyType({}),
+    contents: Mapping[MemoryRange, BufferContent] = MappingProxyType({}),
 ) -> CapturedLaunch:
     """The launch as a file.
 
     places: offset and size of each parameter; types: as PTX declares them, where it is known
-    contents: of buffers that were saved, by the index of the record's range
+    contents: of buffers that were saved
 
     Raises ValueError where the record contradicts them.
     """
@@ -75,13 +80,16 @@ def captured(
         _parameter(launch, maps, at, size, types[index] if index < len(types) else "", buffers)
         for index, (at, size) in enumerate(places)
     ]
-    holders: dict[str, dict[str, object]] = {}
-    for index, content in contents.items():
-        name = buffers.names.get(launch.ranges[index])
-        holder = next((each for each in _pointers(params) if each["buffer"] == name), None)
-        if name is not None and holder is not None:
-            _add_contents(holder, launch, maps, buffers, content)
-            holders[name] = holder
+    saved: dict[str, tuple[dict[str, object], BufferContent]] = {}
+    holders = list(_pointers(params))
+    # What a buffer holds may lead to others.
+    while holders:
+        holder = holders.pop(0)
+        name = cast("str", holder["buffer"])
+        memory = next(memory for memory, each in buffers.names.items() if each == name)
+        if name not in saved and memory in contents:
+            saved[name] = holder, contents[memory]
+            holders += _add_contents(holder, launch, maps, buffers, contents[memory])
     document: dict[str, object] = {
         "entry": launch.kernel.name,
         "grid": list(launch.grid),
@@ -90,11 +98,6 @@ def captured(
     if launch.cluster is not None:
         document["cluster"] = list(launch.cluster)
     document |= {"dynamic_smem": launch.dynamic_smem_bytes, "params": params}
-    saved = {
-        name: (holders[name], contents[index])
-        for index, memory in enumerate(launch.ranges)
-        if (name := buffers.names.get(memory)) is not None and name in holders
-    }
     return CapturedLaunch(document, saved)
 
 
@@ -105,7 +108,7 @@ def _parameter(
     if len(data) < size:
         raise ValueError(f"{len(launch.parameters)} bytes of parameters were given; one has {size} at {at}")
     if size == TENSOR_MAP_BYTES and data in maps:
-        return _map_field(launch, maps[data], at, buffers)
+        return _map_field(launch, maps[data], buffers)
     if size == 8:
         pointer = _pointer_field(launch, at, buffers)
         return pointer or {"kind": "i64", "value": int.from_bytes(data, "little")}
@@ -128,7 +131,7 @@ def _structure(
     while offset + 8 <= len(data):
         window = data[offset : offset + TENSOR_MAP_BYTES]
         if window in maps:
-            fields.append({"at": offset, **_map_field(launch, maps[window], at + offset, buffers)})
+            fields.append({"at": offset, **_map_field(launch, maps[window], buffers)})
             content[offset : offset + TENSOR_MAP_BYTES] = bytes(TENSOR_MAP_BYTES)
             offset += TENSOR_MAP_BYTES
             continue
@@ -158,12 +161,12 @@ def _pointer(address: int, memory: MemoryRange, buffers: _Buffers) -> dict[str, 
     return found
 
 
-def _map_field(launch: LaunchRecord, encoded: EncodedMap, at: int, buffers: _Buffers) -> dict[str, object]:
+def _map_field(launch: LaunchRecord, encoded: EncodedMap, buffers: _Buffers) -> dict[str, object]:
     found = described(encoded)
     memory = next((each for each in launch.ranges if _inside(encoded.address, each)), encoded.memory)
-    if memory is None:
-        # Memory that the driver does not know; the map has a buffer of its own.
-        return {**found, "buffer": f"map{at}"}
+    if memory is None or encoded.address + span_bytes(encoded) > memory.start + memory.size_bytes:
+        # Memory that the driver does not know, or a map to be completed on the device, whose address says nothing yet.
+        return {**found, "buffer": buffers.own(encoded)}
     found["buffer"] = buffers.name(memory)
     if encoded.address != memory.start:
         found["offset"] = encoded.address - memory.start
@@ -176,16 +179,16 @@ def _add_contents(
     maps: Mapping[bytes, EncodedMap],
     buffers: _Buffers,
     content: BufferContent,
-) -> None:
-    """List the tensor maps and the pointers that a buffer holds with the first pointer into it."""
+) -> list[dict[str, object]]:
+    """List the tensor maps and pointers that a buffer holds with the first pointer into it. Returns the pointers."""
     held: list[dict[str, object]] = []
     if maps:
         for at in range(0, len(content.data) - TENSOR_MAP_BYTES + 1, _MAP_ALIGNMENT_BYTES):
             encoded = maps.get(content.data[at : at + TENSOR_MAP_BYTES])
             if encoded is not None:
-                held.append({"at": at, **_map_field(launch, encoded, at, buffers)})
+                held.append({"at": at, **_map_field(launch, encoded, buffers)})
     inside = {cast("int", each["at"]) for each in held}
-    pointers = [
+    pointers: list[dict[str, object]] = [
         {"at": at, **_pointer(int.from_bytes(content.data[at : at + 8], "little"), memory, buffers)}
         for at, memory in content.pointers
         # The first word of a tensor map is an address, too.
@@ -195,6 +198,7 @@ def _add_contents(
         param["maps"] = held
     if pointers:
         param["pointers"] = pointers
+    return pointers
 
 
 def _pointers(params: list[dict[str, object]]) -> Iterator[dict[str, object]]:

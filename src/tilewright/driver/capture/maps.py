@@ -12,6 +12,9 @@ _DATA_TYPES = (
     "u8", "u16", "u32", "i32", "u64", "i64", "f16", "f32", "f64", "bf16", "f32_ftz", "tf32", "tf32_ftz",
     "u4x16_align8", "u4x16_align16", "u6x16_align16",
 )  # fmt: skip
+_ELEMENT_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32, 4, 4, 6)
+_SLICE_BYTES = (0, 16, 32)
+"""Of one step along the innermost dimension of an interleaved map."""
 _INTERLEAVES = ("none", "16B", "32B")
 _SWIZZLES = ("none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B")
 _PROMOTIONS = ("none", "64B", "128B", "256B")
@@ -49,6 +52,15 @@ def described(encoded: EncodedMap) -> dict[str, object]:
     }
     defaults = {"swizzle": "none", "interleave": "none", "l2_promotion": "none", "oob": "zero"}
     return {**fields, **{name: value for name, value in ways.items() if value != defaults[name]}}
+
+
+def span_bytes(encoded: EncodedMap) -> int:
+    """Bytes from the tensor's first to past its last. Raises ValueError for an unknown number."""
+    described(encoded)
+    interleave = encoded.numbers[-4]
+    bits = 8 * _SLICE_BYTES[interleave] or _ELEMENT_BITS[encoded.data_type]
+    outer = zip(encoded.dims[1:], encoded.strides, strict=True)
+    return -(-encoded.dims[0] * bits // 8) + sum((extent - 1) * stride for extent, stride in outer)
 
 
 def _im2col(lower: list[int], upper: list[int], channels: int, pixels: int) -> dict[str, object]:

@@ -109,6 +109,7 @@ class EncodedMap:
 class SavedBuffer:
     """A buffer's bytes before a launch. pointers: words that point into memory, by their offset, with its range."""
 
+    memory: MemoryRange
     path: Path
     pointers: tuple[tuple[int, MemoryRange], ...]
 
@@ -118,7 +119,7 @@ class Process:
     """Everything that one process left.
 
     counts: how often each recorded launch was made; over: launches beyond the limit, by kernel's name
-    buffers: saved contents by launch's number and range's index
+    buffers: saved contents, by launch's number
     failures: the driver's error by launch's number; lost: launches of kernels that the driver has no name for
     cut: the last record is incomplete
     """
@@ -128,7 +129,7 @@ class Process:
     maps: dict[bytes, EncodedMap] = field(default_factory=dict[bytes, EncodedMap])
     counts: Counter[int] = field(default_factory=Counter[int])
     over: Counter[str] = field(default_factory=Counter[str])
-    buffers: dict[tuple[int, int], SavedBuffer] = field(default_factory=dict[tuple[int, int], SavedBuffer])
+    buffers: dict[int, list[SavedBuffer]] = field(default_factory=dict[int, list[SavedBuffer]])
     failures: dict[int, int] = field(default_factory=dict[int, int])
     graph_launches: int = 0
     lost: int = 0
@@ -216,12 +217,13 @@ def read_process(path: Path) -> Process:
                 case "OVER":
                     process.over[kernels[payload.u64()].name] += 1
                 case "DATA":
-                    key = (payload.u64(), payload.u32())
+                    number = payload.u64()
+                    memory = MemoryRange(payload.u64(), payload.u64())
                     saved = path.parent / "buffers" / f"{identity}-{payload.u64()}.bin"
                     pointers = tuple(
                         (payload.u64(), MemoryRange(payload.u64(), payload.u64())) for _ in range(payload.u32())
                     )
-                    process.buffers[key] = SavedBuffer(saved, pointers)
+                    process.buffers.setdefault(number, []).append(SavedBuffer(memory, saved, pointers))
                 case "FAIL":
                     number = payload.u64()
                     process.failures[number] = payload.u32()

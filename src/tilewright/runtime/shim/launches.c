@@ -300,8 +300,17 @@ static int range_of(uint64_t word, Range *range) {
     return 1;
 }
 
+/* Adds a range to those that are met, if it is new. Returns its index, or MAX_RANGES where there is no room. */
+static unsigned range_index(Range *ranges, unsigned *count, Range range) {
+    unsigned index = 0;
+    while (index < *count && ranges[index].start != range.start) index++;
+    if (index == *count && *count < MAX_RANGES) ranges[(*count)++] = range;
+    return index;
+}
+
 /* Writes which words of a saved buffer point into memory of the device, each with the range. */
-static void put_pointers(Payload *payload, const unsigned char *bytes, size_t length, uint64_t prefix) {
+static void put_pointers(Payload *payload, const unsigned char *bytes, size_t length, uint64_t prefix, Range *ranges,
+                         unsigned *range_count) {
     Payload found = {0};
     uint32_t count = 0;
     for (size_t at = 0; at + 8 <= length && count < MAX_BUFFER_POINTERS; at += 8) {
@@ -310,6 +319,7 @@ static void put_pointers(Payload *payload, const unsigned char *bytes, size_t le
         memcpy(&word, bytes + at, 8);
         /* The driver is asked about few words only: those near the buffer itself. */
         if (word >> 40 != prefix || !range_of(word, &range)) continue;
+        range_index(ranges, range_count, range);
         put_u64(&found, at);
         put_u64(&found, range.start);
         put_u64(&found, range.length);
@@ -320,24 +330,27 @@ static void put_pointers(Payload *payload, const unsigned char *bytes, size_t le
     free(found.bytes);
 }
 
-static void save_buffers(uint64_t launch, const KernelLaunch *how, const Range *ranges, unsigned count) {
+/* Saves the buffers that parameters point into, and those that these point into. */
+static void save_buffers(uint64_t launch, const KernelLaunch *how, Range *ranges, unsigned count) {
     int capturing = 0, mode = CAPTURE_RELAXED;
     if (how->flags & LAUNCH_IN_GRAPH) return;
     if (CALL("cuStreamIsCapturing", (Handle, int *), how->stream, &capturing) != 0 || capturing) return;
-    /* What runs now may still write the buffers. */
     CALL("cuThreadExchangeStreamCaptureMode", (int *), &mode);
+    /* What runs now may still write the buffers. */
     int ready = CALL("cuCtxSynchronize", (void)) == 0;
     for (unsigned index = 0; ready && index < count; index++) {
-        if (ranges[index].length > options()->buffer_bytes) continue;
-        void *copy = malloc(ranges[index].length);
-        uint64_t number = (launch << 16) + index;
-        if (copy && CALL("cuMemcpyDtoH_v2", (void *, Address, size_t), copy, ranges[index].start, ranges[index].length) == 0 &&
-            write_file("buffers", number, copy, ranges[index].length) == 0) {
+        Range range = ranges[index];
+        if (range.length > options()->buffer_bytes) continue;
+        void *copy = malloc(range.length);
+        uint64_t number = launch * MAX_RANGES + index;
+        if (copy && CALL("cuMemcpyDtoH_v2", (void *, Address, size_t), copy, range.start, range.length) == 0 &&
+            write_file("buffers", number, copy, range.length) == 0) {
             Payload payload = {0};
             put_u64(&payload, launch);
-            put_u32(&payload, index);
+            put_u64(&payload, range.start);
+            put_u64(&payload, range.length);
             put_u64(&payload, number);
-            put_pointers(&payload, copy, ranges[index].length, ranges[index].start >> 40);
+            put_pointers(&payload, copy, range.length, range.start >> 40, ranges, &count);
             write_record("DATA", &payload);
         }
         free(copy);
@@ -388,10 +401,8 @@ uint64_t record_launch(const KernelLaunch *given) {
         Range range;
         memcpy(&word, bytes + at, 8);
         if (!range_of(word, &range)) continue;
-        unsigned index = 0;
-        while (index < range_count && ranges[index].start != range.start) index++;
+        unsigned index = range_index(ranges, &range_count, range);
         if (index == MAX_RANGES) continue;
-        if (index == range_count) ranges[range_count++] = range;
         pointers[pointer_count].at = at;
         pointers[pointer_count++].range = index;
         /* Two launches are alike though their buffers lie elsewhere. */
