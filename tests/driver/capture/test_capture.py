@@ -181,6 +181,18 @@ def test_what_is_not_recorded_is_said(driver: FakeDriver, folder: Path, capfd: p
     assert (scale["count"], scale["over_limit"], refused["launches"]) == (6, 1, [])
 
 
+def test_kernels_of_one_name_and_several_texts(driver: FakeDriver, folder: Path) -> None:
+    """As a tuner makes them; a limit counts for each."""
+    Path("other.ptx").write_text(SCALE.replace("mul.f32", "add.f32"), encoding="utf-8")
+    first = ("data", "scale.ptx", "kernel", "scale", "launch", "1", "launch", "2")
+    second = ("data", "other.ptx", "kernel", "scale", "launch", "1", "launch", "2", "launch", "3")
+    assert main(["capture", "-o", "here", "--limit", "1", "--", *driver.command("table", *first, *second)]) == 0
+    kernels = index("here")["kernels"]
+    assert [kernel["text"] for kernel in kernels] == ["scale.ptx", "scale_2.ptx"]
+    assert [(kernel["over_limit"], kernel["count"]) for kernel in kernels] == [(1, 2), (2, 3)]
+    assert "add.f32" in Path("here/scale_2.ptx").read_text(encoding="utf-8")
+
+
 def test_kernels_are_chosen_by_name(driver: FakeDriver, folder: Path) -> None:
     steps = ("data", "scale.ptx", "kernel", "scale", "launch", "1", "kernel", "packed", "packed", "0")
     for pattern, names in (("scal", ["scale"]), ("*ed", ["packed"]), ("s*", ["scale"]), ("nothing", [])):

@@ -47,7 +47,7 @@ def test_every_record_is_read(tmp_path: Path) -> None:
     process = read_process(path)
     (launch,) = process.launches
     assert (process.program, process.cut, process.graph_launches) == ("/bin/program", False, 1)
-    assert (process.counts[1], process.over["scale"], process.failures) == (2, 1, {1: 1})
+    assert (process.counts[1], process.over[process.launches[0].kernel], process.failures) == (2, 1, {1: 1})
     assert (launch.grid, launch.block, launch.cluster) == ((4, 1, 1), (128, 1, 1), None)
     assert (launch.dynamic_smem_bytes, launch.flags, launch.pointers) == (1024, 2, {0: 0})
     assert launch.ranges == (MemoryRange(0x7F0000, 4096),) and launch.kernel.places == ((0, 8), (8, 4))

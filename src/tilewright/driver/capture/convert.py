@@ -97,11 +97,10 @@ def convert(processes: Sequence[Process], folder: Path, finder: TextFinder) -> C
     for process in processes:
         for launch in process.launches:
             work.launch(process, launch)
-        for name, count in process.over.items():
-            work.over[name] += count
-    for kernel in work.capture.kernels:
-        kernel.over = work.over.pop(kernel.entry, 0)
-        kernel.count += kernel.over
+        for record, count in process.over.items():
+            kernel, _ = work.kernel(record.name, finder.find(record))
+            kernel.over += count
+            kernel.count += count
     work.capture.notes = _notes(processes)
     (folder / INDEX).write_text(json.dumps(work.capture.to_json(), indent=2) + "\n", encoding="utf-8")
     return work.capture
@@ -112,7 +111,6 @@ class _Conversion:
     folder: Path
     finder: TextFinder
     capture: Capture
-    over: Counter[str] = field(default_factory=Counter[str])
     stems: set[str] = field(default_factory=set[str])
     kernels: dict[tuple[str, str | bytes], tuple[CapturedKernel, str]] = field(
         default_factory=dict[tuple[str, "str | bytes"], tuple[CapturedKernel, str]]
@@ -122,7 +120,7 @@ class _Conversion:
 
     def launch(self, process: Process, launch: LaunchRecord) -> None:
         text = self.finder.find(launch.kernel)
-        kernel, stem = self._kernel(launch.kernel.name, text)
+        kernel, stem = self.kernel(launch.kernel.name, text)
         count = process.counts[launch.number]
         kernel.count += count
         failure = process.failures.get(launch.number)
@@ -157,7 +155,8 @@ class _Conversion:
             write_npy(self.folder / f"{stem}.{number}.{name}.npy", content)
         (self.folder / found.file).write_text(launch_text(made.document), encoding="utf-8")
 
-    def _kernel(self, name: str, text: KernelText) -> tuple[CapturedKernel, str]:
+    def kernel(self, name: str, text: KernelText) -> tuple[CapturedKernel, str]:
+        """The kernel of that name and text, and the stem of its files' names; its text is written."""
         content = text.text if text.text is not None else text.cubin
         known = self.kernels.get((name, content))
         if known is not None:

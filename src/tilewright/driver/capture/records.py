@@ -118,7 +118,7 @@ class SavedBuffer:
 class Process:
     """Everything that one process left.
 
-    counts: how often each recorded launch was made; over: launches beyond the limit, by kernel's name
+    counts: how often each recorded launch was made; over: launches beyond the limit
     buffers: saved contents, by launch's number
     failures: the driver's error by launch's number; lost: launches of kernels that the driver has no name for
     cut: the last record is incomplete
@@ -128,7 +128,7 @@ class Process:
     launches: list[LaunchRecord] = field(default_factory=list[LaunchRecord])
     maps: dict[bytes, EncodedMap] = field(default_factory=dict[bytes, EncodedMap])
     counts: Counter[int] = field(default_factory=Counter[int])
-    over: Counter[str] = field(default_factory=Counter[str])
+    over: Counter[KernelRecord] = field(default_factory=Counter[KernelRecord])
     buffers: dict[int, list[SavedBuffer]] = field(default_factory=dict[int, list[SavedBuffer]])
     failures: dict[int, int] = field(default_factory=dict[int, int])
     graph_launches: int = 0
@@ -215,7 +215,7 @@ def read_process(path: Path) -> Process:
                 case "SAME":
                     process.counts[payload.u64()] += 1
                 case "OVER":
-                    process.over[kernels[payload.u64()].name] += 1
+                    process.over[kernels[payload.u64()]] += 1
                 case "DATA":
                     number = payload.u64()
                     memory = MemoryRange(payload.u64(), payload.u64())
