@@ -1,7 +1,7 @@
 /* A driver for tests: it runs nothing, keeps device memory in host memory, and says what it was called with.
 
-   Kernels: "scale" (pointer, float, int), "mapped" (tensor map, pointer, int), "packed" (a structure of 208 bytes with a
-   pointer at 8, a tensor map at 64 and an int at 200), "refused" (no parameters; its launch fails with 719). Their
+   Kernels: "scale" (pointer, float, int), "mapped" (tensor map, pointer, int), "packed" (a structure of 208 bytes with
+   a pointer at 8, a tensor map at 64 and an int at 200), "refused" (no parameters; its launch fails with 719). Their
    layout is answered for functions and for CUkernels, never for the other kind. With FAKE_ALIASES, cuGetProcAddress
    answers with addresses of its own, as a driver may. */
 #include <stdint.h>
@@ -37,7 +37,10 @@ static int allocate(Address *address, size_t length, int pool) {
     return 0;
 }
 int cuMemAlloc_v2(Address *address, size_t length) { return allocate(address, length, 0); }
-int cuMemAllocAsync(Address *address, size_t length, void *stream) { (void)stream; return allocate(address, length, 1); }
+int cuMemAllocAsync(Address *address, size_t length, void *stream) {
+    (void)stream;
+    return allocate(address, length, 1);
+}
 
 int cuMemMap(Address start, size_t length, size_t offset, unsigned long long handle, unsigned long long flags) {
     (void)offset, (void)handle, (void)flags;
@@ -55,7 +58,8 @@ int cuMemUnmap(Address start, size_t length) {
 
 static int find(Address address, int pool) {
     for (int index = 0; index < memory_count; index++)
-        if (memory[index].pool == pool && address >= memory[index].start && address < memory[index].start + memory[index].length)
+        if (memory[index].pool == pool && address >= memory[index].start &&
+            address < memory[index].start + memory[index].length)
             return index;
     return -1;
 }
@@ -113,7 +117,8 @@ int cuLibraryLoadData(void **library, const void *image, int *a, void **b, unsig
     (void)image, (void)a, (void)b, (void)d, (void)e;
     return load(library, "library", c + f);
 }
-int cuLibraryLoadFromFile(void **library, const char *path, int *a, void **b, unsigned c, int *d, void **e, unsigned f) {
+int cuLibraryLoadFromFile(void **library, const char *path, int *a, void **b, unsigned c, int *d, void **e,
+                          unsigned f) {
     (void)path, (void)a, (void)b, (void)d, (void)e;
     return load(library, "library from file", c + f);
 }
@@ -131,7 +136,10 @@ static int function(void **found, const char *name, int kernel) {
     return 500;
 }
 int cuModuleGetFunction(void **found, void *module, const char *name) { (void)module; return function(found, name, 0); }
-int cuLibraryGetKernel(void **found, void *library, const char *name) { (void)library; return function(found, name, 1); }
+int cuLibraryGetKernel(void **found, void *library, const char *name) {
+    (void)library;
+    return function(found, name, 1);
+}
 int cuKernelGetFunction(void **found, void *kernel) { return function(found, ((Function *)kernel)->name, 0); }
 
 static int layout(Function *of, size_t index, size_t *offset, size_t *size) {
@@ -190,9 +198,11 @@ int cuGraphAddKernelNode_v2(void **node, void *graph, void **needs, size_t count
 }
 int cuGraphLaunch(void *graph, void *stream) { (void)graph, (void)stream; return say("graph", "launch", 0, 0), 0; }
 
-int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *extents, const uint64_t *strides,
-                           const unsigned *box, const unsigned *steps, int interleave, int swizzle, int promotion, int fill) {
-    uint64_t words[16] = {(uint64_t)(uintptr_t)address, (uint64_t)type << 32 | rank, (uint64_t)interleave << 32 | (unsigned)swizzle,
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *extents,
+                           const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
+                           int swizzle, int promotion, int fill) {
+    uint64_t words[16] = {(uint64_t)(uintptr_t)address, (uint64_t)type << 32 | rank,
+                          (uint64_t)interleave << 32 | (unsigned)swizzle,
                           (uint64_t)promotion << 32 | (unsigned)fill};
     for (unsigned axis = 0; axis < rank; axis++) words[4 + axis] = extents[axis] << 32 | box[axis] << 8 | steps[axis];
     for (unsigned axis = 0; axis + 1 < rank; axis++) words[10 + axis] = strides[axis];
@@ -214,15 +224,17 @@ static int nvrtc_file(const char *program, const char *suffix, char *bytes, size
 }
 int nvrtcGetCUBINSize(const char *program, size_t *length) { return nvrtc_file(program, "cubin", NULL, length); }
 int nvrtcGetPTXSize(const char *program, size_t *length) { return nvrtc_file(program, "ptx", NULL, length); }
-int nvrtcGetCUBIN(const char *program, char *bytes) { size_t length; return nvrtc_file(program, "cubin", bytes, &length); }
-int nvrtcGetPTX(const char *program, char *bytes) { size_t length; return nvrtc_file(program, "ptx", bytes, &length); }
+static size_t unused;
+int nvrtcGetCUBIN(const char *program, char *bytes) { return nvrtc_file(program, "cubin", bytes, &unused); }
+int nvrtcGetPTX(const char *program, char *bytes) { return nvrtc_file(program, "ptx", bytes, &unused); }
 
 int cuGetProcAddress(const char *symbol, void **found, int version, uint64_t flags);
 int cuGetProcAddress_v2(const char *symbol, void **found, int version, uint64_t flags, int *status);
 #define SAME(name) {#name, (void *)name}
 static const struct { const char *symbol; void *function; } TABLE[] = {
-    SAME(cuInit), {"cuMemAlloc", (void *)cuMemAlloc_v2}, SAME(cuMemAllocAsync), SAME(cuModuleLoad), SAME(cuModuleLoadData),
-    SAME(cuModuleLoadDataEx), SAME(cuModuleLoadFatBinary), SAME(cuModuleUnload), SAME(cuLibraryLoadData),
+    SAME(cuInit), {"cuMemAlloc", (void *)cuMemAlloc_v2}, SAME(cuMemAllocAsync), SAME(cuModuleLoad),
+    SAME(cuModuleLoadData), SAME(cuModuleLoadDataEx), SAME(cuModuleLoadFatBinary), SAME(cuModuleUnload),
+    SAME(cuLibraryLoadData),
     SAME(cuLibraryLoadFromFile), SAME(cuLibraryUnload), SAME(cuLibraryGetModule), SAME(cuModuleGetFunction),
     SAME(cuLibraryGetKernel), SAME(cuKernelGetFunction), SAME(cuLaunchKernel), SAME(cuLaunchKernelEx),
     SAME(cuLaunchCooperativeKernel), {"cuGraphAddKernelNode", (void *)cuGraphAddKernelNode_v2}, SAME(cuGraphLaunch),

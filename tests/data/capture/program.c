@@ -108,7 +108,8 @@ static void step(const char *what, const char *value) {
         CALL(cuModuleLoadData, &module, bytes);
         memset(bytes, 'x', length); /* a program may free it */
     } else if (strcmp(what, "wrapped") == 0) {
-        struct { unsigned magic, version; const void *data; void *more; } wrapper = {0x466243b1, 1, read_file(value, &length), NULL};
+        struct { unsigned magic, version; const void *data; void *more; } wrapper = {
+            0x466243b1, 1, read_file(value, &length), NULL};
         CALL(cuLibraryLoadData, &module, &wrapper, NULL, NULL, 0u, NULL, NULL, 0u);
     } else if (strcmp(what, "compile") == 0) {
         char *bytes = calloc(1, 1 << 20);
@@ -169,7 +170,12 @@ static void step(const char *what, const char *value) {
         CALL(cuLaunchKernel, kernel, 2u, 1u, 1u, 128u, 1u, 1u, 0u, NULL, parameters, NULL);
     } else if (strcmp(what, "graph") == 0) {
         void *node, *parameters[] = {&buffers[0], &(float){2.0f}, &(int){9}};
-        struct { void *function; unsigned grid[3], block[3], shared; void **parameters, **extra; void *kernel, *context; } given = {
+        struct {
+            void *function;
+            unsigned grid[3], block[3], shared;
+            void **parameters, **extra;
+            void *kernel, *context;
+        } given = {
             NULL, {3, 1, 1}, {32, 1, 1}, 0, parameters, NULL, kernel, NULL};
         CALL(cuGraphAddKernelNode_v2, &node, NULL, NULL, (size_t)0, &given);
         CALL(cuGraphLaunch, NULL, NULL);

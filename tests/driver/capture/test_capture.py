@@ -223,6 +223,8 @@ def test_pointers_in_a_buffer_are_listed(driver: FakeDriver, folder: Path) -> No
         "pointers": [pointer],
         "data": {"file": "scale.1.buffer0.npy"},
     }
+    read_launch_file("here/scale.1.launch.json")
+    assert main(["check", "here/scale.ptx", "--launch", "here/scale.1.launch.json"]) == 0
     data = np.load("here/scale.1.buffer0.npy")
     assert data[16:24].tolist() == [0] * 8 and data[24:28].tolist() == [24, 25, 26, 27]
     assert np.load("here/scale.1.buffer1.npy")[:3].tolist() == [1, 2, 3]

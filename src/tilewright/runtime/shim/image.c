@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Source: fatbinary_section.h (the wrapper); the container's header is 4 bytes of magic, 2 of version, 2 of the header's
-   own size and 8 of the size of what follows. */
+/* Source: fatbinary_section.h (the wrapper); the container's header is 4 bytes of magic, 2 of version, 2 of the
+   header's own size and 8 of the size of what follows. */
 #define WRAPPER_MAGIC 0x466243b1u
 #define CONTAINER_MAGIC 0xba55ed50u
 
@@ -39,7 +39,8 @@ static int find_file(struct dl_phdr_info *object, size_t size, void *wanted) {
     for (int index = 0; index < object->dlpi_phnum; index++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[index];
         uintptr_t start = object->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type != PT_LOAD || address < start || address + image->length > start + segment->p_filesz) continue;
+        uintptr_t end = start + segment->p_filesz;
+        if (segment->p_type != PT_LOAD || address < start || address + image->length > end) continue;
         if (object->dlpi_name && *object->dlpi_name) {
             strncpy(image->path, object->dlpi_name, sizeof image->path - 1);
         } else if (readlink("/proc/self/exe", image->path, sizeof image->path - 1) < 0) {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct {
-    const void *bytes; /* PTX text, a cubin or a fat binary; of a fat binary's wrapper, what it wraps; NULL: none of them */
+    const void *bytes; /* PTX text, a cubin or a fat binary (of its wrapper, what it wraps); NULL: none of them */
     size_t length;
     char path[1024]; /* the program or library that holds it, or "" */
     uint64_t offset; /* where in that file */

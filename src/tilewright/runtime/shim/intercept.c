@@ -147,9 +147,9 @@ static void *replaced(const char *symbol, void *found, int version, uint64_t fla
 
 /* ---- the functions that are replaced ---- */
 
-#define REAL(name, types) ((Result(*) types)real(NUMBER_##name))
-/* Calls the driver; without one the program is answered as by a driver that was not initialized. */
-#define DRIVER(name, types, ...) (real(NUMBER_##name) ? REAL(name, types)(__VA_ARGS__) : ERROR_NOT_INITIALIZED)
+/* Calls the driver's function; without one the program is answered as by a driver that was not initialized. */
+#define DRIVER(name, ...) \
+    (real(NUMBER_##name) ? ((__typeof__(name) *)real(NUMBER_##name))(__VA_ARGS__) : ERROR_NOT_INITIALIZED)
 #define AFTER(condition, ...)           \
     if ((condition) && enter()) {       \
         __VA_ARGS__;                    \
@@ -157,13 +157,13 @@ static void *replaced(const char *symbol, void *found, int version, uint64_t fla
     }
 
 EXPORTED Result cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
-    Result result = DRIVER(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *), symbol, function, version, flags, status);
+    Result result = DRIVER(cuGetProcAddress_v2, symbol, function, version, flags, status);
     if (result == 0 && function) *function = replaced(symbol, *function, version, flags);
     return result;
 }
 
 EXPORTED Result cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
-    Result result = DRIVER(cuGetProcAddress, (const char *, void **, int, uint64_t), symbol, function, version, flags);
+    Result result = DRIVER(cuGetProcAddress, symbol, function, version, flags);
     if (result == 0 && function) *function = replaced(symbol, *function, version, flags);
     return result;
 }
@@ -197,88 +197,88 @@ EXPORTED Result nvrtcGetCUBIN(Handle program, char *cubin) {
 }
 
 EXPORTED Result cuModuleLoad(Handle *module, const char *path) {
-    Result result = DRIVER(cuModuleLoad, (Handle *, const char *), module, path);
+    Result result = DRIVER(cuModuleLoad, module, path);
     AFTER(result == 0, file_loaded(*module, path));
     return result;
 }
 
 EXPORTED Result cuModuleLoadData(Handle *module, const void *image) {
-    Result result = DRIVER(cuModuleLoadData, (Handle *, const void *), module, image);
+    Result result = DRIVER(cuModuleLoadData, module, image);
     AFTER(result == 0, image_loaded(*module, image));
     return result;
 }
 
 EXPORTED Result cuModuleLoadDataEx(Handle *module, const void *image, unsigned count, int *names, void **values) {
-    Result result = DRIVER(cuModuleLoadDataEx, (Handle *, const void *, unsigned, int *, void **), module, image, count, names, values);
+    Result result = DRIVER(cuModuleLoadDataEx, module, image, count, names, values);
     AFTER(result == 0, image_loaded(*module, image));
     return result;
 }
 
 EXPORTED Result cuModuleLoadFatBinary(Handle *module, const void *image) {
-    Result result = DRIVER(cuModuleLoadFatBinary, (Handle *, const void *), module, image);
+    Result result = DRIVER(cuModuleLoadFatBinary, module, image);
     AFTER(result == 0, image_loaded(*module, image));
     return result;
 }
 
 EXPORTED Result cuModuleUnload(Handle module) {
     AFTER(1, image_unloaded(module));
-    return DRIVER(cuModuleUnload, (Handle), module);
+    return DRIVER(cuModuleUnload, module);
 }
 
 EXPORTED Result cuModuleGetFunction(Handle *function, Handle module, const char *name) {
-    Result result = DRIVER(cuModuleGetFunction, (Handle *, Handle, const char *), function, module, name);
+    Result result = DRIVER(cuModuleGetFunction, function, module, name);
     AFTER(result == 0, kernel_found(*function, module, name, 0));
     return result;
 }
 
 EXPORTED Result cuLibraryLoadData(Handle *library, const void *image, int *names, void **values, unsigned count,
                                   int *library_names, void **library_values, unsigned library_count) {
-    Result result = DRIVER(cuLibraryLoadData, (Handle *, const void *, int *, void **, unsigned, int *, void **, unsigned),
-                           library, image, names, values, count, library_names, library_values, library_count);
+    Result result = DRIVER(cuLibraryLoadData, library, image, names, values, count, library_names, library_values,
+                           library_count);
     AFTER(result == 0, image_loaded(*library, image));
     return result;
 }
 
 EXPORTED Result cuLibraryLoadFromFile(Handle *library, const char *path, int *names, void **values, unsigned count,
                                       int *library_names, void **library_values, unsigned library_count) {
-    Result result = DRIVER(cuLibraryLoadFromFile, (Handle *, const char *, int *, void **, unsigned, int *, void **, unsigned),
-                           library, path, names, values, count, library_names, library_values, library_count);
+    Result result = DRIVER(cuLibraryLoadFromFile, library, path, names, values, count, library_names,
+                           library_values, library_count);
     AFTER(result == 0, file_loaded(*library, path));
     return result;
 }
 
 EXPORTED Result cuLibraryUnload(Handle library) {
     AFTER(1, image_unloaded(library));
-    return DRIVER(cuLibraryUnload, (Handle), library);
+    return DRIVER(cuLibraryUnload, library);
 }
 
 EXPORTED Result cuLibraryGetModule(Handle *module, Handle library) {
-    Result result = DRIVER(cuLibraryGetModule, (Handle *, Handle), module, library);
+    Result result = DRIVER(cuLibraryGetModule, module, library);
     AFTER(result == 0, same_image(*module, library));
     return result;
 }
 
 EXPORTED Result cuLibraryGetKernel(Handle *kernel, Handle library, const char *name) {
-    Result result = DRIVER(cuLibraryGetKernel, (Handle *, Handle, const char *), kernel, library, name);
+    Result result = DRIVER(cuLibraryGetKernel, kernel, library, name);
     AFTER(result == 0, kernel_found(*kernel, library, name, 1));
     return result;
 }
 
 EXPORTED Result cuKernelGetFunction(Handle *function, Handle kernel) {
-    Result result = DRIVER(cuKernelGetFunction, (Handle *, Handle), function, kernel);
+    Result result = DRIVER(cuKernelGetFunction, function, kernel);
     AFTER(result == 0, same_kernel(*function, kernel));
     return result;
 }
 
-EXPORTED Result cuMemMap(Address start, size_t length, size_t offset, unsigned long long memory, unsigned long long flags) {
-    Result result = DRIVER(cuMemMap, (Address, size_t, size_t, unsigned long long, unsigned long long), start, length, offset, memory, flags);
+EXPORTED Result cuMemMap(Address start, size_t length, size_t offset, Address memory, unsigned long long flags) {
+    Result result = DRIVER(cuMemMap, start, length, offset, memory, flags);
     AFTER(result == 0, memory_mapped(start, length));
     return result;
 }
 
 EXPORTED Result cuMemUnmap(Address start, size_t length) {
     AFTER(1, memory_unmapped(start, length));
-    return DRIVER(cuMemUnmap, (Address, size_t), start, length);
+    return DRIVER(cuMemUnmap, start, length);
 }
 
 /* Recorded before the launch, since a kernel that hangs is one of interest. */
@@ -293,18 +293,14 @@ static Result after(Result result, uint64_t number) {
     return result;
 }
 
-typedef Result LaunchFunction(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void **, void **);
-typedef Result LaunchExFunction(const LaunchConfig *, Handle, void **, void **);
-typedef Result CooperativeFunction(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void **);
-
 #define LAUNCH(name)                                                                                                  \
     EXPORTED Result name(Handle kernel, unsigned x, unsigned y, unsigned z, unsigned width, unsigned height,          \
                          unsigned depth, unsigned shared_bytes, Handle stream, void **parameters, void **extra) {     \
-        LaunchFunction *launch = (LaunchFunction *)real(NUMBER_##name);                                               \
-        if (!launch) return ERROR_NOT_INITIALIZED;                                                                    \
-        KernelLaunch how = {kernel, stream, {x, y, z}, {width, height, depth}, {0}, shared_bytes, 0, parameters, extra}; \
+        KernelLaunch how = {kernel,       stream, {x, y, z},  {width, height, depth}, {0},                            \
+                            shared_bytes, 0,      parameters, extra};                                                 \
         uint64_t number = before(&how);                                                                               \
-        return after(launch(kernel, x, y, z, width, height, depth, shared_bytes, stream, parameters, extra), number); \
+        return after(DRIVER(name, kernel, x, y, z, width, height, depth, shared_bytes, stream, parameters, extra),    \
+                     number);                                                                                         \
     }
 LAUNCH(cuLaunchKernel)
 LAUNCH(cuLaunchKernel_ptsz)
@@ -312,12 +308,10 @@ LAUNCH(cuLaunchKernel_ptsz)
 #define LAUNCH_COOPERATIVE_KERNEL(name)                                                                              \
     EXPORTED Result name(Handle kernel, unsigned x, unsigned y, unsigned z, unsigned width, unsigned height,         \
                          unsigned depth, unsigned shared_bytes, Handle stream, void **parameters) {                  \
-        CooperativeFunction *launch = (CooperativeFunction *)real(NUMBER_##name);                                    \
-        if (!launch) return ERROR_NOT_INITIALIZED;                                                                   \
         KernelLaunch how = {kernel,       stream,             {x, y, z},  {width, height, depth}, {0},               \
                             shared_bytes, LAUNCH_COOPERATIVE, parameters, NULL};                                     \
         uint64_t number = before(&how);                                                                              \
-        return after(launch(kernel, x, y, z, width, height, depth, shared_bytes, stream, parameters), number);       \
+        return after(DRIVER(name, kernel, x, y, z, width, height, depth, shared_bytes, stream, parameters), number); \
     }
 LAUNCH_COOPERATIVE_KERNEL(cuLaunchCooperativeKernel)
 LAUNCH_COOPERATIVE_KERNEL(cuLaunchCooperativeKernel_ptsz)
@@ -329,7 +323,8 @@ static KernelLaunch configured(const LaunchConfig *config, Handle kernel, void *
     memcpy(launch.block, config->block, sizeof launch.block);
     for (unsigned index = 0; config->attributes && index < config->attribute_count; index++) {
         const LaunchAttribute *attribute = &config->attributes[index];
-        if (attribute->id == ATTRIBUTE_CLUSTER) memcpy(launch.cluster, &attribute->value.cluster, sizeof launch.cluster);
+        if (attribute->id == ATTRIBUTE_CLUSTER)
+            memcpy(launch.cluster, &attribute->value.cluster, sizeof launch.cluster);
         if (attribute->id == ATTRIBUTE_COOPERATIVE && attribute->value.number) launch.flags |= LAUNCH_COOPERATIVE;
         if (attribute->id == ATTRIBUTE_PROGRAMMATIC && attribute->value.number) launch.flags |= LAUNCH_PROGRAMMATIC;
     }
@@ -338,12 +333,10 @@ static KernelLaunch configured(const LaunchConfig *config, Handle kernel, void *
 
 #define LAUNCH_EX(name)                                                                                   \
     EXPORTED Result name(const LaunchConfig *config, Handle kernel, void **parameters, void **extra) {    \
-        LaunchExFunction *launch = (LaunchExFunction *)real(NUMBER_##name);                               \
-        if (!launch) return ERROR_NOT_INITIALIZED;                                                        \
-        if (!config) return launch(config, kernel, parameters, extra);                                    \
+        if (!config) return DRIVER(name, config, kernel, parameters, extra);                              \
         KernelLaunch how = configured(config, kernel, parameters, extra);                                 \
         uint64_t number = before(&how);                                                                   \
-        return after(launch(config, kernel, parameters, extra), number);                                  \
+        return after(DRIVER(name, config, kernel, parameters, extra), number);                            \
     }
 LAUNCH_EX(cuLaunchKernelEx)
 LAUNCH_EX(cuLaunchKernelEx_ptsz)
@@ -357,63 +350,57 @@ static uint64_t before_node(const KernelNode *node, int has_kernel) {
     return before(&launch);
 }
 
-typedef Result AddKernelFunction(Handle *, Handle, const Handle *, size_t, const KernelNode *);
 #define ADD_KERNEL(name, has_kernel)                                                                               \
     EXPORTED Result name(Handle *node, Handle graph, const Handle *needs, size_t count, const KernelNode *given) { \
-        AddKernelFunction *add = (AddKernelFunction *)real(NUMBER_##name);                                         \
-        if (!add) return ERROR_NOT_INITIALIZED;                                                                    \
         uint64_t number = given ? before_node(given, has_kernel) : 0;                                              \
-        return after(add(node, graph, needs, count, given), number);                                               \
+        return after(DRIVER(name, node, graph, needs, count, given), number);                                      \
     }
 ADD_KERNEL(cuGraphAddKernelNode, 0)
 ADD_KERNEL(cuGraphAddKernelNode_v2, 1)
 
 EXPORTED Result cuGraphAddNode(Handle *node, Handle graph, const Handle *needs, size_t count, GraphNode *given) {
     uint64_t number = given && given->type == 0 ? before_node(&given->kernel, 1) : 0;
-    return after(DRIVER(cuGraphAddNode, (Handle *, Handle, const Handle *, size_t, GraphNode *), node, graph, needs, count, given), number);
+    return after(DRIVER(cuGraphAddNode, node, graph, needs, count, given), number);
 }
 
 EXPORTED Result cuGraphAddNode_v2(Handle *node, Handle graph, const Handle *needs, const void *edges, size_t count,
                                   GraphNode *given) {
     uint64_t number = given && given->type == 0 ? before_node(&given->kernel, 1) : 0;
-    return after(DRIVER(cuGraphAddNode_v2, (Handle *, Handle, const Handle *, const void *, size_t, GraphNode *), node,
+    return after(DRIVER(cuGraphAddNode_v2, node,
                         graph, needs, edges, count, given), number);
 }
 
 #define GRAPH_LAUNCH(name)                                                     \
     EXPORTED Result name(Handle graph, Handle stream) {                        \
         AFTER(1, record_graph_launch());                                       \
-        return DRIVER(name, (Handle, Handle), graph, stream);                  \
+        return DRIVER(name, graph, stream);                  \
     }
 GRAPH_LAUNCH(cuGraphLaunch)
 GRAPH_LAUNCH(cuGraphLaunch_ptsz)
 
 /* Interleave, swizzle, promotion and fill come last in each list of numbers. */
-EXPORTED Result cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *extents,
+EXPORTED Result cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, Address address, const uint64_t *extents,
                                        const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
                                        int interleave, int swizzle, int promotion, int fill) {
-    Result result = DRIVER(cuTensorMapEncodeTiled,
-                           (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int, int, int),
-                           map, type, rank, address, extents, strides, box, steps, interleave, swizzle, promotion, fill);
+    Result result = DRIVER(cuTensorMapEncodeTiled, map, type, rank, address, extents, strides, box, steps,
+                           interleave, swizzle, promotion, fill);
     if (result == 0 && rank <= 5 && enter()) {
         int64_t numbers[9] = {0};
         for (uint32_t axis = 0; axis < rank; axis++) numbers[axis] = box[axis];
         int64_t ways[4] = {interleave, swizzle, promotion, fill};
         memcpy(numbers + rank, ways, sizeof ways);
-        record_tensor_map(0, map, (unsigned)type, rank, (Address)(uintptr_t)address, extents, strides, steps, numbers, rank + 4);
+        record_tensor_map(0, map, (unsigned)type, rank, address, extents, strides, steps, numbers, rank + 4);
         leave();
     }
     return result;
 }
 
-EXPORTED Result cuTensorMapEncodeIm2col(void *map, int type, uint32_t rank, void *address, const uint64_t *extents,
+EXPORTED Result cuTensorMapEncodeIm2col(void *map, int type, uint32_t rank, Address address, const uint64_t *extents,
                                         const uint64_t *strides, const int *lower, const int *upper, uint32_t channels,
                                         uint32_t pixels, const uint32_t *steps, int interleave, int swizzle,
                                         int promotion, int fill) {
-    Result result = DRIVER(cuTensorMapEncodeIm2col,
-                           (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const int *, const int *, uint32_t, uint32_t,
-                            const uint32_t *, int, int, int, int),
-                           map, type, rank, address, extents, strides, lower, upper, channels, pixels, steps, interleave, swizzle, promotion, fill);
+    Result result = DRIVER(cuTensorMapEncodeIm2col, map, type, rank, address, extents, strides, lower, upper,
+                           channels, pixels, steps, interleave, swizzle, promotion, fill);
     if (result == 0 && rank >= 3 && rank <= 5 && enter()) {
         int64_t numbers[12] = {channels, pixels};
         unsigned count = 2;
@@ -421,23 +408,21 @@ EXPORTED Result cuTensorMapEncodeIm2col(void *map, int type, uint32_t rank, void
         for (uint32_t axis = 0; axis + 2 < rank; axis++) numbers[count++] = upper[axis];
         int64_t ways[4] = {interleave, swizzle, promotion, fill};
         memcpy(numbers + count, ways, sizeof ways);
-        record_tensor_map(1, map, (unsigned)type, rank, (Address)(uintptr_t)address, extents, strides, steps, numbers, count + 4);
+        record_tensor_map(1, map, (unsigned)type, rank, address, extents, strides, steps, numbers, count + 4);
         leave();
     }
     return result;
 }
 
-EXPORTED Result cuTensorMapEncodeIm2colWide(void *map, int type, uint32_t rank, void *address, const uint64_t *extents,
-                                            const uint64_t *strides, int lower, int upper, uint32_t channels,
-                                            uint32_t pixels, const uint32_t *steps, int interleave, int mode, int swizzle,
-                                            int promotion, int fill) {
-    Result result = DRIVER(cuTensorMapEncodeIm2colWide,
-                           (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, int, int, uint32_t, uint32_t, const uint32_t *,
-                            int, int, int, int, int),
-                           map, type, rank, address, extents, strides, lower, upper, channels, pixels, steps, interleave, mode, swizzle, promotion, fill);
+EXPORTED Result cuTensorMapEncodeIm2colWide(void *map, int type, uint32_t rank, Address address,
+                                            const uint64_t *extents, const uint64_t *strides, int lower, int upper,
+                                            uint32_t channels, uint32_t pixels, const uint32_t *steps, int interleave,
+                                            int mode, int swizzle, int promotion, int fill) {
+    Result result = DRIVER(cuTensorMapEncodeIm2colWide, map, type, rank, address, extents, strides, lower, upper,
+                           channels, pixels, steps, interleave, mode, swizzle, promotion, fill);
     AFTER(result == 0, {
         int64_t numbers[9] = {channels, pixels, lower, upper, mode, interleave, swizzle, promotion, fill};
-        record_tensor_map(2, map, (unsigned)type, rank, (Address)(uintptr_t)address, extents, strides, steps, numbers, 9);
+        record_tensor_map(2, map, (unsigned)type, rank, address, extents, strides, steps, numbers, 9);
     });
     return result;
 }

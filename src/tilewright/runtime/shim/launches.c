@@ -227,9 +227,12 @@ static void record_kernel(Kernel *kernel) {
     size_t offset, size;
     Result result = 0;
     for (unsigned index = 0;; index++) {
-        result = kernel->is_kernel
-                     ? CALL("cuKernelGetParamInfo", (Handle, size_t, size_t *, size_t *), kernel->handle, index, &offset, &size)
-                     : CALL("cuFuncGetParamInfo", (Handle, size_t, size_t *, size_t *), kernel->handle, index, &offset, &size);
+        if (kernel->is_kernel)
+            result = CALL("cuKernelGetParamInfo", (Handle, size_t, size_t *, size_t *), kernel->handle, index, &offset,
+                          &size);
+        else
+            result = CALL("cuFuncGetParamInfo", (Handle, size_t, size_t *, size_t *), kernel->handle, index, &offset,
+                          &size);
         if (result || offset + size > MAX_PARAMETER_BYTES) break;
         struct Place *places = realloc(kernel->places, (index + 1) * sizeof *places);
         if (!places) break;
@@ -380,7 +383,8 @@ uint64_t record_launch(const KernelLaunch *given) {
         for (int axis = 0; axis < 3; axis++) {
             int attribute = FUNCTION_CLUSTER_WIDTH + axis;
             if (kernel->is_kernel)
-                CALL("cuKernelGetAttribute", (int *, int, Handle, int), &extents[axis], attribute, kernel->handle, device);
+                CALL("cuKernelGetAttribute", (int *, int, Handle, int), &extents[axis], attribute, kernel->handle,
+                     device);
             else
                 CALL("cuFuncGetAttribute", (int *, int, Handle), &extents[axis], attribute, kernel->handle);
         }

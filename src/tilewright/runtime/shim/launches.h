@@ -35,8 +35,8 @@ uint64_t record_launch(const KernelLaunch *launch);
 void record_failure(uint64_t launch, Result result);
 void record_graph_launch(void);
 
-/* kind: 0 tiled, 1 im2col, 2 im2col of mode w. numbers: the rest of the arguments, as tensor_maps in
-   driver/capture_records.py names them. */
+/* kind: 0 tiled, 1 im2col, 2 im2col of mode w. numbers: the rest of the arguments, as
+   driver/capture/maps.py names them. */
 void record_tensor_map(unsigned kind, const void *encoded, unsigned data_type, unsigned rank, Address address,
                        const uint64_t *extents, const uint64_t *strides, const uint32_t *element_strides,
                        const int64_t *numbers, unsigned number_count);

@@ -1,8 +1,8 @@
 /* What the shim writes down: one file of records for each process, in the folder that TILEWRIGHT_CAPTURE names.
 
-   A record is a tag of 4 bytes, the length of its payload (8 bytes, little-endian) and the payload. Each record goes out
-   in one write, so that a process that is killed leaves a file of complete records but for the last. The file is opened
-   at the first record: a process that makes no CUDA call leaves nothing. driver/capture_records.py reads it. */
+   A record is a tag of 4 bytes, the length of its payload (8 bytes, little-endian) and the payload. Each record goes
+   out in one write, so that a process that is killed leaves a file of complete records but for the last. The file is
+   opened at the first record: a process that makes no CUDA call leaves nothing. driver/capture/records.py reads it. */
 #ifndef TILEWRIGHT_RECORD_H
 #define TILEWRIGHT_RECORD_H
 
