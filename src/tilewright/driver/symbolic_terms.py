@@ -48,7 +48,7 @@ class Terms:
         self._known: dict[int, Term | None] = {}
         # Of divisions by constants: what holds of quotients and remainders, and the quotients.
         self.sides: list[Term] = []
-        self._quotients: dict[tuple[int, int], Term] = {}
+        self._quotients: dict[tuple[int, int, bool], Term] = {}
 
     def equals(self, node: Node, outcome: bytes) -> Term:
         """That a node has a value. Raises NoTerm."""
@@ -75,7 +75,7 @@ class Terms:
         for each in fresh:
             try:
                 found = divisions.get(each.number)
-                quotient = None if found is None else self._quotients.get((found.dividend.number, found.divisor))
+                quotient = None if found is None else self._quotients.get(found.key)
                 term = self._term(each) if quotient is None else quotient
             except NoTerm:
                 term = self._anything(each)
@@ -92,7 +92,7 @@ class Terms:
         divisor, signed = division.divisor, division.signed
         whole, zero = Number(divisor, 32), Number(0, 32)
         quotient, remainder = self._fresh(32), self._fresh(32)
-        self._quotients[division.dividend.number, divisor] = quotient
+        self._quotients[division.key] = quotient
         multiple = bits.Applied("add", (bits.Applied("mul", (quotient, whole), 32), remainder), 32)
         self.sides.append(_compare("eq", term, multiple))
         if signed:
@@ -114,10 +114,9 @@ class Terms:
 
     def _anything(self, node: Node) -> Term | None:
         """A variable in place of an expression that has no term, if its width is known."""
-        width = _width(node)
-        if width is None or not node.uniform:
+        if not node.uniform or not isinstance(node.operation, Applied):
             return None
-        return self._fresh(width)
+        return self._fresh(node.operation.width_bits)
 
     def _source(self, source: Source) -> Term:
         if isinstance(source, Node):
@@ -141,6 +140,8 @@ class Terms:
                 return bits.Applied("not", (self._source(node.sources[0]),), 1)
             case Chosen():
                 predicate, holds, otherwise = map(self._source, node.sources)
+                if holds.width != otherwise.width:
+                    raise NoTerm
                 return bits.Applied("if", (predicate, holds, otherwise), holds.width)
             case Applied() as applied:
                 return _instruction(applied, dict(zip(applied.names, map(self._source, node.sources), strict=True)))
@@ -164,22 +165,6 @@ class Terms:
         return bits.Applied("add", (term, Number(addend, width)), width) if addend else term
 
 
-def _width(node: Node) -> int | None:
-    """How many bits the result of an instruction has."""
-    if not isinstance(node.operation, Applied):
-        return None
-    instruction = node.operation.instruction
-    if instruction.row in ("setp", "isspacep", "testp"):
-        return 1
-    types = [found for each in instruction.modifiers if (found := type_name(each)) is not None]
-    if not types or len(types) > 2 or isinstance(instruction.operands[0], Vector | PairOfPredicates):
-        return None
-    if instruction.row in ("popc", "clz", "bfind"):
-        return 32
-    width = types[0].width_bits
-    return 2 * width if "wide" in instruction.modifiers else width
-
-
 def _compare(operation: str, one: Term, other: Term) -> Term:
     return bits.Applied(operation, (one, other), 1)
 
@@ -199,6 +184,8 @@ _COMPARED = {
 }  # fmt: skip
 """Comparisons: the operation, and whether its sides change places."""
 _PLAIN_MODIFIERS = frozenset({"lo", "hi", "wide", "pred", *_LOGIC, *_COMPARED})
+_WHOLE = frozenset({"pred", *(f"{kind}{width}" for kind in "usb" for width in (8, 16, 32, 64))})
+"""Types of one whole number; packed ones and floating ones have no terms."""
 
 
 def _instruction(applied: Applied, given: Mapping[str, Term]) -> Term:
@@ -206,12 +193,18 @@ def _instruction(applied: Applied, given: Mapping[str, Term]) -> Term:
     instruction = applied.instruction
     types = [found for each in instruction.modifiers if (found := type_name(each)) is not None]
     words = {each for each in instruction.modifiers if type_name(each) is None}
-    if not types or words - _PLAIN_MODIFIERS or any(each.is_float for each in types):
+    if not types or words - _PLAIN_MODIFIERS or not all(each.name in _WHOLE for each in types):
         raise NoTerm
     operation = _ROWS.get(instruction.row)
     if operation is None:
         raise NoTerm
-    return operation(_Reading(applied, given, types, words))
+    term = operation(_Reading(applied, given, types, words))
+    if term.width == applied.width_bits:
+        return term
+    if instruction.row != "cvt":
+        raise NoTerm
+    # A register wider than the type is filled by the sign or by zeros.
+    return _resized(term, applied.width_bits, signed=types[0].is_signed)
 
 
 class _Reading:
@@ -286,15 +279,18 @@ def _shift(reading: _Reading) -> Term:
 
 
 def _reciprocal(factor: int, shift: int, *, signed: bool) -> int | None:
-    """The d for which `x * factor >> 32 + shift` is x / d rounded down, or None: `factor * d` exceeds 2^(32 + shift)
-    by so little that no x of 32 bits notices, but for negative multiples of d, of which it is one less.
+    """The d for which `x * factor >> 32 + shift` is x / d rounded down: `factor * d` exceeds 2^(32 + shift) by so
+    little that no x of 32 bits notices, but for negative multiples of d, of which it is one less. None if there is no
+    such d of as many bits.
     Source: H. Warren, "Hacker's Delight", chapter 10."""
-    if factor <= 0 or factor >> (31 if signed else 32):
+    bits_of_number = 31 if signed else 32
+    if factor <= 0 or factor >> bits_of_number or not 0 <= shift < 32:
         return None
     power = 1 << (32 + shift)
     divisor = -(-power // factor)
     excess = factor * divisor - power
-    return divisor if divisor > 1 and 0 < excess << (31 if signed else 32) <= power else None
+    within = divisor > 1 and not divisor >> bits_of_number
+    return divisor if within and 0 < excess << bits_of_number <= power else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +301,16 @@ class _Division:
     divisor: int
     signed: bool
 
+    @property
+    def key(self) -> tuple[int, int, bool]:
+        return self.dividend.number, self.divisor, self.signed
+
 
 def _division(node: Node) -> _Division | None:
     """The division that a node is, if it is one: the high half of a product, perhaps shifted."""
-    shift = 0
+    shift, shifted = 0, None
     if isinstance(node.operation, Applied) and node.operation.instruction.row == "shr":
+        shifted = node.operation.instruction.modifiers
         amount = node.operation.instruction.operands[2]
         inner = node.sources[0] if node.sources else None
         if not isinstance(amount, Immediate) or not isinstance(inner, Node):
@@ -324,6 +325,8 @@ def _division(node: Node) -> _Division | None:
         return None
     signed = "s32" in instruction.modifiers
     if not signed and "u32" not in instruction.modifiers:
+        return None
+    if shifted is not None and (shifted not in (("s32",),) if signed else shifted not in (("u32",), ("b32",))):
         return None
     divisor = _reciprocal(factors[0], shift, signed=signed)
     return None if divisor is None or not dividends[0].uniform else _Division(dividends[0], divisor, signed)
@@ -397,7 +400,6 @@ def _converted(reading: _Reading) -> Term:
     if term.width < given.width_bits:
         raise NoTerm
     term = _resized(term, given.width_bits, signed=False)
-    # A register wider than the type is filled by the sign or by zeros.
     return _resized(term, to.width_bits, signed=given.is_signed)
 
 

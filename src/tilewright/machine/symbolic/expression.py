@@ -66,7 +66,7 @@ class Pointer:
 @dataclass(frozen=True, slots=True, eq=False)
 class Applied:
     """An instruction's result. full: its decoded step, without guard; reads, names: the slots and names of what it
-    reads, which the sources give; target, target_name: of the result."""
+    reads, which the sources give; target, target_name: of the result; width_bits: of the register that holds it."""
 
     instruction: Instruction
     full: FullFunction
@@ -74,6 +74,7 @@ class Applied:
     names: tuple[str, ...]
     target: int
     target_name: str
+    width_bits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,7 @@ class Evaluation:
                 return np.where(values[0], values[1], values[2].astype(values[1].dtype))
             case Merged(mask):
                 return np.where(np.tile(selector(mask), self.count), values[0], values[1].astype(values[0].dtype))
-            case Applied(_, full, reads, _, target):
+            case Applied(_, full, reads, _, target, _):
                 registers: dict[int, Any] = dict(zip(reads, values, strict=True))
                 try:
                     full(registers)  # type: ignore[arg-type]

@@ -384,7 +384,10 @@ class _Wrapper:
         return {
             slot: run.table.applied(
                 (self.instruction.opcode, self.shape, index),
-                Applied(self.instruction, self.bare.full, self.reads, read, slot, names[slot]),
+                Applied(
+                    self.instruction, self.bare.full, self.reads, read, slot, names[slot],
+                    self.recording.decoder.type_of(slot).width_bits,
+                ),
                 tuple(sources),
             )
             for index, slot in enumerate(self.writes)
