@@ -118,12 +118,14 @@ Place = tuple[int, int, int, int]
 @dataclass(slots=True, eq=False)
 class Exploration:
     """The launches of one kernel. dimensions: its inputs, those that runs discover included; judge: makes a launch and
-    judges it; values_of: of operands of the protocol, those that were seen or wanted; wanted: every goal there was."""
+    judges it; values_of: of operands of the protocol, those that were seen or wanted; wanted: every goal there was; stops: a launch
+    after which no other is needed."""
 
     table: Table
     dimensions: dict[Input, Dimension]
     judge: Judge
     effort: Effort
+    stops: Callable[[Tried], bool] = lambda _tried: False
     tried: list[Tried] = field(default_factory=list[Tried])
     steps: int = 0
     ended_early: bool = False
@@ -170,7 +172,7 @@ class Exploration:
 
     def go(self) -> None:
         """Try goals until none is left or the effort is spent."""
-        while self._waiting:
+        while self._waiting and not any(map(self.stops, self.tried[-1:])):
             if len(self.tried) >= self.effort.launches or self.steps >= self.effort.steps:
                 self.ended_early = True
                 return

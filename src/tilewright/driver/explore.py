@@ -73,10 +73,14 @@ class _Excuse:
 def explore(exploration: Exploration, text: Places) -> Explored:
     """Make launches until they cover the kernel, and say what they show."""
     dimensions = exploration.dimensions
-    exploration.at({each: dimension.first for each, dimension in dimensions.items()})
-    exploration.at(dict.fromkeys(dimensions, 0) | _grid(exploration))
-    exploration.at({each: min(64, dimension.largest) for each, dimension in dimensions.items()} | _grid(exploration))
-    exploration.go()
+    exploration.stops = lambda tried: _plainly_fails(exploration, tried)
+    starts = (
+        {each: dimension.first for each, dimension in dimensions.items()},
+        {each: min(64, dimension.largest) for each, dimension in dimensions.items()} | _grid(exploration),
+        dict.fromkeys(dimensions, 0) | _grid(exploration),
+    )
+    if not any(exploration.stops(exploration.at(values)) for values in starts):
+        exploration.go()
     excuses: dict[int, _Excuse] = {}
 
     def counted(tried: Tried) -> bool:
@@ -258,12 +262,19 @@ def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried
         and not _uncertain(exploration, each)
     ]
 
-
     def order(each: Tried) -> tuple[int, int, tuple[int, ...]]:
         zero = sum(not value for given, value in each.values.items() if given.kind in ("number", "pointer"))
         return zero + len(_empty_loops(each)), sum(each.values.values()), tuple(each.values.values())
 
     return sorted(found, key=order)
+
+
+def _plainly_fails(exploration: Exploration, tried: Tried) -> bool:
+    """Whether a launch refutes whatever others show: it fails, and nothing in it is degenerate or large."""
+    if not tried.fails or tried.judged.overrun:
+        return False
+    zero = any(not value and given.kind in ("number", "pointer", "memory") for given, value in tried.values.items())
+    return not zero and not _empty_loops(tried) and not _uncertain(exploration, tried)
 
 
 def _uncertain(exploration: Exploration, tried: Tried) -> bool:

@@ -53,6 +53,14 @@ class Recording:
     slots: Mapping[str, int]
     forget_taint: Callable[[Warp, Sequence[int]], None]
     iterations: Iterations
+    _specials: tuple[int, Mapping[int, str]] | None = None
+
+    def specials(self) -> Mapping[int, str]:
+        """The special registers that the grid decides about, by slot."""
+        slots, known = self.slots, self._specials
+        if known is None or known[0] != len(slots):
+            known = self._specials = len(slots), {slots[each]: each for each in slots if each.startswith(_SHAPES)}
+        return known[1]
 
     def concerns(self, position: int) -> bool:
         """Whether a step may meet an expression, or counts as covered."""
@@ -192,7 +200,7 @@ class _Wrapper:
         self.generic = any(use.role == "generic address" for use in facts.uses)
         self.data = tuple(slots[use.register] for use in facts.uses if use.role == "data" and use.register in slots)
         self.loop, self.stays = _leaves(sliced, position)
-        self.specials = {slot: name for name, slot in slots.items() if name.startswith(_SHAPES)}
+        self.specials = recording.specials()
         self.bare: Plain | None = None
         self.reads: tuple[int, ...] = ()
         self.probed = False
