@@ -130,8 +130,10 @@ class Terms:
 
     def _term(self, node: Node) -> Term:
         match node.operation:
-            case Leaf(given, offset, dtype, scale, addend):
-                return self._leaf(given, offset, 1 if dtype.kind == "b" else 8 * dtype.itemsize, scale, addend)
+            case Leaf(given, offset, dtype, scale, addend, loaded, signed):
+                width = 1 if dtype.kind == "b" else 8 * dtype.itemsize
+                narrow = self._leaf(given, offset, 8 * loaded or width, scale, addend)
+                return _resized(narrow, width, signed=signed) if loaded else narrow
             case Pointer(given, base):
                 variable = self._variable[given]
                 chosen = _compare("ne", variable, Number(0, variable.width))

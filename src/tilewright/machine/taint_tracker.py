@@ -183,6 +183,8 @@ class Tracker:
         access = self.local.access(cta, offsets, size_bytes, write)
         if self.local_seen is not None:
             self.local_seen.append(access)
+        if self.symbolic is not None and self.symbolic.local_seen is not None:
+            self.symbolic.local_seen.append(access)
         if write:
             self.local.mark(access, _CLEAN)
 

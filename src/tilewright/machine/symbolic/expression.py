@@ -46,13 +46,16 @@ class Input:
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """Bytes `offset_bytes` and following of an input, as a register of type `dtype`; scale, addend: the register
-    holds `value * scale + addend` (the index of a CTA in the grid from that of its cluster)."""
+    holds `value * scale + addend` (the index of a CTA in the grid from that of its cluster). loaded_bytes: of a load
+    that is narrower than its register, which is filled by the sign (signed) or by zeros; else 0."""
 
     input: Input
     offset_bytes: int
     dtype: np.dtype[Any]
     scale: int = 1
     addend: int = 0
+    loaded_bytes: int = 0
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +266,11 @@ class Evaluation:
 
     def _leaf(self, leaf: Leaf) -> Array:
         values = self._column(leaf.input) >> np.uint64(8 * leaf.offset_bytes)
+        if leaf.loaded_bytes:
+            above = np.uint64(64 - 8 * leaf.loaded_bytes)
+            values <<= above
+            signed = (values.view(np.int64) >> above.astype(np.int64)).view(np.uint64)
+            values = signed if leaf.signed else values >> above
         values = values * np.uint64(leaf.scale) + np.uint64(leaf.addend)
         return values != 0 if leaf.dtype == np.bool_ else values.astype(leaf.dtype)
 

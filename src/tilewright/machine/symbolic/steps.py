@@ -27,7 +27,8 @@ from tilewright.machine.slice_operands import Role
 from tilewright.machine.state import Strand, Warp
 from tilewright.machine.step import Control, Plain, Signal, Step
 from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source
-from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun
+from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun, leaf_of
+from tilewright.machine.taint_local import LocalAccess
 
 _SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
 _VALUES: tuple[Role, ...] = ("shared address", "generic address", "barrier", "sync", "descriptor")
@@ -85,7 +86,7 @@ def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> 
             (facts.space == "param" and block) or (facts.space in ("global", "generic") and (data or block))
         ):
             found |= facts.writes & sliced.registers
-        if facts.kind == "atomic" and data:
+        if (facts.kind == "atomic" and data) or text.flow.instructions[position].row == "activemask":
             found |= facts.writes & sliced.registers
     while True:
         before = len(found)
@@ -97,7 +98,8 @@ def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> 
             facts = text.facts[position]
             if facts.kind in ("store", "protocol", "control"):
                 continue
-            stored = through_memory and facts.kind == "load" and facts.space in ("shared", "generic", "local")
+            reads = facts.kind in ("load", "atomic") and facts.space in ("shared", "generic", "local", "param")
+            stored = through_memory and reads
             if stored or not found.isdisjoint(facts.reads):
                 found |= facts.writes & sliced.registers
         if len(found) == before:
@@ -282,17 +284,19 @@ class _Wrapper:
             if self.sinks and self.facts.kind != "control" and (held or self.specials):
                 self._sinks(warp, chosen, held)
         results = self._results(warp, r, held, mask if predicate is not None else chosen)
-        watched = self.facts.kind in ("load", "store", "atomic") and self.facts.space in ("shared", "generic", "global")
+        watched = self.facts.kind in ("load", "store", "atomic")
         before, run.seen = run.seen, [] if watched else run.seen
         seen = run.seen
+        before_local, run.local_seen = run.local_seen, [] if watched else run.local_seen
+        local = run.local_seen
         try:
             done = act()
         finally:
-            run.seen = before
+            run.seen, run.local_seen = before, before_local
         if done is False or not (chosen or predicate is not None):
             return
         if watched and seen is not None:
-            results = self._moved(warp, r, held, chosen, seen) or results
+            results = self._moved(warp, r, held, chosen, seen, local or []) or results
         if not self.writes or (not held and not results):
             return
         for slot in self.writes:
@@ -340,7 +344,9 @@ class _Wrapper:
             self._old = {slot: run.source(held, r, slot, mask) for slot in self.writes}
         match self.facts.kind:
             case "load" if self.facts.space == "param":
-                return self._parameters(r, mask)
+                return self._parameters(r, held, mask)
+            case "compute" if self.instruction.row == "activemask":
+                return self._together(warp)
             case "compute" if self.bare is not None:
                 return self._compute(warp, r, held, mask)
             case "collective":
@@ -352,6 +358,16 @@ class _Wrapper:
                 return {}
             case _:
                 return {}
+
+    def _together(self, warp: Warp) -> dict[int, Source]:
+        """Which lanes run together, after branches that divided the warp."""
+        run = self.run_of
+        nodes = dict.fromkeys(
+            each.node
+            for each in run.conditions
+            if (each.cta, each.warp) == (warp.cta.rank, warp.index) and not each.node.uniform
+        )
+        return dict.fromkeys(self.writes, run.table.opaque("which lanes run together", tuple(nodes))) if nodes else {}
 
     def _read(self, r: Registers, held: dict[int, Pieces], mask: int) -> tuple[Node, ...]:
         slots = [self.recording.slots[name] for name in self.facts.reads if name in self.recording.slots]
@@ -426,33 +442,51 @@ class _Wrapper:
             return {}
         return noted.written
 
-    def _parameters(self, r: Registers, mask: int) -> dict[int, Source]:
+    def _parameters(self, r: Registers, held: dict[int, Pieces], mask: int) -> dict[int, Source]:
         """The leaves that a load of the parameter block gives."""
         operand = self.instruction.operands[1]
+        run = self.run_of
+        place: Node | None = None
+        within: list[tuple[int, int]] = []
         places = self.recording.decoder.places.fixed
         match operand:
             case Address(Symbol(name), offset) if name in places:
-                begin = places[name] + offset - PARAM_WINDOW
+                within.append((places[name] + offset - PARAM_WINDOW, mask))
             case Address(Register(name), offset) if name in self.recording.slots:
                 base = r[self.recording.slots[name]]
                 if base is UNINITIALISED:
                     return {}
-                inside: Lanes = base[indices(mask)]
-                if not (inside == inside[0]).all():
-                    return {}
-                begin = int(inside[0]) + offset
-                begin -= PARAM_WINDOW if begin >= PARAM_WINDOW else 0
+                place = run.node(held, r, self.recording.slots[name], mask)
+                lanes, inside = indices(mask), base[indices(mask)]
+                for each in np.unique(inside).tolist():
+                    begin = int(each) + offset
+                    begin -= PARAM_WINDOW if begin >= PARAM_WINDOW else 0
+                    within.append((begin, sum(1 << (8 * int(lane)) for lane in lanes[inside == each])))
             case _:
                 return {}
         found: dict[int, Source] = {}
-        parameters = self.recording.decoder.parameters
+        parameters, element, signed = self.recording.decoder.parameters, self._element_bytes(), self._signed()
         for index, (slot, dtype) in enumerate(self._targets()):
-            at = begin + index * self._element_bytes()
-            raw = bytes(parameters[at : at + dtype.itemsize])
-            node = self.run_of.of_parameters(at, dtype, int.from_bytes(raw, "little"))
-            if node is not None and slot is not None:
-                found[slot] = node
+            result: Source | None = None
+            for begin, some in within:
+                at = begin + index * element
+                value = int.from_bytes(bytes(parameters[at : at + element]), "little", signed=signed)
+                node: Source | None = run.of_parameters(at, dtype, value, element, signed=signed)
+                if len(within) > 1:
+                    node = np.array([value]).astype(dtype) if node is None else node
+                    result = run.table.merged(some, node, node if result is None else result)
+                else:
+                    result = node
+            if place is not None:
+                sources = (place,) if result is None else (place, result)
+                result = run.table.opaque("a parameter at a place that depends on inputs", sources)
+            if result is not None and slot is not None:
+                found[slot] = result
         return found
+
+    def _signed(self) -> bool:
+        """Whether a load fills a wider register by the sign."""
+        return any(each in ("s8", "s16", "s32", "s64") for each in self.instruction.modifiers)
 
     def _element_bytes(self) -> int:
         for modifier in reversed(self.instruction.modifiers):
@@ -478,18 +512,25 @@ class _Wrapper:
     # Memory
 
     def _moved(
-        self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int, seen: list[Access]
-    ) -> dict[int, Source]:
+        self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int, seen: list[Access],
+        local: list[LocalAccess],
+    ) -> dict[int, Source]:  # fmt: skip
         """What memory keeps or gives of expressions."""
         run = self.run_of
         shared = [access for access in seen if access.space == "shared"]
         if self.facts.kind in ("store", "atomic"):
-            if shared and self.facts.kind == "store":
+            if shared and self.facts.kind == "atomic":
+                return self._exchanged_with_memory(r, held, mask, shared)
+            if shared or local:
                 nodes = [run.node(held, r, slot, mask) for slot in self.data if slot in held]
                 node = next((each for each in nodes if each is not None), None)
+                element = self._element_bytes()
                 if node is not None and len(self.data) > 1:
                     node = run.table.opaque("one of several words that are stored at once", (node,))
-                run.stored(shared, node, self._element_bytes())
+                elif node is not None and any(r[slot].dtype.itemsize != element for slot in self.data):
+                    node = run.table.opaque("part of a word that is stored", (node,))
+                run.stored(shared, node, element)
+                run.stored_locally(local, mask, node)
             for access in seen:
                 if access.space == "global" and access.write:
                     self._written_words(access)
@@ -504,9 +545,30 @@ class _Wrapper:
                 if slot is not None and (node := run.loaded(shared, dtype, index)) is not None
             }
             return {slot: node for slot, node in found.items()}
+        if local:
+            found: dict[int, Source] = {}
+            for slot, dtype in self._targets():
+                if slot is not None and (given := run.loaded_locally(local, mask, r[slot], dtype)) is not None:
+                    found[slot] = given
+            return found
+        if not seen and self.facts.kind == "load" and self.facts.space == "generic" and self.instruction.row == "ld":
+            return self._parameters(r, held, mask)
         if run.inputs.data and any(access.space == "global" for access in seen):
             return self._words(warp, r, mask)
         return {}
+
+    def _exchanged_with_memory(
+        self, r: Registers, held: dict[int, Pieces], mask: int, shared: list[Access]
+    ) -> dict[int, Source]:
+        """An atomic operation on shared memory: what it leaves and gives depends on all that it meets."""
+        run = self.run_of
+        old = [run.loaded([replace(access, write=False)], np.dtype(np.uint8), 0) for access in shared]
+        nodes = (*self._read(r, held, mask), *(each for each in old if each is not None))
+        if not nodes:
+            return {}
+        node = run.table.opaque(f"what {self.instruction.opcode} gives", tuple(dict.fromkeys(nodes)))
+        run.stored(shared, node, self._element_bytes())
+        return dict.fromkeys(self.writes, node)
 
     def _written_words(self, access: Access) -> None:
         run = self.run_of
@@ -539,9 +601,12 @@ class _Wrapper:
             for place in distinct.tolist():
                 word = Input("memory", place + index * element, element)
                 run.words_read[word] = _held_by(warp, word)
-                leaf = run.table.leaf(Leaf(word, 0, dtype))
+                leaf = run.table.leaf(leaf_of(word, 0, dtype, element, signed=self._signed()))
                 mine = lanes[places == place]
-                values[mine] = run.inputs.memory.get(word, 0)
+                given = run.inputs.memory.get(word, 0)
+                raw = (given & ((1 << (8 * element)) - 1)).to_bytes(element, "little")
+                extended = int.from_bytes(raw, "little", signed=self._signed())
+                values[mine] = np.array([extended]).astype(dtype)[0] if dtype.kind != "b" else bool(extended)
                 within = int(sum(1 << (8 * int(lane)) for lane in mine))
                 node = leaf if node is None else run.table.merged(within, leaf, node)
             if node is not None:
@@ -585,7 +650,8 @@ class _Wrapper:
         slot = slots.get(register.name) if isinstance(register, Register) else None
         node = run.node(held, r, slot, mask) if slot is not None else None
         alone = len(nodes) == 1 and node is not None
-        if row == "shfl.sync" and slot is not None and node is None:
+        lanes = run.source_of(r, slot, mask) if slot is not None and node is None else None
+        if row == "shfl.sync" and lanes is not None and lanes.size == 1:
             return {}
         if row == "shfl.sync" and alone and "idx" in self.instruction.modifiers:
             lane = self.instruction.operands[2]

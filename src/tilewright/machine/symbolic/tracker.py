@@ -1,13 +1,13 @@
 """Which expressions do the registers of a running protocol run hold, and what has the run decided by them?
 
-Beside each register of a warp that depends on inputs stand its expressions, by lanes (`expression`). Shared memory
-keeps the expression of what was stored where it is loaded back whole. Whenever the run decides something by such a
-register, a `Condition` says by which, and how it came out: which way a branch went, whether a guarded instruction of
+Beside each register of a warp that depends on inputs stand its expressions, by lanes (`expression`). Shared and local
+memory keep the expression of what was stored where it is loaded back whole. Whenever the run decides something by such
+a register, a `Condition` says by which, and how it came out: which way a branch went, whether a guarded instruction of
 the protocol happened, which value an operand of the protocol had. Any launch for which all conditions come out the same
 takes the same steps: so a run says something of every launch that satisfies them.
 
 `covered` are the instructions of the protocol that some lane has executed.
-Not handled: local memory, and shared memory that is read in other pieces than it was written in (opaque).
+Not handled: memory that is read in other pieces than it was written in (opaque).
 Checked by: tests/machine/symbolic/test_tracker.py.
 """
 
@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.machine.event import Access
-from tilewright.machine.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers
+from tilewright.machine.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
 from tilewright.machine.state import Warp
 from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant
+from tilewright.machine.taint_local import LocalAccess
 
 _SOMEWHERE = 1 << 40
 _UNWRITTEN = np.zeros(1, np.uint32)
@@ -91,9 +92,11 @@ class SymbolicRun:
         self.words_written: dict[Input, None] = {}
         self.tickets = 0
         self.seen: list[Access] | None = None
+        self.local_seen: list[LocalAccess] | None = None
         self._registers: dict[int, dict[int, Pieces]] = {}
         self._shared: dict[int, dict[tuple[int, int], Node | None]] = {}
         self._written: dict[int, set[int]] = {}
+        self._local: dict[int, dict[int, tuple[Node, int, int, int]]] = {}
 
     # Registers
 
@@ -140,9 +143,12 @@ class SymbolicRun:
 
     # Leaves
 
-    def of_parameters(self, begin: int, dtype: np.dtype[Any], value: int) -> Node | None:
-        """What a load of the parameter block at byte `begin` gives. value: in this run, where all lanes agree."""
-        end = begin + dtype.itemsize
+    def of_parameters(
+        self, begin: int, dtype: np.dtype[Any], value: int, loaded_bytes: int, *, signed: bool
+    ) -> Node | None:
+        """What a load of `loaded_bytes` of the parameter block at byte `begin` gives. value: in this run, where all
+        lanes agree; signed: a wider register is filled by the sign."""
+        end = begin + loaded_bytes
         for first, last, given in self.inputs.block:
             if begin >= last or end <= first:
                 continue
@@ -153,7 +159,7 @@ class SymbolicRun:
                 # Of a null pointer nobody knows where it would lead; any address will do.
                 return self.table.leaf(Pointer(given, value or _SOMEWHERE))
             if first <= begin and end <= last:
-                return self.table.leaf(Leaf(given, begin - first, dtype))
+                return self.table.leaf(leaf_of(given, begin - first, dtype, loaded_bytes, signed=signed))
             return self.table.opaque("several numbers at once", (self.table.leaf(Leaf(given, 0, dtype)),))
         return None
 
@@ -232,9 +238,60 @@ class SymbolicRun:
         if self._written.get(access.cta):
             self.stored([access], None, 0)
 
+    # Local memory
+
+    def stored_locally(self, accesses: list[LocalAccess], mask: int, node: Node | None) -> None:
+        """Bytes of local memory of the lanes of `mask` now hold what one register held."""
+        for access in accesses:
+            memory = self._local.setdefault(access.cta, {})
+            lanes = indices(mask).tolist()
+            each = len(access.offsets) // len(lanes)
+            for place, offset in enumerate(access.offsets.tolist()):
+                if node is None:
+                    memory.pop(offset, None)
+                else:
+                    memory[offset] = node, lanes[place // each], place % each, each
+
+    def loaded_locally(
+        self, accesses: list[LocalAccess], mask: int, values: Lanes, dtype: np.dtype[Any]
+    ) -> Source | None:
+        """What a load of local memory gives: what each lane stored there whole, else an opaque expression. values:
+        in this run; None if no byte depends on inputs."""
+        pieces: dict[Node, int] = {}
+        touched: dict[Node, None] = {}
+        broken = len(accesses) != 1
+        for access in accesses:
+            memory = self._local.get(access.cta, {})
+            lanes = indices(mask).tolist()
+            each = len(access.offsets) // len(lanes)
+            for index, lane in enumerate(lanes):
+                held = [memory.get(int(offset)) for offset in access.offsets[each * index : each * (index + 1)]]
+                found = [item for item in held if item is not None]
+                if not found:
+                    continue
+                node = found[0][0]
+                touched.update((item[0], None) for item in found)
+                whole = [(node, lane, place, each) for place in range(each)]
+                broken = broken or each != dtype.itemsize or held != whole
+                pieces[node] = pieces.get(node, 0) | 1 << (8 * lane)
+        if not touched:
+            return None
+        if broken:
+            return self.table.opaque("local memory read in other pieces than written", tuple(touched))
+        result: Source = constant(values, mask)
+        for node, within in pieces.items():
+            result = node if within == mask else self.table.merged(within, node, result)
+        return result
+
     # Decisions
 
     def decide(self, condition: Condition) -> None:
         self.conditions.append(condition)
         if condition.loop >= 0:
             self.loops.add(condition.loop)
+
+
+def leaf_of(given: Input, offset_bytes: int, dtype: np.dtype[Any], loaded_bytes: int, *, signed: bool) -> Leaf:
+    """The leaf of a load of so many bytes of an input into a register that may be wider."""
+    narrow = loaded_bytes if loaded_bytes < dtype.itemsize else 0
+    return Leaf(given, offset_bytes, dtype, loaded_bytes=narrow, signed=bool(narrow) and signed)
