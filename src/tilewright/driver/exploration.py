@@ -118,8 +118,8 @@ Place = tuple[int, int, int, int]
 @dataclass(slots=True, eq=False)
 class Exploration:
     """The launches of one kernel. dimensions: its inputs, those that runs discover included; judge: makes a launch and
-    judges it; values_of: of operands of the protocol, those that were seen or wanted; wanted: every goal there was; stops: a launch
-    after which no other is needed."""
+    judges it; values_of: of operands of the protocol, those that were seen or wanted; wanted: every goal there was;
+    stops: a launch after which no other is needed."""
 
     table: Table
     dimensions: dict[Input, Dimension]
