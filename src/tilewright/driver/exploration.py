@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import isqrt
 
 import numpy as np
 
@@ -48,6 +49,10 @@ VALUES_MOST = 20
 _JOINT_MOST = 16
 """Launches that are made for the sake of combinations alone."""
 _ATTEMPTS = 2
+_EXCEEDING_MOST = 2
+"""Launches with larger numbers than one that was too long, which are mostly too long themselves."""
+_BETWEEN_MOST = 8
+"""Launches that are made to find one in which a loop iterates often, but not too often."""
 HOLDS, FAILS = b"\x01", b"\x00"
 
 
@@ -139,6 +144,7 @@ class Exploration:
     _ways_wanted: set[tuple[int, bytes]] = field(default_factory=set[tuple[int, bytes]])
     _joint: int = 0
     _order: int = 0
+    _exceeding: int = 0
 
     def is_new(self, values: Assignment) -> bool:
         """Whether a launch has not been made yet."""
@@ -168,6 +174,7 @@ class Exploration:
             self.tried.append(known)
             if judged.asserted is None:
                 self._goals(known)
+            self._between()
         return known
 
     def go(self) -> None:
@@ -180,7 +187,18 @@ class Exploration:
             if self.attempts.get(wanted.goal, 0) >= _ATTEMPTS or not self._needed(wanted.goal):
                 continue
             self.attempts[wanted.goal] = self.attempts.get(wanted.goal, 0) + 1
+            if self._exceeds_what_was_too_long(wanted.values):
+                if self._exceeding >= _EXCEEDING_MOST:
+                    continue
+                self._exceeding += 1
             self.at(wanted.values)
+
+    def _exceeds_what_was_too_long(self, values: Assignment) -> bool:
+        """Whether a launch has larger numbers than one that did not come to its end."""
+        return any(
+            each.judged.too_long and all(values.get(given, 0) >= value for given, value in each.values.items())
+            for each in self.tried
+        )
 
     # What loops showed
 
@@ -216,7 +234,11 @@ class Exploration:
             case ("trip", int() as loop, int() as iteration):
                 return iteration < self.classes(loop)
             case ("more", int() as loop, "often", _):
-                return self.longest(loop) < ENOUGH_ITERATIONS
+                over = any(each.judged.too_long and each.judged.iterations.get(loop, 0) for each in self.tried)
+                return self.longest(loop) < ENOUGH_ITERATIONS and not over
+            case ("more", int() as loop, "between", _):
+                self.attempts["between", loop] = self.attempts.get(("between", loop), 0) + 1
+                return self.longest(loop) < ENOUGH_ITERATIONS and self.attempts["between", loop] <= _BETWEEN_MOST
             case ("more", int() as loop, "long", _):
                 found = self.repetition(loop)
                 return found is not None and found.reason is not None
@@ -275,6 +297,32 @@ class Exploration:
             self._ways_wanted.add((condition.position, each))
             goal = (condition.kind, *place_of(condition), min(condition.iteration, 2), each)
             self._want(0 if fresh else 3, goal, pool, cheapest(pool, few), typical(pool, few))
+
+    def _between(self) -> None:
+        """A loop iterated too often in one launch and too rarely in all others: a better one lies between."""
+        over = [each for each in self.tried if each.judged.too_long]
+        ended = [each for each in self.tried if not each.judged.too_long and each.judged.asserted is None]
+        if not over or not ended:
+            return
+        for loop in sorted({loop for each in over for loop, count in each.judged.iterations.items() if count}):
+            if self.longest(loop) >= ENOUGH_ITERATIONS:
+                continue
+            longest = max(ended, key=lambda each: each.judged.iterations.get(loop, 0))
+            shortest = min(
+                (each for each in over if each.judged.iterations.get(loop, 0) > ENOUGH_ITERATIONS),
+                key=lambda each: sum(each.values.values()),
+                default=None,
+            )
+            if shortest is None:
+                continue
+            middle = {
+                given: isqrt((value + 1) * (longest.values.get(given, value) + 1))
+                for given, value in shortest.values.items()
+            }
+            self._order += 1
+            if self.attempts.get(("between", loop), 0) < _BETWEEN_MOST:
+                goal = ("more", loop, "between", self._order)
+                heappush(self._waiting, _Wanted(0, -1.0, self._order, goal, middle))
 
     def _joint_goals(self, pool: Pool, found: Sequence[Divergence]) -> None:
         """Launches that differ from this one in several decisions at once."""

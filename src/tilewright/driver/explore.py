@@ -320,10 +320,12 @@ _SUMS = frozenset({"add", "sub"})
 
 
 def _fits(applied: Applied, sides: list[npt.NDArray[Any]], result: int) -> bool:
-    """Whether a result is the exact one, its operands taken as signed or as unsigned numbers."""
+    """Whether a result is the exact one, its operands taken as signed numbers, or as unsigned ones where the
+    instruction's type is not signed."""
     given = dict(zip(applied.names, sides, strict=True))
     exact = _EXACT[applied.instruction.row]
-    for signed in (True, False):
+    types = [each for each in applied.instruction.modifiers if each[:1] in "usb" and each[1:].isdigit()]
+    for signed in (True,) if any(each.startswith("s") for each in types) else (True, False):
         values: list[int] = []
         for operand in applied.instruction.operands[1:]:
             match operand:
