@@ -209,13 +209,23 @@ class _Wrapper:
         # Of the execution now running, where its guard matters: what the registers held, and what they would be given.
         self._old: dict[int, Source] = {}
         self._would_give: dict[int, Any] = {}
-        # Two instructions alike compute the same of the same: whatever they name is read or written.
+        # Two instructions alike compute the same of the same: whatever they name is read or written. Which of the
+        # operands are one register counts, and how wide they are.
+        places: dict[str, int] = {}
         self.shape = tuple(
-            each.value if isinstance(each, Immediate) else "" if isinstance(each, Register) else repr(each)
+            each.value
+            if isinstance(each, Immediate)
+            else (places.setdefault(each.name, len(places)), self._width_bits(each.name))
+            if isinstance(each, Register)
+            else repr(each)
             for each in self.instruction.operands
         )
         if facts.kind == "compute":
             self.bare = self._bare(plain)
+
+    def _width_bits(self, name: str) -> int:
+        slot = self.recording.slots.get(name, SINK_SLOT)
+        return 0 if slot == SINK_SLOT else self.recording.decoder.type_of(slot).width_bits
 
     def _bare(self, plain: Step) -> Plain | None:
         """The step without its guard, if it computes."""
@@ -341,7 +351,12 @@ class _Wrapper:
             return {}
         run = self.run_of
         if self.guard_matters:
-            self._old = {slot: run.source(held, r, slot, mask) for slot in self.writes}
+            self._old = {
+                slot: np.zeros(1, self.recording.decoder.type_of(slot).raw)
+                if r[slot] is UNINITIALISED and slot not in held
+                else run.source(held, r, slot, mask)
+                for slot in self.writes
+            }
         match self.facts.kind:
             case "load" if self.facts.space == "param":
                 return self._parameters(r, held, mask)
@@ -539,10 +554,12 @@ class _Wrapper:
             return {}
         if shared:
             targets = self._targets() if self.instruction.row == "ld" else []
+            element = self._element_bytes()
             found = {
                 slot: node
                 for index, (slot, dtype) in enumerate(targets)
-                if slot is not None and (node := run.loaded(shared, dtype, index)) is not None
+                if slot is not None
+                and (node := run.loaded(shared, element, index, fills=dtype.itemsize == element)) is not None
             }
             return {slot: node for slot, node in found.items()}
         if local:
@@ -562,7 +579,7 @@ class _Wrapper:
     ) -> dict[int, Source]:
         """An atomic operation on shared memory: what it leaves and gives depends on all that it meets."""
         run = self.run_of
-        old = [run.loaded([replace(access, write=False)], np.dtype(np.uint8), 0) for access in shared]
+        old = [run.loaded([replace(access, write=False)], 1, 0, fills=False) for access in shared]
         nodes = (*self._read(r, held, mask), *(each for each in old if each is not None))
         if not nodes:
             return {}
@@ -654,8 +671,8 @@ class _Wrapper:
         if row == "shfl.sync" and lanes is not None and lanes.size == 1:
             return {}
         if row == "shfl.sync" and alone and "idx" in self.instruction.modifiers:
-            lane = self.instruction.operands[2]
-            if not node.uniform and isinstance(lane, Immediate):  # type: ignore[union-attr]
+            lane, clamp = self.instruction.operands[2:4]
+            if not node.uniform and isinstance(lane, Immediate) and clamp == Immediate(31):  # type: ignore[union-attr]
                 node = run.node(held, r, slot, 1 << (8 * (lane.value & 31)))  # type: ignore[arg-type]
         target = self.writes[0] if len(self.writes) == 1 else None
         if alone and node is not None and node.uniform and target is not None:

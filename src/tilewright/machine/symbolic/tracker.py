@@ -198,16 +198,19 @@ class SymbolicRun:
             for begin, end in access.ranges:
                 if written and not written.isdisjoint(range(begin, end)):
                     for place in [each for each in memory if each[0] < end and begin < each[1]]:
-                        del memory[place]
+                        former = memory.pop(place)
+                        if not (begin <= place[0] and place[1] <= end):
+                            sources = () if former is None else (former,)
+                            memory[place] = self.table.opaque("a word that is overwritten in part", sources)
                     written.difference_update(range(begin, end))
                 if node is not None:
                     whole = end - begin == size_bytes and node.uniform
                     memory[begin, end] = node if whole else None
                     written.update(range(begin, end))
 
-    def loaded(self, accesses: list[Access], dtype: np.dtype[Any], index: int) -> Node | None:
+    def loaded(self, accesses: list[Access], element_bytes: int, index: int, *, fills: bool) -> Node | None:
         """What element `index` of a load gives: an expression where one word is loaded as it was stored, an opaque one
-        where any byte depends on inputs otherwise."""
+        where any byte depends on inputs otherwise. fills: whether the element is as wide as its register."""
         touched: list[Node] = []
         unknown = False
         for access in accesses:
@@ -220,9 +223,9 @@ class SymbolicRun:
             for begin, end in access.ranges:
                 if written.isdisjoint(range(begin, end)):
                     continue
-                first = begin + index * dtype.itemsize
-                exact = memory.get((first, first + dtype.itemsize))
-                if exact is not None and len(accesses) == 1 and len(access.ranges) == 1:
+                first = begin + index * element_bytes
+                exact = memory.get((first, first + element_bytes))
+                if fills and exact is not None and len(accesses) == 1 and len(access.ranges) == 1:
                     return exact
                 for (low, high), node in memory.items():
                     if low < end and begin < high:
