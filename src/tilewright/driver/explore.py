@@ -123,8 +123,7 @@ def _open_or_proven(
         verdict = each.judged.verdict
         if isinstance(verdict, Unknown) and not each.judged.too_long:
             reasons += verdict.reasons
-        if each.fails and id(each) not in excuses:
-            reasons.append(_left_open(each, text))
+    reasons += _all_left_open([each for each in left if each.fails and id(each) not in excuses], text)
     reasons += missing
     if reasons:
         return Unknown(tuple(dict.fromkeys(reasons)))
@@ -283,6 +282,9 @@ def _uncertain(exploration: Exploration, tried: Tried) -> bool:
         return True
     if _overflows(exploration, tried, frozenset(_EXACT)):
         return True
+    operands = [each.node for each in tried.judged.conditions if each.kind == "value"]
+    if any(each.kind == "memory" for each in inputs_of(operands)):
+        return True
     words = [each for each in inputs_of([each.node for each in tried.judged.conditions]) if each.kind == "memory"]
     return len(words) > _WORDS_MOST
 
@@ -342,6 +344,21 @@ def _fits(applied: Applied, sides: list[npt.NDArray[Any]], result: int) -> bool:
         if low <= found < high:
             return True
     return False
+
+
+def _all_left_open(failing: list[Tried], text: Places) -> list[str]:
+    """What launches that fail leave open: one line for each error, with the launch of the smallest numbers."""
+    alike: dict[tuple[str, Span | None], list[Tried]] = {}
+    for each in failing:
+        assert isinstance(each.judged.verdict, Refuted), "asked of launches that fail"
+        finding = each.judged.verdict.findings[0]
+        alike.setdefault((finding.code, finding.primary), []).append(each)
+    found: list[str] = []
+    for group in alike.values():
+        first = min(group, key=lambda each: sum(each.values.values()))
+        more = f" ({len(group)} launches like this)" if len(group) > 1 else ""
+        found.append(_left_open(first, text) + more)
+    return found
 
 
 def _left_open(tried: Tried, text: Places) -> str:
