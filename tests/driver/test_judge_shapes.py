@@ -23,11 +23,23 @@ def refuted(code: str = "NB101", line: int = 7, message: str = "a race", name: s
     return Refuted((Diagnostic(code, name, message, Span("k.ptx", line, 1)),))
 
 
+def by_block(judgements: Mapping[int, Verdict | UnlaunchedJudgement], blocks: Choices) -> tuple[Verdict, list[int]]:
+    """The verdict, and the blocks that were tried, where a block of so many threads has this verdict."""
+    tried: list[int] = []
+
+    def judge(shape: Shape, _ends: object, _effort: object) -> UnlaunchedJudgement:
+        tried.append(shape.block[0])
+        found = judgements[shape.block[0]]
+        return found if isinstance(found, UnlaunchedJudgement) else UnlaunchedJudgement(found, (), 1)
+
+    return judge_shapes(LaunchShapes(blocks, Choices(((1, 1, 1),))), judge).verdict, tried
+
+
 def combined(verdicts: Mapping[int, Verdict], clusters: Choices = SEVERAL) -> tuple[Verdict, list[int]]:
     """The verdict, and the clusters that were tried, where a cluster of so many CTAs has this verdict."""
     tried: list[int] = []
 
-    def judge(shape: Shape, _ends: object) -> UnlaunchedJudgement:
+    def judge(shape: Shape, _ends: object, _effort: object) -> UnlaunchedJudgement:
         tried.append(shape.cluster[0])
         verdict = verdicts[shape.cluster[0]]
         return UnlaunchedJudgement(verdict, (), 1)
@@ -54,12 +66,81 @@ def test_a_kernel_for_any_cluster_is_not_proven_for_some() -> None:
 
 
 def test_a_kernel_of_one_shape_is_proven_for_it_and_the_others_are_named() -> None:
-    verdict, _ = combined({1: refuted("MB101", 9, "a hang"), 2: PROVEN})
+    verdict, _ = combined({1: refuted("MB113", 9, "a hang"), 2: PROVEN, 4: PROVEN})
     assert isinstance(verdict, Proven)
     assert verdict.assumptions[:2] == (
-        "clusters of 2 CTAs, since no directive fixes it",
-        "not clusters of 1 CTA: there MB101 a hang (k.ptx:9)",
+        "clusters of 2 CTAs or clusters of 4 CTAs, since no directive fixes it",
+        "not clusters of 1 CTA: there MB113 a hang (k.ptx:9)",
     )
+
+
+def test_only_a_shape_whose_counts_are_not_met_is_left_out() -> None:
+    for failing in (refuted("NB101"), refuted("MB101", 9, "not live")):
+        assert isinstance(combined({1: failing, 2: PROVEN, 4: PROVEN})[0], Unknown)
+        assert isinstance(combined({1: PROVEN, 2: failing, 4: PROVEN})[0], Unknown)
+    both = Refuted((*refuted("MB113", 9, "a hang").findings, *refuted().findings))
+    assert isinstance(combined({1: both, 2: PROVEN, 4: PROVEN})[0], Unknown)
+    # A kernel that asks how many CTAs there are should meet its counts with any number of them.
+    assert isinstance(combined({1: refuted("MB113"), 2: PROVEN, 4: PROVEN}, GENERIC)[0], Unknown)
+
+
+TWO_BLOCKS = Choices(((128, 1, 1), (256, 1, 1)), fixed=False, generic=True, proposed=((384, 1, 1), (512, 1, 1)))
+HANG = refuted("MB113", 9, "0 of 128 arrivals")
+
+
+def test_a_guessed_block_whose_counts_are_not_met_refutes_nothing() -> None:
+    for code in ("MB113", "MB114", "NB103", "NB202", "SR101", "SR102", "MF001"):
+        one = Choices(TWO_BLOCKS.likely, fixed=False, generic=True)
+        verdict, _ = by_block({128: refuted(code), 256: refuted(code)}, one)
+        assert isinstance(verdict, Unknown) and all("give --block" in reason for reason in verdict.reasons), code
+        fixed = Choices(((128, 1, 1),))
+        assert isinstance(by_block({128: refuted(code)}, fixed)[0], Refuted)
+
+
+def test_a_finding_of_a_warps_own_order_refutes_at_guessed_blocks() -> None:
+    early = refuted("WG104", 12, "a register of a wgmma in flight is read")
+    assert isinstance(by_block({128: early, 256: early}, TWO_BLOCKS)[0], Refuted)
+    both = Refuted((*HANG.findings, *early.findings))
+    verdict, _ = by_block({128: both, 256: both}, TWO_BLOCKS)
+    assert isinstance(verdict, Refuted) and [each.code for each in verdict.findings] == ["WG104"]
+
+
+def test_bytes_refute_if_every_block_lacks_equally_many() -> None:
+    def lacking(have: int, who: str) -> Refuted:
+        return refuted("TX104", 9, f"{who} wait for ever: 1 of 1 arrivals, {have} of 2048 bytes")
+
+    other = {384: HANG, 512: HANG}
+    assert isinstance(by_block({128: lacking(1024, "a"), 256: lacking(1024, "b"), **other}, TWO_BLOCKS)[0], Refuted)
+    assert isinstance(by_block({128: lacking(512, "a"), 256: lacking(1024, "b"), **other}, TWO_BLOCKS)[0], Unknown)
+
+
+def test_blocks_are_proposed_where_no_likely_one_meets_the_counts() -> None:
+    verdict, tried = by_block({128: HANG, 256: HANG, 384: PROVEN}, TWO_BLOCKS)
+    assert isinstance(verdict, Proven) and tried == [128, 256, 384]
+    assert verdict.assumptions[:2] == (
+        "a block of 384 threads, since no directive fixes it",
+        "not a block of 128 threads: there MB113 0 of 128 arrivals (k.ptx:9)",
+    )
+    assert by_block({128: HANG, 256: PROVEN}, TWO_BLOCKS)[1] == [128, 256]
+
+
+def test_registers_that_no_warp_gives_back_leave_a_block_out() -> None:
+    verdict, _ = by_block({128: PROVEN, 256: refuted("SR102", 3, "waits for registers")}, TWO_BLOCKS)
+    assert isinstance(verdict, Proven) and "not a block of 256 threads: there SR102" in verdict.assumptions[1]
+
+
+def test_a_hang_that_larger_numbers_do_not_show_leaves_no_block_out() -> None:
+    odd = UnlaunchedJudgement(HANG, (), 1, clean=True)
+    assert isinstance(by_block({128: odd, 256: PROVEN}, TWO_BLOCKS)[0], Unknown)
+
+
+def test_a_proof_holds_for_the_shapes_that_were_not_explored_shortly() -> None:
+    spent = UnlaunchedJudgement(UNKNOWN, (), 8, spent=True)
+    verdict, _ = by_block({128: PROVEN, 256: spent}, TWO_BLOCKS)
+    assert isinstance(verdict, Proven)
+    assert verdict.assumptions[0] == "a block of 128 threads, since no directive fixes it"
+    assert isinstance(by_block({128: PROVEN, 256: UNKNOWN}, TWO_BLOCKS)[0], Unknown)
+    assert isinstance(by_block({128: spent, 256: PROVEN}, TWO_BLOCKS)[0], Unknown)
 
 
 def test_a_finding_of_every_shape_refutes() -> None:
@@ -104,6 +185,58 @@ def test_a_kernel_that_fits_no_shape_is_refuted_by_that() -> None:
 
 
 # ---------------------------------------------------------------- kernels
+
+_GROUPS = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry groups(.param .u32 n)
+{
+    .shared .align 8 .b64 bars[3];
+    .reg .pred %p<4>;
+    .reg .b32 %r<16>;
+    mov.u32 %r1, %tid.x;
+    shr.u32 %r2, %r1, 7;
+    mov.u32 %r3, bars;
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r3], 128;
+    @%p1 mbarrier.init.shared::cta.b64 [%r3+8], 128;
+    @%p1 mbarrier.init.shared::cta.b64 [%r3+16], 128;
+    bar.sync 0;
+    ld.param.u32 %r9, [n];
+    shl.b32 %r4, %r2, 3;
+    add.s32 %r5, %r3, %r4;
+    add.s32 %r6, %r2, 1;
+    setp.eq.u32 %p2, %r6, 3;
+    selp.b32 %r6, 0, %r6, %p2;
+    shl.b32 %r7, %r6, 3;
+    add.s32 %r8, %r3, %r7;
+    mov.u32 %r10, 0;
+    setp.eq.u32 %p3, %r2, 0;
+    selp.b32 %r11, 1, 0, %p3;
+LOOP:
+    setp.ge.u32 %p1, %r10, %r9;
+    @%p1 bra END;
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r5], %r11;
+    @!%p2 bra WAIT;
+    xor.b32 %r11, %r11, 1;
+    mbarrier.arrive.shared::cta.b64 _, [%r8];
+    add.u32 %r10, %r10, 1;
+    bra LOOP;
+END:
+    ret;
+}
+"""
+"""Three groups of 128 threads go one after the other: right with 384 threads alone, which no constant says."""
+
+
+def test_a_block_is_found_at_which_every_group_is_there() -> None:
+    (report,) = check_text(_GROUPS).kernels
+    assert report.verdict == "proven", report.reasons
+    assert "a block of 384 threads, since no directive fixes it" in report.assumptions
+    (report,) = check_text(_GROUPS.replace("mbarrier.arrive.shared::cta.b64 _, [%r8];", "")).kernels
+    assert report.verdict == "unknown" and any("give --block" in reason for reason in report.reasons)
+
 
 _KERNEL = """.version 8.6
 .target sm_90a

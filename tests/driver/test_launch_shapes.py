@@ -123,6 +123,13 @@ def test_blocks_come_from_the_text(code: str, expected: list[int]) -> None:
     assert threads(code) == expected
 
 
+def test_blocks_that_meet_all_counts_are_proposed() -> None:
+    inits = "".join(f"mbarrier.init.shared::cta.b64 [bars+{8 * place}], 128;\n" for place in range(4))
+    assert [shape.block[0] for shape in shapes(inits).proposed] == [384, 512]
+    assert [shape.block[0] for shape in shapes(_THREAD + "bar.sync 1, 192;").proposed] == []
+    assert [shape.block[0] for shape in shapes("mbarrier.init.shared::cta.b64 [bars], 3;").proposed] == [384, 96]
+
+
 def test_a_text_that_asks_for_rows_of_threads_is_tried_with_such() -> None:
     found = shapes("mov.u32 %r1, %tid.y;\nadd.u32 %r2, %r1, 1;")
     assert [shape.block for shape in found.likely] == [(16, 16, 1), (32, 8, 1), (32, 32, 1)]

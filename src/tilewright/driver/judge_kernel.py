@@ -21,6 +21,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.contract.peeked_waits import peeked_waits
 from tilewright.contract.retried_waits import waits_not_retried
+from tilewright.driver.exploration import Effort
 from tilewright.driver.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.judge_shapes import judge_shapes
@@ -153,13 +154,14 @@ def _without_launch(
     doubts: tuple[str, ...],
     peeks: frozenset[Span],
 ) -> Judgement:
-    def judge(shape: Shape, ends: Callable[[Diagnostic], bool]) -> UnlaunchedJudgement:
+    def judge(shape: Shape, ends: Callable[[Diagnostic], bool], effort: Effort) -> UnlaunchedJudgement:
         return judge_unlaunched(
             module,
             kernel,
             options.readings,
             shape=shape,
             peeks=peeks,
+            effort=effort,
             timeline=options.timeline,
             given=given,
             progress=options.progress,

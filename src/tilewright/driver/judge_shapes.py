@@ -4,12 +4,15 @@ Each shape that the text suggests (`launch_shapes`) is explored by itself (`judg
 combined:
 
 - a shape at which the kernel fails by a rule of an impossible shape (a multicast to CTAs that are not there) is no
-  launch of it and is left out, unless every shape is such; where the rule says how many CTAs it takes, so many are
-  tried next;
-- proven, if the kernel is proven at every other likely shape; the proof says for which. A kernel that does not ask how
-  large its block or cluster is was written for one shape: it is proven if it is proven at one, and the proof says at
-  which other shapes it fails;
-- refuted, if every shape that was tried, two at least, shows one and the same finding;
+  launch of it and is left out;
+- so is a shape at which nothing but counts of threads or CTAs is wrong (an mbarrier that waits for a warp that is not
+  there), with larger numbers, too;
+- where every likely shape is left out, blocks are proposed at which counts of barriers are met, until one is proven;
+- proven, if the kernel is proven at every shape that is not left out. Once one is proven, others are explored shortly;
+  the proof holds for those that were proven, and lists those that were left out;
+- refuted, if every shape that was tried, two at least, shows one and the same finding. Where the block is a guess, it
+  must be none that counts threads: with more of them it may not be there. Bytes that do not add up count if every
+  block lacks equally many;
 - unknown otherwise, with what each shape shows.
 
 Not handled: shapes that the text does not suggest.
@@ -25,6 +28,7 @@ from math import prod
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.verdict import Proven, Refuted, Unknown
+from tilewright.driver.exploration import DEFAULT_EFFORT, Effort
 from tilewright.driver.judge_unlaunched import UnlaunchedJudgement
 from tilewright.driver.launch_shapes import Extents, LaunchShapes, Shape
 
@@ -36,17 +40,31 @@ IMPOSSIBLE_BLOCK = frozenset({"MF001", "MF005", "NB201", "NB202", "NB203", "TC20
 """Rules that a block breaks which is too large or too small for the text: arrays that are too short, a warpgroup with
 too few warps, a named barrier that counts other threads, a warp that has no rows of tensor memory."""
 
+COUNTS_BYTES = frozenset({"TX101", "TX104"})
+COUNTS = COUNTS_BYTES | {
+    "MB106", "MB110", "MB113", "MB114", "MB201", "MB209", "MB217", "NB102", "NB103", "NB107", "SR101", "SR102", "LV102",
+}  # fmt: skip
+"""Rules that a block or a cluster may break because it has too few or too many threads or CTAs: arrivals, bytes and
+registers that warps bring which are not there."""
+
+SHORT_EFFORT = Effort(launches=8)
+"""For a shape, once the kernel is proven at another."""
+
+_BYTES = re.compile(r"\d+ of \d+ bytes")
 _MASK = re.compile(r"multicast mask 0x([0-9a-f]+)")
 _RANK = re.compile(r"CTA rank (\d+)")
 
-Judge = Callable[[Shape, Callable[[Diagnostic], bool]], UnlaunchedJudgement]
+Judge = Callable[[Shape, Callable[[Diagnostic], bool], Effort], UnlaunchedJudgement]
 """Explores the launches of one shape; an error of which the second argument is true ends that at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
+    """short: its effort was, since another shape was proven."""
+
     shape: Shape
     judged: UnlaunchedJudgement
+    short: bool = False
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
@@ -54,20 +72,29 @@ class _Trial:
             case Refuted(findings):
                 return tuple(finding for finding in findings if finding.level is Level.ERROR)
             case _:
-                return ()
+                return self.judged.ended
+
+    @property
+    def clean_so_far(self) -> bool:
+        """Whether nothing but a larger effort is missing."""
+        return self.short and self.judged.spent
+
+    @property
+    def proven(self) -> bool:
+        return isinstance(self.judged.verdict, Proven)
 
 
 def judge_shapes(shapes: LaunchShapes, judge: Judge) -> UnlaunchedJudgement:
     """The combined verdict of the shapes."""
     if shapes.fixed:
         (shape,) = shapes.likely
-        return _assuming(judge(shape, _never), shapes.assumptions)
+        return _assuming(judge(shape, _never, DEFAULT_EFFORT), shapes.assumptions)
     trials = _likely_trials(shapes, judge)
-    possible = [trial for trial in trials if not _impossible(trial, shapes)]
-    if all(trial.findings for trial in possible):
+    if all(_impossible(trial, shapes) for trial in trials):
+        trials += _proposed_trials(shapes, judge)
+    if all(trial.findings for trial in trials):
         trials += _confirming_trials(trials, shapes, judge)
-        possible = [trial for trial in trials if not _impossible(trial, shapes)]
-    return _combined(possible or trials, trials, shapes)
+    return _combined(trials, shapes)
 
 
 def _likely_trials(shapes: LaunchShapes, judge: Judge) -> list[_Trial]:
@@ -75,7 +102,12 @@ def _likely_trials(shapes: LaunchShapes, judge: Judge) -> list[_Trial]:
     pending = list(shapes.likely)
     while pending:
         shape = pending.pop(0)
-        trial = _Trial(shape, judge(shape, lambda finding: _of_shape(finding, shapes)))
+        # A kernel that asks how many CTAs there are should be right with any number of them.
+        short = any(trial.proven for trial in trials) and not shapes.clusters.generic
+        judged = judge(
+            shape, lambda finding: _cannot_be(finding, shapes), SHORT_EFFORT if short else DEFAULT_EFFORT
+        )  # fmt: skip
+        trial = _Trial(shape, judged, short)
         trials.append(trial)
         least = 0 if shapes.clusters.fixed else max(map(_ctas_needed, trial.findings), default=0)
         if least > prod(shape.cluster):
@@ -88,22 +120,36 @@ def _likely_trials(shapes: LaunchShapes, judge: Judge) -> list[_Trial]:
     return trials
 
 
+def _proposed_trials(shapes: LaunchShapes, judge: Judge) -> list[_Trial]:
+    """The first proposed shape that is proven; else those that do not fail."""
+    found: list[_Trial] = []
+    for shape in shapes.proposed:
+        judged = judge(shape, lambda finding: _cannot_be(finding, shapes), DEFAULT_EFFORT)
+        trial = _Trial(shape, judged)
+        if trial.proven:
+            return [trial]
+        if not trial.findings:
+            found.append(trial)
+    return found
+
+
 def _confirming_trials(trials: list[_Trial], shapes: LaunchShapes, judge: Judge) -> list[_Trial]:
     """Where every possible shape is refuted: the shapes that the text allows beside the likely ones, until one of them
     does not show what all others have in common."""
     found: list[_Trial] = []
     for shape in shapes.others:
-        possible = [trial for trial in (*trials, *found) if not _impossible(trial, shapes)]
-        common = {(each.code, each.primary) for each in _common(possible)}
-        if possible and not common:
+        common = {_key(each) for each in _common(_telling([*trials, *found], shapes), shapes)}
+        if not common:
             break
         found.append(
             _Trial(
                 shape,
-                judge(shape, lambda each, seen=common: (each.code, each.primary) in seen or _of_shape(each, shapes)),
+                judge(
+                    shape, lambda each, seen=common: _key(each) in seen or _cannot_be(each, shapes), DEFAULT_EFFORT
+                ),
             )
-        )
-        if isinstance(found[-1].judged.verdict, Proven):
+        )  # fmt: skip
+        if found[-1].proven:
             break
     return found
 
@@ -114,29 +160,42 @@ def _never(_finding: Diagnostic) -> bool:
 
 def _decided(trials: list[_Trial], shapes: LaunchShapes) -> bool:
     """Would another likely shape change nothing?"""
-    possible = [trial for trial in trials if not _impossible(trial, shapes)]
-    proven = [trial for trial in possible if isinstance(trial.judged.verdict, Proven)]
-    unknown = [trial for trial in possible if isinstance(trial.judged.verdict, Unknown)]
+    possible = _possible(trials, shapes)
+    unknown = any(isinstance(trial.judged.verdict, Unknown) and not trial.clean_so_far for trial in possible)
+    proven = sum(trial.proven for trial in possible)
+    fails = any(trial.findings for trial in possible)
     if shapes.generic:
-        return bool(unknown) or (bool(proven) and len(proven) < len(possible))
-    return len(proven) >= 2 or (bool(proven) and len(proven) < len(possible))
+        return unknown or (proven > 0 and fails)
+    return proven >= 2 or (proven > 0 and (unknown or fails))
 
 
-def _of_shape(finding: Diagnostic, shapes: LaunchShapes) -> bool:
-    """Does the finding say that the kernel is not launched so?"""
+def _cannot_be(finding: Diagnostic, shapes: LaunchShapes) -> bool:
+    """Does the finding alone say that the kernel is not launched so?"""
     if not shapes.clusters.fixed and (finding.code in IMPOSSIBLE_CLUSTER or finding.name in IMPOSSIBLE_NAMES):
         return True
     return not shapes.blocks.fixed and finding.code in IMPOSSIBLE_BLOCK
 
 
 def _impossible(trial: _Trial, shapes: LaunchShapes) -> bool:
-    """Is the shape one that the kernel is not launched with? A run that ends at such a fault leaves others waiting, so
-    that what else is found follows from it."""
-    match trial.judged.verdict:
-        case Refuted():
-            return any(_of_shape(finding, shapes) for finding in trial.findings)
-        case _:
-            return False
+    """Is the shape one that the kernel is not launched with? A run that ends at a fault of the shape leaves others
+    waiting, so that what else is found follows from it. Counts that are not met say so if nothing else is wrong, and
+    if they are not met with larger numbers; a kernel that asks how many CTAs there are should meet them with any."""
+    if any(_cannot_be(finding, shapes) for finding in trial.findings):
+        return True
+    counted = not shapes.blocks.fixed or not (shapes.clusters.fixed or shapes.clusters.generic)
+    counts = bool(trial.findings) and all(finding.code in COUNTS for finding in trial.findings)
+    return counted and counts and not trial.judged.clean
+
+
+def _telling(trials: list[_Trial], shapes: LaunchShapes) -> list[_Trial]:
+    """The trials that refute, if they show the same: those that are possible, else those where counts alone are not
+    met, else all."""
+    counting = [trial for trial in trials if not any(_cannot_be(finding, shapes) for finding in trial.findings)]
+    return _possible(trials, shapes) or counting or trials
+
+
+def _possible(trials: list[_Trial], shapes: LaunchShapes) -> list[_Trial]:
+    return [trial for trial in trials if not _impossible(trial, shapes)]
 
 
 def _ctas_needed(finding: Diagnostic) -> int:
@@ -150,20 +209,21 @@ def _ctas_needed(finding: Diagnostic) -> int:
     return 0
 
 
-def _combined(possible: list[_Trial], trials: list[_Trial], shapes: LaunchShapes) -> UnlaunchedJudgement:
-    proven = [trial for trial in possible if isinstance(trial.judged.verdict, Proven)]
-    if proven and (len(proven) == len(possible) or not shapes.generic):
-        failing = [trial for trial in trials if trial not in proven]
-        return _proven(proven, failing, shapes)
-    first = next((trial for trial in possible if trial.findings), possible[0])
-    whole = _merged(possible, first.judged)
-    common = _common(possible) if len(possible) > 1 else ()
+def _combined(trials: list[_Trial], shapes: LaunchShapes) -> UnlaunchedJudgement:
+    possible = _possible(trials, shapes)
+    proven = [trial for trial in possible if trial.proven]
+    if proven and all(trial.proven or trial.clean_so_far for trial in possible):
+        return _proven(proven, [trial for trial in trials if trial.findings], shapes)
+    shown = _telling(trials, shapes)
+    first = next((trial for trial in shown if trial.findings), shown[0])
+    whole = _merged(shown, first.judged)
+    common = _common(shown, shapes) if len(shown) > 1 else ()
     if common:
-        said = f"at each of {_listed(possible, shapes)}"
+        said = f"at each of {_listed(shown, shapes)}"
         found = tuple(replace(each, interleaving=(said, *each.interleaving)) for each in common)
         return replace(whole, verdict=Refuted(found), doubts=())
-    reasons = tuple(dict.fromkeys(line for trial in possible for line in _reasons(trial, shapes)))
-    return replace(whole, verdict=Unknown(reasons), doubts=reasons)
+    reasons = tuple(dict.fromkeys(line for trial in shown for line in _reasons(trial, shapes)))
+    return replace(whole, verdict=Unknown(reasons), doubts=reasons, launch=None)
 
 
 def _proven(proven: list[_Trial], failing: list[_Trial], shapes: LaunchShapes) -> UnlaunchedJudgement:
@@ -171,24 +231,35 @@ def _proven(proven: list[_Trial], failing: list[_Trial], shapes: LaunchShapes) -
     known = [verdict for verdict in verdicts if isinstance(verdict, Proven)]
     scope = "all trip counts" if all(each.scope == "all trip counts" for each in known) else "this launch"
     held = f"{_listed(proven, shapes)}, since no directive fixes it"
-    failed = [
-        f"not {_said(trial.shape, shapes)}: there {_because(trial)}"
-        for trial in failing
-        if trial.findings or _impossible(trial, shapes)
-    ]
+    failed = [f"not {_said(trial.shape, shapes)}: there {_because(trial)}" for trial in failing]
     assumptions = (*shapes.assumptions, held, *failed, *(line for each in known for line in each.assumptions))
     claims = tuple(dict.fromkeys(line for each in known for line in each.claims))
     verdict = Proven(scope, tuple(dict.fromkeys(assumptions)), claims)
     return replace(_merged(proven, proven[0].judged), verdict=verdict, doubts=())
 
 
-def _common(trials: list[_Trial]) -> tuple[Diagnostic, ...]:
-    """The findings of the first shape that every shape shows."""
-    places = [{(finding.code, finding.primary) for finding in trial.findings} for trial in trials]
-    if not places:
+def _common(trials: list[_Trial], shapes: LaunchShapes) -> tuple[Diagnostic, ...]:
+    """The findings of the first shape that every shape shows, and that another block would show, too."""
+    if not all(isinstance(trial.judged.verdict, Refuted) for trial in trials):
         return ()
-    shared = places[0].intersection(*places[1:])
-    return tuple(finding for finding in trials[0].findings if (finding.code, finding.primary) in shared)
+    keys = [{_key(finding) for finding in trial.findings} for trial in trials]
+    if not keys:
+        return ()
+    shared = keys[0].intersection(*keys[1:])
+    return tuple(
+        finding
+        for finding in trials[0].findings
+        if _key(finding) in shared and (shapes.blocks.fixed or finding.code not in _OF_THREADS)
+    )
+
+
+_OF_THREADS = (COUNTS - COUNTS_BYTES) | IMPOSSIBLE_BLOCK
+
+
+def _key(finding: Diagnostic) -> tuple[object, ...]:
+    """What findings of two shapes have in common."""
+    bytes_said = tuple(_BYTES.findall(finding.message)) if finding.code in COUNTS_BYTES else ()
+    return finding.code, finding.primary, bytes_said
 
 
 def _reasons(trial: _Trial, shapes: LaunchShapes) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
-from tilewright.driver.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged
+from tilewright.driver.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
 from tilewright.driver.explore import Places, explore
 from tilewright.driver.given_launch import PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
@@ -47,6 +47,8 @@ _EXPLORED_STEPS = 250_000
 _SIZING_STEPS = 20_000
 _ITERATIONS_MOST = 96
 """Of a loop, in all its visits together, after which a launch shows no more of it."""
+_LARGER = 64
+"""Value of all numbers with which a shape that fails is tried once more."""
 _GIVEN_AGAIN = 3
 """Launches that show a finding, of which one must show it when it is given as a launch file."""
 _BUFFER_BYTES = 1 << 26
@@ -58,7 +60,9 @@ _SIZING_VALUES = (256, 1024, 64, 4096, 1)
 @dataclass(frozen=True, slots=True)
 class UnlaunchedJudgement:
     """The verdict, what the roles did in the first run that refutes (or in the first at all), what any run leaves for
-    review, and the errors of any run that the text allows. launch: that refutes, as a launch file."""
+    review, and the errors of any run that the text allows. launch: that refutes, as a launch file; ended: the errors of
+    the launch that ended the exploration; clean: a launch with larger numbers than one that fails was clean;
+    spent: nothing is wrong with any launch that is not degenerate, but the effort did not suffice."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
@@ -67,6 +71,9 @@ class UnlaunchedJudgement:
     reviews: tuple[Diagnostic, ...] = ()
     allowed: tuple[Diagnostic, ...] = ()
     launch: Mapping[str, object] | None = None
+    ended: tuple[Diagnostic, ...] = ()
+    clean: bool = False
+    spent: bool = False
 
 
 def judge_unlaunched(
@@ -124,15 +131,19 @@ def judge_unlaunched(
         lambda loop: flow.instructions[flow.loops[loop].head].span,
         frozenset(position for position in sliced.executed if is_protocol(sliced, position)),
     )
+    ended: tuple[Diagnostic, ...] = ()
+    clean = False
     try:
         boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES)
         explored = explore(exploration, where)
         verdict = explored.verdict
+        clean = any(_larger_is_clean(exploration, values) for values in explored.shown[:1])
         launches = [
             failing[chosen] for values in explored.shown[:_GIVEN_AGAIN] if (chosen := tuple(values.items())) in failing
         ]
     except _Ended as found:
         verdict, launches = Refuted(found.judged.findings), [_Failing(found.judged.launch, ())]
+        ended = found.judged.errors
     document: Mapping[str, object] | None = None
     if isinstance(verdict, Refuted):
         against = ""
@@ -155,8 +166,31 @@ def judge_unlaunched(
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
     return UnlaunchedJudgement(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
-        tuple(allowed.values()), document,
+        tuple(allowed.values()), document, ended, clean,
+        exploration.ended_early and all(map(_nothing_wrong, exploration.tried)),
     )  # fmt: skip
+
+
+def _nothing_wrong(tried: Tried) -> bool:
+    if tried.judged.too_long:
+        return False
+    return tried.clean or (
+        tried.fails and any(not value for each, value in tried.values.items() if each.kind == "number")
+    )
+
+
+def _larger_is_clean(exploration: Exploration, failing: Assignment) -> bool:
+    """Whether what fails with some numbers does not with larger ones."""
+    numbers = {
+        each: max(value, min(_LARGER, exploration.dimensions[each].largest))
+        for each, value in failing.items()
+        if each.kind == "number"
+    }
+    exploration.at({**failing, **numbers})
+    return any(
+        tried.clean and all(tried.values.get(each, 0) >= failing[each] for each in numbers)
+        for tried in exploration.tried
+    )
 
 
 @dataclass(frozen=True, slots=True)

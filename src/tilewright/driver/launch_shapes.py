@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from tilewright.frontends.ptx.ast import (
     Address,
@@ -53,6 +53,7 @@ _FLAT_BLOCKS: tuple[Extents, ...] = ((16, 16, 1), (32, 8, 1), (32, 32, 1))
 _CLUSTERS = (1, 2, 4)
 _BLOCKS_KEPT = 3
 _OF_WARPGROUPS = ("wgmma", "setmaxnreg", "tcgen05.ld", "tcgen05.st")
+_PROPOSED_MOST = 8
 _COPIED = frozenset({"mov", "cvt", "shfl.sync"})
 _COUNT_OF_BARRIER = {
     **dict.fromkeys(("bar.sync", "bar.arrive", "barrier.sync", "barrier.arrive"), 1),
@@ -83,7 +84,8 @@ class GivenShape:
 class Choices:
     """Values of a block or of a cluster.
 
-    likely: those that the text suggests, the likeliest first; others: that it allows, too; fixed: by a directive or by
+    likely: those that the text suggests, the likeliest first; others: that it allows, too; proposed: at which counts of
+    barriers may be met, where no likely one is possible; fixed: by a directive or by
     the user; generic: the kernel should work with any that is likely, since the text asks how large it is, or does not
     say which is meant.
     """
@@ -92,6 +94,7 @@ class Choices:
     others: tuple[Extents, ...] = ()
     fixed: bool = True
     generic: bool = False
+    proposed: tuple[Extents, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,12 @@ class LaunchShapes:
         return (
             *(Shape(block, other, self.grid) for other in self.clusters.others),
             *(Shape(other, cluster, self.grid) for other in self.blocks.others),
+        )
+
+    @property
+    def proposed(self) -> tuple[Shape, ...]:
+        return tuple(
+            Shape(block, cluster, self.grid) for block in self.blocks.proposed for cluster in self.clusters.likely
         )
 
     def takes(self, cluster: Extents) -> bool:
@@ -249,7 +258,8 @@ def _blocks(texts: tuple[_Text, ...]) -> Choices:
         flat = tuple(each for each in _FLAT_BLOCKS if prod(each) >= least) or (_FLAT_BLOCKS[-1],)
         return Choices(flat, fixed=False, generic=True)
     if least <= WARP_THREADS:
-        return Choices(tuple((each, 1, 1) for each in _PLAIN_BLOCKS), fixed=False, generic=True)
+        proposed = tuple((each, 1, 1) for each in _proposed(texts, unit) if each not in _PLAIN_BLOCKS)
+        return Choices(tuple((each, 1, 1) for each in _PLAIN_BLOCKS), (), False, True, proposed[:_PROPOSED_MOST])
     counts = {least}
     if max(beyond, default=0) >= max(needed, default=0):
         # Threads on either side of a comparison: one more unit of them beyond the last boundary.
@@ -257,13 +267,30 @@ def _blocks(texts: tuple[_Text, ...]) -> Choices:
     for count in (count for text in texts for count in _init_counts(text) if count >= least):
         counts |= {_rounded(count, unit), _rounded(count, unit) + unit}
     likely = tuple(sorted(count for count in counts if count <= THREADS_MOST))[:_BLOCKS_KEPT]
+    proposed = tuple(count for count in _proposed(texts, unit) if count > least and count not in likely)
     others = tuple(count for count in (least + unit, 2 * least) if count <= THREADS_MOST and count not in likely)
     return Choices(
         tuple((count, 1, 1) for count in likely),
         tuple((count, 1, 1) for count in dict.fromkeys(others)),
         fixed=False,
         generic=len(likely) > 1,
+        proposed=tuple((count, 1, 1) for count in proposed[:_PROPOSED_MOST]),
     )
+
+
+def _proposed(texts: tuple[_Text, ...], unit: int) -> list[int]:
+    """Blocks at which counts of barriers are met: if threads arrive and each barrier is met by others, multiples of
+    the greatest unit that divides all counts, up to the threads that all barriers together count; if one lane of each
+    warp or warpgroup arrives, so many of them."""
+    counts = [count for text in texts for count in _init_counts(text)]
+    named = {count for text in texts for count in _barrier_threads(text)}
+    found: list[int] = []
+    if counts or named:
+        group = max(unit, gcd(*counts, *named))
+        found += range(group, min(THREADS_MOST, sum(counts) + sum(named)) + 1, group)
+    elected = sorted({count for text in texts for count in _elected_counts(text)})
+    found += [count * size for size in (GROUP_THREADS, WARP_THREADS) for count in elected]
+    return [count for count in dict.fromkeys(found) if count % unit == 0 and count <= THREADS_MOST]
 
 
 def _rounded(count: int, unit: int) -> int:
@@ -285,6 +312,15 @@ def _init_counts(text: _Text) -> Iterator[int]:
         if item.row == "mbarrier.init" and len(item.operands) == 2:
             count = text.constant(item.operands[1])
             if count is not None and count % WARP_THREADS == 0 and 0 < count < THREADS_MOST:
+                yield count
+
+
+def _elected_counts(text: _Text) -> Iterator[int]:
+    """Counts of mbarriers that one lane of each of several warps or warpgroups arrives at."""
+    for item in text.instructions:
+        if item.row == "mbarrier.init" and len(item.operands) == 2:
+            count = text.constant(item.operands[1])
+            if count is not None and 1 < count < WARP_THREADS:
                 yield count
 
 
