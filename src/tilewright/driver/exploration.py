@@ -49,6 +49,8 @@ VALUES_MOST = 20
 _JOINT_MOST = 16
 """Launches that are made for the sake of combinations alone."""
 _ATTEMPTS = 2
+_UNDECIDED_MOST = 10
+"""Launches that are made if none of them is decided."""
 _EXCEEDING_MOST = 2
 """Launches with larger numbers than one that was too long, which are mostly too long themselves."""
 _BETWEEN_MOST = 8
@@ -180,7 +182,7 @@ class Exploration:
     def go(self) -> None:
         """Try goals until none is left or the effort is spent."""
         while self._waiting and not any(map(self.stops, self.tried[-1:])):
-            if len(self.tried) >= self.effort.launches or self.steps >= self.effort.steps:
+            if len(self.tried) >= self._launches_most() or self.steps >= self.effort.steps:
                 self.ended_early = True
                 return
             wanted = heappop(self._waiting)
@@ -192,6 +194,11 @@ class Exploration:
                     continue
                 self._exceeding += 1
             self.at(wanted.values)
+
+    def _launches_most(self) -> int:
+        """Where no launch is decided, few more are made: for errors, since none of them will be proven."""
+        undecided = all(isinstance(each.judged.verdict, Unknown) for each in self.tried)
+        return min(self.effort.launches, _UNDECIDED_MOST) if undecided else self.effort.launches
 
     def _exceeds_what_was_too_long(self, values: Assignment) -> bool:
         """Whether a launch has larger numbers than one that did not come to its end."""

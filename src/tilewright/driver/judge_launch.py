@@ -165,7 +165,7 @@ def judge_launch(
             )
 
         found = once(told, frozenset())
-        if found.errors or not found.repeated_stores:
+        if found.errors or not found.repeated_stores or found.report.stopped:
             return found
         # Several warps store to the same bytes: whether they store the same takes a run that asks for it.
         again = once(None, found.repeated_stores)
