@@ -39,7 +39,6 @@ CLOCKS = {
     "driver/reduce.py": "the limit in seconds of the search, which the result names",
     "driver/compile.py": "the seconds that a compilation shows",
     "driver/demo.py": "the seconds that the demonstration shows",
-    "driver/explore.py": "the time of an exploration",
 }
 """Who may look at a clock, and what for. Everything else counts work (`driver.work`)."""
 WITHOUT_CLOCKS = ("base", "contract", "driver", "frontends", "ir", "legal", "machine", "solve", "targets")
@@ -75,6 +74,7 @@ CASES = {
     "some clusters": (copy_text(), GRID),
     "refuted and repaired": (copy_text(**NO_FENCE), launch_document()),
     "refuted": (copy_text(expect=BAD_EXPECT), launch_document()),
+    "explored": (copy_text().replace("steps) {", "steps) .reqntid 64 {"), None),
     "explored and repaired": (bug("slot-rewritten-without-a-wait"), None),
     "zero trips": (bug("zero-trips-are-waited-for"), None),
 }

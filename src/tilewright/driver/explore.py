@@ -135,9 +135,23 @@ def _open_or_proven(
         if isinstance(each.judged.verdict, Proven):
             assumptions += each.judged.verdict.assumptions
     assumptions += [excuse.assumption for excuse in excuses.values()]
+    assumptions += _bounds(exploration)
     assumptions += [f"the kernel's own assertion at {place} holds" for place in places]
     said = [found.said for each in clean for found in each.judged.repeats.values() if found.said]
     return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), tuple(dict.fromkeys((*said, *claims))))
+
+
+def _bounds(exploration: Exploration) -> list[str]:
+    """What a proof assumes of inputs that were not tried, nor asked about, up to the largest that their width holds."""
+    found: dict[str, None] = {}
+    for given, dimension in exploration.dimensions.items():
+        bits = 8 * given.size_bytes
+        if given.kind in ("memory", "ticket") and dimension.largest < (1 << bits) - 1:
+            what = "words of memory that steer the kernel" if given.kind == "memory" else "tickets"
+            found[f"{what} are below 2^{dimension.largest.bit_length()}, those of {bits} bits"] = None
+        elif given.kind == "grid":
+            found[f"{dimension.name} are at most {dimension.largest}"] = None
+    return list(found)
 
 
 # ---------------------------------------------------------------- launches that fail
