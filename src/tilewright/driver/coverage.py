@@ -7,13 +7,15 @@ launches that were clean, or that an assumption excludes:
 - every branch that inputs decide, in every warp that comes to it, went either way;
 - every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
   iterations, and was left after every number of iterations up to that;
-- every operand of the protocol that depends on inputs had each of its values.
+- every operand of the protocol that depends on inputs had each of its values;
+- two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
 
 What no launch showed may be impossible: then a solver shows that the conditions on the way contradict it
 (`solve.bit_vectors`). Where it finds a launch instead, that launch is made. Otherwise the verdict is unknown, with the
 line and the expression that stands in the way.
 
-Not handled: combinations of decisions (tried, not counted). Checked by: tests/driver/test_coverage.py.
+Not handled: combinations of decisions beyond those, or that a solver leaves open (the proof counts these).
+Checked by: tests/driver/test_coverage.py.
 """
 
 from __future__ import annotations
@@ -36,14 +38,17 @@ from tilewright.driver.exploration import (
     distinct,
     place_of,
 )
+from tilewright.driver.joint_decisions import joint_decisions
 from tilewright.driver.missing import Missing, asking, cut
 from tilewright.driver.path_search import label
 from tilewright.driver.reachable import Impossible, Reached, Undecided
 from tilewright.driver.unequal_loops import unequal_loops
-from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, rendered
+from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, frontier, rendered
 from tilewright.machine.symbolic.tracker import Condition
 
 _QUESTIONS_MOST = 160
+_OPEN_MOST = 2
+"""Questions about several branches at once that a solver leaves open, after which no more are asked."""
 _BEFORE = 200
 """Conditions of a warp before one in question that a solver is told."""
 
@@ -76,11 +81,13 @@ def cover(
     span: Callable[[int], Span],
     loop_span: Callable[[int], Span],
     positions: frozenset[int],
+    lasting: frozenset[int] = frozenset(),
 ) -> Covered:
     """Complete an exploration as far as launches can be found, and say what it covers.
 
     counted: launches that are clean, or that an assumption excludes; name: of an input; span, loop_span: of an
-    instruction and of a loop's head; positions: the instructions of the protocol."""
+    instruction and of a loop's head; positions: the instructions of the protocol; lasting: decisions
+    that leave a trace."""
     answers: dict[tuple[object, ...], Impossible | Undecided] = {}
     questions = 0
     while True:
@@ -88,12 +95,14 @@ def cover(
             *_missing(exploration, counted, name),
             *_further(exploration, counted, loop_span),
             *unequal_loops(exploration, [each for each in exploration.tried if counted(each)], name, loop_span),
+            *joint_decisions(exploration, [each for each in exploration.tried if counted(each)], lasting, name),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
             if each.key in answers or fresh is not None or exploration.ended_early:
                 continue
-            if questions >= _QUESTIONS_MOST:
+            left_open = sum(isinstance(known, Undecided) for key, known in answers.items() if key[0] == "joint")
+            if questions >= _QUESTIONS_MOST or (each.key[0] == "joint" and left_open >= _OPEN_MOST):
                 answers[each.key] = Undecided()
                 continue
             questions += 1
@@ -109,11 +118,17 @@ def cover(
         exploration.at(fresh)
         exploration.go()
     left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
+    open_together = [each for each in left if each.key[0] == "joint" and each.key in answers]
+    left = [each for each in left if each not in open_together]
     reasons = [f"{span(each.position)}: {each.reason}" if each.position >= 0 else each.reason for each in left]
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
     impossible = sum(isinstance(each, Impossible) for each in answers.values())
-    return Covered(_claims(exploration, counted, positions, loop_span, impossible), tuple(dict.fromkeys(reasons)))
+    claims = _claims(exploration, counted, positions, loop_span, impossible)
+    if open_together:
+        ways = f"{len(open_together)} way{'s' if len(open_together) != 1 else ''}"
+        claims = (*claims, f"{ways} of several branches at once neither met by a launch nor shown to be impossible")
+    return Covered(claims, tuple(dict.fromkeys(reasons)))
 
 
 def sites(tried: Iterable[Tried]) -> dict[Place, Site]:
@@ -197,23 +212,6 @@ def _seen(exploration: Exploration, chosen: Sequence[Tried], node: Node) -> tupl
     except CannotEvaluate:
         return ()
     return tuple(sorted({values[index : index + 1].tobytes() for index in range(len(chosen))}))
-
-
-def frontier(node: Node) -> tuple[Node, ...]:
-    """The largest uniform expressions that a node is computed from."""
-    found: dict[Node, None] = {}
-    waiting = [node]
-    seen: set[int] = set()
-    while waiting:
-        each = waiting.pop()
-        if each.number in seen:
-            continue
-        seen.add(each.number)
-        if each.uniform:
-            found[each] = None
-        else:
-            waiting += [source for source in each.sources if isinstance(source, Node)]
-    return tuple(sorted(found, key=lambda each: each.number))
 
 
 def _trips(exploration: Exploration, counted: Callable[[Tried], bool], name: Callable[[Input], str]) -> list[Missing]:

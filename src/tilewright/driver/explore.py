@@ -47,12 +47,13 @@ _WORDS_MOST = 2
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where things stand in the kernel. name: of an input; span, loop_span: of an instruction, of a loop's head;
-    positions: the instructions of the protocol."""
+    positions: the instructions of the protocol; lasting: decisions that leave a trace."""
 
     name: Callable[[Input], str]
     span: Callable[[int], Span]
     loop_span: Callable[[int], Span]
     positions: frozenset[int] = frozenset()
+    lasting: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def explore(exploration: Exploration, text: Places) -> Explored:
     _excuse(exploration, text, excuses)
     guilty = _guilty(exploration, excuses)
     if not guilty:
-        covered = cover(exploration, counted, text.name, text.span, text.loop_span, text.positions)
+        covered = cover(exploration, counted, text.name, text.span, text.loop_span, text.positions, text.lasting)
         _excuse(exploration, text, excuses)
         guilty = _guilty(exploration, excuses)
         if not guilty:

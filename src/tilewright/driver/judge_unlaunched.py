@@ -23,6 +23,7 @@ from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
 from tilewright.driver.explore import Places, explore
 from tilewright.driver.given_launch import PartialLaunch
+from tilewright.driver.joint_decisions import lasting_choices
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_shapes import Shape, launch_shapes
@@ -130,6 +131,7 @@ def judge_unlaunched(
         lambda position: flow.instructions[position].span,
         lambda loop: flow.instructions[flow.loops[loop].head].span,
         frozenset(position for position in sliced.executed if is_protocol(sliced, position)),
+        lasting_choices(sliced, steers.registers),
     )
     ended: tuple[Diagnostic, ...] = ()
     clean = False

@@ -292,6 +292,23 @@ def needed(nodes: Iterable[Node], known: Mapping[int, object]) -> list[Node]:
     return [found[number] for number in sorted(found)]
 
 
+def frontier(node: Node) -> tuple[Node, ...]:
+    """The largest uniform expressions that a node is computed from."""
+    found: dict[Node, None] = {}
+    waiting = [node]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each.number in seen:
+            continue
+        seen.add(each.number)
+        if each.uniform:
+            found[each] = None
+        else:
+            waiting += [source for source in each.sources if isinstance(source, Node)]
+    return tuple(sorted(found, key=lambda each: each.number))
+
+
 def inputs_of(nodes: Iterable[Node]) -> tuple[Input, ...]:
     """The inputs that nodes depend on, in the order of their nodes."""
     found = dict.fromkeys(
