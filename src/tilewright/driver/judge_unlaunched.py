@@ -50,6 +50,7 @@ _ITERATIONS_MOST = 96
 """Of a loop, in all its visits together, after which a launch shows no more of it."""
 _LARGER = 64
 """Value of all numbers with which a shape that fails is tried once more."""
+_SHARED_SIZES = frozenset({"%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"})
 _GIVEN_AGAIN = 3
 """Launches that show a finding, of which one must show it when it is given as a launch file."""
 _BUFFER_BYTES = 1 << 26
@@ -161,6 +162,10 @@ def judge_unlaunched(
             against = against or again.against
         if document is None and against:
             verdict = Unknown((against,))
+    sized = steers.specials & _SHARED_SIZES
+    if isinstance(verdict, Proven) and sized:
+        asked = " and ".join(sorted(sized))
+        verdict = Unknown((f"the kernel asks by {asked} how much shared memory its launch has: give --launch",))
     if isinstance(verdict, Proven):
         general = (*unknown.assumptions, *boxes.words(), *ASSUMPTIONS)
         scope = verdict.scope if unknown.numbers or not unknown.given.params else "this launch"

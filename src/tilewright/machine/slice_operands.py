@@ -61,6 +61,7 @@ _CARRY_READ = frozenset({"addc", "subc", "madc"})
 _RESULTS = frozenset({"destination", "pair", "loaded", "vector", "sink"})
 _VOLATILE = frozenset({
     "%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%smid", "%nsmid",
+    "%gridid", "%current_graph_exec",
 })  # fmt: skip
 # What the leading dots of a mnemonic of the protocol look like: a row like these that no handler or table has yet is
 # not taken for arithmetic.
