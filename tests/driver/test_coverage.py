@@ -1,0 +1,30 @@
+"""What launches cover, in words, and what stands in the way."""
+
+from __future__ import annotations
+
+from tests.driver.checked_kernels import pipe_text
+from tests.driver.hanging_kernels import hanging, judged
+
+from tilewright.base.verdict import Proven, Unknown
+
+
+def test_a_proof_says_what_its_launches_covered() -> None:
+    found = judged(pipe_text())
+    assert isinstance(found.verdict, Proven)
+    (said,) = [each for each in found.verdict.claims if "launches covered" in each]
+    assert "instructions of the protocol" in said and "the loop at pipe.ptx" not in said
+    assert said.count("the loop at k.ptx") == 2 and "with 0 to" in said
+
+
+def test_what_is_impossible_is_counted() -> None:
+    found = judged(hanging("setp.lt.u32 %p1, %r1, 0;"))
+    assert isinstance(found.verdict, Proven)
+    assert "1 way through the kernel shown to be impossible" in found.verdict.claims
+
+
+def test_a_way_that_nobody_found_is_a_reason_with_its_expression() -> None:
+    found = judged(
+        hanging("popc.b32 %r4, %r1; clz.b32 %r5, %r1; mad.lo.u32 %r4, %r4, 64, %r5; setp.eq.u32 %p1, %r4, 2041;")
+    )
+    assert isinstance(found.verdict, Unknown)
+    assert any("no launch tried goes the other way" in each and "popc" in each for each in found.verdict.reasons)

@@ -1,0 +1,27 @@
+"""Loops that a producer and a consumer count by different expressions."""
+
+from __future__ import annotations
+
+from tests.driver.checked_kernels import pipe_text
+from tests.driver.hanging_kernels import judged
+
+from tilewright.base.verdict import Proven, Refuted, Unknown
+
+_READ = "READ:\n    setp.ge.u32 %p3, %r4, %r1;"
+
+
+def of_readers(count: str) -> str:
+    """The pipeline whose reader goes up to `%r20`."""
+    text = pipe_text(_READ, "READ:\n    setp.ge.u32 %p3, %r4, %r20;")
+    return text.replace("    mov.u32 %r4, 0;\n", f"    {count}\n    mov.u32 %r4, 0;\n", 1)
+
+
+def test_one_number_said_in_two_ways_is_proven() -> None:
+    found = judged(of_readers("shl.b32 %r20, %r1, 1; sub.u32 %r20, %r20, %r1;"))
+    assert isinstance(found.verdict, Proven), found.verdict
+
+
+def test_two_numbers_that_differ_at_one_count_are_never_proven() -> None:
+    other = "setp.eq.u32 %p9, %r1, 4567; selp.u32 %r20, 4566, %r1, %p9;"
+    found = judged(of_readers(other))
+    assert isinstance(found.verdict, Unknown | Refuted), found.verdict
