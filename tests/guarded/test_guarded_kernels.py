@@ -5,7 +5,7 @@ The long run judges the whole family; `python -m bench guarded` prints the table
 
 import pytest
 
-from tests.guarded.judging import ground_truth
+from tests.guarded.judging import ground_truth, unlaunched
 from tests.guarded.kernels import GuardedKernel, family
 from tilewright.frontends.ptx.reader import read
 
@@ -39,3 +39,31 @@ def test_a_buggy_kernel_fails_at_its_witness_and_its_twin_never(kernel: GuardedK
 @pytest.mark.full
 def test_every_buggy_kernel_fails_at_its_witness_and_its_twin_never() -> None:
     assert not [line for kernel in _FAMILY for line in ground_truth(kernel)]
+
+
+def _wrong(kernel: GuardedKernel) -> list[str]:
+    """What a check without a launch gets wrong of a kernel and its twin."""
+    found = unlaunched(kernel)
+    return (
+        [f"{found.name}: {found.buggy} ({found.buggy_why}), {found.fixed} ({found.fixed_why})"] if found.wrong else []
+    )
+
+
+def _of_every_group(most: int) -> tuple[GuardedKernel, ...]:
+    """The groups in turn, from the middle of each."""
+    groups: dict[str, list[GuardedKernel]] = {}
+    for kernel in _FAMILY:
+        groups.setdefault(kernel.group, []).append(kernel)
+    share = -(-most // len(groups))
+    spread = [each[:: max(1, len(each) // share)][:share] for each in groups.values()]
+    return tuple(kernel for each in spread for kernel in each)[:most]
+
+
+@pytest.mark.parametrize("kernel", _named(_of_every_group(29)))
+def test_without_a_launch_no_buggy_kernel_is_proven_and_no_fixed_one_refuted(kernel: GuardedKernel) -> None:
+    assert not _wrong(kernel)
+
+
+@pytest.mark.full
+def test_without_a_launch_nothing_of_the_family_is_wrong() -> None:
+    assert not [line for kernel in _FAMILY for line in _wrong(kernel)]
