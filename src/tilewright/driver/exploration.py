@@ -372,7 +372,7 @@ def distinct(conditions: Sequence[Condition]) -> list[Condition]:
 
 def dimension_of_word(word: Input, number: int) -> Dimension:
     """The values that a word of memory, or what an atomic operation returns, may have."""
-    largest = min((1 << (8 * word.size_bytes)) - 1, (1 << 31) - 1) if word.size_bytes <= 4 else (1 << 40) - 1
+    largest = (1 << (8 * word.size_bytes)) - 1
     if word.kind == "ticket":
         return Dimension(word, f"ticket {word.place}", largest, word.place)
     return Dimension(word, f"word {number} of the memory that is read", largest, 0)

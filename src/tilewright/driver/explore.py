@@ -144,15 +144,11 @@ def _open_or_proven(
 
 def _bounds(exploration: Exploration) -> list[str]:
     """What a proof assumes of inputs that were not tried, nor asked about, up to the largest that their width holds."""
-    found: dict[str, None] = {}
-    for given, dimension in exploration.dimensions.items():
-        bits = 8 * given.size_bytes
-        if given.kind in ("memory", "ticket") and dimension.largest < (1 << bits) - 1:
-            what = "words of memory that steer the kernel" if given.kind == "memory" else "tickets"
-            found[f"{what} are below 2^{dimension.largest.bit_length()}, those of {bits} bits"] = None
-        elif given.kind == "grid":
-            found[f"{dimension.name} are at most {dimension.largest}"] = None
-    return list(found)
+    return [
+        f"{dimension.name} are at most {dimension.largest}"
+        for given, dimension in exploration.dimensions.items()
+        if given.kind == "grid"
+    ]
 
 
 # ---------------------------------------------------------------- launches that fail
@@ -178,7 +174,8 @@ def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
         if not clean or not changed:
             continue
         repaired = _repaired(exploration, tried, changed, clean)
-        if repaired is not None and repaired.clean:
+        # A word elsewhere may be another one: what is repaired must have read the same.
+        if repaired is not None and repaired.clean and set(tried.judged.inputs) <= set(repaired.judged.inputs):
             excuses[id(tried)] = _Excuse(_said(tried, repaired, text, zero, loops))
 
 

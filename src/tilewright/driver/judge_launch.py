@@ -26,6 +26,7 @@ from tilewright.contract.happens_before import HappensBefore, Readings
 from tilewright.contract.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.contract.unwritten import Contents
 from tilewright.driver.launch_buffers import BufferContents, filled
+from tilewright.driver.loop_counters import counter_used_after
 from tilewright.driver.work import add_steps, steps_left
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.event import Event
@@ -43,6 +44,8 @@ STEP_LIMIT = 3_000_000
 _SNAPSHOTS_KEPT = 400
 _TURNS_TO_REPEAT = 8
 _LIMIT_CODE = "LV202"
+_OF_THE_MAP = frozenset({"TM104"})
+"""Errors about which tensor map a copy uses, whatever its box."""
 _TRAP_CODE = "MF008"
 _TOO_LARGE = ("out-of-bounds", "mbarrier-range", "barrier-number", "barrier-count")
 """Names of faults that a number may cause by its size alone."""
@@ -288,12 +291,16 @@ def _judge_once(
             doubts.append("the run ended at a finding that the text allows, so that the rest was not judged")
         doubts += _untold(allowed, allows)
     if report.taints or report.doubts or (unsized and not any_box):
+        # Which map a copy uses, and whether it is published, does not depend on its box.
+        certain = frozenset[str]() if report.taints or report.doubts else _OF_THE_MAP
+        open_errors = tuple(
+            finding for finding in findings if finding.level is Level.ERROR and finding.code not in certain
+        )
         doubts += [
             f"{finding.primary}: {finding.code} {finding.message}, on one of the paths that unknown data may take"
-            for finding in findings
-            if finding.level is Level.ERROR
+            for finding in open_errors
         ]
-        findings = tuple(finding for finding in findings if finding.level is not Level.ERROR)
+        findings = tuple(finding for finding in findings if finding not in open_errors)
     findings = (*findings, *(each.review for each in report.undefined))
     doubts += judge.doubts
     return LaunchJudgement(
@@ -410,9 +417,7 @@ class _Turns:
         ]
 
 
-def _repeats(
-    report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot]
-) -> Repeated:
+def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot]) -> Repeated:
     """Whether a loop is shown to repeat itself."""
     loop, text = report.loops[number], report.sliced.text
     body = [
@@ -436,6 +441,11 @@ def _repeats(
         first = against[0]
         return Repeated(
             f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})"
+        )
+    after = counter_used_after(report, steers, number, found.steps, snapshots[1:])
+    if after is not None:
+        return Repeated(
+            f"the loop at {loop.span} does not stand for all numbers of iterations: {after.reason} ({after.span})"
         )
     every = "iteration" if found.period == 1 else f"{found.period} iterations"
     # The first snapshot, which is left out, is taken after one iteration.

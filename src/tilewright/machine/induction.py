@@ -209,6 +209,15 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
             raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
 
 
+def gain_after(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot]) -> Gain | str:
+    """What the result of an instruction behind a loop gains with each period that the loop iterates more; in words, why
+    no rule says so."""
+    try:
+        return _gain(item, gains, set(gains), snapshots)
+    except _Inexact as doubt:
+        return str(doubt)
+
+
 def _nearly_whole(gain: Fraction) -> Gain:
     """Division by a constant is compiled to the high half of a product with a rounded reciprocal, and perhaps a shift.
     It is exact where compilers use it, so a gain that is whole but for the reciprocal's rounding is whole."""
