@@ -50,7 +50,7 @@ _QUESTIONS_MOST = 160
 _OPEN_MOST = 2
 """Questions about several branches at once that a solver leaves open, after which no more are asked."""
 _BEFORE = 200
-"""Conditions of a warp before one in question that a solver is told."""
+"""Conditions of a warp before one in question that a solver gets."""
 
 
 @dataclass(frozen=True, slots=True)
