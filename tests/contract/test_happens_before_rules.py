@@ -100,7 +100,8 @@ def test_use_before_init() -> None:
 
 
 def test_init_over_a_live_object_and_invalidation_in_use() -> None:
-    assert "MB103" in codes([init(), init(), *ends(W[0])])
+    assert codes([init(), init(), *ends(W[0])]) == {"MB115"}
+    assert "MB103" in codes([init(), arrive(W[0], 0, 5), end(0), init(), *ends(W[0])])
     over = [*hand_over(), ev.BarrierInvalidate(W[0], 0, BAR, at(30)), *ends(*W[:2])]
     assert codes(over) == {"MB103"}
     fine = [*hand_over(), *sync(W[:2], 2), ev.BarrierInvalidate(W[0], 0, BAR, at(30))]

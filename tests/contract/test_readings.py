@@ -90,10 +90,43 @@ def test_several_threads_execute_one_init(warps: int) -> None:
 def test_an_init_that_may_come_after_a_use_is_no_repetition() -> None:
     assert "MB103" in codes(initialised(1, used=True), readings=tolerant())
     assert "MB104" in codes(initialised(2, ordered=False), readings=tolerant())
-    another = [init(), ev.BarrierInit(W[0], 0, BAR, 1, at(5), 1), *ends(W[0])]
-    assert codes(another, readings=tolerant()) == {"MB103"}
     count = [ev.BarrierInit(W[0], 0, BAR, count, at(1), count) for count in (1, 2)]
     assert codes([*count, *ends(W[0])], readings=tolerant()) == {"MB103"}
+
+
+def test_an_init_is_repeated_by_another_instruction() -> None:
+    again = ev.BarrierInit(W[0], 0, BAR, 1, at(5))
+    used = [arrive(W[0], 0, 10), end(0), wait(W[1], 0, 11)]
+    events = [init(), again, *sync(W[:2]), *used, *ends(*W[:2])]
+    assert codes(events, readings=strict()) == {"MB115"}
+    assert levels(events, tolerant()) == {Level.REVIEW}
+    waited = [init(), ev.BarrierWait(W[0], 0, BAR, 1, -1, at(4)), again, *ends(W[0])]
+    assert codes(waited, readings=tolerant()) == {"MB103"}
+    by_another = [init(), ev.BarrierInit(W[1], 0, BAR, 1, at(5)), arrive(W[0], 0, 10), end(0)]
+    assert "MB104" in codes([*by_another, *ends(*W[:2])], readings=tolerant())
+
+
+def overwritten(*, ordered: bool = True, write: bool = True, lines: tuple[ev.Event, ...] = ()) -> list[ev.Event]:
+    """A warp initialises a barrier, and another accesses its bytes, once it knows of it, if it does."""
+    meet = sync(W[:2]) if ordered else []
+    touch = ev.Access(W[1], "shared", 0, ((BAR + 4, BAR + 8),), write, "generic", at(20))
+    return [init(), *meet, touch, *lines, *ends(*W[:2])]
+
+
+def test_bytes_of_an_unused_barrier_may_hold_data() -> None:
+    assert codes(overwritten(), readings=strict()) == {"MB116"}
+    assert levels(overwritten(), strict()) == {Level.ERROR}
+    assert levels(overwritten(), tolerant()) == {Level.REVIEW}
+
+
+def test_bytes_of_a_barrier_are_no_data_where_anybody_uses_it_or_may_initialise_it_later() -> None:
+    assert codes(overwritten(ordered=False), readings=tolerant()) == {"MB102"}
+    assert codes(overwritten(write=False), readings=tolerant()) == {"MB102"}
+    later = (arrive(W[0], 0, 30), end(0))
+    assert "MB101" in codes(overwritten(lines=later), readings=tolerant())
+    before = overwritten()
+    before.insert(1, ev.BarrierWait(W[0], 0, BAR, 1, -1, at(5)))
+    assert codes(before, readings=tolerant()) == {"MB102"}
 
 
 def test_ordinary_writes_after_an_engine() -> None:

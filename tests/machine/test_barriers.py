@@ -184,11 +184,16 @@ def test_threads_may_execute_one_init_alike(threads: int) -> None:
     assert initialised_by(threads).phases == 1
 
 
+def test_an_init_may_be_repeated_before_any_use() -> None:
+    again = "@%p1 mbarrier.init.shared::cta.b64 [bar], 64; bar.sync 0;"
+    assert initialised_by(32, again=again).phases == 1
+
+
 @pytest.mark.parametrize(
     ("threads", "count", "again"),
     [
         (32, "%r2", ""),
-        (32, "64", "@%p1 mbarrier.init.shared::cta.b64 [bar], 64;"),
+        (1, "64", "@%p1 mbarrier.init.shared::cta.b64 [bar], 63;"),
         (64, "64", "mbarrier.arrive.shared::cta.b64 _, [bar]; mbarrier.init.shared::cta.b64 [bar], 64;"),
     ],
 )
@@ -202,7 +207,7 @@ def test_other_repeated_inits_are_faults(threads: int, count: str, again: str) -
     ("old", "new", "code"),
     [
         ("mbarrier.init.shared::cta.b64 [bar], 64;", "", "MB202"),
-        ("[bar], 64;", "[bar], 64;\nmbarrier.init.shared::cta.b64 [bar], 64;", "MB203"),
+        ("[bar], 64;", "[bar], 64;\nmbarrier.init.shared::cta.b64 [bar], 63;", "MB203"),
         ("[bar], 64;", "[bar], 0;", "MB201"),
         ("ROUND:", "ROUND:\nmbarrier.arrive.shared::cta.b64 _, [bar], 70;", "MB209"),
         ("[bar], %r3;", "[bar], 2;", "MB212"),

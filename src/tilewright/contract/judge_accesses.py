@@ -76,7 +76,7 @@ def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
         state.check_grid(cluster, warp.clock, event.write, event.span)
         state.enter_global(cluster, record, warp.clock, event.words)
     else:
-        state.check_barrier_bytes(cluster, event.cta, event.ranges, event.span)
+        state.check_barrier_bytes(cluster, event.cta, event.ranges, event.span, warp.clock if event.write else None)
         if event.cta != actor.cta:
             state.remote(cluster, warp, event.cta, event.span)
         state.enter(cluster.shared_memory(event.cta), cluster, record, warp.clock, "shared")

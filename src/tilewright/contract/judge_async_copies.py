@@ -48,7 +48,7 @@ def issue(state: LaunchState, event: AsyncCopyIssue) -> None:
     thread.open.append(copy)
     state.async_copies[event.copy.copy] = copy
     cluster.async_copies.append(copy)
-    state.check_barrier_bytes(cluster, event.actor.cta, event.shared, event.span)
+    state.check_barrier_bytes(cluster, event.actor.cta, event.shared, event.span, warp.clock)
     record = Record(
         event.copy, ("cp.async", warp.track), True, False, event.span, event.shared, lanes=event.lanes,
         completion=done, issuer=warp.actor, operation="writes (cp.async)", places=event.places,

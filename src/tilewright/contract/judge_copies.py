@@ -76,7 +76,7 @@ def _issue_load(
         engine = Level.ERROR if state.readings.fenced_init == "always" else Level.REVIEW
         phase_ledger.check_init(cluster, barrier, clock, warp, span, state.findings, engine)
         barrier.users[warp.track] = warp.mark(span)
-    state.check_barrier_bytes(cluster, cta, event.shared, span)
+    state.check_barrier_bytes(cluster, cta, event.shared, span, clock)
     record = copy.record(("copy", copy.actor, cta), True, event.shared, done)
     state.enter(cluster.shared_memory(cta), cluster, record, clock, "shared")
     if event.tensor_map is not None:

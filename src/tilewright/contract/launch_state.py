@@ -13,7 +13,7 @@ from math import prod
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
-from tilewright.contract import lane_order
+from tilewright.contract import lane_order, phase_ledger
 from tilewright.contract.atoms import Atoms
 from tilewright.contract.awaited_words import AwaitedWords, Told
 from tilewright.contract.below_shared import BelowShared
@@ -21,7 +21,6 @@ from tilewright.contract.exit_rules import check_exit
 from tilewright.contract.global_order import GlobalOrder, report_stale_read
 from tilewright.contract.granules import Footprints
 from tilewright.contract.grid_dependency import GridUse
-from tilewright.contract.phase_ledger import BARRIER_BYTES
 from tilewright.contract.race import ALLOCATES, describe_lanes, describe_race, describe_unfenced
 from tilewright.contract.readings import Reading, Readings
 from tilewright.contract.replay_codes import RunFindings
@@ -386,14 +385,23 @@ class LaunchState:
         if not cluster.at(clock, "grids before"):
             self.grid.touch_early(write, span)
 
-    def check_barrier_bytes(self, cluster: ClusterState, cta: int, ranges: Ranges, span: Span) -> None:
-        """An access to these bytes must not touch a live mbarrier."""
+    def check_barrier_bytes(
+        self, cluster: ClusterState, cta: int, ranges: Ranges, span: Span, written_by: VectorClock | None
+    ) -> None:
+        """An access to these bytes must not touch a live mbarrier. written_by: what is known to who writes them; None
+        of a read."""
         low, high = cluster.barrier_bounds.get(cta, (0, 0))
         if not ranges or ranges[0][0] >= high or ranges[-1][1] <= low:
             return
-        for address, barrier in cluster.barriers[cta].items():
+        level = self.readings.unused_barrier
+        for address, barrier in tuple(cluster.barriers[cta].items()):
             for begin, end in ranges:
-                if begin < address + BARRIER_BYTES and address < end:
+                if begin < address + phase_ledger.BARRIER_BYTES and address < end:
+                    if written_by is not None and phase_ledger.taken_as_data(
+                        barrier, written_by, span, self.findings, level
+                    ):
+                        del cluster.barriers[cta][address]
+                        break
                     self.findings.report(
                         "MB102",
                         f"an access touches the bytes of {barrier}, which is live",

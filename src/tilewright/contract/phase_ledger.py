@@ -22,7 +22,7 @@ from __future__ import annotations
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract import lane_order
-from tilewright.contract.readings import Readings
+from tilewright.contract.readings import Reading, Readings
 from tilewright.contract.replay_codes import RunFindings
 from tilewright.contract.run_state import (
     Arrivals,
@@ -56,22 +56,15 @@ BARRIER_BYTES = 8
 def initialise(
     cluster: ClusterState, warp: WarpState, event: BarrierInit, findings: RunFindings, repeated: Level | None
 ) -> None:
-    """mbarrier.init. repeated: how grave it is that several threads execute it alike."""
+    """mbarrier.init. repeated: how grave it is that one is executed again with the same count, before any use."""
     live = cluster.barriers.setdefault(event.cta, {})
     old = live.get(event.address)
     mark = warp.mark(event.span)
     warp.initialises = True
-    if old is not None and _is_repeated(old, warp, event):
-        old.initialisers.add((warp.track, event.lane))
+    if old is not None and _is_repeated(old, event):
         if repeated is not None:
-            first = name_of(old.init.actor)
-            findings.report(
-                "MB115", f"several threads initialise {old} by one instruction, all with count {event.count}",
-                event.span, old.init.span,
-                (f"a thread of {first} initialises it ({event.span})",
-                 f"another, of {name_of(warp.actor)}, initialises the live object again"),
-                repeated,
-            )  # fmt: skip
+            _report_repeated(old, warp, event, findings, repeated)
+        old.initialisers.add((warp.track, event.lane))
         if mark.track == old.init.track:
             old.init = mark
         else:
@@ -94,12 +87,44 @@ def initialise(
     )
 
 
-def _is_repeated(barrier: BarrierState, warp: WarpState, event: BarrierInit) -> bool:
-    """Does a thread initialise a barrier by the same instruction and with the same count as another, unused so far?"""
-    if (warp.track, event.lane) in barrier.initialisers:
+def _is_repeated(barrier: BarrierState, event: BarrierInit) -> bool:
+    """Does an init leave a barrier as it was: with the same count, and unused so far?"""
+    return barrier.is_unused and barrier.count == barrier.next_count == event.count
+
+
+def _report_repeated(
+    barrier: BarrierState, warp: WarpState, event: BarrierInit, findings: RunFindings, level: Level
+) -> None:
+    first, span = name_of(barrier.init.actor), barrier.init.span
+    if span == event.span and (warp.track, event.lane) not in barrier.initialisers:
+        message = f"several threads initialise {barrier} by one instruction, all with count {event.count}"
+    else:
+        message = f"{barrier} is initialised again with count {event.count}, and nobody has used it"
+    steps = (
+        f"{first} initialises it ({span})",
+        f"{name_of(warp.actor)} initialises the live object again ({event.span})",
+    )
+    findings.report("MB115", message, event.span, span, steps, level)
+
+
+def taken_as_data(
+    barrier: BarrierState, clock: VectorClock, span: Span, findings: RunFindings, level: Reading
+) -> bool:  # fmt: skip
+    """Is a barrier that a write touches unused, with its inits known to the `clock` of who writes? Then the object is
+    gone, which is reported at `level`."""
+    inits = (barrier.init, *barrier.repeats.values())
+    if not barrier.is_unused or not all(init.known_to(clock) for init in inits):
         return False
-    fresh = not barrier.users and not barrier.signals and barrier.phase == 0 and not barrier.current.completed_bytes
-    return fresh and barrier.init.span == event.span and barrier.count == barrier.next_count == event.count
+    if level is None:
+        return True
+    findings.report(
+        "MB116", f"a write touches the bytes of {barrier}, which was initialised and never used", span,
+        barrier.init.span,
+        (f"{name_of(barrier.init.actor)} initialises it ({barrier.init.span})",
+         f"nobody uses it; its bytes are overwritten ({span})"),
+        level,
+    )  # fmt: skip
+    return True
 
 
 def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate, findings: RunFindings) -> None:

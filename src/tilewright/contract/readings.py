@@ -54,6 +54,7 @@ class Readings:
     unwritten_shared: Reading = Level.ERROR
     lanes_in_step: Reading = Level.ERROR
     repeated_init: Reading = Level.ERROR
+    unused_barrier: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -257,10 +258,19 @@ POINTS: tuple[ContestedPoint, ...] = (
     ),
     ContestedPoint(
         "repeated_init", ("MB115",),
-        "May several threads execute one mbarrier.init, with equal counts, before anybody uses the object?",
+        "May an mbarrier be initialised several times, with equal counts, before anybody uses the object?",
         "No: init of memory that holds a valid object is undefined, and stores that nothing orders race.",
         "Each init leaves the same 8 bytes; a use must still be ordered after all of them.",
-        ("PTX ISA 9.7.13.15 (mbarrier.init)", "HazyResearch/ThunderKittens: init_semaphore by all lanes of a warp"),
+        ("PTX ISA 9.7.13.15 (mbarrier.init)", "HazyResearch/ThunderKittens: init_semaphore by all lanes of a warp",
+         "Triton 3.6: barriers of a warp-specialized loop that nobody waits for"),
+    ),
+    ContestedPoint(
+        "unused_barrier", ("MB116",),
+        "May data overwrite an mbarrier that was initialised and never used, with no mbarrier.inval between?",
+        "No: only mbarrier operations may touch a valid object; inval ends it.",
+        "Nobody looks at the object, so its bytes are free once its init is ordered before the write. Any use of it, "
+        "before or after, is an error.",
+        ("PTX ISA 9.7.13.15 (mbarrier.inval)", "Triton 3.6: bytes of a barrier that nobody waits for are reused"),
     ),
 )  # fmt: skip
 """Every contested point, in the order of the switches."""

@@ -364,6 +364,11 @@ class BarrierState:
     def __str__(self) -> str:
         return f"mbarrier +{self.address:#x} of CTA {self.cta}"
 
+    @property
+    def is_unused(self) -> bool:
+        """Has nobody arrived, waited or expected bytes here since its init?"""
+        return not self.users and not self.signals and self.phase == 0 and not self.current.completed_bytes
+
     def is_released_to(self, clock: VectorClock) -> bool:
         """Does `clock` know that a fence.mbarrier_init has published the init? Not asked where several initialised."""
         return not self.repeats and self.release_track >= 0 and clock.at(self.release_track) >= self.init.epoch

@@ -188,8 +188,7 @@ class NamedBarrierState:
 
 
 class Cta:
-    """One CTA: its shared memory, barriers, register pool and warps. initialisers: of each live barrier, the place of
-    its init and the threads (warp, lane) that have executed it."""
+    """One CTA: its shared memory, barriers, register pool and warps."""
 
     def __init__(
         self, cluster: Cluster, linear: int, index: tuple[int, int, int], rank: int, shared: Region, pool: int
@@ -202,7 +201,6 @@ class Cta:
         self.free_registers = pool
         self.warps: list[Warp] = []
         self.barriers: dict[int, Mbarrier] = {}
-        self.initialisers: dict[int, tuple[Span, set[tuple[int, int]]]] = {}
         self.barrier_waiters: dict[int, list[tuple[Warp, Strand]]] = {}
         self.local: Region | None = None
         self.named = [NamedBarrierState() for _ in range(cluster.target.limit("cta.named_barriers"))]
