@@ -28,11 +28,12 @@ bar.sync 0;
 _LABEL = re.compile(r"\b([A-Z]\w*): ")
 
 
-def hanging(body: str, names: Sequence[str] = ("n",)) -> str:
-    """A kernel of two warps; where the body sets `%p_bug`, they wait for a barrier at which nobody arrives."""
+def hanging(body: str, names: Sequence[str] = ("n",), *, structured: bool = False) -> str:
+    """A kernel of two warps; where the body sets `%p_bug`, they wait for a barrier at which nobody arrives.
+    structured: the names are members of one parameter."""
     lines = _LABEL.sub(r"\n\1:\n", body.replace("; ", ";\n"))
     end = f"\n@!%p_bug bra $L__END;\n{wait('%r_bar', '0')}\nbra.uni $L__END;\n"
-    return kernel_text("k", _BEGIN + lines + end, names, shared=_SHARED)
+    return kernel_text("k", _BEGIN + lines + end, names, shared=_SHARED, structured=structured)
 
 
 def checked(text: str) -> KernelReport:

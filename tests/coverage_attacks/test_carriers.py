@@ -22,6 +22,14 @@ FOLLOWED = {
     ),
 }
 """The bug is found."""
+MEMBERS = {
+    "by an address in a register": f"mov.b64 %rd_b, k_param_2; ld.param.u32 %r_m, [%rd_b+40]; {_IS}",
+    "by an address of several steps, in a vector": (
+        "mov.b64 %rd_b, k_param_2; cvta.param.u64 %rd_c, %rd_b; add.s64 %rd_d, %rd_c, 32; "
+        f"ld.param.v2.u64 {{%rd_q, %rd_m}}, [%rd_d]; cvt.u32.u64 %r_m, %rd_m; {_IS}"
+    ),
+}
+"""The text loads these members of a structure through registers alone: none may be taken for a constant."""
 OPAQUE = {
     "vectors of local memory": (
         f"st.local.v4.u32 [frame], {{%r_n, %r_n, %r_n, %r_n}}; ld.local.u32 %r_m, [frame+4]; {_IS}"
@@ -55,6 +63,22 @@ def test_a_hang_is_found_behind_it(body: str) -> None:
     report = checked(hanging(body, ("n", "m")))
     assert report.verdict == "refuted", report.reasons
     assert report.errors[0].code == "MB113"
+
+
+@pytest.mark.parametrize("body", MEMBERS.values(), ids=MEMBERS)
+def test_a_hang_is_found_behind_a_member(body: str) -> None:
+    report = checked(hanging(body, ("n",), structured=True))
+    assert report.verdict == "refuted", report.reasons
+    assert report.errors[0].code == "MB113"
+
+
+def test_a_pointer_that_a_register_leads_to_may_be_null() -> None:
+    body = (
+        "mov.b64 %rd_b, k_param_2; ld.param.u64 %rd_m, [%rd_b+40]; cvta.to.global.u64 %rd_q, %rd_m; "
+        "setp.eq.s64 %p_bug, %rd_m, 0; @%p_bug bra N; ld.global.u32 %r_m, [%rd_q]; N:"
+    )
+    report = checked(hanging(body, ("n",), structured=True))
+    assert any("parameter 2 at byte 40 is not null" in each for each in report.assumptions), report.assumptions
 
 
 @pytest.mark.parametrize("body", OPAQUE.values(), ids=OPAQUE)

@@ -26,11 +26,11 @@ def test_the_number_of_steps_steers_and_the_stride_does_not() -> None:
 
 def test_launches_have_a_buffer_for_each_pointer_and_the_numbers_chosen() -> None:
     module, kernel = pipe()
-    unknown = unknown_launch(module, kernel, model_of(module), frozenset({(2, 0)}), Shape((64, 1, 1)), PartialLaunch())
-    assert unknown.names == ("parameter 2",)
+    unknown = unknown_launch(module, kernel, model_of(module), Shape((64, 1, 1)), PartialLaunch())
+    assert unknown.names == ("parameter 2", "parameter 3")
     assert set(unknown.buffers) == {"parameter 0", "parameter 1"}
     assert unknown.shape.block == (64, 1, 1)
-    launch = launch_of(unknown, (7,), {})
+    launch = launch_of(unknown, (7, 64), {})
     assert [getattr(param, "value", None) for param in launch.params] == [None, None, 7, 64]
 
 

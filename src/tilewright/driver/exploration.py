@@ -36,7 +36,7 @@ from tilewright.driver.path_search import (
     pool_of,
     typical,
 )
-from tilewright.machine.symbolic.expression import CannotEvaluate, Input, Table
+from tilewright.machine.symbolic.expression import CannotEvaluate, Input, Leaf, Pointer, Table, needed
 from tilewright.machine.symbolic.tracker import Condition
 
 ENOUGH_ITERATIONS = 28
@@ -125,13 +125,15 @@ Place = tuple[int, int, int, int]
 @dataclass(slots=True, eq=False)
 class Exploration:
     """The launches of one kernel. dimensions: its inputs, those that runs discover included; judge: makes a launch and
-    judges it; values_of: of operands of the protocol, those that were seen or wanted; wanted: every goal there was;
-    stops: a launch after which no other is needed."""
+    judges it; latent: inputs that become dimensions as soon as something is decided by them; values_of: of operands of
+    the protocol, those that were seen or wanted; wanted: every goal there was; stops: a launch after which no other is
+    needed."""
 
     table: Table
     dimensions: dict[Input, Dimension]
     judge: Judge
     effort: Effort
+    latent: dict[Input, Dimension] = field(default_factory=dict[Input, Dimension])
     stops: Callable[[Tried], bool] = lambda _tried: False
     tried: list[Tried] = field(default_factory=list[Tried])
     steps: int = 0
@@ -142,6 +144,7 @@ class Exploration:
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )
+    _walked: dict[int, None] = field(default_factory=dict[int, None])
     _waiting: list[_Wanted] = field(default_factory=list[_Wanted])
     _ways_wanted: set[tuple[int, bytes]] = field(default_factory=set[tuple[int, bytes]])
     _joint: int = 0
@@ -153,14 +156,15 @@ class Exploration:
         return self._whole(values)[1] not in self._known
 
     def _whole(self, values: Assignment) -> tuple[dict[Input, int], tuple[tuple[Input, int], ...]]:
-        whole = {each: int(values.get(each, dimension.first)) for each, dimension in self.dimensions.items()}
+        every = {**self.latent, **self.dimensions}
+        whole = {each: int(values.get(each, dimension.first)) for each, dimension in every.items()}
         for each in whole:
             if each.kind == "grid":
                 whole[each] = max(1, whole[each])
             if each.kind == "cluster":
                 extent = Input("grid", each.place, each.size_bytes)
                 whole[each] = min(whole[each], max(1, whole.get(extent, 1)) - 1)
-        return whole, tuple((each, value) for each, value in whole.items() if value != self.dimensions[each].first)
+        return whole, tuple((each, value) for each, value in whole.items() if value != every[each].first)
 
     def at(self, values: Assignment) -> Tried:
         """A launch, made at most once. values: of inputs; others have their first value."""
@@ -172,12 +176,21 @@ class Exploration:
             for word in judged.inputs:
                 if word not in self.dimensions:
                     self.dimensions[word] = dimension_of_word(word, len(self.dimensions))
+            self._decide(judged.conditions)
             known = self._known[key] = Tried(whole, judged)
             self.tried.append(known)
             if judged.asserted is None:
                 self._goals(known)
             self._between()
         return known
+
+    def _decide(self, conditions: Sequence[Condition]) -> None:
+        """Latent inputs that decide something."""
+        nodes = needed([each.node for each in conditions], self._walked)
+        self._walked.update((each.number, None) for each in nodes)
+        for operation in (each.operation for each in nodes):
+            if isinstance(operation, (Leaf, Pointer)) and operation.input in self.latent:
+                self.dimensions[operation.input] = self.latent.pop(operation.input)
 
     def go(self) -> None:
         """Try goals until none is left or the effort is spent."""

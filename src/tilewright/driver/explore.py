@@ -46,8 +46,9 @@ _WORDS_MOST = 2
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where things stand in the kernel. name: of an input; span, loop_span: of an instruction, of a loop's head;
-    positions: the instructions of the protocol; lasting: decisions that leave a trace."""
+    """Where things stand in the kernel. name: of an input, or "" if nothing is decided by it; span,
+    loop_span: of an instruction, of a loop's head; positions: the instructions of the protocol; lasting: decisions that
+    leave a trace."""
 
     name: Callable[[Input], str]
     span: Callable[[int], Span]
@@ -401,7 +402,8 @@ def _numbers(values: Assignment, text: Places) -> str:
     shown = [
         f"{text.name(given)} = {value}"
         for given, value in values.items()
-        if not (given.kind == "pointer" and value)
+        if text.name(given)
+        and not (given.kind == "pointer" and value)
         and not (given.kind == "grid" and value == 1)
         and not (given.kind == "cluster" and not value)
         and not (given.kind == "memory" and not value)

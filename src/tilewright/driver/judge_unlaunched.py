@@ -98,11 +98,9 @@ def judge_unlaunched(
     text = text_of(inlined(module, kernel))
     sliced = protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
     steers = steering(sliced)
-    numbers = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
-    places = frozenset((numbers[name], offset) for name, offset in steers.parameters if name in numbers)
     shape = shape or launch_shapes(module, kernel).likely[0]
-    unknown = unknown_launch(module, kernel, model_of(module), places, shape, given or PartialLaunch())
-    space = launch_space(unknown, places, steers)
+    unknown = unknown_launch(module, kernel, model_of(module), shape, given or PartialLaunch())
+    space = launch_space(unknown, steers)
     table = Table()
     runner = _Runner(module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends)
     boxes = UnknownBoxes(unknown, runner.run)
@@ -125,10 +123,10 @@ def judge_unlaunched(
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(judged, runner.symbolic)
 
-    exploration = Exploration(table, dict(space.dimensions), judge, effort)
+    exploration = Exploration(table, dict(space.dimensions), judge, effort, dict(space.latent))
     flow = text.flow
     where = Places(
-        lambda given: exploration.dimensions[given].name,
+        lambda given: exploration.dimensions[given].name if given in exploration.dimensions else "",
         lambda position: flow.instructions[position].span,
         lambda loop: flow.instructions[flow.loops[loop].head].span,
         frozenset(position for position in sliced.executed if is_protocol(sliced, position)),
@@ -168,7 +166,8 @@ def judge_unlaunched(
         verdict = Unknown((f"the kernel asks by {asked} how much shared memory its launch has: give --launch",))
     if isinstance(verdict, Proven):
         general = (*unknown.assumptions, *boxes.words(), *ASSUMPTIONS)
-        scope = verdict.scope if unknown.numbers or not unknown.given.params else "this launch"
+        several = any(each.kind == "number" for each in exploration.dimensions) or not unknown.given.params
+        scope = verdict.scope if several else "this launch"
         verdict = Proven(scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
     return UnlaunchedJudgement(
@@ -191,7 +190,7 @@ def _larger_is_clean(exploration: Exploration, failing: Assignment) -> bool:
     numbers = {
         each: max(value, min(_LARGER, exploration.dimensions[each].largest))
         for each, value in failing.items()
-        if each.kind == "number"
+        if each.kind == "number" and each in exploration.dimensions
     }
     exploration.at({**failing, **numbers})
     return any(
@@ -228,7 +227,7 @@ def _all_alike(space: LaunchSpace, value: int) -> Chosen:
     """A launch in which all numbers have one value."""
     return tuple(
         (each, min(value, dimension.largest) if each.kind == "number" else dimension.first)
-        for each, dimension in space.dimensions.items()
+        for each, dimension in (*space.latent.items(), *space.dimensions.items())
     )
 
 

@@ -1,11 +1,12 @@
 """What may a launch choose that steers a kernel, and how does one choice become a launch?
 
-Inputs are the numbers among the parameters that steer the kernel, the pointers that it compares with null, the words of
-memory that it reads without writing them, and, where it asks for its place in the grid, how many clusters there are and
-which of them runs: one cluster of a large grid is run, and the others are like it at other values of its index.
+Inputs are the numbers among the parameters, the pointers, which may be null, the words of memory that it reads without
+writing them, and, where it asks for its place in the grid, how many clusters there are and which of them runs: one
+cluster of a large grid is run, and the others are like it at other values of its index. Numbers and pointers that only
+make global addresses and coordinates, as far as the text shows, are latent: they have one value until a run decides
+something by them.
 
-Not handled: pointers that steer by more
-than whether they are null. Checked by: tests/driver/test_judge_unlaunched.py.
+Not handled: pointers that steer by more than whether they are null. Checked by: tests/driver/test_judge_unlaunched.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from tilewright.base.plan import Launch
 from tilewright.driver.parameter_kinds import Member
 from tilewright.driver.path_search import Assignment, Dimension
-from tilewright.driver.unknown_launch import MapPlace, Place, UnknownLaunch, launch_of, member_name
+from tilewright.driver.unknown_launch import HARMLESS_NUMBER, MapPlace, UnknownLaunch, launch_of, member_name
 from tilewright.frontends.ptx.ast import Kernel
 from tilewright.machine.steering import Steering
 from tilewright.machine.symbolic.expression import Input
@@ -42,10 +43,12 @@ class MadeUp:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpace:
-    """The inputs of a kernel. block: those that stand among the parameters, by first and last byte; members: which
-    number or pointer each of them is; grid: whether the place in the grid steers; clusters: of a grid that is given."""
+    """The inputs of a kernel. dimensions: those that steer it; latent: those of which the text does not show it; block:
+    those that stand among the parameters, by first and last byte; members: which number or pointer each of them is;
+    grid: whether the place in the grid steers; clusters: of a grid that is given."""
 
     dimensions: Mapping[Input, Dimension]
+    latent: Mapping[Input, Dimension]
     block: tuple[tuple[int, int, Input], ...]
     members: Mapping[Input, Member]
     grid: bool
@@ -66,24 +69,31 @@ class LaunchSpace:
         return MadeUp(launch, linear, Inputs(self.block, self.grid, memory, True))
 
 
-def launch_space(unknown: UnknownLaunch, steered: frozenset[Place], steers: Steering) -> LaunchSpace:
-    """The inputs of the kernel that `unknown` is of. steered: places among the parameters whose values steer it."""
+def launch_space(unknown: UnknownLaunch, steers: Steering) -> LaunchSpace:
+    """The inputs of the kernel that `unknown` is of."""
     kernel = unknown.kernel
     offsets = block_offsets(kernel)
+    names = {parameter.name: index for index, parameter in enumerate(kernel.parameters)}
+    steered = {(names[name], offset) for name, offset in steers.parameters if name in names}
     dimensions: dict[Input, Dimension] = {}
+    latent: dict[Input, Dimension] = {}
     block: list[tuple[int, int, Input]] = []
     members: dict[Input, Member] = {}
     end = 0
     wide_first = sorted(unknown.members, key=lambda each: (each.parameter, each.offset_bytes, -each.size_bytes))
     for member in wide_first:
         begin = offsets[member.parameter][0] + member.offset_bytes
-        nullable = member.kind == "pointer" and (member.parameter, member.offset_bytes) in steered
+        nullable = member.kind == "pointer"
         if (member not in unknown.numbers and not nullable) or begin < end:
             continue
         given = Input("pointer" if nullable else "number", begin, member.size_bytes)
         end = begin + member.size_bytes
         largest = 1 if nullable else (1 << (8 * member.size_bytes)) - 1
-        dimensions[given] = Dimension(given, member_name(kernel, member), largest)
+        inside = range(member.offset_bytes, member.offset_bytes + member.size_bytes)
+        if any((member.parameter, offset) in steered for offset in inside):
+            dimensions[given] = Dimension(given, member_name(kernel, member), largest)
+        else:
+            latent[given] = Dimension(given, member_name(kernel, member), largest, 1 if nullable else HARMLESS_NUMBER)
         block.append((begin, end, given))
         members[given] = member
     grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)
@@ -99,7 +109,7 @@ def launch_space(unknown: UnknownLaunch, steered: frozenset[Place], steers: Stee
                 dimensions[extent] = Dimension(extent, f"the grid's clusters along {letter}", _GRID_MOST - 1)
             most = (clusters[axis] if clusters is not None else _GRID_MOST) - 1
             dimensions[place] = Dimension(place, f"the cluster's index along {letter}", most, 0)
-    return LaunchSpace(dimensions, tuple(block), members, grid, clusters)
+    return LaunchSpace(dimensions, latent, tuple(block), members, grid, clusters)
 
 
 def _part(chosen: Mapping[Member, int], members: Mapping[Input, Member], part: Member) -> int:

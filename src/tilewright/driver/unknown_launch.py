@@ -2,9 +2,8 @@
 
 Block and cluster are one of the shapes that `launch_shapes` finds. Every pointer gets a buffer of its own, large enough
 for any offset; every tensor map, among the parameters or in such a buffer, is unknown, but for what one copy through it
-transfers (`driver.unknown_boxes` infers that). The numbers that steer the kernel, integers and floats, are those that
-`driver.explore` chooses; those that only make global addresses and coordinates have one value for all. What is thereby
-assumed is said.
+transfers (`driver.unknown_boxes` infers that). The numbers, integers and floats, are those that `driver.explore`
+chooses. What is thereby assumed is said.
 
 Not handled: pointers that overlap on purpose.
 Checked by: tests/driver/test_judge_unlaunched.py.
@@ -39,8 +38,6 @@ BUFFER_BYTES = 1 << 40
 HARMLESS_NUMBER = 64
 """Value of a number that only makes addresses and coordinates: a whole number of 16-byte units of any element."""
 
-Place = tuple[int, int]
-"""A parameter's number and an offset in it, in bytes."""
 MapPlace = tuple[str, int]
 """Where a tensor map stands: a memory's name, and an offset in it, in bytes."""
 
@@ -48,7 +45,7 @@ MapPlace = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class UnknownLaunch:
     """The launches of a kernel that `launch_of` makes. given: what is known of them; members: of what is not; numbers:
-    those of these to choose, in order."""
+    those of these, in order."""
 
     kernel: Kernel
     shape: Shape
@@ -104,10 +101,8 @@ def member_name(kernel: Kernel, member: Member) -> str:
     return f"parameter {member.parameter}" + ("" if whole else f" at byte {member.offset_bytes}")
 
 
-def unknown_launch(
-    module: Module, kernel: Kernel, target: Target, steering: frozenset[Place], shape: Shape, given: PartialLaunch
-) -> UnknownLaunch:
-    """What is known of a kernel's launches of one shape. steering: places in the parameters whose values steer it."""
+def unknown_launch(module: Module, kernel: Kernel, target: Target, shape: Shape, given: PartialLaunch) -> UnknownLaunch:
+    """What is known of a kernel's launches of one shape."""
     assumptions: list[str] = []
     if given.file:
         assumptions.append(
@@ -120,14 +115,7 @@ def unknown_launch(
     elif pointers:
         assumptions.append("no access leaves the buffer")
     numbers = tuple(
-        member
-        for member in found
-        if member.kind in ("integer", "float")
-        and member.size_bytes <= _WORD_BYTES
-        and any(
-            member.parameter == parameter and member.offset_bytes <= offset < member.offset_bytes + member.size_bytes
-            for parameter, offset in steering
-        )
+        member for member in found if member.kind in ("integer", "float") and member.size_bytes <= _WORD_BYTES
     )
     dynamic = given.dynamic_smem_bytes
     if dynamic is None:
@@ -201,7 +189,7 @@ def _completed(
             case "pointer" if member not in chosen:
                 fields.append((begin, _pointer(kernel, member, boxes)))
             case "pointer":
-                pass  # null
+                given.append((begin, begin + width))  # null
             case "tensor map":
                 fields.append((begin, UnknownTensorMapParam(boxes.get(_map_place(kernel, member)))))
             case "integer" | "float" if width <= _WORD_BYTES:
