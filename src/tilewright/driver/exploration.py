@@ -55,6 +55,18 @@ _EXCEEDING_MOST = 2
 """Launches with larger numbers than one that was too long, which are mostly too long themselves."""
 _BETWEEN_MOST = 8
 """Launches that are made to find one in which a loop iterates often, but not too often."""
+_MORE = (
+    ("entered", 1, 1.0),
+    ("again", 2, 3.0),
+    ("some", 1, 10.0),
+    ("several", 1, 22.0),
+    ("often", 1, 1.25 * ENOUGH_ITERATIONS),
+    ("long", 2, 3.0 * ENOUGH_ITERATIONS),
+)
+"""How often a loop is to iterate, each with its priority: most repeat themselves after few iterations, pipelines after
+twice their stages."""
+_BEFORE_LONG = ("some", "several", "often")
+_ITERATIONS = {"some": 8, "several": 20, "often": ENOUGH_ITERATIONS, "long": 3 * ENOUGH_ITERATIONS}
 HOLDS, FAILS = b"\x01", b"\x00"
 
 
@@ -144,6 +156,7 @@ class Exploration:
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )
+    _reached: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     _walked: dict[int, None] = field(default_factory=dict[int, None])
     _waiting: list[_Wanted] = field(default_factory=list[_Wanted])
     _ways_wanted: set[tuple[int, bytes]] = field(default_factory=set[tuple[int, bytes]])
@@ -179,6 +192,8 @@ class Exploration:
             self._decide(judged.conditions)
             known = self._known[key] = Tried(whole, judged)
             self.tried.append(known)
+            if known.clean:
+                self._reached.update(map(_goal_of, judged.conditions))
             if judged.asserted is None:
                 self._goals(known)
             self._between()
@@ -240,28 +255,42 @@ class Exploration:
 
         return max(self.tried, key=telling).judged.repeats.get(loop)
 
+    def _repeats(self, loop: int) -> bool:
+        """Whether a loop was shown to repeat itself."""
+        found = self.repetition(loop)
+        return found is not None and found.reason is None
+
     def classes(self, loop: int) -> int:
         """Numbers of iterations below this stand for all others: beyond, the loop repeats itself."""
         found = self.repetition(loop)
-        if found is None or found.reason is not None:
+        if found is None:
             return max(FEW_ITERATIONS, min(self.most(loop), ENOUGH_ITERATIONS))
+        if found.reason is not None:
+            return FEW_ITERATIONS  # nothing will be proven as long as that is so
         return min(found.first + found.period + 1, MOST_ITERATIONS)
 
     # Goals
 
     def _needed(self, goal: tuple[object, ...]) -> bool:
+        if goal in self._reached:
+            return False
         match goal:
             case ("trip", int() as loop, int() as iteration):
                 return iteration < self.classes(loop)
-            case ("more", int() as loop, "often", _):
+            case ("more", int() as loop, "entered", int() as iteration):
+                return self.longest(loop) <= iteration
+            case ("more", int() as loop, "again", int() as iteration):
+                return self.longest(loop) < iteration + 3
+            case ("more", int() as loop, str() as level, _) if level in _BEFORE_LONG:
                 over = any(each.judged.too_long and each.judged.iterations.get(loop, 0) for each in self.tried)
-                return self.longest(loop) < ENOUGH_ITERATIONS and not over
+                return not self._repeats(loop) and self.longest(loop) < _ITERATIONS[level] and not over
             case ("more", int() as loop, "between", _):
                 self.attempts["between", loop] = self.attempts.get(("between", loop), 0) + 1
-                return self.longest(loop) < ENOUGH_ITERATIONS and self.attempts["between", loop] <= _BETWEEN_MOST
+                found = self.attempts["between", loop] > _BETWEEN_MOST or self._repeats(loop)
+                return self.longest(loop) < ENOUGH_ITERATIONS and not found
             case ("more", int() as loop, "long", _):
                 found = self.repetition(loop)
-                return found is not None and found.reason is not None
+                return found is not None and found.reason is not None and self.most(loop) < _ITERATIONS["long"]
             case _:
                 return True
 
@@ -284,18 +313,12 @@ class Exploration:
         condition, rows = divergence.condition, divergence.rows
         if condition.loop >= 0 and condition.outcome.size == 1:
             if label(condition.outcome) == (HOLDS if condition.stays else FAILS):
-                goal = ("trip", condition.loop, condition.iteration)
+                goal = _way(condition, FAILS if condition.stays else HOLDS)
                 priority = 0 if condition.iteration <= 1 else 2
                 self._want(priority, goal, pool, cheapest(pool, rows), typical(pool, rows))
                 return
             step = steps.get(place_of(condition), 1.0)
-            wanted = (
-                ("entered", 1, 1.0),
-                ("again", 2, 3.0),
-                ("often", 1, 1.25 * ENOUGH_ITERATIONS),
-                ("long", 2, 3.0 * ENOUGH_ITERATIONS),
-            )
-            for level, priority, iterations in wanted:
+            for level, priority, iterations in _MORE:
                 goal = ("more", condition.loop, level, min(condition.iteration, 3))
                 self._want(priority, goal, pool, at_distance(pool, condition, rows, iterations * step))
             return
@@ -315,7 +338,7 @@ class Exploration:
             few = np.array(chosen, np.int64)
             fresh = (condition.position, each) not in self._ways_wanted
             self._ways_wanted.add((condition.position, each))
-            goal = (condition.kind, *place_of(condition), min(condition.iteration, 2), each)
+            goal = _way(condition, each)
             self._want(0 if fresh else 3, goal, pool, cheapest(pool, few), typical(pool, few))
 
     def _between(self) -> None:
@@ -325,7 +348,7 @@ class Exploration:
         if not over or not ended:
             return
         for loop in sorted({loop for each in over for loop, count in each.judged.iterations.items() if count}):
-            if self.longest(loop) >= ENOUGH_ITERATIONS:
+            if self.longest(loop) >= ENOUGH_ITERATIONS or self._repeats(loop):
                 continue
             longest = max(ended, key=lambda each: each.judged.iterations.get(loop, 0))
             shortest = min(
@@ -336,7 +359,9 @@ class Exploration:
             if shortest is None:
                 continue
             middle = {
-                given: isqrt((value + 1) * (longest.values.get(given, value) + 1))
+                given: value
+                if value == (other := longest.values.get(given, value))
+                else isqrt((value + 1) * (other + 1))
                 for given, value in shortest.values.items()
             }
             self._order += 1
@@ -368,6 +393,19 @@ class Exploration:
             cost = float(pool.cost(np.array([row], np.int64))[0])
             self._order += 1
             heappush(self._waiting, _Wanted(priority + place, cost, self._order, goal, pool.assignment(row)))
+
+
+def _goal_of(condition: Condition) -> tuple[object, ...]:
+    """What a run has reached by deciding a condition as it did."""
+    return _way(condition, label(condition.outcome))
+
+
+def _way(condition: Condition, outcome: bytes) -> tuple[object, ...]:
+    """The goal that a condition comes out in some way; of what decides about a loop, after how many iterations."""
+    if condition.loop >= 0 and condition.outcome.size == 1:
+        leaves = (outcome == HOLDS) != condition.stays
+        return ("trip" if leaves else "stay", condition.loop, condition.iteration)
+    return (condition.kind, *place_of(condition), min(condition.iteration, 2), outcome)
 
 
 def place_of(condition: Condition) -> Place:

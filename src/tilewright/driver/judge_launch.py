@@ -14,10 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
@@ -70,7 +69,7 @@ class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
     in, by the loop's number; repeats: of those that turned often enough. allowed: errors that the text allows, not
     among the findings; launch: that was run; repeated_stores: by several warps to the same bytes, of values that were
-    not compared."""
+    not compared; identifying: the slice in which they are, if they were compared in another run."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
@@ -82,6 +81,7 @@ class LaunchJudgement:
     allowed: tuple[Diagnostic, ...] = ()
     launch: Launch | None = None
     repeated_stores: frozenset[Span] = frozenset()
+    identifying: Slice | None = None
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -122,6 +122,7 @@ def judge_launch(
     any_global_address: bool = False,
     peeks: frozenset[Span] = frozenset(),
     sliced: Slice | None = None,
+    identifying: Slice | None = None,
     step_limit: int = STEP_LIMIT,
     contents: Sequence[BufferContents] = (),
     allows: Allows = nothing_allowed,
@@ -130,7 +131,7 @@ def judge_launch(
     any_box: bool = False,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
-    sliced: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
+    sliced, identifying: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the launch is run
     twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none, one and two
     of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on what the
     launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most` times. allows: errors
@@ -156,7 +157,7 @@ def judge_launch(
                 any_global_address,
                 peeks,
                 peeks_fail,
-                sliced,
+                identifying or sliced if identify else sliced,
                 taken,
                 step_limit,
                 allows,
@@ -174,7 +175,9 @@ def judge_launch(
         again = once(None, found.repeated_stores)
         if not again.report.identified:
             return found
-        return replace(found, findings=again.findings, doubts=again.doubts, allowed=again.allowed)
+        return replace(
+            found, findings=again.findings, doubts=again.doubts, allowed=again.allowed, identifying=again.report.sliced
+        )
 
     first = judged(False, watch, clusters, None, symbolic)
     others: list[tuple[bool, Sequence[int] | None, Work]] = []
@@ -395,23 +398,24 @@ class _Turns:
             if shape in seen and len(report.ctas_run) > 1:
                 continue
             seen.add(shape)
-            found = _repeats(report, steers, number, self._snapshots(visit))
+            found = _repeats(report, steers, number, self._snapshots(visit, steers.registers))
             known = repeats.get(number)
             if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
                 repeats[number] = found
         return repeats
 
-    def _snapshots(self, visit: list[_Row]) -> list[Snapshot]:
-        """The registers at each iteration. Where the same lanes always turned, only theirs count: the others are
-        elsewhere, and get what the last of these holds."""
+    def _snapshots(self, visit: list[_Row], wanted: frozenset[str]) -> list[Snapshot]:
+        """The registers at each iteration. wanted: their names. Where the same lanes always turned, only theirs count:
+        the others are elsewhere, and get what the last of these holds."""
         masks = {mask for mask, _ in visit}
         mask = masks.pop() if len(masks) == 1 else FULL
         lanes = np.where(selector(mask), np.arange(WARP_SIZE), indices(mask)[-1])
+        slots = [(slot, name) for slot, name in enumerate(self.names) if name in wanted]
         return [
             {
-                name: cast("NDArray[Any]", value) if mask == FULL else cast("NDArray[Any]", value)[lanes]
-                for name, value in zip(self.names, row, strict=False)
-                if name and isinstance(value, np.ndarray)
+                name: value if mask == FULL else value[lanes]
+                for slot, name in slots
+                if slot < len(row) and isinstance(value := row[slot], np.ndarray)
             }
             for _, row in visit
         ]

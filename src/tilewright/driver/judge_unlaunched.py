@@ -261,7 +261,8 @@ class _Shown:
 
 @dataclass(slots=True)
 class _Runner:
-    """Judges launches of one kernel. sliced: the kernel's slice, once a run has found it; symbolic: what the last run
+    """Judges launches of one kernel. sliced, identifying: the kernel's slice, and the one in which
+    stores are compared, once a run has found them; symbolic: what the last run
     that may be shown depended on."""
 
     module: Module
@@ -274,6 +275,7 @@ class _Runner:
     allows: Allows
     ends: Callable[[Diagnostic], bool]
     sliced: Slice | None = None
+    identifying: Slice | None = None
     symbolic: SymbolicRun = field(init=False)
 
     def run(
@@ -304,6 +306,7 @@ class _Runner:
             any_global_address=True,
             peeks=self.peeks,
             sliced=self.sliced,
+            identifying=self.identifying,
             step_limit=_SIZING_STEPS if sizing else _EXPLORED_STEPS,
             contents=self.unknown.given.contents,
             allows=self.allows,
@@ -313,6 +316,7 @@ class _Runner:
         )
         if judged.complete and not judged.report.fault:
             self.sliced = judged.report.sliced
+        self.identifying = judged.identifying or self.identifying
         self.shown.keep(recorder, judged)
         if sizing:
             self.end(values, judged)

@@ -173,19 +173,19 @@ def run_protocol(
             run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
         return run.go(running, step_limit)
 
-    contested = frozenset[int]()
-    if sliced is None or identify:
-        text = sliced.text if sliced is not None else text_of(inlined(module, kernel_of(module, launch.entry)))
-        contested = _stores_at(text, identify)
+    text = sliced.text if sliced is not None else text_of(inlined(module, kernel_of(module, launch.entry)))
+    contested = _stores_at(text, identify)
+    if sliced is None or not contested <= sliced.data:
         stores = sliced.stores if sliced is not None else cheap_stores(text)
-        sliced = protocol_slice(text.kernel, text=text, stores=stores, data=contested)
+        data = contested | sliced.data if sliced is not None else contested
+        sliced = protocol_slice(text.kernel, text=text, stores=stores, data=data)
         first = (0,) if clusters is None else tuple(clusters)[:1]
         while sliced.loads and _left_out(sliced):
             try:
                 once(sliced, first, None, None, True)
             except ReadBack as found:
                 stores = sliced.stores | found.positions
-                sliced = protocol_slice(text.kernel, text=text, stores=stores, data=contested)
+                sliced = protocol_slice(text.kernel, text=text, stores=stores, data=data)
                 continue
             break
     return once(sliced, clusters, observe, at_back_edge, False)

@@ -76,6 +76,7 @@ class Slice:
     registers: names whose values matter. parameters: in which roles each kernel parameter is needed, by name and byte
     offset of the load (or of its address, where the text takes that); specials: the same for special registers.
     loads: executed loads from shared or generic memory whose result matters; stores: those whose data matters.
+    data: stores whose data is computed as if it decided something.
     """
 
     text: Text
@@ -88,6 +89,7 @@ class Slice:
     specials: Mapping[str, frozenset[Role]]
     loads: frozenset[int]
     stores: frozenset[int]
+    data: frozenset[int] = frozenset()
 
 
 def text_of(kernel: Kernel, *, facts_as_needed: bool = False) -> Text:
@@ -147,7 +149,7 @@ def protocol_slice(
     parameters, specials = _purposes(text, chosen, executed, stores)
     return Slice(
         text, frozenset(executed), _touched(text, executed), skipped, registers, chosen, parameters, specials, loads,
-        joined,
+        joined, frozenset(data),
     )  # fmt: skip
 
 
