@@ -106,6 +106,17 @@ def test_an_init_is_repeated_by_another_instruction() -> None:
     assert "MB104" in codes([*by_another, *ends(*W[:2])], readings=tolerant())
 
 
+def test_a_parity_of_minus_one() -> None:
+    def waited(parity: int) -> list[ev.Event]:
+        last = ev.BarrierWait(W[0], 0, BAR, parity, 1, at(5))
+        return [init(), arrive(W[0], 0, 2), end(0), wait(W[0], 0, 3), arrive(W[0], 1, 4), end(1), last, *ends(W[0])]
+
+    assert codes(waited(1), readings=strict()) == set()
+    assert codes(waited(0xFFFF_FFFF), readings=strict()) == {"MB117"}
+    assert levels(waited(0xFFFF_FFFF), strict()) == {Level.ERROR}
+    assert levels(waited(0xFFFF_FFFF), tolerant()) == {Level.REVIEW}
+
+
 def overwritten(*, ordered: bool = True, write: bool = True, lines: tuple[ev.Event, ...] = ()) -> list[ev.Event]:
     """A warp initialises a barrier, and another accesses its bytes, once it knows of it, if it does."""
     meet = sync(W[:2]) if ordered else []

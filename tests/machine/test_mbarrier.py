@@ -15,7 +15,7 @@ from tilewright.machine.mbarrier import COUNT_LIMIT, Mbarrier, ProtocolFault
 
 def test_a_fresh_object_has_its_preceding_phase_complete() -> None:
     barrier = mbarrier.initialize(None, 2)
-    assert mbarrier.parity_complete(barrier, 1)
+    assert mbarrier.parity_complete(barrier, 1) and mbarrier.parity_complete(barrier, 0xFFFF_FFFF)
     assert not mbarrier.parity_complete(barrier, 0)
     assert mbarrier.complete_phase(barrier) == -1
 
@@ -29,7 +29,7 @@ def test_a_phase_ends_when_arrivals_and_bytes_are_all_in() -> None:
     barrier = mbarrier.complete(barrier, 512)
     assert barrier == Mbarrier(expected=1, pending=1, transaction_bytes=0, phase=1)
     assert mbarrier.parity_complete(barrier, 0)
-    assert not mbarrier.parity_complete(barrier, 1)
+    assert not mbarrier.parity_complete(barrier, 1) and not mbarrier.parity_complete(barrier, 0xFFFF_FFFF)
     assert mbarrier.complete_phase(barrier) == 0
 
 
@@ -108,6 +108,7 @@ READY = Mbarrier(expected=2, pending=1)
         ("MB209", lambda: mbarrier.arrive(Mbarrier(1, 0, transaction_bytes=16))),
         ("MB210", lambda: mbarrier.arrive(READY, 1, no_complete=True)),
         ("MB212", lambda: mbarrier.parity_complete(READY, 2)),
+        ("MB212", lambda: mbarrier.parity_complete(READY, 0xFFFF_FFFE)),
         ("MB217", lambda: mbarrier.arrive_drop(READY, 2)),
     ],
 )

@@ -66,7 +66,7 @@ def phase_end(state: LaunchState, event: PhaseEnd) -> None:
 
 def wait(state: LaunchState, event: BarrierWait) -> None:
     """A successful mbarrier.test_wait or try_wait."""
-    phase_ledger.wait(*state.step(event.actor), event, state.findings)
+    phase_ledger.wait(*state.step(event.actor), event, state.findings, state.readings.parity_sign)
 
 
 HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {

@@ -49,6 +49,7 @@ from tilewright.machine.event import (
     CommitArrive,
     PhaseEnd,
 )
+from tilewright.machine.mbarrier import SIGNED_ODD
 
 BARRIER_BYTES = 8
 
@@ -410,11 +411,15 @@ def _report_late(barrier: BarrierState, late: LateWait, level: Level, findings: 
     )
 
 
-def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: RunFindings) -> None:
-    """A wait that succeeded: acquires what the phase published."""
+def wait(
+    cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: RunFindings, signed: Reading = Level.ERROR
+) -> None:
+    """A wait that succeeded: acquires what the phase published. signed: how grave a parity of -1 is."""
     barrier = _used(cluster, warp, event, findings)
     if barrier is None:
         return
+    if event.parity == SIGNED_ODD and signed is not None:
+        findings.report("MB117", f"{name_of(warp.actor)} waits for parity -1 of {barrier}", event.span, level=signed)
     if event.phase + 1 != barrier.phase:
         _doubt_phase(barrier, event.phase + 1, findings)
     if event.phase > 0 and warp.order.at(barrier.track) < event.phase:
@@ -428,7 +433,7 @@ def wait(cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: R
             _steps(
                 f"phase {event.phase - 2} of {barrier} has ended, phase {event.phase - 1} has not, and "
                 f"{name_of(warp.actor)} does not know",
-                f"{name_of(warp.actor)} waits for parity {event.parity} ({event.span}): the phase before the current "
+                f"{name_of(warp.actor)} waits for parity {event.parity & 1} ({event.span}): the phase before the current "
                 "one has that parity, so the wait passes at once",
                 f"{name_of(warp.actor)} goes on as if phase {event.phase} had ended",
             ),

@@ -55,6 +55,7 @@ class Readings:
     lanes_in_step: Reading = Level.ERROR
     repeated_init: Reading = Level.ERROR
     unused_barrier: Reading = Level.ERROR
+    parity_sign: Reading = Level.ERROR
 
     def level_of(self, name: str) -> Reading:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
@@ -271,6 +272,14 @@ POINTS: tuple[ContestedPoint, ...] = (
         "Nobody looks at the object, so its bytes are free once its init is ordered before the write. Any use of it, "
         "before or after, is an error.",
         ("PTX ISA 9.7.13.15 (mbarrier.inval)", "Triton 3.6: bytes of a barrier that nobody waits for are reused"),
+    ),
+    ContestedPoint(
+        "parity_sign", ("MB117",),
+        "May a wait name an odd phase by parity -1, a truth value extended by its sign?",
+        "No: valid values of the operand are 0 and 1.",
+        "-1 counts as 1: ptxas shifts the operand left by 31 bits, so that its lowest bit alone decides.",
+        ("PTX ISA 9.7.13.15 (mbarrier.test_wait)", "Triton 3.6: shr.s64 by 63 makes a parity of warp-specialized loops",
+         "nvdisasm of ptxas 13.0 for sm_90a and sm_100a: SHF.L.U32 R0, R0, 0x1f, RZ before SYNCS.PHASECHK"),
     ),
 )  # fmt: skip
 """Every contested point, in the order of the switches."""

@@ -24,6 +24,9 @@ from tilewright.targets import target
 COUNT_LIMIT = target("sm_90a").limit("mbarrier.count_max")
 """Largest arrival count, and largest magnitude of the transaction count in bytes (PTX ISA 9.7.13.15, "Contents")."""
 
+SIGNED_ODD = 0xFFFF_FFFF
+"""Parity 1 as a truth value that is extended by its sign."""
+
 _NAMES = {
     "MB201": "mbarrier-range",
     "MB202": "mbarrier-not-initialized",
@@ -124,13 +127,14 @@ def arrive_drop(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0,
 
 def parity_complete(barrier: Mbarrier | None, parity: int) -> bool:
     """`mbarrier.test_wait.parity`: true if the phase of that parity, the current or the preceding one, is complete.
+    -1, a sign-extended 1, counts as 1 (contested point `parity_sign`).
 
     A fresh object answers true to parity 1: the phase before the first counts as complete.
     """
     current = barrier if barrier is not None else _valid(barrier, "mbarrier.test_wait")
-    if parity not in (0, 1):
+    if parity not in (0, 1, SIGNED_ODD):
         raise ProtocolFault("MB212", f"phase parity {parity} is neither 0 nor 1")
-    return current.phase & 1 != parity
+    return current.phase & 1 != parity & 1
 
 
 def complete_phase(barrier: Mbarrier | None) -> int:
