@@ -433,8 +433,8 @@ def wait(
             _steps(
                 f"phase {event.phase - 2} of {barrier} has ended, phase {event.phase - 1} has not, and "
                 f"{name_of(warp.actor)} does not know",
-                f"{name_of(warp.actor)} waits for parity {event.parity & 1} ({event.span}): the phase before the current "
-                "one has that parity, so the wait passes at once",
+                f"{name_of(warp.actor)} waits for parity {event.parity & 1} ({event.span}): the phase before the "
+                "current one has that parity, so the wait passes at once",
                 f"{name_of(warp.actor)} goes on as if phase {event.phase} had ended",
             ),
         )

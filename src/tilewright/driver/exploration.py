@@ -13,7 +13,7 @@ Checked by: tests/driver/test_explore.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import isqrt
 
@@ -158,6 +158,7 @@ class Exploration:
     )
     _reached: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     _walked: dict[int, None] = field(default_factory=dict[int, None])
+    _firsts: dict[Input, int] = field(default_factory=dict[Input, int])
     _waiting: list[_Wanted] = field(default_factory=list[_Wanted])
     _ways_wanted: set[tuple[int, bytes]] = field(default_factory=set[tuple[int, bytes]])
     _joint: int = 0
@@ -177,7 +178,24 @@ class Exploration:
             if each.kind == "cluster":
                 extent = Input("grid", each.place, each.size_bytes)
                 whole[each] = min(whole[each], max(1, whole.get(extent, 1)) - 1)
-        return whole, tuple((each, value) for each, value in whole.items() if value != every[each].first)
+        for each, dimension in every.items():
+            self._firsts.setdefault(each, dimension.first)
+        return whole, tuple((each, value) for each, value in whole.items() if value != self._firsts[each])
+
+    def narrow(self, given: Input, *, smallest: int = 0, largest: int | None = None, multiple: int = 1) -> None:
+        """Let later launches keep to some values of an input, as an assumption says."""
+        where = self.dimensions if given in self.dimensions else self.latent
+        before = where[given]
+        most = before.largest if largest is None else min(before.largest, largest)
+        narrower = replace(
+            before, smallest=max(before.smallest, smallest), largest=most, multiple=max(before.multiple, multiple)
+        )
+        where[given] = replace(narrower, first=narrower.nearest(before.first))
+
+    def leaves_out(self, values: Assignment) -> bool:
+        """Whether a launch is one that an assumption excludes."""
+        narrowed = self.dimensions
+        return any(each in narrowed and not narrowed[each].allows(value) for each, value in values.items())
 
     def at(self, values: Assignment) -> Tried:
         """A launch, made at most once. values: of inputs; others have their first value."""
@@ -215,6 +233,8 @@ class Exploration:
                 return
             wanted = heappop(self._waiting)
             if self.attempts.get(wanted.goal, 0) >= _ATTEMPTS or not self._needed(wanted.goal):
+                continue
+            if self.leaves_out(wanted.values):
                 continue
             self.attempts[wanted.goal] = self.attempts.get(wanted.goal, 0) + 1
             if self._exceeds_what_was_too_long(wanted.values):

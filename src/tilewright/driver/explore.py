@@ -26,6 +26,13 @@ import numpy.typing as npt
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.driver.assumed_numbers import (
+    assume_multiple,
+    assume_positive,
+    fails_by_alignment,
+    first_finding,
+    negative_numbers,
+)
 from tilewright.driver.coverage import cover
 from tilewright.driver.exploration import Exploration, Tried, distinct
 from tilewright.driver.path_search import Assignment
@@ -67,7 +74,7 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class _Excuse:
-    """Why a launch that fails refutes nothing, as an assumption."""
+    """Why a launch that fails refutes nothing, as an assumption; empty if another launch's says it."""
 
     assumption: str
 
@@ -81,9 +88,9 @@ def explore(exploration: Exploration, text: Places) -> Explored:
         {each: min(64, dimension.largest) for each, dimension in dimensions.items()} | _grid(exploration),
         dict.fromkeys(dimensions, 0) | _grid(exploration),
     )
-    if not any(exploration.stops(exploration.at(values)) for values in starts):
-        exploration.go()
     excuses: dict[int, _Excuse] = {}
+    if not any(exploration.stops(_started(exploration, text, excuses, values)) for values in starts):
+        exploration.go()
 
     def counted(tried: Tried) -> bool:
         return tried.clean or id(tried) in excuses or tried.judged.asserted is not None
@@ -97,6 +104,13 @@ def explore(exploration: Exploration, text: Places) -> Explored:
         if not guilty:
             return Explored(_open_or_proven(exploration, text, excuses, covered.reasons, covered.claims))
     return _refuted(text, guilty)
+
+
+def _started(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], values: Assignment) -> Tried:
+    """One of the first launches. What its numbers are assumed to be multiples of is found at once."""
+    tried = exploration.at({each: exploration.dimensions[each].nearest(value) for each, value in values.items()})
+    _excuse_alignment(exploration, text, excuses, tried)
+    return tried
 
 
 def _grid(exploration: Exploration) -> dict[Input, int]:
@@ -136,7 +150,7 @@ def _open_or_proven(
     for each in clean:
         if isinstance(each.judged.verdict, Proven):
             assumptions += each.judged.verdict.assumptions
-    assumptions += [excuse.assumption for excuse in excuses.values()]
+    assumptions += [excuse.assumption for excuse in excuses.values() if excuse.assumption]
     assumptions += _bounds(exploration)
     assumptions += [f"the kernel's own assertion at {place} holds" for place in places]
     said = [found.said for each in clean for found in each.judged.repeats.values() if found.said]
@@ -161,23 +175,63 @@ def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
         if not tried.fails or id(tried) in excuses:
             continue
         huge = _huge(exploration, tried)
-        if huge:
+        if exploration.leaves_out(tried.values):
+            excuses[id(tried)] = _Excuse("")
+        elif huge:
             _excuse_huge(exploration, text, excuses, tried, huge)
+        else:
+            _excuse_empty(exploration, text, excuses, tried)
+            _excuse_negative(exploration, text, excuses, tried)
+            _excuse_alignment(exploration, text, excuses, tried)
+    for tried in exploration.tried:
+        if tried.fails and id(tried) not in excuses and exploration.leaves_out(tried.values):
+            excuses[id(tried)] = _Excuse("")
+
+
+def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
+    """Exclude a launch with a zero, or with a loop without iterations, if the launch without that is clean."""
+    zero = [each for each, value in tried.values.items() if not value and each.kind in ("number", "pointer", "memory")]
+    loops = _empty_loops(tried)
+    clean = [each for each in exploration.tried if each.clean]
+    changed = {*zero, *(each for inputs in loops.values() for each in inputs)}
+    if not clean or not changed:
+        return
+    repaired = _repaired(exploration, tried, changed, clean)
+    # A word elsewhere may be another one: what is repaired must have read the same.
+    if repaired is not None and repaired.clean and set(tried.judged.inputs) <= set(repaired.judged.inputs):
+        needed = [each for each in zero if repaired.values.get(each)]
+        alone = needed[0] if len(needed) == 1 and needed[0].kind == "number" else None
+        if alone is not None:
+            exploration.narrow(alone, smallest=1)
+        excuses[id(tried)] = _Excuse(_said(tried, repaired, text, zero, loops))
+
+
+def _excuse_negative(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
+    """Exclude a launch with a negative number if zero in its place fails at the same place, and is excluded."""
+    finding = first_finding(tried)
+    for given in () if id(tried) in excuses else negative_numbers(tried):
+        if given not in exploration.dimensions:
             continue
-        zero = [
-            each for each, value in tried.values.items() if not value and each.kind in ("number", "pointer", "memory")
-        ]
-        loops = _empty_loops(tried)
-        if not zero and not loops:
+        empty = exploration.at({**tried.values, given: 0})
+        if not empty.fails:
             continue
-        clean = [each for each in exploration.tried if each.clean]
-        changed = {*zero, *(each for inputs in loops.values() for each in inputs)}
-        if not clean or not changed:
+        other = first_finding(empty)
+        if (other.code, other.primary) != (finding.code, finding.primary):
             continue
-        repaired = _repaired(exploration, tried, changed, clean)
-        # A word elsewhere may be another one: what is repaired must have read the same.
-        if repaired is not None and repaired.clean and set(tried.judged.inputs) <= set(repaired.judged.inputs):
-            excuses[id(tried)] = _Excuse(_said(tried, repaired, text, zero, loops))
+        if id(empty) not in excuses:
+            _excuse_empty(exploration, text, excuses, empty)
+        if id(empty) in excuses and exploration.dimensions[given].smallest:
+            excuses[id(tried)] = _Excuse(assume_positive(exploration, tried, given, text.name))
+            return
+
+
+def _excuse_alignment(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
+    """Exclude numbers that are no multiples, if nothing but an alignment is wrong with them."""
+    zero = any(not value for each, value in tried.values.items() if each.kind == "number")
+    if fails_by_alignment(tried) and not zero and not exploration.leaves_out(tried.values):
+        assumption = assume_multiple(exploration, tried, text.name)
+        if assumption:
+            excuses[id(tried)] = _Excuse(assumption)
 
 
 def _huge(exploration: Exploration, tried: Tried) -> list[Input]:
@@ -206,7 +260,7 @@ def _excuse_huge(
     finding = tried.judged.verdict.findings[0]
     for given in huge:
         most = _limit(given)
-        exploration.dimensions[given] = replace(exploration.dimensions[given], largest=most - 1)
+        exploration.narrow(given, largest=most - 1)
         said = f"{text.name(given)} is at least 0 and below 2^{most.bit_length() - 1} (else a sum overflows: "
         excuses[id(tried)] = _Excuse(f"{said}{finding.code})")
 
@@ -283,7 +337,7 @@ def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried
 
 def _plainly_fails(exploration: Exploration, tried: Tried) -> bool:
     """Whether a launch refutes whatever others show: it fails, and nothing in it is degenerate or large."""
-    if not tried.fails or tried.judged.overrun:
+    if not tried.fails or tried.judged.overrun or fails_by_alignment(tried):
         return False
     zero = any(not value and given.kind in ("number", "pointer", "memory") for given, value in tried.values.items())
     return not zero and not _empty_loops(tried) and not _uncertain(exploration, tried)

@@ -47,12 +47,24 @@ _NEGATIVE_COST = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """An input that launches choose. largest: the largest value that it may have; first: its value at the beginning."""
+    """An input that launches choose. largest, smallest: bounds of its values; first: its value at the beginning;
+    multiple: of what its values are multiples, a power of two."""
 
     input: Input
     name: str
     largest: int
     first: int = 1
+    smallest: int = 0
+    multiple: int = 1
+
+    def allows(self, value: int) -> bool:
+        """Whether the input may have a value."""
+        return self.smallest <= value <= self.largest and value % self.multiple == 0
+
+    def nearest(self, value: int) -> int:
+        """The next value above that it may have, or the largest one."""
+        up = -(-max(value, self.smallest) // self.multiple) * self.multiple
+        return up if up <= self.largest else self.largest // self.multiple * self.multiple
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,10 @@ def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, con
                 case _:
                     row[place] = min(dimensions[place].largest, random.getrandbits(random.randrange(1, 32)))
         rows.append(row)
+    narrow = [place for place, each in enumerate(dimensions) if each.multiple > 1 or each.smallest]
+    for row in rows[1:] if narrow else ():
+        for place in narrow:
+            row[place] = dimensions[place].nearest(row[place])
     matrix = np.array(rows, np.uint64).reshape(len(rows), len(dimensions))
     columns = {each.input: np.ascontiguousarray(matrix[:, place]) for place, each in enumerate(dimensions)}
     _within_the_grid(columns)

@@ -42,7 +42,8 @@ class Terms:
     def __init__(self, dimensions: Mapping[Input, Dimension]) -> None:
         self.inputs = tuple(dimensions)
         self.variables = [
-            Variable(index, 8 * each.input.size_bytes, each.largest) for index, each in enumerate(dimensions.values())
+            Variable(index, 8 * each.input.size_bytes, each.largest, each.smallest, each.multiple)
+            for index, each in enumerate(dimensions.values())
         ]
         self._variable = dict(zip(self.inputs, self.variables, strict=True))
         self._known: dict[int, Term | None] = {}

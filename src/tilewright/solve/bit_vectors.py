@@ -18,11 +18,14 @@ from tilewright.solve.bounded import DEFAULT_EFFORT
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A number to be found: its place among the question's variables, its width, and the largest it may be."""
+    """A number to be found: its place among the question's variables, its width, the largest and smallest it may be,
+    and of which power of two it is a multiple."""
 
     index: int
     width: int
     largest: int
+    smallest: int = 0
+    multiple: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,11 @@ def ask(question: Question, resources: int = DEFAULT_EFFORT.z3_resources) -> Wit
     for variable, given in zip(variables, question.variables, strict=True):
         if given.largest < (1 << given.width) - 1:
             solver.add(library.ULE(variable, library.BitVecVal(given.largest, given.width, context)))
+        if given.smallest > 0:
+            solver.add(library.UGE(variable, library.BitVecVal(given.smallest, given.width, context)))
+        if given.multiple > 1:
+            low_bits = library.BitVecVal(given.multiple - 1, given.width, context)
+            solver.add(variable & low_bits == library.BitVecVal(0, given.width, context))
     formulas: dict[int, Any] = {}
     for condition in question.conditions:
         formula = _formula(library, context, variables, condition, formulas)
