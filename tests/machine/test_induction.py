@@ -10,6 +10,7 @@ import pytest
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.induction import Repetition, Snapshot, objections, repetition
+from tilewright.machine.mbarrier import TOKEN_PHASE
 
 _HEAD = """.version 8.6
 .target sm_90a
@@ -17,6 +18,7 @@ _HEAD = """.version 8.6
 .visible .entry k()
 {
     .reg .b32 %r<40>;
+    .reg .b64 %d<4>;
     .reg .pred %p<10>;
 LOOP:
 """
@@ -96,6 +98,7 @@ OUTCOMES = [index < 40 for index in COUNTS]
             [index // 5 & 1 for index in COUNTS],
         ),
         ("div.u32 %r3, %r1, 2; and.b32 %r2, %r3, 1;", [index // 2 & 1 for index in COUNTS]),
+        ("shr.s32 %r3, %r1, 31; add.s32 %r4, %r1, %r3; and.b32 %r2, %r4, 3;", [index & 3 for index in COUNTS]),
         ("bfe.u32 %r2, %r1, 1, 1;", [index >> 1 & 1 for index in COUNTS]),
         ("bfe.s32 %r2, %r1, 1, 2;", [(index >> 1 & 3 ^ 2) - 2 & 0xFFFFFFFF for index in COUNTS]),
     ],
@@ -124,6 +127,34 @@ def test_a_trace_of_a_counter_that_the_run_did_not_show_is_objected_to(text: str
     body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
     found = objections(body, _found(snapshots), snapshots, frozenset({"%p1"}))
     assert found and reason in found[0].reason
+
+
+def _states(gained: int, text: str, first: int = 0) -> tuple[str, ...]:
+    """What is objected to where the state of an arrival gains so much an iteration."""
+    states = [first + gained * index & 0xFFFF_FFFF_FFFF_FFFF for index in range(40)]
+    snapshots: list[Snapshot] = [
+        {**each, "%d1": np.full(32, state, np.uint64)}
+        for each, state in zip(_snapshots(r1=COUNTS, p1=OUTCOMES, p2=[True] * 40), states, strict=True)
+    ]
+    body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
+    return tuple(each.reason for each in objections(body, _found(snapshots), snapshots, frozenset({"%p1"})))
+
+
+def test_the_state_of_an_arrival_moves_by_phases() -> None:
+    arrive = "mbarrier.arrive.shared::cta.b64 %d1, [%r7];"
+    expect = "mbarrier.arrive.expect_tx.shared::cta.b64 %d1, [%r7], 1024;"
+    wait = "mbarrier.try_wait.shared::cta.b64 %p2, [%r7], %d1;"
+    assert _states(TOKEN_PHASE, f"{arrive} {wait}", first=5) == ()
+    assert _states(2 * TOKEN_PHASE, f"{expect} {wait}") == ()
+    assert any("more than phases" in each for each in _states(1, f"{arrive} {wait}"))
+    counted = "mbarrier.arrive.shared::cta.b64 %d1, [%r7], %r1;"
+    assert any("is a counter" in each for each in _states(TOKEN_PHASE, f"{counted} {wait}"))
+    elsewhere = "mbarrier.try_wait.shared::cta.b64 %p2, [%r1], %d1;"
+    assert any("no rule" in each for each in _states(TOKEN_PHASE, f"{arrive} {elsewhere}"))
+    parity = "cvt.u32.u64 %r8, %d1; mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r8;"
+    assert any("no rule" in each for each in _states(TOKEN_PHASE, f"{arrive} {parity}"))
+    pending = "mbarrier.pending_count.b64 %r8, %d1;"
+    assert any("no rule" in each for each in _states(TOKEN_PHASE, f"{arrive} {pending}"))
 
 
 def test_a_threshold_that_was_crossed_is_accepted_and_one_left_behind_too() -> None:

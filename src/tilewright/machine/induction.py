@@ -15,6 +15,10 @@ compares them with the assumption after it:
 - `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing;
+- the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
+- the state that an mbarrier.arrive returns gains what it gained in the run, if that is a whole number of phases: the
+  phases that a barrier passes in a period are those of the run, or a wait for a state fails (MB219); a wait gains
+  nothing by a state;
 - a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
   That change must have been seen in the run (it is how loops end and how pipelines stop to fetch).
 
@@ -34,11 +38,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, PairOfPredicates, Register, Vector
+from tilewright.machine.mbarrier import TOKEN_PHASE
 
 Snapshot = Mapping[str, npt.NDArray[Any]]
 """Registers at the end of an iteration: 32 lanes each."""
 
 MOST_PERIOD = 64
+_ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +152,8 @@ def objections(
             gain = (
                 _comparison(item, gains, snapshots, exits)
                 if item.row in ("setp", "set")
+                else _state(item, found.steps.get(targets[0], 0), gains)
+                if item.row.startswith(_ARRIVALS)
                 else _gain(item, gains, written, snapshots)
             )
         except _Inexact as doubt:
@@ -167,6 +175,15 @@ def objections(
     return tuple(problems)
 
 
+def _state(item: Instruction, gained: int, gains: Mapping[str, Gain]) -> int:
+    """What the state that an arrival returns gains a period: so many phases as in the run."""
+    if any(_gain_of(operand, gains) for operand in item.operands[1:]):
+        raise _Inexact("an arrival's barrier or count is a counter")
+    if gained % TOKEN_PHASE:
+        raise _Inexact("the states of arrivals differ by more than phases")
+    return gained
+
+
 def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snapshots: Sequence[Snapshot]) -> Gain:
     """What the result of an instruction gains a period. Raises _Inexact."""
     sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
@@ -175,6 +192,10 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
     if not any(sources):
         return 0
     match item.row, sources:
+        case "mbarrier.try_wait" | "mbarrier.test_wait", [0, gain, *rest] if (
+            "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
+        ):
+            return 0
         case "mov" | "cvt" | "cvta" | "mapa", [gain, *_]:
             return gain
         case "add", [one, other]:
@@ -192,7 +213,7 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
             return _nearly_whole(Fraction(gain * (factor % (1 << 32) if "u32" in item.modifiers else factor), 1 << 32))
         case "shl", [gain, 0]:
             return gain * (1 << _fixed(item.operands[2], "a shift"))
-        case "shr", [gain, 0] if item.operands[2] == Immediate(31) and "u32" in item.modifiers:
+        case "shr", [gain, 0] if _takes_the_sign(item):
             return _sign(item, gain, snapshots)
         case "shr", [gain, 0]:
             return _quotient(gain, 1 << _fixed(item.operands[2], "a shift"))
@@ -209,13 +230,50 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
             raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
 
 
-def gain_after(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot]) -> Gain | str:
-    """What the result of an instruction behind a loop gains with each period that the loop iterates more; in words, why
-    no rule says so."""
+def gain_after(
+    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]
+) -> tuple[Gain, npt.NDArray[np.int64] | None] | str:
+    """What the result of an instruction behind a loop gains with each period that the loop iterates more, and what it
+    was in the run, where that is known; in words, why no rule says so. counters: the same of the registers that gain
+    anything."""
+    values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
     try:
-        return _gain(item, gains, set(gains), snapshots)
+        return _gain(item, {name: gain for name, (gain, _) in counters.items()}, set(counters), [values]), _moved(
+            item, values
+        )
     except _Inexact as doubt:
         return str(doubt)
+
+
+def gain_of(operand: Operand, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]) -> Gain | None:
+    """What an operand gains; None where no rule says so."""
+    try:
+        return _gain_of(operand, {name: gain for name, (gain, _) in counters.items()})
+    except _Inexact:
+        return None
+
+
+def held(snapshot: Snapshot, name: str) -> npt.NDArray[np.int64] | None:
+    """What a register held, as signed numbers."""
+    try:
+        return _value(Register(name), snapshot)
+    except _Inexact:
+        return None
+
+
+def _moved(item: Instruction, values: Snapshot) -> npt.NDArray[np.int64] | None:
+    """What a sum of a register and a constant is."""
+    match item.row, item.operands[1:]:
+        case "mov", (Register() as source,):
+            return held(values, source.name)
+        case "add", (Register() as source, Immediate(value)) | (Immediate(value), Register() as source):
+            before = held(values, source.name)
+            return None if before is None else before + value
+        case "sub", (Register() as source, Immediate(value)):
+            before = held(values, source.name)
+            return None if before is None else before - value
+        case _:
+            return None
 
 
 def _nearly_whole(gain: Fraction) -> Gain:
@@ -223,6 +281,12 @@ def _nearly_whole(gain: Fraction) -> Gain:
     It is exact where compilers use it, so a gain that is whole but for the reciprocal's rounding is whole."""
     whole = round(gain)
     return whole if abs(gain - whole) < _RECIPROCAL_ERROR else gain
+
+
+def _takes_the_sign(item: Instruction) -> bool:
+    """Whether a shift leaves nothing of a number but its sign."""
+    widths = {int(each[1:]) for each in item.modifiers if each[:1] in "usb" and each[1:].isdigit()}
+    return any(item.operands[2] == Immediate(width - 1) for width in widths)
 
 
 def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:

@@ -24,6 +24,8 @@ from tilewright.targets import target
 COUNT_LIMIT = target("sm_90a").limit("mbarrier.count_max")
 """Largest arrival count, and largest magnitude of the transaction count in bytes (PTX ISA 9.7.13.15, "Contents")."""
 
+TOKEN_PHASE = 1 << 20
+"""What the state that an arrival returns gains with a phase (`token`)."""
 SIGNED_ODD = 0xFFFF_FFFF
 """Parity 1 as a truth value that is extended by its sign."""
 
