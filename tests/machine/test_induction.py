@@ -11,6 +11,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.induction import Repetition, Snapshot, objections, repetition
 from tilewright.machine.mbarrier import TOKEN_PHASE
+from tilewright.machine.memory import SHARED_WINDOW
 
 _HEAD = """.version 8.6
 .target sm_90a
@@ -140,6 +141,36 @@ def _states(gained: int, text: str, first: int = 0) -> tuple[str, ...]:
     return tuple(each.reason for each in objections(body, _found(snapshots), snapshots, frozenset({"%p1"})))
 
 
+@pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        ("st.shared.u32 [%r1], %r7;", True),
+        ("ld.shared.u32 %r7, [%r1];", True),
+        ("mbarrier.arrive.shared::cta.b64 _, [%r1];", True),
+        ("bar.sync 1, %r1;", True),
+        ("and.b32 %r2, %r1, 3; st.shared.u32 [%r2], %r7;", False),
+        ("st.shared.u32 [%r7], %r1;", False),
+        ("st.global.u32 [%d2], %r1;", False),
+    ],
+)
+def test_a_counter_that_addresses_shared_memory_is_objected_to(text: str, moves: bool) -> None:
+    values = {"r2": [index & 3 for index in COUNTS]} if "%r2" in text else {}
+    snapshots = _snapshots(r1=COUNTS, p1=OUTCOMES, **values)
+    body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
+    found = objections(body, _found(snapshots), snapshots, frozenset({"%p1"}))
+    assert any("gains" in each.reason for each in found) == moves, found
+
+
+def test_a_counter_that_addresses_memory_generically_is_objected_to_where_that_is_shared() -> None:
+    for base, moves in ((SHARED_WINDOW, True), (1 << 40, False)):
+        snapshots: list[Snapshot] = [
+            {**each, "%d1": np.full(32, base + 8 * index, np.uint64)}
+            for index, each in enumerate(_snapshots(r1=COUNTS, p1=OUTCOMES))
+        ]
+        body = _body("add.s32 %r1, %r1, 1; st.u32 [%d1], %r7; add.s64 %d1, %d1, 8; setp.lt.s32 %p1, %r1, 40;")
+        assert bool(objections(body, _found(snapshots), snapshots, frozenset({"%p1"}))) == moves
+
+
 def test_the_state_of_an_arrival_moves_by_phases() -> None:
     arrive = "mbarrier.arrive.shared::cta.b64 %d1, [%r7];"
     expect = "mbarrier.arrive.expect_tx.shared::cta.b64 %d1, [%r7], 1024;"
@@ -150,7 +181,7 @@ def test_the_state_of_an_arrival_moves_by_phases() -> None:
     counted = "mbarrier.arrive.shared::cta.b64 %d1, [%r7], %r1;"
     assert any("is a counter" in each for each in _states(TOKEN_PHASE, f"{counted} {wait}"))
     elsewhere = "mbarrier.try_wait.shared::cta.b64 %p2, [%r1], %d1;"
-    assert any("no rule" in each for each in _states(TOKEN_PHASE, f"{arrive} {elsewhere}"))
+    assert any("its barrier, gains 1 " in each for each in _states(TOKEN_PHASE, f"{arrive} {elsewhere}"))
     parity = "cvt.u32.u64 %r8, %d1; mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r8;"
     assert any("no rule" in each for each in _states(TOKEN_PHASE, f"{arrive} {parity}"))
     pending = "mbarrier.pending_count.b64 %r8, %d1;"

@@ -27,7 +27,6 @@ from tilewright.machine.slice import CONTROL_ROLES
 from tilewright.machine.steering import Steering
 from tilewright.machine.symbolic.steps import reached_by_inputs
 
-
 _STATES_MOST = 2000
 """Places behind a loop, with what counters gain there, that are looked at."""
 _VISITS_MOST = 6

@@ -16,6 +16,7 @@ compares them with the assumption after it:
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing;
 - the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
+- what addresses shared memory, or synchronizes, must gain nothing;
 - the state that an mbarrier.arrive returns gains what it gained in the run, if that is a whole number of phases: the
   phases that a barrier passes in a period are those of the run, or a wait for a state fails (MB219); a wait gains
   nothing by a state;
@@ -39,11 +40,16 @@ import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, PairOfPredicates, Register, Vector
 from tilewright.machine.mbarrier import TOKEN_PHASE
+from tilewright.machine.memory import SHARED_WINDOW
+from tilewright.machine.slice_operands import Role, facts_of
 
 Snapshot = Mapping[str, npt.NDArray[Any]]
 """Registers at the end of an iteration: 32 lanes each."""
 
 MOST_PERIOD = 64
+_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_FIXED: frozenset[Role] = frozenset({"shared address", "generic address", "barrier", "descriptor", "sync"})
+"""Roles in which a counter leaves another trace in each period."""
 _ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop")
 
 
@@ -137,14 +143,17 @@ def objections(
 ) -> tuple[Objection, ...]:
     """What in a loop keeps `found` from holding for every trip count.
 
-    body: the loop's instructions that steer, address shared memory or synchronize, in text order; exits: predicates
-    that decide whether the loop goes on.
+    body: the loop's instructions that steer, address shared memory or synchronize, in text order, those without a
+    result included; exits: predicates that decide whether the loop goes on.
     """
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
     problems: list[Objection] = []
     for item in body:
+        moving = _moving_use(item, gains, snapshots)
+        if moving:
+            problems.append(Objection(item, moving))
         targets = _targets(item)
         if not targets:
             continue
@@ -175,6 +184,24 @@ def objections(
     return tuple(problems)
 
 
+def _moving_use(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot]) -> str:
+    """Why an instruction leaves another trace in each period: it addresses shared memory, or synchronizes, by a
+    counter. Empty if it does not."""
+    facts = facts_of(item)
+    for use in facts.uses if facts.kept or facts.kind == "load" else ():
+        gain = gains.get(use.register, 0)
+        if not gain or use.role not in _FIXED:
+            continue
+        if use.role == "sync" and item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE:
+            continue
+        if use.role == "generic address":
+            values = held(snapshots[-1], use.register)
+            if values is not None and not ((values >= SHARED_WINDOW) & (values < SHARED_WINDOW + (1 << 32))).any():
+                continue
+        return f"{use.register}, its {use.role}, gains {gain} a period"
+    return ""
+
+
 def _state(item: Instruction, gained: int, gains: Mapping[str, Gain]) -> int:
     """What the state that an arrival returns gains a period: so many phases as in the run."""
     if any(_gain_of(operand, gains) for operand in item.operands[1:]):
@@ -192,8 +219,8 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
     if not any(sources):
         return 0
     match item.row, sources:
-        case "mbarrier.try_wait" | "mbarrier.test_wait", [0, gain, *rest] if (
-            "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
+        case _, [0, gain, *rest] if (
+            item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
         ):
             return 0
         case "mov" | "cvt" | "cvta" | "mapa", [gain, *_]:
