@@ -47,6 +47,8 @@ from tilewright.machine.symbolic.expression import (
     needed,
 )
 
+_ORDINARY = (1, 77)
+"""Numbers that take the place of a zero that an assumption excludes."""
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
 
@@ -171,7 +173,7 @@ def _bounds(exploration: Exploration) -> list[str]:
 
 def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]) -> None:
     """Find out of every launch that fails whether something degenerate makes it fail."""
-    for tried in list(exploration.tried):
+    for tried in exploration.tried:  # it grows: what excuses a launch takes others
         if not tried.fails or id(tried) in excuses:
             continue
         huge = _huge(exploration, tried)
@@ -203,6 +205,10 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
         alone = needed[0] if len(needed) == 1 and needed[0].kind == "number" else None
         if alone is not None:
             exploration.narrow(alone, smallest=1)
+        # What was clean may differ by more than that it is not zero: any other number must do as well.
+        numbers = [each for each in needed if each.kind == "number" and each in exploration.dimensions]
+        for other in _ORDINARY if numbers else ():
+            exploration.at({**tried.values, **{each: exploration.dimensions[each].nearest(other) for each in numbers}})
         excuses[id(tried)] = _Excuse(_said(tried, repaired, text, zero, loops))
 
 

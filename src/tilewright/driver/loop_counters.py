@@ -53,7 +53,7 @@ def counter_used_after(
     behind = _Behind(report, steers, reached_by_inputs(report.sliced, True, grid=True, data=True))
     inside = {flow.block_of[position] for position in loop.positions}
     exits = {each for block in inside for each in flow.blocks[block].successors if each not in inside}
-    last = snapshots[-1] if snapshots else {}
+    last: Snapshot = snapshots[-1] if snapshots else {}
     first: Counters = {name: (gain, held(last, name)) for name, gain in sorted(steps.items())}
     waiting: list[tuple[int, Counters]] = [(flow.blocks[block].begin, first) for block in sorted(exits)]
     seen: set[tuple[int, frozenset[tuple[str, Gain, bytes]]]] = set()
