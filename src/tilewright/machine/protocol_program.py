@@ -26,6 +26,7 @@ from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Registers
 from tilewright.machine.parameters import ParameterPlaces, parameter_places
 from tilewright.machine.program import Program, assemble, decode_one, end_of
+from tilewright.machine.several_devices import SUMS, as_own_access
 from tilewright.machine.slice import Slice
 from tilewright.machine.state import Warp
 from tilewright.machine.steering import steering
@@ -92,11 +93,11 @@ def assemble_slice(
         if position not in sliced.executed:
             continue
         try:
-            decoded[position] = decode_one(decoder, instructions[position])
+            decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
         except TilewrightError as error:
             failures[position] = error
-    # Tensor cores move no values in this run.
-    unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma."))}
+    # Tensor cores move no values in this run, and nobody knows those of several devices.
+    unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma.", SUMS))}
     unvalued |= failures.keys()
     undefined = may_be_unwritten(sliced)
     places = parameter_places(sliced.text.kernel, instructions) if unknown_parameters else ParameterPlaces({})

@@ -243,6 +243,8 @@ def _finish(
             origin |= taint.local
         if facts.unknown_parameter:
             origin |= tracker.sources.origin(facts.span, "a parameter that was not given")
+        if facts.unvalued:
+            origin |= tracker.sources.origin(facts.span, f"the result of {facts.instruction.opcode}")
         if kind == "atomic" and any(access.space == "global" for access in seen):
             origin |= tracker.sources.origin(facts.span, source_kind(facts.instruction, space))
     elif facts.writes and (kind in ("matrix", "unknown") or facts.unvalued):

@@ -22,6 +22,7 @@ from tilewright.machine.event import Access
 from tilewright.machine.lanes import FULL, SINK_SLOT, UNINITIALISED, Lanes, Registers, indices, predicate_mask, selector
 from tilewright.machine.memory import PARAM_WINDOW, SHARED_WINDOW
 from tilewright.machine.program import decode_one
+from tilewright.machine.several_devices import writes_to_several
 from tilewright.machine.slice import Slice
 from tilewright.machine.slice_operands import Role
 from tilewright.machine.state import Strand, Warp
@@ -597,6 +598,8 @@ class _Wrapper:
         """Words of global memory that a weak load reads, as inputs."""
         run = self.run_of
         if self.instruction.row != "ld" or not _STRONG.isdisjoint(self.instruction.modifiers):
+            return {}
+        if any(writes_to_several(each) for each in self.recording.sliced.text.flow.instructions):
             return {}
         operand = self.instruction.operands[1]
         if not (isinstance(operand, Address) and isinstance(operand.base, Register)):
