@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
@@ -295,3 +296,51 @@ def test_a_cluster_that_is_given_is_the_only_one() -> None:
     assert report.verdict == "refuted" and report.errors[0].code == "CL202"
     (report,) = check_text(kernel(), options=CheckOptions(cluster=(2, 1, 1))).kernels
     assert report.verdict == "proven" and not any("cluster" in line for line in report.assumptions)
+
+
+_ASSERTS = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry asserts(.param .u32 n)
+{
+    .reg .pred %p<9>; .reg .b32 %r<9>;
+    .shared .align 8 .b8 bar[8];
+    mov.u32 %r1, %cluster_nctaid.x;
+    setp.eq.u32 %p1, %r1, {ctas};
+    ld.param.u32 %r2, [n];
+    setp.eq.u32 %p2, %r2, {also};
+    or.pred %p1, %p1, %p2;
+    @%p1 bra FINE;
+    trap;
+FINE:
+    mov.u32 %r3, %tid.x;
+    setp.eq.u32 %p3, %r3, 0;
+    @%p3 mbarrier.init.shared::cta.b64 [bar], 1;
+    bar.sync 0;
+    @%p3 mbarrier.arrive.shared::cta.b64 _, [bar];
+WAIT:
+    mbarrier.try_wait.parity.shared::cta.b64 %p4, [bar], {parity};
+    @!%p4 bra WAIT;
+    ret;
+}
+"""
+
+
+def asserting(ctas: int, parity: int = 0, also: int = 37) -> KernelReport:
+    text = _ASSERTS.replace("{ctas}", str(ctas)).replace("{parity}", str(parity)).replace("{also}", str(also))
+    if also < 0:
+        text = text.replace("setp.eq.u32 %p2, %r2, -1;", "setp.lt.u32 %p2, %r2, 0;")
+    (report,) = check_text(text).kernels
+    return report
+
+
+def test_a_shape_that_the_kernel_asserts_against_is_left_out() -> None:
+    report = asserting(2, also=-1)
+    assert report.verdict == "proven", report.reasons
+    assert any("clusters of 1 CTA" in each and "own assertion" in each for each in report.assumptions)
+    assert asserting(3, also=-1).verdict == "unknown"
+
+
+def test_a_shape_is_left_out_only_where_every_launch_fails_the_assertion() -> None:
+    report = asserting(2)
+    assert not any("own assertion" in each and "clusters" in each for each in report.assumptions), report.assumptions

@@ -68,10 +68,12 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """The verdict, and the launches that refute, those with small numbers first."""
+    """The verdict, and the launches that refute, those with small numbers first. excluded: every launch ends at the
+    kernel's own assertion, and these cover it."""
 
     verdict: Verdict
     shown: tuple[dict[Input, int], ...] = ()
+    excluded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,9 @@ def explore(exploration: Exploration, text: Places) -> Explored:
         _excuse(exploration, text, excuses)
         guilty = _guilty(exploration, excuses)
         if not guilty:
-            return Explored(_open_or_proven(exploration, text, excuses, covered.reasons, covered.claims))
+            asserted = all(each.judged.asserted is not None for each in exploration.tried)
+            verdict = _open_or_proven(exploration, text, excuses, covered.reasons, covered.claims)
+            return Explored(verdict, excluded=asserted and not covered.reasons)
     return _refuted(text, guilty)
 
 

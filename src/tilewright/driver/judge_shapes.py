@@ -5,6 +5,7 @@ combined:
 
 - a shape at which the kernel fails by a rule of an impossible shape (a multicast to CTAs that are not there) is no
   launch of it and is left out;
+- so is a shape at which every launch ends at the kernel's own assertion;
 - so is a shape at which nothing but counts of threads or CTAs is wrong (an mbarrier that waits for a warp that is not
   there), with larger numbers, too;
 - where every likely shape is left out, blocks are proposed at which counts of barriers are met, until one is proven;
@@ -180,7 +181,7 @@ def _impossible(trial: _Trial, shapes: LaunchShapes) -> bool:
     """Is the shape one that the kernel is not launched with? A run that ends at a fault of the shape leaves others
     waiting, so that what else is found follows from it. Counts that are not met say so if nothing else is wrong, and
     if they are not met with larger numbers; a kernel that asks how many CTAs there are should meet them with any."""
-    if any(_cannot_be(finding, shapes) for finding in trial.findings):
+    if trial.judged.excluded or any(_cannot_be(finding, shapes) for finding in trial.findings):
         return True
     counted = not shapes.blocks.fixed or not (shapes.clusters.fixed or shapes.clusters.generic)
     counts = bool(trial.findings) and all(finding.code in COUNTS for finding in trial.findings)
@@ -213,7 +214,7 @@ def _combined(trials: list[_Trial], shapes: LaunchShapes) -> UnlaunchedJudgement
     possible = _possible(trials, shapes)
     proven = [trial for trial in possible if trial.proven]
     if proven and all(trial.proven or trial.clean_so_far for trial in possible):
-        return _proven(proven, [trial for trial in trials if trial.findings], shapes)
+        return _proven(proven, [trial for trial in trials if trial.findings or trial.judged.excluded], shapes)
     shown = _telling(trials, shapes)
     first = next((trial for trial in shown if trial.findings), shown[0])
     whole = _merged(shown, first.judged)
@@ -282,7 +283,7 @@ def _because(trial: _Trial) -> str:
             finding = trial.findings[0]
             return f"{finding.code} {finding.message} ({finding.primary})"
         case Unknown(reasons):
-            return reasons[0]
+            return reasons[0].removesuffix(": give --launch")
         case Proven():
             return ""
 

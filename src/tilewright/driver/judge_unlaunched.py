@@ -64,7 +64,8 @@ class UnlaunchedJudgement:
     """The verdict, what the roles did in the first run that refutes (or in the first at all), what any run leaves for
     review, and the errors of any run that the text allows. launch: that refutes, as a launch file; ended: the errors of
     the launch that ended the exploration; clean: a launch with larger numbers than one that fails was clean;
-    spent: nothing is wrong with any launch that is not degenerate, but the effort did not suffice."""
+    spent: nothing is wrong with any launch that is not degenerate, but the effort did not suffice; excluded: every
+    launch ends at the kernel's own assertion."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
@@ -76,6 +77,7 @@ class UnlaunchedJudgement:
     ended: tuple[Diagnostic, ...] = ()
     clean: bool = False
     spent: bool = False
+    excluded: bool = False
 
 
 def judge_unlaunched(
@@ -137,13 +139,13 @@ def judge_unlaunched(
     try:
         boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES)
         explored = explore(exploration, where)
-        verdict = explored.verdict
+        verdict, excluded = explored.verdict, explored.excluded
         clean = any(_larger_is_clean(exploration, values) for values in explored.shown[:1])
         launches = [
             failing[chosen] for values in explored.shown[:_GIVEN_AGAIN] if (chosen := tuple(values.items())) in failing
         ]
     except _Ended as found:
-        verdict, launches = Refuted(found.judged.findings), [_Failing(found.judged.launch, ())]
+        verdict, excluded, launches = Refuted(found.judged.findings), False, [_Failing(found.judged.launch, ())]
         ended = found.judged.errors
     document: Mapping[str, object] | None = None
     if isinstance(verdict, Refuted):
@@ -173,7 +175,7 @@ def judge_unlaunched(
     return UnlaunchedJudgement(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
         tuple(allowed.values()), document, ended, clean,
-        exploration.ended_early and all(map(_nothing_wrong, exploration.tried)),
+        exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
     )  # fmt: skip
 
 
