@@ -50,7 +50,9 @@ _JOINT_MOST = 16
 """Launches that are made for the sake of combinations alone."""
 _ATTEMPTS = 2
 _UNDECIDED_MOST = 10
-"""Launches that are made if none of them is decided."""
+"""Launches that are made if none of them is clean, and one is not decided."""
+_DOUBTED_MOST = 24
+"""Launches that are made if one of them is not decided."""
 _EXCEEDING_MOST = 2
 """Launches with larger numbers than one that was too long, which are mostly too long themselves."""
 _BETWEEN_MOST = 8
@@ -244,9 +246,11 @@ class Exploration:
             self.at(wanted.values)
 
     def _launches_most(self) -> int:
-        """Where no launch is decided, few more are made: for errors, since none of them will be proven."""
-        undecided = all(isinstance(each.judged.verdict, Unknown) for each in self.tried)
-        return min(self.effort.launches, _UNDECIDED_MOST) if undecided else self.effort.launches
+        """Where a launch is not decided, few more are made: for errors, since nothing will be proven."""
+        doubted = sum(isinstance(each.judged.verdict, Unknown) and not each.judged.too_long for each in self.tried)
+        if not doubted:
+            return self.effort.launches
+        return min(self.effort.launches, _DOUBTED_MOST if any(each.clean for each in self.tried) else _UNDECIDED_MOST)
 
     def _exceeds_what_was_too_long(self, values: Assignment) -> bool:
         """Whether a launch has larger numbers than one that did not come to its end."""
@@ -378,12 +382,10 @@ class Exploration:
             )
             if shortest is None:
                 continue
-            middle = {
-                given: value
-                if value == (other := longest.values.get(given, value))
-                else isqrt((value + 1) * (other + 1))
-                for given, value in shortest.values.items()
-            }
+            middle: dict[Input, int] = {}
+            for given, value in shortest.values.items():
+                other = longest.values.get(given, value)
+                middle[given] = value if value == other else isqrt((value + 1) * (other + 1))
             self._order += 1
             if self.attempts.get(("between", loop), 0) < _BETWEEN_MOST:
                 goal = ("more", loop, "between", self._order)

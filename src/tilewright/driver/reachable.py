@@ -11,7 +11,7 @@ Without the solver's package everything is undecided. Checked by: tests/driver/t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,11 +25,12 @@ from tilewright.machine.symbolic.expression import (
     Table,
 )
 from tilewright.machine.symbolic.tracker import Condition
-from tilewright.solve.bit_vectors import Contradiction, Question, Term, Witness, ask
+from tilewright.solve.bit_vectors import Contradiction, Question, Term, Variable, Witness, ask
 
 _RESOURCES = 3_000_000
 _NEAR = 12
 _CONDITIONS_MOST = 300
+_SMALL = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +110,34 @@ def _reach(
                 constraints.append(terms.equals(each.node, label(each.outcome)))
             except NoTerm:
                 continue
-        match ask(Question(tuple(terms.variables), (*constraints, *goal, *terms.sides)), _RESOURCES):
+        asked = (*constraints, *goal, *terms.sides)
+        match ask(Question(tuple(terms.variables), asked), _RESOURCES):
             case Contradiction():
                 return Impossible()
             case Witness(values):
-                found = {given: values.get(index, 0) for index, given in enumerate(terms.inputs)}
-                if _holds(table, dimensions, found, near, holds):
-                    return Reached(found)
+                small = ask(Question(_small(terms), asked), _RESOURCES) if _is_large(terms, values) else None
+                for each in (small.values, values) if isinstance(small, Witness) else (values,):
+                    found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
+                    if _holds(table, dimensions, found, near, holds):
+                        return Reached(found)
             case None:
                 return Undecided()
         if len(near) <= _NEAR:
             break
     return Undecided()
+
+
+def _is_large(terms: Terms, values: Mapping[int, int]) -> bool:
+    return any(values.get(index, 0) > _SMALL for index in range(len(terms.inputs)))
+
+
+def _small(terms: Terms) -> tuple[Variable, ...]:
+    """The variables, the inputs among them small: such launches are short, and easier to read."""
+    count = len(terms.inputs)
+    return tuple(
+        replace(each, largest=min(each.largest, max(_SMALL, each.smallest))) if index < count else each
+        for index, each in enumerate(terms.variables)
+    )
 
 
 def _holds(
