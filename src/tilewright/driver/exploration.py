@@ -49,8 +49,8 @@ VALUES_MOST = 20
 _JOINT_MOST = 16
 """Launches that are made for the sake of combinations alone."""
 _ATTEMPTS = 2
-_UNDECIDED_MOST = 10
-"""Launches that are made if none of them is clean, and one is not decided."""
+_UNDECIDED_MOST = 12
+"""Launches that are made if none of them is clean."""
 _DOUBTED_MOST = 24
 """Launches that are made if one of them is not decided."""
 _EXCEEDING_MOST = 2
@@ -246,11 +246,14 @@ class Exploration:
             self.at(wanted.values)
 
     def _launches_most(self) -> int:
-        """Where a launch is not decided, few more are made: for errors, since nothing will be proven."""
-        doubted = sum(isinstance(each.judged.verdict, Unknown) and not each.judged.too_long for each in self.tried)
-        if not doubted:
-            return self.effort.launches
-        return min(self.effort.launches, _DOUBTED_MOST if any(each.clean for each in self.tried) else _UNDECIDED_MOST)
+        """Where a launch is not decided, or none is clean, few more are made: for errors, since nothing will be
+        proven."""
+        asserted = sum(each.judged.asserted is not None for each in self.tried)
+        if not any(each.clean for each in self.tried):
+            return min(self.effort.launches, _UNDECIDED_MOST + asserted)
+        if any(isinstance(each.judged.verdict, Unknown) and not each.judged.too_long for each in self.tried):
+            return min(self.effort.launches, _DOUBTED_MOST + asserted)
+        return self.effort.launches
 
     def _exceeds_what_was_too_long(self, values: Assignment) -> bool:
         """Whether a launch has larger numbers than one that did not come to its end."""
