@@ -142,6 +142,25 @@ def _states(gained: int, text: str, first: int = 0) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
+    ("text", "objected"),
+    [
+        ("setp.ge.s32 %p2, %r1, %r9;", False),
+        ("setp.lt.s32 %p2, %r1, %r9;", False),
+        ("setp.gt.s32 %p2, %r1, %r9;", True),
+        ("setp.ge.u32 %p2, %r1, %r9;", True),
+        ("setp.ge.s32 %p2, %r1, %r9; add.s32 %r1, %r1, 0;", True),
+    ],
+)
+def test_what_turns_over_as_the_loop_ends_is_accepted(text: str, objected: bool) -> None:
+    same = text.startswith("setp.lt")
+    snapshots = _snapshots(r1=COUNTS[:-1], r9=[40] * 39, p1=[True] * 39, p2=[same] * 39)
+    body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, %r9;")
+    exits = frozenset({"%p1"})
+    assert objections(body, _found(snapshots), snapshots, exits)[:1] if not same else True
+    assert bool(objections(body, _found(snapshots), snapshots, exits, exits)) == objected
+
+
+@pytest.mark.parametrize(
     ("text", "moves"),
     [
         ("st.shared.u32 [%r1], %r7;", True),

@@ -440,8 +440,8 @@ def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: l
     found = repetition(snapshots[1:], held)
     if found is None:
         return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
-    exits = _exits(report, number)
-    against = objections(body, found, snapshots[1:], exits)
+    direct, exits = _exits(report, number)
+    against = objections(body, found, snapshots[1:], exits, direct)
     if against:
         first = against[0]
         return Repeated(
@@ -457,17 +457,21 @@ def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: l
     return Repeated(None, found.period, found.first + 2, f"the loop at {loop.span} repeats itself every {every}")
 
 
-def _exits(report: ProtocolReport, number: int) -> frozenset[str]:
-    """Predicates that decide whether a loop goes on: guards of branches that leave it or begin it anew."""
+def _exits(report: ProtocolReport, number: int) -> tuple[frozenset[str], frozenset[str]]:
+    """Guards of branches one way of which leaves a loop, and predicates that decide whether it goes on: guards of
+    branches that leave it or begin it anew, and what these are computed from."""
     loop, text = report.loops[number], report.sliced.text
     flow = text.flow
     inside = {flow.block_of[position] for position in loop.positions}
     names: set[str] = set()
+    direct: set[str] = set()
     for position in loop.positions:
         item = flow.instructions[position]
         leaves = any(block not in inside for block in flow.blocks[flow.block_of[position]].successors)
         if item.row == "bra" and item.guard is not None and (position in loop.back_edges or leaves):
             names.add(item.guard.register.name)
+            if leaves:
+                direct.add(item.guard.register.name)
     grown = True
     while grown:
         grown = False
@@ -477,4 +481,4 @@ def _exits(report: ProtocolReport, number: int) -> frozenset[str]:
                 new = {name for name in facts.reads if name not in names}
                 names |= new
                 grown = grown or bool(new)
-    return frozenset(names)
+    return frozenset(direct), frozenset(names)

@@ -139,12 +139,13 @@ class _Inexact(Exception):
 
 
 def objections(
-    body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str]
-) -> tuple[Objection, ...]:
+    body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str] = frozenset(),
+) -> tuple[Objection, ...]:  # fmt: skip
     """What in a loop keeps `found` from holding for every trip count.
 
     body: the loop's instructions that steer, address shared memory or synchronize, in text order, those without a
-    result included; exits: predicates that decide whether the loop goes on.
+    result included; exits: predicates that decide whether the loop goes on; direct: those of which one outcome ends it.
     """
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
@@ -159,7 +160,7 @@ def objections(
             continue
         try:
             gain = (
-                _comparison(item, gains, snapshots, exits)
+                _comparison(item, gains, snapshots, exits | _at_the_exit(body, direct))
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
@@ -374,6 +375,32 @@ def _gain_of(operand: Operand, gains: Mapping[str, Gain]) -> Gain:
     if len(found) > 1 or (found and isinstance(operand, Vector)):
         raise _Inexact("a vector of counters")
     return found.pop() if found else 0
+
+
+def _at_the_exit(body: Sequence[Instruction], direct: frozenset[str]) -> frozenset[str]:
+    """Predicates that turn over in the iteration in which the loop ends, since what ends it compares the same."""
+    found: set[str] = set()
+    places = {name: at for at, item in enumerate(body) for name in _targets(item)}
+    for last in (places[name] for name in direct if name in places):
+        end = body[last]
+        sides = {name for operand in end.operands[1:3] for name in _registers(operand)}
+        for at, item in enumerate(body):
+            between = body[min(at, last) : max(at, last)]
+            if (
+                item.row == end.row == "setp"
+                and item.guard is None
+                and end.guard is None
+                and len(item.operands) == len(end.operands) == 3
+                and item.operands[1:] == end.operands[1:]
+                and item.modifiers[1:] == end.modifiers[1:]
+                and item.modifiers[0] in (end.modifiers[0], _OPPOSITE.get(end.modifiers[0]))
+                and not any(sides.intersection(_targets(each)) for each in between)
+            ):
+                found.update(_targets(item))
+    return frozenset(found)
+
+
+_OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq", "lo": "hs", "hs": "lo"}
 
 
 def _comparison(
